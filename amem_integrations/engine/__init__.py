@@ -1,0 +1,23 @@
+"""The flows of the memory, written once for synchronous and asynchronous callers.
+
+`intake` stores what was said, `evolution` makes notes of it, `writing` and `reading` are the flows that
+a caller sees, from top to bottom.
+"""
+
+from __future__ import annotations
+
+from ..runtime import Runtime
+from .claims import Claims
+from .decisions import Decisions
+from .reading import Reading, SearchOptions
+from .writing import Progress, Writing
+
+__all__ = ["Claims", "Decisions", "Engine", "Progress", "Reading", "SearchOptions", "Writing"]
+
+
+class Engine(Writing, Reading):
+    """All flows over one form of the ports."""
+
+    def __init__(self, runtime: Runtime, claims: Claims) -> None:
+        Writing.__init__(self, runtime, claims)
+        Reading.__init__(self, runtime)

@@ -1,0 +1,49 @@
+"""Pure: what a reviewer decided about the updates of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..errors import InvalidInputError
+from ..plans import PlannedNote, PlannedUpdate
+
+# Update id → True (approve), False (reject), or {"context": …, "keywords": …, "tags": …} (edit).
+Decisions = Mapping[str, bool | Mapping[str, Any]]
+EDITABLE = {"context", "keywords", "tags"}
+REJECTED = "rejected by a reviewer"
+
+
+def decide(plans: Sequence[PlannedNote], decisions: Decisions) -> list[PlannedNote]:
+    """Return the plans with the decisions applied; what is not decided stays as the gate left it.
+
+    Raises:
+        InvalidInputError: A decision is about no update of this plan, or is of no known form.
+    """
+    known = {update.id for plan in plans for update in plan.updates}
+    unknown = sorted(set(decisions) - known)
+    if unknown:
+        raise InvalidInputError(f"decisions name no update of this plan: {unknown!r}")
+    return [
+        replace(plan, updates=tuple(_decided(u, decisions.get(u.id)) for u in plan.updates))
+        for plan in plans
+    ]
+
+
+def _decided(update: PlannedUpdate, decision: bool | Mapping[str, Any] | None) -> PlannedUpdate:
+    if decision is None:
+        return update
+    if isinstance(decision, bool):
+        return replace(update, rejected=None if decision else REJECTED)
+    if not isinstance(decision, Mapping) or not set(decision) <= EDITABLE:
+        raise InvalidInputError(
+            f"decision {decision!r} must be True, False, or a dict with {', '.join(sorted(EDITABLE))}"
+        )
+    return replace(
+        update,
+        context=decision.get("context", update.context),
+        keywords=tuple(decision.get("keywords", update.keywords)),
+        tags=tuple(decision.get("tags", update.tags)),
+        rejected=None,
+    )

@@ -1,0 +1,157 @@
+"""The write path in three steps: construct, propose, commit."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from .._sync import resolve
+from ..errors import ModelReplyError
+from ..filters import Condition
+from ..ids import new_operation, now
+from ..notes import Change, Namespace, Note
+from ..plans import EvolutionReport, Plan, PlannedNote, PlannedUpdate
+from ..runtime import Runtime
+from ..steps import apply, candidates, construct, gate
+from ..steps.evolve import ask_evolution
+from ..steps.planning import planned
+from ..steps.prompted import Prompted
+from .decisions import Decisions, decide
+from .embedding import embed
+from .rewriting import rewrite
+
+log = logging.getLogger("amem_integrations")
+
+
+def batches(notes: Sequence[Note], size: int) -> list[list[Note]]:
+    """Return the notes in batches of one thread, in order of seq.
+
+    A note that failed before goes alone, so that it cannot fail others again.
+    """
+    by_thread = sorted(notes, key=lambda note: (note.thread or "", note.attempts > 0, note.seq))
+    made: list[list[Note]] = []
+    for (_, retried), group in groupby(by_thread, key=lambda n: (n.thread or "", n.attempts > 0)):
+        ordered = list(group)
+        step = 1 if retried else size
+        made += [ordered[i : i + step] for i in range(0, len(ordered), step)]
+    return sorted(made, key=lambda batch: batch[0].seq)
+
+
+async def construct_batch(
+    runtime: Runtime, namespace: Namespace, batch: Sequence[Note]
+) -> EvolutionReport:
+    """Give the notes of a batch their attributes; a note without a usable answer is marked failed."""
+    before = await _before(runtime, namespace, batch[0])
+    op, at = new_operation(), now()
+    try:
+        attributes = await construct.ask_attributes(runtime, batch, before)
+    except ModelReplyError as error:
+        return await mark_failed(runtime, namespace, {n.id: str(error) for n in batch}, op)
+    edits = {
+        note_id: construct.apply(found, runtime.model_name, op, at)
+        for note_id, found in attributes.items()
+    }
+    await rewrite(runtime, namespace, op, edits)
+    missing = {note.id: "the model left it out" for note in batch if note.id not in attributes}
+    failed = await mark_failed(runtime, namespace, missing, op)
+    return failed + EvolutionReport(constructed=tuple(attributes))
+
+
+async def _before(runtime: Runtime, namespace: Namespace, note: Note) -> list[Note]:
+    """Return the turns just before a note in its thread, oldest first."""
+    if note.thread is None:
+        return []
+    where = (Condition("thread", "$eq", note.thread), Condition("seq", "$lt", note.seq))
+    turns = await resolve(
+        runtime.store.scan(namespace, where=where, limit=construct.TURNS_BEFORE, newest_first=True)
+    )
+    return turns[::-1]
+
+
+async def propose_batch(
+    runtime: Runtime, namespace: Namespace, op: str, batch: Sequence[Note]
+) -> Plan:
+    """Return what is to be linked and updated for a batch; nothing is written."""
+    offer = await candidates.find(runtime, namespace, batch)
+    prompted = Prompted.of(batch, offer)
+    try:
+        evolutions = await ask_evolution(runtime, prompted)
+    except ModelReplyError as error:
+        return Plan(id=op, namespace=namespace, failed={note.id: str(error) for note in batch})
+    plans = [
+        planned(op, runtime.model_name, note, prompted, evolutions.get(prompted.alias[note.id]))
+        for note in batch
+    ]
+    runtime.usage.count("evolve", dropped=sum(plan.dropped for plan in plans))
+    judged = await _judge(runtime, plans, offer)
+    return Plan(id=op, namespace=namespace, notes=tuple(judged))
+
+
+async def _judge(
+    runtime: Runtime, plans: Sequence[PlannedNote], offer: candidates.Offer
+) -> list[PlannedNote]:
+    """Put every update through the gate; with evolution off there is none."""
+    if not runtime.config.evolve:
+        return [replace(plan, updates=()) for plan in plans]
+    entries = [update.context for plan in plans for update in plan.updates]
+    vectors = dict(zip(entries, await embed(runtime, entries), strict=True))
+    floor = runtime.config.min_gate_similarity
+
+    def judged(update: PlannedUpdate) -> PlannedUpdate:
+        target = offer.vectors.get(update.target)
+        return gate.judge(update, vectors.get(update.context), target, floor)
+
+    return [replace(plan, updates=tuple(map(judged, plan.updates))) for plan in plans]
+
+
+async def commit_plan(
+    runtime: Runtime, plan: Plan, decisions: Decisions | None = None
+) -> EvolutionReport:
+    """Write a plan, with a reviewer's decisions on its updates; doing it again changes nothing."""
+    ids = [planned_note.id for planned_note in plan.notes]
+    sources = {note.id: note for note in await resolve(runtime.store.get(plan.namespace, ids))}
+    # A note whose content was updated meanwhile is pending again: what was planned is out of date.
+    current = [p for p in plan.notes if p.id in sources and sources[p.id].own_entry is not None]
+    decided = decide(current, decisions or {})
+    edits = apply.edits(decided, sources, op=plan.id, at=now(), max_links=runtime.config.max_links)
+    notes, changes = await rewrite(runtime, plan.namespace, plan.id, edits)
+    await _unlink_other_ends(runtime, plan.namespace, plan.id, changes)
+    failed = await mark_failed(runtime, plan.namespace, plan.failed, f"{plan.id}:failed")
+    return failed + EvolutionReport(
+        done=tuple(p.id for p in decided if p.id in notes),
+        links=sum(change.kind == "link" for change in changes) // 2,
+        evolved=tuple(dict.fromkeys(c.note_id for c in changes if c.kind == "evolve")),
+        proposals=tuple(change.id for change in changes if change.kind == "proposal"),
+        dropped=sum(p.dropped for p in decided),
+    )
+
+
+async def _unlink_other_ends(
+    runtime: Runtime, namespace: Namespace, op: str, changes: Sequence[Change]
+) -> None:
+    """A link that one note had to drop goes from the other end as well."""
+    steps: defaultdict[str, list[apply.Edit]] = defaultdict(list)
+    for change in changes:
+        if change.kind == "unlink":
+            drop = apply.drop_link(change.note_id, op, change.recorded_at)
+            steps[change.data["target"]].append(drop)
+    if steps:
+        edits = {target: apply.chain(parts) for target, parts in steps.items()}
+        await rewrite(runtime, namespace, f"{op}:unlink", edits)
+
+
+async def mark_failed(
+    runtime: Runtime, namespace: Namespace, reasons: Mapping[str, str], op: str
+) -> EvolutionReport:
+    """Record why notes could not be finished; what is known of them stays."""
+    if not reasons:
+        return EvolutionReport()
+    at = now()
+    for note_id, reason in reasons.items():
+        log.warning("note %s could not be finished: %s", note_id, reason)
+    edits = {note_id: apply.fail(reason, op, at) for note_id, reason in reasons.items()}
+    await rewrite(runtime, namespace, op, edits)
+    return EvolutionReport(failed=dict(reasons))

@@ -1,0 +1,179 @@
+"""The flows that write: add, evolve, and the three steps they are made of."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .._sync import resolve
+from ..errors import ModelUnavailableError
+from ..filters import Condition
+from ..ids import check_namespace, new_operation
+from ..notes import Namespace, Note, NoteInput
+from ..plans import EvolutionReport, Plan
+from ..runtime import Runtime
+from .claims import Claims
+from .decisions import Decisions
+from .evolution import batches, commit_plan, construct_batch, propose_batch
+from .intake import store_raw
+
+log = logging.getLogger("amem_integrations")
+
+UNFINISHED = Condition("state", "$in", ("pending", "constructed", "failed"))
+Progress = Callable[[int, int], None]
+
+
+class Writing:
+    """Flows over the ports of `runtime`. `claims` is shared by all flows of one memory."""
+
+    def __init__(self, runtime: Runtime, claims: Claims) -> None:
+        self._runtime = runtime
+        self._claims = claims
+
+    async def add_many(
+        self,
+        items: Sequence[NoteInput],
+        *,
+        namespace: Sequence[str],
+        evolve: bool,
+        progress: Progress | None = None,
+    ) -> list[Note]:
+        """Store notes raw, then, with `evolve`, construct, link and evolve the new ones."""
+        space = check_namespace(namespace)
+        notes, needing = await store_raw(self._runtime, space, items)
+        if not (evolve and needing):
+            return notes
+        wanted = set(needing)
+        await self._evolve_notes(space, [n for n in _unique(notes) if n.id in wanted], progress)
+        return await self._fresh(space, notes)
+
+    async def evolve(
+        self, *, namespace: Sequence[str] | None, limit: int | None
+    ) -> EvolutionReport:
+        """Finish what is unfinished, oldest first, in one namespace or (None) in all."""
+        if namespace is None:
+            spaces = await resolve(self._runtime.store.namespaces())
+        else:
+            spaces = [check_namespace(namespace)]
+        report = EvolutionReport()
+        for space in spaces:
+            left = None if limit is None else limit - _handled(report)
+            if (left is None or left > 0) and not report.interrupted:
+                report += await self._evolve_space(space, left)
+        return report
+
+    async def construct(self, ids: Sequence[str], *, namespace: Sequence[str]) -> dict[str, Any]:
+        """Give pending notes their attributes."""
+        space = check_namespace(namespace)
+        notes = await resolve(self._runtime.store.get(space, _unique_ids(ids)))
+        waiting = [note for note in notes if note.own_entry is None]
+        with self._claims.claiming(waiting) as mine:
+            report = await self._construct(space, self._batches(mine))
+        return {"constructed": list(report.constructed), "failed": dict(report.failed)}
+
+    async def propose(self, ids: Sequence[str], *, namespace: Sequence[str]) -> Plan:
+        """Return what is to be linked and updated for constructed notes; nothing is written."""
+        space = check_namespace(namespace)
+        notes = await resolve(self._runtime.store.get(space, _unique_ids(ids)))
+        ready = [note for note in notes if note.own_entry is not None and note.state != "done"]
+        return await self._propose(space, self._batches(ready))
+
+    async def commit(
+        self, plan: Plan | Mapping[str, Any], *, decisions: Decisions | None
+    ) -> EvolutionReport:
+        """Write a plan; doing it again changes nothing."""
+        ready = plan if isinstance(plan, Plan) else Plan.from_dict(plan)
+        return await commit_plan(self._runtime, ready, decisions)
+
+    async def _evolve_space(self, namespace: Namespace, limit: int | None) -> EvolutionReport:
+        """Work through what is unfinished in one namespace, a page at a time."""
+        report, after = EvolutionReport(), -1
+        while not report.interrupted and (limit is None or _handled(report) < limit):
+            where = (UNFINISHED, Condition("seq", "$gt", after))
+            size = 256 if limit is None else min(256, limit - _handled(report))
+            page = await resolve(self._runtime.store.scan(namespace, where=where, limit=size))
+            if not page:
+                break
+            after = page[-1].seq
+            report += await self._evolve_notes(namespace, page)
+        return report
+
+    async def _evolve_notes(
+        self, namespace: Namespace, notes: Sequence[Note], progress: Progress | None = None
+    ) -> EvolutionReport:
+        """Run the three steps over notes, `max_concurrency` batches at a time.
+
+        The batches of a wave are asked about together and committed in order of seq, so a run gives the
+        same result however fast its model answers.
+        """
+        report = EvolutionReport()
+        with self._claims.claiming(notes) as mine:
+            work = self._batches(mine)
+            width = self._runtime.config.max_concurrency
+            for start in range(0, len(work), width):
+                wave = work[start : start + width]
+                try:
+                    report += await self._wave(namespace, wave)
+                except ModelUnavailableError as error:
+                    if self._runtime.config.on_model_error == "raise":
+                        raise
+                    log.warning(
+                        "%s; the notes are stored, a later evolve() goes on with them", error
+                    )
+                    return report + EvolutionReport(interrupted=str(error))
+                if progress is not None:
+                    progress(sum(map(len, work[: start + width])), len(mine))
+        return report
+
+    async def _wave(self, namespace: Namespace, wave: Sequence[Sequence[Note]]) -> EvolutionReport:
+        ids = [note.id for batch in wave for note in batch]
+        raw = [[note for note in batch if note.own_entry is None] for batch in wave]
+        report = await self._construct(namespace, [batch for batch in raw if batch])
+        notes = await resolve(self._runtime.store.get(namespace, ids))
+        ready = [note for note in notes if note.own_entry is not None and note.state != "done"]
+        plan = await self._propose(namespace, self._batches(ready))
+        return report + await commit_plan(self._runtime, plan)
+
+    async def _construct(
+        self, namespace: Namespace, work: Sequence[Sequence[Note]]
+    ) -> EvolutionReport:
+        async def one(batch: Sequence[Note]) -> EvolutionReport:
+            return await construct_batch(self._runtime, namespace, batch)
+
+        reports = await self._runtime.map(one, work, self._runtime.config.max_concurrency)
+        return sum(reports, EvolutionReport())
+
+    async def _propose(self, namespace: Namespace, work: Sequence[Sequence[Note]]) -> Plan:
+        op = new_operation()
+
+        async def one(batch: Sequence[Note]) -> Plan:
+            return await propose_batch(self._runtime, namespace, op, batch)
+
+        plans = await self._runtime.map(one, work, self._runtime.config.max_concurrency)
+        return Plan(
+            id=op,
+            namespace=namespace,
+            notes=tuple(note for plan in plans for note in plan.notes),
+            failed={note_id: why for plan in plans for note_id, why in plan.failed.items()},
+        )
+
+    def _batches(self, notes: Sequence[Note]) -> list[list[Note]]:
+        return batches(notes, self._runtime.config.batch_size)
+
+    async def _fresh(self, namespace: Namespace, notes: Sequence[Note]) -> list[Note]:
+        ids = _unique_ids([note.id for note in notes])
+        stored = {n.id: n for n in await resolve(self._runtime.store.get(namespace, ids))}
+        return [stored.get(note.id, note) for note in notes]
+
+
+def _handled(report: EvolutionReport) -> int:
+    return len(report.done) + len(report.failed)
+
+
+def _unique(notes: Sequence[Note]) -> list[Note]:
+    return list({note.id: note for note in notes}.values())
+
+
+def _unique_ids(ids: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(ids))

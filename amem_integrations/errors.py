@@ -1,0 +1,90 @@
+"""Every error this package raises.
+
+::
+
+    AmemError
+    ├── ConfigurationError (ValueError)
+    ├── InvalidInputError (ValueError)
+    ├── NamespaceError (ValueError)
+    ├── NoteNotFoundError (KeyError)
+    ├── RevisionConflictError
+    ├── ModelReplyError
+    ├── ModelUnavailableError
+    ├── MissingExtraError (ImportError)
+    └── StoreError
+        ├── StoreLockedError
+        ├── StoreFullError
+        ├── StoreUnavailableError
+        └── EmbedderMismatchError
+
+A message says what happened and what to do next.
+"""
+
+from __future__ import annotations
+
+
+class AmemError(Exception):
+    """Anything this package raises on purpose."""
+
+
+class ConfigurationError(AmemError, ValueError):
+    """A setting is wrong; fix it before running again."""
+
+
+class InvalidInputError(AmemError, ValueError):
+    """A note, a filter or a time cannot be used; nothing was stored."""
+
+
+class NamespaceError(AmemError, ValueError):
+    """A namespace is missing or malformed; nothing was read or written."""
+
+
+class NoteNotFoundError(AmemError, KeyError):
+    """No note with this id in this namespace."""
+
+    def __str__(self) -> str:
+        """Return the message itself; `KeyError` would show its repr."""
+        return str(self.args[0]) if self.args else ""
+
+
+class RevisionConflictError(AmemError):
+    """A later change touched the same field; the message names it."""
+
+
+class ModelReplyError(AmemError):
+    """A chat model answered, but not with anything that could be used."""
+
+
+class ModelUnavailableError(AmemError):
+    """A chat model or an encoder could not be reached; try again later."""
+
+
+class MissingExtraError(AmemError, ImportError):
+    """An optional dependency is not installed; the message names the extra."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        """Say which `package` is missing and which `extra` brings it."""
+        super().__init__(
+            f"{package!r} is not installed. Run: pip install 'amem-integrations[{extra}]'",
+            name=package,
+        )
+
+
+class StoreError(AmemError):
+    """The note store refused an operation or is damaged."""
+
+
+class StoreLockedError(StoreError):
+    """Another process has this folder open; use a Qdrant server to share it."""
+
+
+class StoreFullError(StoreError):
+    """There is too little disk space to write safely; nothing was written."""
+
+
+class StoreUnavailableError(StoreError):
+    """The Qdrant server did not answer; the same call may succeed later."""
+
+
+class EmbedderMismatchError(StoreError):
+    """The collection was built with another encoder; run `reindex` to change it."""

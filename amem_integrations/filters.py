@@ -1,0 +1,116 @@
+"""The filter language of `where=`: a dict of field to a value or to operators.
+
+``{"speaker": "Ann", "at": {"$gte": start}, "metadata.city": {"$in": ["Rome", "Oslo"]}}``. A field that
+holds a list (tags, keywords) matches when any of its items does. All conditions must hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, cast, get_args
+
+from .errors import InvalidInputError
+
+Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in"]
+OPERATORS: tuple[str, ...] = get_args(Operator)
+RANGES = ("$gt", "$gte", "$lt", "$lte")
+FIELDS = (
+    "id", "seq", "content", "speaker", "source", "thread", "key", "at", "when", "recorded_at",
+    "keywords", "tags", "attributes_source", "state", "superseded_by", "expires_at",
+)  # fmt: skip
+Scalar = str | int | float | bool | datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`field operator value`; `value` is a tuple for `$in`, a scalar otherwise."""
+
+    field: str
+    operator: Operator
+    value: Scalar | tuple[Scalar, ...]
+
+
+Conditions = tuple[Condition, ...]
+
+
+def parse(where: Mapping[str, Any] | None) -> Conditions:
+    """Return the conditions of a filter dict.
+
+    Raises:
+        InvalidInputError: An unknown field or operator, or a value that cannot be compared.
+    """
+    conditions: list[Condition] = []
+    for field, test in (where or {}).items():
+        _check_field(field)
+        tests = test if isinstance(test, Mapping) else {"$eq": test}
+        conditions += [_condition(field, operator, value) for operator, value in tests.items()]
+    return tuple(conditions)
+
+
+def _check_field(field: str) -> None:
+    if field in FIELDS or (field.startswith("metadata.") and len(field) > len("metadata.")):
+        return
+    known = ", ".join(FIELDS)
+    message = f"unknown field {field!r} in where; use one of {known}, or 'metadata.<name>'"
+    raise InvalidInputError(message)
+
+
+def _condition(field: str, operator: str, value: object) -> Condition:
+    if operator not in OPERATORS:
+        known = " ".join(OPERATORS)
+        message = f"unknown operator {operator!r} for {field!r} in where; use one of {known}"
+        raise InvalidInputError(message)
+    if operator == "$in":
+        if isinstance(value, str) or not isinstance(value, Sequence | set | frozenset):
+            message = f"$in for {field!r} wants a list, not {value!r}"
+            raise InvalidInputError(message)
+        return Condition(field, "$in", tuple(_scalar(field, item) for item in value))
+    scalar = _scalar(field, value)
+    if operator in RANGES and (scalar is None or isinstance(scalar, str | bool)):
+        message = f"{operator} for {field!r} wants a number or a datetime, not {value!r}"
+        raise InvalidInputError(message)
+    return Condition(field, cast("Operator", operator), scalar)
+
+
+def _scalar(field: str, value: object) -> Scalar:
+    if isinstance(value, datetime) and value.tzinfo is None:
+        message = f"the time {value!r} for {field!r} in where has no time zone; add tzinfo"
+        raise InvalidInputError(message)
+    if value is None or isinstance(value, str | int | float | bool | datetime):
+        return value
+    message = f"{value!r} for {field!r} in where cannot be compared; use a string, number, bool or datetime"
+    raise InvalidInputError(message)
+
+
+def matches(note: object, conditions: Conditions) -> bool:
+    """Return whether a note meets all conditions, as the store would judge it."""
+    return all(_holds(_values(note, condition.field), condition) for condition in conditions)
+
+
+def _values(note: Any, field: str) -> tuple[Any, ...]:  # noqa: ANN401 - any field of a note
+    if field.startswith("metadata."):
+        value = note.metadata.get(field.removeprefix("metadata."))
+    else:
+        value = getattr(note, field)
+    return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def _holds(values: tuple[Any, ...], condition: Condition) -> bool:
+    operator, wanted = condition.operator, condition.value
+    if operator == "$ne":
+        return all(value != wanted for value in values)
+    return any(_compare(value, operator, wanted) for value in values)
+
+
+def _compare(value: Any, operator: Operator, wanted: Any) -> bool:  # noqa: ANN401 - any scalar
+    if operator == "$eq":
+        return bool(value == wanted)
+    if operator == "$in":
+        return value in wanted
+    if value is None or isinstance(value, str | bool):
+        return False
+    tests = {"$gt": value > wanted, "$gte": value >= wanted}
+    tests |= {"$lt": value < wanted, "$lte": value <= wanted}
+    return bool(tests[operator])

@@ -1,0 +1,73 @@
+"""Identity and order: deterministic ids, one strictly increasing clock."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from uuid import UUID, uuid4, uuid5
+
+from .errors import NamespaceError
+from .notes import Namespace, NoteInput
+
+ROOT = UUID("9c4a6f3e-2a1d-5b7e-8f60-1d2b3c4a5e6f")
+
+
+def check_namespace(namespace: Sequence[str]) -> Namespace:
+    """Return the namespace as a tuple.
+
+    Raises:
+        NamespaceError: It is not a non-empty sequence of non-empty strings.
+    """
+    if isinstance(namespace, str) or not isinstance(namespace, Sequence):
+        raise NamespaceError(
+            f"namespace={namespace!r} must be a tuple of strings, such as ('user-42',)"
+        )
+    if not namespace or not all(isinstance(label, str) and label for label in namespace):
+        raise NamespaceError(
+            f"namespace={tuple(namespace)!r} must hold at least one label, each a non-empty string"
+        )
+    return tuple(namespace)
+
+
+def derive(*parts: object) -> str:
+    """Return the UUID that these JSON values stand for; the same values give the same UUID."""
+    return str(uuid5(ROOT, json.dumps(parts, separators=(",", ":"))))
+
+
+def note_id(namespace: Namespace, item: NoteInput) -> str:
+    """Return the id of a note: from its key, else from thread, speaker, content and event time."""
+    if item.key is not None:
+        return derive("key", namespace, item.key)
+    at = item.at.astimezone(UTC).isoformat() if item.at else None
+    return derive("text", namespace, item.thread, item.speaker, item.content, at)
+
+
+def new_operation() -> str:
+    """Return a fresh operation id."""
+    return str(uuid4())
+
+
+class Clock:
+    """Gives nanoseconds since the epoch, each greater than the one before."""
+
+    def __init__(self) -> None:
+        """Start at the present."""
+        self._last = 0
+        self._lock = threading.Lock()
+
+    def tick(self) -> int:
+        """Return the next instant."""
+        with self._lock:
+            self._last = max(time.time_ns(), self._last + 1)
+            return self._last
+
+
+clock = Clock()
+
+
+def now() -> datetime:
+    """Return the present, in UTC."""
+    return datetime.now(UTC)

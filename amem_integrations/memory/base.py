@@ -1,0 +1,51 @@
+"""The two forms of the engine behind the facade."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from .._sync import Awaiting, map_in_tasks, map_in_threads
+from ..config import MemoryConfig
+from ..engine import Claims, Engine
+from ..ports import ChatModel, Embedder, NoteStore
+from ..runtime import Runtime
+from ..usage import Usage
+
+
+class Base:
+    """Holds the ports, and an engine over each of their forms."""
+
+    _store: NoteStore
+    _usage: Usage
+    _engine: Engine
+    _async_engine: Engine
+
+    def _connect(
+        self, store: NoteStore, embedder: Embedder, model: ChatModel, config: MemoryConfig
+    ) -> None:
+        self._store = store
+        self._usage = Usage()
+        claims = Claims()
+        name = str(getattr(model, "name", type(model).__name__))
+        now = Runtime(
+            store=store,
+            embedder=embedder,
+            model=model,
+            model_name=name,
+            config=config,
+            usage=self._usage,
+            map=map_in_threads,
+        )
+        # An embedded store answers in well under a millisecond and holds the GIL meanwhile: a thread
+        # would only add to that. A remote one is waited for.
+        remote = getattr(store, "remote", True)
+        later = replace(
+            now,
+            store=cast("NoteStore", Awaiting(store)) if remote else store,
+            embedder=cast("Embedder", Awaiting(embedder)),
+            model=cast("ChatModel", Awaiting(model)),
+            map=map_in_tasks,
+        )
+        self._engine = Engine(now, claims)
+        self._async_engine = Engine(later, claims)

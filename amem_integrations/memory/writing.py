@@ -1,0 +1,255 @@
+"""Facade: methods that write, each with its asynchronous twin."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from .._sync import run
+from ..engine import Decisions, Progress
+from ..notes import Note, NoteInput, Source
+from ..plans import EvolutionReport, Plan
+from .base import Base
+from .messages import Message, note_inputs
+
+log = logging.getLogger("amem_integrations")
+
+
+class WritingMethods(Base):
+    """`add`, `add_many`, `add_messages`, `evolve`, `construct`, `propose`, `commit`."""
+
+    def add(
+        self,
+        content: str,
+        *,
+        namespace: Sequence[str],
+        at: datetime | None = None,
+        key: str | None = None,
+        thread: str | None = None,
+        speaker: str | None = None,
+        source: Source = "user",
+        metadata: Mapping[str, Any] | None = None,
+        evolve: bool = True,
+    ) -> Note:
+        """Return the note made of something experienced.
+
+        The raw content is stored, and can be found, before any model is called. Adding the same again
+        returns the existing note and costs no model call; the same `key` with other content is the
+        user's correction: the note takes the new content.
+
+        Args:
+            content: What was said or seen; never changed by a model.
+            namespace: Whose memory it is, such as `("user-42",)`.
+            at: When it happened, if that is not now; with a time zone.
+            key: Identifies the experience, such as a message id; without one, thread, speaker, content
+                and `at` do.
+            thread: The conversation; notes of one thread give each other context.
+            speaker: Who said it.
+            source: `"user"`, `"assistant"`, `"tool"` or `"import"`.
+            metadata: JSON values of your own, to filter on.
+            evolve: Construct, link and evolve at once; False leaves that to `evolve()`.
+
+        Raises:
+            InvalidInputError: The note cannot be stored as given.
+            NamespaceError: The namespace is missing or malformed.
+            StoreError: The store refused.
+            ModelUnavailableError: Only with `on_model_error="raise"`; the raw note is stored.
+        """
+        item = _item(content, at, key, thread, speaker, source, metadata)
+        return self.add_many([item], namespace=namespace, evolve=evolve)[0]
+
+    async def aadd(
+        self,
+        content: str,
+        *,
+        namespace: Sequence[str],
+        at: datetime | None = None,
+        key: str | None = None,
+        thread: str | None = None,
+        speaker: str | None = None,
+        source: Source = "user",
+        metadata: Mapping[str, Any] | None = None,
+        evolve: bool = True,
+    ) -> Note:
+        """Asynchronous twin of `add`."""
+        item = _item(content, at, key, thread, speaker, source, metadata)
+        return (await self.aadd_many([item], namespace=namespace, evolve=evolve))[0]
+
+    def add_many(
+        self,
+        items: Iterable[str | NoteInput],
+        *,
+        namespace: Sequence[str],
+        evolve: bool = True,
+        progress: bool | Progress = False,
+    ) -> list[Note]:
+        """Return a note for each item, in order; either all are stored or none.
+
+        Model calls are made for batches of one thread, about .29 a note.
+
+        Args:
+            items: Texts, or `NoteInput` values with the fields of `add`.
+            namespace: Whose memory it is.
+            evolve: Construct, link and evolve at once; False leaves that to `evolve()`.
+            progress: True logs how far it is; a function is called with (notes finished, notes in all).
+
+        Raises:
+            InvalidInputError: An item cannot be stored as given; none is.
+        """
+        return run(
+            self._engine.add_many(
+                _items(items), namespace=namespace, evolve=evolve, progress=_reporter(progress)
+            )
+        )
+
+    async def aadd_many(
+        self,
+        items: Iterable[str | NoteInput],
+        *,
+        namespace: Sequence[str],
+        evolve: bool = True,
+        progress: bool | Progress = False,
+    ) -> list[Note]:
+        """Asynchronous twin of `add_many`."""
+        return await self._async_engine.add_many(
+            _items(items), namespace=namespace, evolve=evolve, progress=_reporter(progress)
+        )
+
+    def add_messages(
+        self,
+        messages: Iterable[Message],
+        *,
+        namespace: Sequence[str],
+        thread: str | None = None,
+        roles: Sequence[str] = ("user", "assistant"),
+        should_store: Callable[[Message], bool] | None = None,
+    ) -> list[Note]:
+        """Return a note for each non-empty chat message of the given roles.
+
+        Args:
+            messages: Dicts with `role` and `content` (text, or a list of blocks of which the text is
+                taken), optionally `name` (the speaker) and `id` (the key; without one, a message is known
+                by how often its role has said the same in this thread).
+            namespace: Whose memory it is.
+            thread: The conversation.
+            roles: Whose messages are stored.
+            should_store: Called with each message; False leaves it out.
+
+        Raises:
+            InvalidInputError: A message has no role, or content that is no text.
+        """
+        items = note_inputs(messages, thread=thread, roles=roles, should_store=should_store)
+        return self.add_many(items, namespace=namespace)
+
+    async def aadd_messages(
+        self,
+        messages: Iterable[Message],
+        *,
+        namespace: Sequence[str],
+        thread: str | None = None,
+        roles: Sequence[str] = ("user", "assistant"),
+        should_store: Callable[[Message], bool] | None = None,
+    ) -> list[Note]:
+        """Asynchronous twin of `add_messages`."""
+        items = note_inputs(messages, thread=thread, roles=roles, should_store=should_store)
+        return await self.aadd_many(items, namespace=namespace)
+
+    def evolve(
+        self, *, namespace: Sequence[str] | None = None, limit: int | None = None
+    ) -> EvolutionReport:
+        """Finish what is unfinished, oldest first, and return what was done.
+
+        Args:
+            namespace: Whose memory; None works through all of them.
+            limit: Most notes to work on.
+
+        Raises:
+            ModelUnavailableError: Only with `on_model_error="raise"`.
+        """
+        return run(self._engine.evolve(namespace=namespace, limit=limit))
+
+    async def aevolve(
+        self, *, namespace: Sequence[str] | None = None, limit: int | None = None
+    ) -> EvolutionReport:
+        """Asynchronous twin of `evolve`."""
+        return await self._async_engine.evolve(namespace=namespace, limit=limit)
+
+    def construct(self, ids: Sequence[str], *, namespace: Sequence[str]) -> dict[str, Any]:
+        """Give pending notes their keywords, tags and context (Eq. 2); the first of three steps.
+
+        Returns `{"constructed": [ids], "failed": {id: reason}}`. Notes that have their attributes already
+        are left alone, so doing it again costs nothing.
+
+        Raises:
+            ModelUnavailableError: The model did not answer; what was finished stays.
+        """
+        return run(self._engine.construct(ids, namespace=namespace))
+
+    async def aconstruct(self, ids: Sequence[str], *, namespace: Sequence[str]) -> dict[str, Any]:
+        """Asynchronous twin of `construct`."""
+        return await self._async_engine.construct(ids, namespace=namespace)
+
+    def propose(self, ids: Sequence[str], *, namespace: Sequence[str]) -> Plan:
+        """Return links and updates for constructed notes (Eq. 4-7); writes nothing. The second step.
+
+        Raises:
+            ModelUnavailableError: The model did not answer.
+        """
+        return run(self._engine.propose(ids, namespace=namespace))
+
+    async def apropose(self, ids: Sequence[str], *, namespace: Sequence[str]) -> Plan:
+        """Asynchronous twin of `propose`."""
+        return await self._async_engine.propose(ids, namespace=namespace)
+
+    def commit(
+        self, plan: Plan | Mapping[str, Any], *, decisions: Decisions | None = None
+    ) -> EvolutionReport:
+        """Write a plan and return what changed; committing it again changes nothing. The third step.
+
+        Args:
+            plan: What `propose` gave, or its `to_dict()`.
+            decisions: By update id: True (write it, whatever the gate says), False (do not), or a dict
+                with other `context`, `keywords` or `tags`. The rest stays as the gate left it.
+
+        Raises:
+            InvalidInputError: A decision is about no update of this plan.
+        """
+        return run(self._engine.commit(plan, decisions=decisions))
+
+    async def acommit(
+        self, plan: Plan | Mapping[str, Any], *, decisions: Decisions | None = None
+    ) -> EvolutionReport:
+        """Asynchronous twin of `commit`."""
+        return await self._async_engine.commit(plan, decisions=decisions)
+
+
+def _item(
+    content: str,
+    at: datetime | None,
+    key: str | None,
+    thread: str | None,
+    speaker: str | None,
+    source: Source,
+    metadata: Mapping[str, Any] | None,
+) -> NoteInput:
+    return NoteInput(
+        content=content,
+        at=at,
+        key=key,
+        thread=thread,
+        speaker=speaker,
+        source=source,
+        metadata=metadata or {},
+    )
+
+
+def _items(items: Iterable[str | NoteInput]) -> list[NoteInput]:
+    return [item if isinstance(item, NoteInput) else NoteInput(content=item) for item in items]
+
+
+def _reporter(progress: bool | Progress) -> Progress | None:
+    if callable(progress):
+        return progress
+    return (lambda done, total: log.info("%d of %d notes", done, total)) if progress else None

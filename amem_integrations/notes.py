@@ -1,0 +1,183 @@
+"""The values of the memory: frozen, plain, and convertible to and from JSON.
+
+A note is m = {c, t, K, G, X, e, L} of the paper (arXiv 2502.12110, section 3.1): content, time,
+keywords, tags, context, embedding, links. Content is the user's and never changes by a model; a model
+only appends `ContextEntry` values, from which keywords, tags and context are derived. Removing one
+entry therefore undoes exactly what it brought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import chain
+from typing import Any, Literal
+
+Namespace = tuple[str, ...]
+Source = Literal["user", "assistant", "tool", "import"]
+State = Literal["pending", "constructed", "done", "failed"]
+Direction = Literal["out", "in"]
+ChangeKind = Literal[
+    "add", "update", "construct", "link", "unlink", "evolve", "proposal", "failure"
+]
+
+SOURCES: tuple[Source, ...] = ("user", "assistant", "tool", "import")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextEntry:
+    """One interpretation of a note, and where it came from.
+
+    `cause` is the id of the note that gave rise to it: the note itself for the entry written at
+    construction, a later note for an entry added by evolution. `at` is the event time of that note.
+    """
+
+    text: str
+    keywords: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    cause: str
+    model: str
+    change: str
+    at: datetime
+    recorded_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """Why two notes belong together. Both ends hold it; `direction` is `"out"` on the newer note."""
+
+    relation: str
+    reason: str
+    strength: float
+    direction: Direction
+    created: datetime
+    reinforced: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """One experience, with everything that has been understood of it.
+
+    `seq` (nanoseconds at first add, strictly increasing) orders notes; `at` is only the time of the
+    event told, if the caller gave one. `id` is also the id of the Qdrant point.
+    """
+
+    id: str
+    seq: int
+    namespace: Namespace
+    content: str
+    recorded_at: datetime
+    at: datetime | None = None
+    speaker: str | None = None
+    source: Source = "user"
+    thread: str | None = None
+    key: str | None = None
+    contexts: tuple[ContextEntry, ...] = ()
+    links: Mapping[str, Link] = field(default_factory=dict)
+    state: State = "pending"
+    failure: str | None = None
+    attempts: int = 0
+    superseded_by: str | None = None
+    expires_at: datetime | None = None
+    revision: int = 0
+    ops: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def when(self) -> datetime:
+        """The event time, or the time of recording where no event time is known."""
+        return self.at or self.recorded_at
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """Keywords of all context entries, oldest first, without repeats."""
+        return tuple(dict.fromkeys(chain.from_iterable(e.keywords for e in self.contexts)))
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Tags of all context entries, oldest first, without repeats."""
+        return tuple(dict.fromkeys(chain.from_iterable(e.tags for e in self.contexts)))
+
+    @property
+    def own_entry(self) -> ContextEntry | None:
+        """The entry written at construction, if the note has been constructed."""
+        return next((entry for entry in self.contexts if entry.cause == self.id), None)
+
+    @property
+    def attributes_source(self) -> str | None:
+        """Name of the model that constructed the note (`"offline"` without one), if any has."""
+        return self.own_entry.model if self.own_entry else None
+
+    def revised(self, **changes: Any) -> Note:  # noqa: ANN401 - any field
+        """Return a copy with these fields changed."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteInput:
+    """What a caller says about one experience. See `AgenticMemory.add` for the fields."""
+
+    content: str
+    at: datetime | None = None
+    key: str | None = None
+    thread: str | None = None
+    speaker: str | None = None
+    source: Source = "user"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Via:
+    """One step of the path that led to a note: it is linked to `note_id`, for this reason."""
+
+    note_id: str
+    relation: str
+    reason: str
+    strength: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """How a score came about: 1-based ranks in each list (None: not in it), fusion and spread."""
+
+    dense_rank: int | None
+    lexical_rank: int | None
+    fusion: float
+    spread: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredNote:
+    """A note found by a search.
+
+    `score` orders hits (higher is better) and is comparable within one search only; `similarity` is
+    the cosine of query and note, for thresholds (None if the note has no vector yet). `via` is
+    `"match"`, or the links that led here. `why` is filled when the search was asked to explain.
+    """
+
+    note: Note
+    score: float
+    similarity: float | None
+    via: Literal["match"] | tuple[Via, ...]
+    why: Why | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One entry of the history: what happened to `note_id`, because of `cause`, by operation `op`."""
+
+    id: str
+    seq: int
+    op: str
+    kind: ChangeKind
+    namespace: Namespace
+    note_id: str
+    cause: str | None
+    model: str | None
+    recorded_at: datetime
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_data(self, **data: Any) -> Change:  # noqa: ANN401 - JSON values
+        """Return a copy with more data."""
+        return replace(self, data={**self.data, **data})

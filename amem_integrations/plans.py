@@ -1,0 +1,133 @@
+"""What the write path hands from step to step: plain values that travel as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from .notes import Namespace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """An earlier note shown for a new one, with the cosine of the two."""
+
+    id: str
+    similarity: float | None
+    previous: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedLink:
+    """A link from the planned note to `target`."""
+
+    target: str
+    relation: str
+    reason: str
+    strength: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedUpdate:
+    """A context entry for `target`. `rejected` says why the gate stopped it (None: it passed).
+
+    `before` is the rendered context of the target, for a reviewer to compare.
+    """
+
+    id: str
+    target: str
+    context: str
+    keywords: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    before: str = ""
+    similarity: float | None = None
+    rejected: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedNote:
+    """What is proposed for one new note."""
+
+    id: str
+    model: str
+    candidates: tuple[Candidate, ...] = ()
+    links: tuple[PlannedLink, ...] = ()
+    updates: tuple[PlannedUpdate, ...] = ()
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Links and updates proposed for some notes; nothing of it is written until `commit`.
+
+    `failed` maps the notes that got no usable proposal to the reason. `id` names the operation: the
+    same plan committed twice is applied once.
+    """
+
+    id: str
+    namespace: Namespace
+    notes: tuple[PlannedNote, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON values."""
+        plan: dict[str, Any] = _PLAN.dump_python(self, mode="json")
+        return plan
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Plan:
+        """Return the plan that `to_dict` gave.
+
+        Raises:
+            pydantic.ValidationError: The data is no plan.
+        """
+        return _PLAN.validate_python(data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvolutionReport:
+    """What an evolution did.
+
+    Attributes:
+        constructed: Ids of the notes that got their attributes.
+        done: Ids of the notes that are now linked and finished.
+        links: Number of links made.
+        evolved: Ids of the earlier notes that were updated.
+        proposals: Ids of the changes that the gate stopped; they wait as proposals in the history.
+        failed: Ids of notes that could not be finished, and why; a later `evolve` tries them again.
+        dropped: Number of links and updates that named a note which was not shown.
+        interrupted: Why it stopped before the end, if it did: a model that did not answer. What is
+            unfinished stays so, and a later `evolve` goes on from there.
+    """
+
+    constructed: tuple[str, ...] = ()
+    done: tuple[str, ...] = ()
+    links: int = 0
+    evolved: tuple[str, ...] = ()
+    proposals: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    dropped: int = 0
+    interrupted: str | None = None
+
+    def __add__(self, other: EvolutionReport) -> EvolutionReport:
+        """Return both reports as one."""
+        return EvolutionReport(
+            constructed=self.constructed + other.constructed,
+            done=self.done + other.done,
+            links=self.links + other.links,
+            evolved=tuple(dict.fromkeys(self.evolved + other.evolved)),
+            proposals=self.proposals + other.proposals,
+            failed={**self.failed, **other.failed},
+            dropped=self.dropped + other.dropped,
+            interrupted=self.interrupted or other.interrupted,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return asdict(self)
+
+
+_PLAN = TypeAdapter(Plan)

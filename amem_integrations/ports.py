@@ -1,0 +1,200 @@
+"""The three things the memory needs from outside: a chat model, an encoder, a store.
+
+Each method may be a plain function or a coroutine function. For the asynchronous methods of the memory a
+port may offer its own coroutine under the name with an `a` in front (`agenerate`, `aembed_documents`,
+`aembed_query`); what exists only as a plain function is run in a worker thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from ._sync import MaybeAwaitable
+from .filters import Conditions
+from .notes import Change, Link, Namespace, Note
+
+Vector = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """One question to a chat model.
+
+    `prompt` is the rendered text; `reply` the pydantic model wanted back, as JSON. `inputs` is the
+    plain data the prompt was rendered from (notes with `alias`, `key`, `content`, `speaker`, `at`;
+    candidates likewise), so that fakes, caches and models without a language model can answer.
+    """
+
+    task: str
+    system: str
+    prompt: str
+    reply: type[BaseModel]
+    inputs: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """What a chat model answered, and what it cost."""
+
+    text: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class ChatModel(Protocol):
+    """Answers a request with text. An attribute `name` is recorded with what the model wrote."""
+
+    def generate(self, request: ModelRequest) -> MaybeAwaitable[Completion]:
+        """Return the model's answer.
+
+        Raises:
+            ModelUnavailableError: The model cannot be reached, or did not answer in time.
+        """
+        ...
+
+
+class Embedder(Protocol):
+    """Turns texts into unit-length vectors."""
+
+    @property
+    def name(self) -> str:
+        """Identifies the encoder; a collection remembers it."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector."""
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> MaybeAwaitable[Vector]:
+        """Return a float32 array [len(texts), dimensions] of unit-length rows."""
+        ...
+
+    def embed_query(self, text: str) -> MaybeAwaitable[Vector]:
+        """Return a float32 array [dimensions] of unit length."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indexed:
+    """A note with what it is searched by.
+
+    `vector` is its dense vector (None: not known yet); `texts` are weighted passages for BM25: the
+    note's own text at weight 1, its neighbours in the thread at less. In a `replace`, None keeps
+    what is stored.
+    """
+
+    note: Note
+    vector: Vector | None = None
+    texts: Sequence[tuple[str, float]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One hybrid query: `vector` for the dense list, `text` for the BM25 list, `limit` for each."""
+
+    vector: Vector | None = None
+    text: str | None = None
+    limit: int = 100
+    where: Conditions = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """Answer to a `Query`: (note id, score) best first; dense scores are cosines."""
+
+    dense: Sequence[tuple[str, float]] = field(default_factory=tuple)
+    lexical: Sequence[tuple[str, float]] = field(default_factory=tuple)
+
+
+class NoteStore(Protocol):
+    """Keeps notes and their history. Every call is about one namespace; none sees another's notes.
+
+    All writes are durable against a killed process when they return. `StoreError` and its subclasses
+    are the only errors a store raises for reasons of its own.
+    """
+
+    def insert(
+        self, namespace: Namespace, items: Sequence[Indexed], changes: Sequence[Change]
+    ) -> MaybeAwaitable[set[str]]:
+        """Store notes whose ids are not there yet; return the ids that were new. Others stay as they are."""
+        ...
+
+    def get(self, namespace: Namespace, ids: Sequence[str]) -> MaybeAwaitable[list[Note]]:
+        """Return the notes with these ids, in this order; unknown ones are left out."""
+        ...
+
+    def vectors(
+        self, namespace: Namespace, ids: Sequence[str]
+    ) -> MaybeAwaitable[dict[str, Vector]]:
+        """Return the dense vectors of these notes; notes without one are left out."""
+        ...
+
+    def links(
+        self, namespace: Namespace, ids: Sequence[str]
+    ) -> MaybeAwaitable[dict[str, Mapping[str, Link]]]:
+        """Return the links of these notes, by note id and then target id."""
+        ...
+
+    def search(
+        self, namespace: Namespace, queries: Sequence[Query]
+    ) -> MaybeAwaitable[list[Ranked]]:
+        """Return for each query its dense and its BM25 list."""
+        ...
+
+    def replace(
+        self, namespace: Namespace, items: Sequence[Indexed], changes: Sequence[Change]
+    ) -> MaybeAwaitable[set[str]]:
+        """Write new versions of stored notes, in one batch, after the changes (the intent).
+
+        Each note comes with `revision` one above the stored one. A note whose stored revision is
+        another, or that is gone, is not written; return the ids of those.
+        """
+        ...
+
+    def delete(self, namespace: Namespace, ids: Sequence[str]) -> MaybeAwaitable[None]:
+        """Remove these notes."""
+        ...
+
+    def backlinks(self, namespace: Namespace, ids: Sequence[str]) -> MaybeAwaitable[list[Note]]:
+        """Return the notes that hold a link to any of these."""
+        ...
+
+    def count(self, namespace: Namespace, where: Conditions = ()) -> MaybeAwaitable[int]:
+        """Return how many notes meet the conditions, exactly."""
+        ...
+
+    def scan(
+        self,
+        namespace: Namespace,
+        *,
+        where: Conditions = (),
+        limit: int = 256,
+        newest_first: bool = False,
+    ) -> MaybeAwaitable[list[Note]]:
+        """Return up to `limit` notes in order of (seq, id); continue with a condition on `seq`."""
+        ...
+
+    def namespaces(self) -> MaybeAwaitable[list[Namespace]]:
+        """Return the namespaces that hold notes, sorted."""
+        ...
+
+    def changes(
+        self, namespace: Namespace, *, note_id: str | None = None, limit: int = 1000
+    ) -> MaybeAwaitable[list[Change]]:
+        """Return the history of a note, or of the whole namespace, oldest first."""
+        ...
+
+    def flush(self) -> MaybeAwaitable[None]:
+        """Make everything written so far survive a power cut as well."""
+        ...
+
+    def close(self) -> MaybeAwaitable[None]:
+        """Flush and let go of the store; calling it again does nothing."""
+        ...

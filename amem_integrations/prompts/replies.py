@@ -1,0 +1,81 @@
+"""What a chat model is asked to answer with, as pydantic models (their JSON schema is sent along).
+
+Everything but the alias of a note has a default, so that a sparse reply of a small model still
+validates; what a step needs beyond that it checks itself.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Reply(BaseModel):
+    """Base of all replies: unknown keys are ignored, text is stripped."""
+
+    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
+
+
+class NoteAttributes(Reply):
+    """Attributes of one new note (Eq. 2 of the paper)."""
+
+    id: str = Field(description="the note's id, as shown")
+    context: str = Field(default="", description="one sentence that makes the note clear by itself")
+    keywords: list[str] = Field(default_factory=list)
+    tags: list[str] = Field(default_factory=list)
+
+
+class ConstructReply(Reply):
+    """Reply to `construct`: attributes for each note of the batch."""
+
+    notes: list[NoteAttributes]
+
+
+class Targeted(Reply):
+    """Something about an earlier note."""
+
+    to: str = Field(description="id of an earlier note, as shown")
+
+
+class ProposedLink(Targeted):
+    """A link from a new note to an earlier one (Eq. 6)."""
+
+    relation: str = Field(default="related", description="one or two words, such as 'answers'")
+    reason: str = Field(default="", description="why the two belong together, in a few words")
+    strength: float = Field(default=0.5, description="0 to 1")
+
+
+class ProposedUpdate(Targeted):
+    """A context entry to append to an earlier note, now that the new one is known (Eq. 7)."""
+
+    context: str = Field(default="", description="one sentence to add")
+    keywords: list[str] = Field(default_factory=list)
+    tags: list[str] = Field(default_factory=list)
+
+
+class NoteEvolution(Reply):
+    """Links and updates that one new note gives rise to."""
+
+    id: str = Field(description="the new note's id, as shown")
+    links: list[ProposedLink] = Field(default_factory=list)
+    updates: list[ProposedUpdate] = Field(default_factory=list)
+
+
+class EvolveReply(Reply):
+    """Reply to `evolve`: links and updates for each new note; a note with neither may be left out."""
+
+    notes: list[NoteEvolution]
+
+
+class LinkReply(Reply):
+    """Reply to `link`, the paper's call for the links of one new note (Eq. 6)."""
+
+    links: list[ProposedLink]
+
+
+class ReviseReply(Reply):
+    """Reply to `revise`, the paper's call for one neighbour (Eq. 7)."""
+
+    change: bool
+    context: str = ""
+    keywords: list[str] = Field(default_factory=list)
+    tags: list[str] = Field(default_factory=list)

@@ -1,0 +1,27 @@
+"""Ready chat models and encoders. Each is loaded, with what it needs, when it is first asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .offline import OfflineModel
+    from .openai import OpenAIChatModel, OpenAIEmbedder
+    from .sentence_transformers import SentenceTransformerEmbedder
+
+__all__ = ["OfflineModel", "OpenAIChatModel", "OpenAIEmbedder", "SentenceTransformerEmbedder"]
+
+_MODULES = {
+    "OfflineModel": "offline",
+    "OpenAIChatModel": "openai",
+    "OpenAIEmbedder": "openai",
+    "SentenceTransformerEmbedder": "sentence_transformers",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute
+    """Return a provider, importing its module only now."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

@@ -1,0 +1,74 @@
+"""Pure: fusion of ranked lists, activation spread over links, cut.
+
+Constants were chosen on LoCoMo's conv-26 and checked on conv-30; `docs/adr` has the figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import sqrt
+
+from .notes import Link
+from .ports import Ranked
+
+# How much of the lists counts, and how flat: 1 / (k + rank). 10 favours the top more than the usual 60.
+FUSION_DEPTH = 100
+RRF_K = 10
+
+# Each of the best hits gives every note it is linked to SPREAD · score / √(number of its links).
+SPREAD = 0.4
+SPREAD_FROM = 30
+
+
+@dataclass(slots=True)
+class Activation:
+    """How a note came to its score."""
+
+    dense_rank: int | None = None
+    lexical_rank: int | None = None
+    fusion: float = 0.0
+    spread: float = 0.0
+    sources: list[tuple[float, str]] = field(default_factory=list)
+
+    @property
+    def score(self) -> float:
+        """Fusion and spread together."""
+        return self.fusion + self.spread
+
+
+Activations = dict[str, Activation]
+
+
+def fuse(lists: Ranked) -> Activations:
+    """Return the reciprocal rank fusion of the dense and the BM25 list."""
+    notes: Activations = {}
+    for rank, (note_id, _) in enumerate(lists.dense[:FUSION_DEPTH], start=1):
+        notes.setdefault(note_id, Activation()).dense_rank = rank
+    for rank, (note_id, _) in enumerate(lists.lexical[:FUSION_DEPTH], start=1):
+        notes.setdefault(note_id, Activation()).lexical_rank = rank
+    for note in notes.values():
+        ranks = (note.dense_rank, note.lexical_rank)
+        note.fusion = sum(1 / (RRF_K + rank) for rank in ranks if rank is not None)
+    return notes
+
+
+def order(notes: Activations) -> list[str]:
+    """Return the note ids, best first; equal scores are ordered by id, so that runs repeat."""
+    return sorted(notes, key=lambda note_id: (-notes[note_id].score, note_id))
+
+
+def spread(notes: Activations, links: Mapping[str, Mapping[str, Link]]) -> Activations:
+    """Let the notes in `links` activate what they are linked to, and return all activations."""
+    for note_id, targets in links.items():
+        gift = SPREAD * notes[note_id].fusion / sqrt(len(targets) or 1)
+        for target in targets:
+            activation = notes.setdefault(target, Activation())
+            activation.spread += gift
+            activation.sources.append((gift, note_id))
+    return notes
+
+
+def seeds(notes: Activations) -> Sequence[str]:
+    """Return the ids whose links are followed."""
+    return order(notes)[:SPREAD_FROM]

@@ -1,0 +1,156 @@
+"""Pure: from a plan to edits of notes. An edit is a set operation, so edits commute and can be retried."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from ..notes import Change, ContextEntry, Direction, Link, Note
+from ..plans import PlannedLink, PlannedNote, PlannedUpdate
+from .history import change, entry_data
+
+Edit = Callable[[Note], tuple[Note, list[Change]]]
+
+
+def edits(
+    plans: Sequence[PlannedNote],
+    sources: Mapping[str, Note],
+    *,
+    op: str,
+    at: datetime,
+    max_links: int,
+) -> dict[str, Edit]:
+    """Return by note id what a plan does to each note that it touches."""
+    steps: defaultdict[str, list[Edit]] = defaultdict(list)
+    for plan in plans:
+        source = sources[plan.id]
+        for link in plan.links:
+            steps[plan.id].append(_link(link, link.target, "out", plan, op, at, max_links))
+            steps[link.target].append(_link(link, plan.id, "in", plan, op, at, max_links))
+        for update in plan.updates:
+            step = _append(update, source, plan.model, op, at)
+            steps[update.target].append(step)
+        steps[plan.id].append(_finish)
+    return {note_id: chain(parts) for note_id, parts in steps.items()}
+
+
+def fail(reason: str, op: str, at: datetime) -> Edit:
+    """Return the edit that marks a note as failed; what it has stays, and a later try goes on from there."""
+
+    def edit(note: Note) -> tuple[Note, list[Change]]:
+        data = {"reason": reason, "attempts": note.attempts + 1}
+        record = change(op, "failure", note, recorded_at=at, data=data)
+        revised = note.revised(state="failed", failure=reason, attempts=note.attempts + 1)
+        return revised, [record]
+
+    return edit
+
+
+def drop_link(target: str, op: str, at: datetime) -> Edit:
+    """Return the edit that removes the link to `target`, if there is one."""
+
+    def edit(note: Note) -> tuple[Note, list[Change]]:
+        if target not in note.links:
+            return note, []
+        links = {other: link for other, link in note.links.items() if other != target}
+        return note.revised(links=links), [_unlink(note, target, note.links[target], op, at)]
+
+    return edit
+
+
+def chain(parts: Sequence[Edit]) -> Edit:
+    """Return the edit that does these, one after the other."""
+
+    def edit(note: Note) -> tuple[Note, list[Change]]:
+        changes: list[Change] = []
+        for part in parts:
+            note, made = part(note)
+            changes += made
+        return note, changes
+
+    return edit
+
+
+def _finish(note: Note) -> tuple[Note, list[Change]]:
+    return note.revised(state="done", failure=None), []
+
+
+def _link(
+    planned: PlannedLink,
+    other: str,
+    direction: Direction,
+    plan: PlannedNote,
+    op: str,
+    at: datetime,
+    max_links: int,
+) -> Edit:
+    link = Link(
+        relation=planned.relation,
+        reason=planned.reason,
+        strength=planned.strength,
+        direction=direction,
+        created=at,
+        reinforced=at,
+    )
+
+    def edit(note: Note) -> tuple[Note, list[Change]]:
+        if other in note.links:
+            return note, []
+        data = {"target": other, "direction": direction, **_link_data(link)}
+        made = change(op, "link", note, cause=other, model=plan.model, recorded_at=at, data=data)
+        links, dropped = _cap({**note.links, other: link}, max_links)
+        gone = [_unlink(note, target, old, op, at) for target, old in dropped.items()]
+        return note.revised(links=links), [made, *gone]
+
+    return edit
+
+
+def _cap(links: dict[str, Link], most: int) -> tuple[dict[str, Link], dict[str, Link]]:
+    """Return the links kept and the links dropped: the weakest go, of equal ones the oldest."""
+    if len(links) <= most:
+        return links, {}
+    ranked = sorted(links, key=lambda t: (links[t].strength, links[t].reinforced, t), reverse=True)
+    kept = set(ranked[:most])
+    return (
+        {target: link for target, link in links.items() if target in kept},
+        {target: link for target, link in links.items() if target not in kept},
+    )
+
+
+def _unlink(note: Note, target: str, link: Link, op: str, at: datetime) -> Change:
+    data = {"target": target, **_link_data(link), "why": "a note had too many links"}
+    return change(op, "unlink", note, cause=target, recorded_at=at, data=data)
+
+
+def _link_data(link: Link) -> dict[str, Any]:
+    return {"relation": link.relation, "reason": link.reason, "strength": link.strength}
+
+
+def _append(update: PlannedUpdate, source: Note, model: str, op: str, at: datetime) -> Edit:
+    entry = ContextEntry(
+        text=update.context,
+        keywords=update.keywords,
+        tags=update.tags,
+        cause=source.id,
+        model=model,
+        change=update.id,
+        at=source.when,
+        recorded_at=at,
+    )
+
+    def edit(note: Note) -> tuple[Note, list[Change]]:
+        data: dict[str, Any] = {"entry": entry_data(entry), "similarity": update.similarity}
+        if update.rejected is not None:
+            data["rejected"] = update.rejected
+            record = change(
+                op, "proposal", note, cause=source.id, model=model, recorded_at=at, data=data
+            )
+            return note, [record]
+        if any(kept.change == entry.change for kept in note.contexts):
+            return note, []
+        record = change(op, "evolve", note, cause=source.id, model=model, recorded_at=at, data=data)
+        return note.revised(contexts=(*note.contexts, entry)), [record]
+
+    return edit

@@ -1,0 +1,163 @@
+"""Is this fit to be stored? Asked before the engine sees a write.
+
+A write the engine refuses stays in its log and may come back as an empty point; what it accepts may
+still be unreadable (nesting deeper than 127). So everything is checked here, and only here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from ..errors import InvalidInputError, NamespaceError
+from ..notes import Namespace
+from ..ports import Vector
+
+MAX_DEPTH = 32  # the engine cannot read back what is nested deeper than about 127
+INTEGERS = range(-(2**63), 2**63)
+UNIT_TOLERANCE = 1e-2  # of the squared length; float16 encoders are off by a few thousandths
+
+
+def namespace_key(namespace: Namespace) -> str:
+    """Return a namespace as one string, such that no two namespaces share it.
+
+    Raises:
+        NamespaceError: Not a non-empty tuple of non-empty strings.
+    """
+    if not isinstance(namespace, tuple) or not all(isinstance(part, str) for part in namespace):
+        message = f"a namespace is a tuple of strings such as ('ann',), not {namespace!r}"
+        raise NamespaceError(message)
+    return _namespace_key(namespace)
+
+
+@lru_cache(maxsize=4096)
+def _namespace_key(namespace: Namespace) -> str:
+    if not namespace or not all(namespace):
+        message = f"a namespace needs at least one part and no empty ones, not {namespace!r}"
+        raise NamespaceError(message)
+    try:
+        plain(namespace, "namespace")
+    except InvalidInputError as error:
+        raise NamespaceError(str(error)) from error
+    return json.dumps(namespace, ensure_ascii=False, separators=(",", ":"))
+
+
+def is_id(value: object) -> bool:
+    """Return whether this is a UUID in its usual spelling, as ids of points must be."""
+    try:
+        return isinstance(value, str) and str(UUID(value)) == value
+    except ValueError:
+        return False
+
+
+def check_id(value: str, where: str) -> str:
+    """Return the id itself.
+
+    Raises:
+        InvalidInputError: It is not a UUID in its usual spelling.
+    """
+    if not is_id(value):
+        message = f"{where} must be a UUID in lower case with hyphens, not {value!r}"
+        raise InvalidInputError(message)
+    return value
+
+
+def check_vector(vector: Vector, dimensions: int, where: str) -> Vector:
+    """Return the vector as a float32 array.
+
+    Raises:
+        InvalidInputError: A wrong number of dimensions, or not of unit length (NaN never is).
+    """
+    array = np.asarray(vector, dtype=np.float32)
+    if array.shape != (dimensions,):
+        message = f"{where} has shape {array.shape}; this store wants ({dimensions},)"
+        raise InvalidInputError(message)
+    squared = float(array @ array)
+    if not abs(squared - 1) <= UNIT_TOLERANCE:
+        message = f"{where} must be finite and of length 1, not {math.sqrt(squared)!r}"
+        raise InvalidInputError(message)
+    return array
+
+
+def stamp(time: datetime, where: str) -> str:
+    """Return a time as RFC 3339 in UTC with microseconds, which sorts as text.
+
+    Raises:
+        InvalidInputError: The time has no time zone, or leaves the calendar in UTC.
+    """
+    if time.tzinfo is None:
+        message = f"{where} has no time zone: {time!r}; add tzinfo"
+        raise InvalidInputError(message)
+    try:
+        return time.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    except OverflowError as error:
+        message = f"{where} is outside the calendar in UTC: {time!r}"
+        raise InvalidInputError(message) from error
+
+
+def plain(value: object, where: str, depth: int = 0) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a value as plain JSON values: a copy, with lists for tuples and dicts for mappings.
+
+    Raises:
+        InvalidInputError: It would not come back the same; the message names the place.
+    """
+    if isinstance(value, str):
+        return _text(value, where)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return _number(value, where)
+    if depth >= MAX_DEPTH:
+        message = f"{where} is nested more than {MAX_DEPTH} deep; store it flatter"
+        raise InvalidInputError(message)
+    if isinstance(value, Mapping):
+        return {
+            _key(key, where): plain(item, f"{where}.{key}", depth + 1)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [plain(item, where, depth + 1) for item in value]
+    message = (
+        f"{where} is a {type(value).__name__}, which is no JSON value: {value!r}; store it as text"
+    )
+    raise InvalidInputError(message)
+
+
+def _key(key: object, where: str) -> str:
+    if not isinstance(key, str):
+        message = f"{where} has the key {key!r}; keys must be strings"
+        raise InvalidInputError(message)
+    return _text(key, where)
+
+
+def _text(text: str, where: str) -> str:
+    if "\0" in text:
+        message = f"{where} contains a NUL character; remove it"
+        raise InvalidInputError(message)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            message = (
+                f"{where} contains half of a surrogate pair ({error.reason}); decode it properly"
+            )
+            raise InvalidInputError(message) from error
+    return text
+
+
+def _number(number: float, where: str) -> float:
+    if isinstance(number, int):
+        if number not in INTEGERS:
+            message = f"{where} is an integer of more than 64 bits: {number}; store it as text"
+            raise InvalidInputError(message)
+    elif not math.isfinite(number):
+        message = f"{where} is {number!r}, which JSON cannot hold"
+        raise InvalidInputError(message)
+    return number

@@ -1,0 +1,114 @@
+"""What a store needs of Qdrant: one collection of points, embedded or served.
+
+`PointStore` is written over this interface alone; `_edge_shard.py` and `_qdrant_collection.py`
+implement it. Filters are made by the collection's `Dialect` and opaque to everyone else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from ..ports import Vector
+from ._filters import Dialect, Filter
+from .bm25 import Sparse
+
+DENSE, LEXICAL = "dense", "bm25"  # the names of the vectors
+
+IndexKind = Literal["tenant", "keyword", "integer", "datetime", "uuid"]
+NOTE_INDEXES: Mapping[str, IndexKind] = {
+    "namespace": "tenant",
+    "seq": "integer",
+    "seq_us": "integer",
+    "seq_ns": "integer",
+    "at": "datetime",
+    "when": "datetime",
+    "recorded_at": "datetime",
+    "expires_at": "datetime",
+    "speaker": "keyword",
+    "source": "keyword",
+    "thread": "keyword",
+    "key": "keyword",
+    "keywords": "keyword",
+    "tags": "keyword",
+    "attributes_source": "keyword",
+    "state": "keyword",
+    "superseded_by": "keyword",
+    "links[].target": "uuid",
+}
+CHANGE_INDEXES: Mapping[str, IndexKind] = {
+    "namespace": "tenant",
+    "note_id": "keyword",
+    "kind": "keyword",
+    "seq": "integer",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point, to be written or as it was read."""
+
+    id: str
+    payload: dict[str, Any]
+    dense: Vector | Sequence[float] | None = None
+    lexical: Sparse | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """One query by a dense or a sparse vector; `corpus` is what word frequencies are counted over."""
+
+    vector: Vector | Sparse
+    limit: int
+    filter: Filter
+    corpus: Filter
+
+
+class Collection(Protocol):
+    """A set of points with payloads; every method raises `StoreError` for trouble of its own."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """Makes the filters this collection understands."""
+        ...
+
+    def retrieve(
+        self, ids: Sequence[str], fields: Sequence[str] | None = None, *, vectors: bool = False
+    ) -> dict[str, Point]:
+        """Return the points with these ids by id, with all or some payload fields."""
+        ...
+
+    def upsert(self, points: Sequence[Point]) -> None:
+        """Write points, replacing those there are."""
+        ...
+
+    def insert(self, points: Sequence[Point]) -> set[str]:
+        """Write new points; return the ids that another writer took first."""
+        ...
+
+    def swap(self, points: Sequence[Point]) -> set[str]:
+        """Replace points whose stored `revision` is one less; return the ids where it was not."""
+        ...
+
+    def delete(self, which: Filter) -> None:
+        """Remove the points that match."""
+        ...
+
+    def nearest(self, queries: Sequence[Nearest]) -> list[list[tuple[str, float]]]:
+        """Return (id, score) for each query, sorted by (-score, id)."""
+        ...
+
+    def scroll(
+        self, which: Filter, *, limit: int | None = None, newest_first: bool | None = None
+    ) -> list[Point]:
+        """Return matching points: all of them in any order, or `limit` of them in order of `seq`."""
+        ...
+
+    def count(self, which: Filter | None = None) -> int:
+        """Return how many points match, exactly."""
+        ...
+
+    def distinct(self, key: str) -> list[str]:
+        """Return the values of an indexed keyword field."""
+        ...

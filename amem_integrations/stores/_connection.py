@@ -1,0 +1,117 @@
+"""Calls to Qdrant's client: repeated where that helps, its errors translated, in this one place."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from http import HTTPStatus
+from typing import TypeVar
+
+from httpx import TransportError
+from qdrant_client import QdrantClient
+from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+from qdrant_client.http.exceptions import (
+    ApiException,
+    ResponseHandlingException,
+    UnexpectedResponse,
+)
+
+from ..errors import StoreError, StoreUnavailableError
+
+T = TypeVar("T")
+
+MAX_PAUSE = 10.0  # seconds between two tries, also where the server asks for more
+MAX_DETAIL = 300  # characters of a server's answer in a message
+
+
+class Connection:
+    """A client, and how patiently it is used.
+
+    All writes of the store are idempotent, so any call may be repeated. Local mode is not thread-safe:
+    there `guard` is one lock round every call.
+    """
+
+    def __init__(
+        self,
+        client: QdrantClient,
+        where: str,
+        *,
+        pauses: Sequence[float],
+        guard: AbstractContextManager[object],
+    ) -> None:
+        self._client, self._where, self._guard = client, where, guard
+        self._pauses = pauses
+
+    def call(self, do: Callable[[QdrantClient], T]) -> T:
+        """Return what `do` returns of the client.
+
+        Raises:
+            StoreUnavailableError: The server cannot be reached, or is too busy, after all tries.
+            StoreError: The server refuses.
+        """
+        for pause in (*self._pauses, None):
+            try:
+                with self._guard:
+                    return do(self._client)
+            except (ApiException, ResourceExhaustedResponse) as error:
+                if not _is_passing(error):
+                    raise StoreError(self._refusal(error)) from error
+                if pause is None:
+                    raise StoreUnavailableError(self._silence(error)) from error
+                time.sleep(_jittered(pause, error))
+        raise AssertionError  # pragma: no cover - the loop returns or raises
+
+    def close(self) -> None:
+        """Close the client."""
+        with self._guard:
+            self._client.close()
+
+    def _silence(self, error: Exception) -> str:
+        tries = f"{len(self._pauses) + 1} tries" if self._pauses else "one try"
+        return (
+            f"the Qdrant server at {self._where} did not answer after {tries} ({_detail(error)}); "
+            "check that it runs, or try again later"
+        )
+
+    def _refusal(self, error: Exception) -> str:
+        if isinstance(error, UnexpectedResponse) and error.status_code in (
+            HTTPStatus.UNAUTHORIZED,
+            HTTPStatus.FORBIDDEN,
+        ):
+            return (
+                f"the Qdrant server at {self._where} refused the API key, or the key may not do this "
+                f"({_detail(error)}); check api_key"
+            )
+        return f"the Qdrant server at {self._where} refused: {_detail(error)}"
+
+
+def is_status(error: BaseException | None, status: HTTPStatus) -> bool:
+    """Return whether an error is the server's answer with this status."""
+    return isinstance(error, UnexpectedResponse) and error.status_code == status
+
+
+def _is_passing(error: Exception) -> bool:
+    if isinstance(error, ResponseHandlingException):
+        return isinstance(error.source, TransportError)
+    if isinstance(error, UnexpectedResponse):
+        status = error.status_code or 0
+        return status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return isinstance(error, ResourceExhaustedResponse)
+
+
+def _jittered(pause: float, error: Exception) -> float:
+    asked = float(error.retry_after_s) if isinstance(error, ResourceExhaustedResponse) else 0.0
+    jitter = 1 + random.random()  # noqa: S311 - so that clients do not come back all at once
+    return min(MAX_PAUSE, max(asked, pause * jitter))
+
+
+def _detail(error: Exception) -> str:
+    """Return what the server or the transport says; never the request, which carries the key."""
+    if isinstance(error, ResponseHandlingException):
+        return f"{type(error.source).__name__}: {error.source}"[:MAX_DETAIL]
+    if isinstance(error, UnexpectedResponse):
+        answer = error.content.decode("utf-8", "replace")
+        return f"{error.status_code} {error.reason_phrase}: {answer}"[:MAX_DETAIL]
+    return str(error)[:MAX_DETAIL]

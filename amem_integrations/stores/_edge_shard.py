@@ -1,0 +1,260 @@
+"""A collection of points in a folder: one shard of Qdrant's engine, inside this process.
+
+The engine's habits are dealt with here: all its errors are plain `Exception`s told apart by their text,
+a damaged file makes it panic with something that is not even an `Exception`, and a refused write can
+leave a point without payload, which is ignored on reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import qdrant_edge as edge
+
+from ..errors import StoreError, StoreLockedError
+from ._collection import DENSE, LEXICAL, IndexKind, Nearest, Point
+from ._filters import Filter
+
+NO_HNSW = 2_000_000_000  # indexing threshold: `optimize` builds no graph below this many kilobytes
+HNSW_FROM = 10_000  # the engine's own threshold
+EF = 128  # of searches over a graph; the default loses 5 % of the neighbours at 10,000 notes
+PAGE = 256  # points; a call holds the GIL, so none should be long
+MAX_NAMESPACES = 1_000_000
+
+_LOCKED = "WouldBlock"
+_SCHEMAS: Mapping[IndexKind, Any] = {
+    # Only the namespace takes part in the graph: with all fields, building it takes 2.5 times as long.
+    "tenant": edge.KeywordIndexParams(is_tenant=True, enable_hnsw=True),
+    "keyword": edge.KeywordIndexParams(enable_hnsw=False),
+    "integer": edge.IntegerIndexParams(lookup=True, range=True, enable_hnsw=False),
+    "datetime": edge.DatetimeIndexParams(enable_hnsw=False),
+    "uuid": edge.UuidIndexParams(enable_hnsw=False),
+}
+
+
+@contextmanager
+def engine_errors(path: Path) -> Iterator[None]:
+    """Translate what the engine raises.
+
+    Raises:
+        StoreLockedError: Another process, or another store in this one, has the folder open.
+        StoreError: Anything else: damage, or an operation the engine refuses.
+    """
+    try:
+        yield
+    except BaseException as error:
+        # A panic of the engine derives from BaseException; anything else of that kind is not ours.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        if _LOCKED in str(error):
+            message = (
+                f"the memory in {path.parent} is open already, in another process or in this one; "
+                "close it there, or share one memory by a Qdrant server: "
+                "open('http://localhost:6333', …)"
+            )
+            raise StoreLockedError(message) from error
+        message = (
+            f"the engine failed on {path}: {error}. If this happens again, the folder may be damaged: "
+            "restore it from a backup or an export"
+        )
+        raise StoreError(message) from error
+
+
+class EdgeDialect:
+    """Filters in the types of qdrant-edge."""
+
+    def match(self, key: str, value: str | int | bool) -> Filter:
+        """The field equals the value."""
+        return edge.FieldCondition(key, match=edge.MatchValue(value))
+
+    def any_of(self, key: str, values: Sequence[str]) -> Filter:
+        """The field equals one of the strings."""
+        return edge.FieldCondition(key, match=edge.MatchAny(list(values)))
+
+    def between(self, key: str, bounds: Mapping[str, float]) -> Filter:
+        """The number is within the bounds."""
+        return edge.FieldCondition(key, range=edge.RangeFloat(**bounds))
+
+    def during(self, key: str, bounds: Mapping[str, str]) -> Filter:
+        """The time is within the bounds."""
+        return edge.FieldCondition(key, range=edge.RangeDateTime(**bounds))
+
+    def empty(self, key: str) -> Filter:
+        """The field is missing, null or an empty list."""
+        return edge.IsEmptyCondition(key)
+
+    def ids(self, ids: Sequence[str]) -> Filter:
+        """The point has one of these ids."""
+        return edge.Filter(must=[edge.HasIdCondition(set(ids))])
+
+    def every(self, conditions: Sequence[Filter], but: Sequence[Filter] = ()) -> Filter:
+        """All conditions hold, and none of `but`."""
+        return edge.Filter(must=list(conditions), must_not=list(but))
+
+    def some(self, conditions: Sequence[Filter]) -> Filter:
+        """At least one of the conditions holds."""
+        return edge.Filter(should=list(conditions))
+
+
+class EdgeShard:
+    """A `Collection` in a folder. Not for use in a forked child: the engine hangs there.
+
+    One process has a shard open at a time, so a lock round reading and writing is all that `insert` and
+    `swap` need, and the caller holds it: they are plain upserts here.
+    """
+
+    dialect = EdgeDialect()
+
+    def __init__(self, path: Path, shard: edge.EdgeShard) -> None:
+        self._path, self._shard = path, shard
+
+    @classmethod
+    def create(
+        cls, path: Path, indexes: Mapping[str, IndexKind], *, dimensions: int | None
+    ) -> EdgeShard:
+        """Return a new shard; without `dimensions` its points have no dense vector.
+
+        Raises:
+            StoreError: The engine could not create it.
+        """
+        dense = dimensions and {DENSE: edge.EdgeVectorParams(dimensions, edge.Distance.Cosine)}
+        config = edge.EdgeConfig(
+            vectors=dense or None,
+            sparse_vectors={LEXICAL: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)},
+            optimizers=edge.EdgeOptimizersConfig(indexing_threshold=NO_HNSW),
+        )
+        with engine_errors(path):
+            path.mkdir(parents=True)
+            shard = edge.EdgeShard.create(str(path), config)
+            for field, kind in indexes.items():
+                shard.update(edge.UpdateOperation.create_field_index(field, _SCHEMAS[kind]))
+        return cls(path, shard)
+
+    @classmethod
+    def load(cls, path: Path, indexes: Mapping[str, IndexKind]) -> EdgeShard:
+        """Return the shard in a folder, with the indexes an earlier version did not make.
+
+        Raises:
+            StoreLockedError: It is open already.
+            StoreError: It is damaged.
+        """
+        with engine_errors(path):
+            shard = edge.EdgeShard.load(str(path))
+            for field in indexes.keys() - shard.info().payload_schema.keys():
+                schema = _SCHEMAS[indexes[field]]
+                shard.update(edge.UpdateOperation.create_field_index(field, schema))
+        return cls(path, shard)
+
+    def retrieve(
+        self, ids: Sequence[str], fields: Sequence[str] | None = None, *, vectors: bool = False
+    ) -> dict[str, Point]:
+        """Return the points with these ids by id, with all or some payload fields."""
+        payload = True if fields is None else list(fields)
+        with engine_errors(self._path):
+            records = self._shard.retrieve(list(ids), payload, vectors)
+        return {point.id: point for point in map(_point, records) if point.payload}
+
+    def upsert(self, points: Sequence[Point]) -> None:
+        """Write points, replacing those there are, in one operation of the log."""
+        with engine_errors(self._path):
+            operation = edge.UpdateOperation.upsert_points([_edge_point(point) for point in points])
+            self._shard.update(operation)
+
+    def insert(self, points: Sequence[Point]) -> set[str]:
+        """Write new points; no other writer can have taken an id."""
+        self.upsert(points)
+        return set()
+
+    def swap(self, points: Sequence[Point]) -> set[str]:
+        """Replace points; no other writer can have changed one."""
+        self.upsert(points)
+        return set()
+
+    def delete(self, which: Filter) -> None:
+        """Remove the points that match."""
+        with engine_errors(self._path):
+            self._shard.update(edge.UpdateOperation.delete_points_by_filter(which))
+
+    def nearest(self, queries: Sequence[Nearest]) -> list[list[tuple[str, float]]]:
+        """Return (id, score) for each query, sorted by (-score, id)."""
+        requests = edge.QueryBatchRequest([_request(query) for query in queries])
+        with engine_errors(self._path):
+            results = self._shard.query_batch(requests)
+        hits = [[(str(point.id), point.score) for point in result] for result in results]
+        return [sorted(found, key=lambda hit: (-hit[1], hit[0])) for found in hits]
+
+    def scroll(
+        self, which: Filter, *, limit: int | None = None, newest_first: bool | None = None
+    ) -> list[Point]:
+        """Return matching points: all of them in any order, or `limit` of them in order of `seq`."""
+        if limit is not None:
+            direction = edge.Direction.Desc if newest_first else edge.Direction.Asc
+            order = edge.OrderBy("seq", direction)
+            return self._page(edge.ScrollRequest(None, limit, which, True, order_by=order))[0]
+        points, offset = self._page(edge.ScrollRequest(None, PAGE, which, True))
+        while offset is not None:
+            page, offset = self._page(edge.ScrollRequest(offset, PAGE, which, True))
+            points += page
+        return points
+
+    def count(self, which: Filter | None = None) -> int:
+        """Return how many points match, exactly."""
+        with engine_errors(self._path):
+            return self._shard.count(edge.CountRequest(exact=True, filter=which))
+
+    def distinct(self, key: str) -> list[str]:
+        """Return the values of an indexed keyword field."""
+        with engine_errors(self._path):
+            found = self._shard.facet(edge.FacetRequest(key, MAX_NAMESPACES, exact=True))
+            return [str(hit.value) for hit in found.hits if hit.count]
+
+    def flush(self) -> None:
+        """Make what was written survive a power cut."""
+        with engine_errors(self._path):
+            self._shard.flush()
+
+    def close(self) -> None:
+        """Flush and let go of the folder."""
+        with engine_errors(self._path):
+            self._shard.flush()
+            self._shard.close()
+
+    def _page(self, request: edge.ScrollRequest) -> tuple[list[Point], Any]:
+        with engine_errors(self._path):
+            records, offset = self._shard.scroll(request)
+        return [point for point in map(_point, records) if point.payload], offset
+
+
+def _edge_point(point: Point) -> edge.Point:
+    vectors: dict[str, Any] = {}
+    if point.dense is not None:
+        vectors[DENSE] = point.dense
+    if point.lexical is not None:
+        vectors[LEXICAL] = edge.SparseVector(*point.lexical)
+    return edge.Point(point.id, vectors, point.payload)
+
+
+def _point(record: edge.Record) -> Point:
+    vectors: Any = record.vector or {}
+    lexical = vectors.get(LEXICAL)
+    return Point(
+        str(record.id),
+        record.payload or {},
+        vectors.get(DENSE),
+        lexical and (lexical.indices, lexical.values),
+    )
+
+
+def _request(query: Nearest) -> edge.QueryRequest:
+    vector: Any = query.vector
+    if isinstance(vector, tuple):
+        terms = edge.SparseVector(*vector)
+        params = edge.SearchParams(idf=edge.IdfParams(corpus=query.corpus))
+        nearest = edge.Query.Nearest(terms, LEXICAL)
+        return edge.QueryRequest(query.limit, query=nearest, filter=query.filter, params=params)
+    nearest = edge.Query.Nearest(vector, DENSE)
+    params = edge.SearchParams(hnsw_ef=EF)
+    return edge.QueryRequest(query.limit, query=nearest, filter=query.filter, params=params)

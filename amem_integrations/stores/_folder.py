@@ -1,0 +1,157 @@
+"""An open folder with two shards in it: how it is made, opened, flushed and closed.
+
+::
+
+    <path>/<collection>/amem.json    what it was made with, how many points it had when last closed
+                        notes/       the notes
+                        history/     their changes, so that search never pays for them
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from ..errors import StoreError, StoreFullError
+from ._collection import CHANGE_INDEXES, NOTE_INDEXES
+from ._edge_shard import EdgeShard
+from ._sidecar import Sidecar
+
+Durability = Literal["interval", "always"]
+
+FLUSH_EVERY = 256  # writes
+
+logger = logging.getLogger(__name__)
+
+
+class Folder:
+    """Two open shards, the process they belong to, and when they were last flushed."""
+
+    def __init__(self, path: Path, sidecar: Sidecar, notes: EdgeShard, history: EdgeShard) -> None:
+        self.path, self.notes, self.history = path, notes, history
+        self.was_closed = sidecar.closed is not None
+        self._sidecar = sidecar
+        self._pid = os.getpid()
+        self._open = True
+        self._unflushed = 0
+        self._flushed_at = time.monotonic()
+
+    @classmethod
+    def open(cls, path: Path, wanted: Sidecar) -> Folder:
+        """Return the folder, made now if it is not there.
+
+        Raises:
+            StoreLockedError: It is open already.
+            EmbedderMismatchError: It was made with another encoder.
+            StoreError: It is damaged, or no memory of ours.
+        """
+        if not path.exists():
+            _create(path, wanted)
+        Sidecar.read(path / "amem.json").check(wanted, str(path))
+        notes = EdgeShard.load(path / "notes", NOTE_INDEXES)
+        try:
+            history = EdgeShard.load(path / "history", CHANGE_INDEXES)
+        except StoreError:
+            notes.close()
+            raise
+        # Read again now that nobody else has it open: only now are the counts those of the last close.
+        sidecar = Sidecar.read(path / "amem.json")
+        folder = cls(path, sidecar, notes, history)
+        folder._compare_counts()
+        sidecar.with_counts(None).write(path / "amem.json")
+        return folder
+
+    def check(self) -> None:
+        """Do nothing if the shards can be used.
+
+        Raises:
+            StoreError: They are closed, or belong to the process this one was forked from.
+        """
+        if os.getpid() != self._pid:
+            message = (
+                f"the memory in {self.path} was opened before this process was forked, and the engine "
+                "would hang here; open the memory after the fork"
+            )
+            raise StoreError(message)
+        if not self._open:
+            message = f"the memory in {self.path} is closed; open it again"
+            raise StoreError(message)
+
+    def check_space(self, wanted: int, free: Callable[[Path], int]) -> None:
+        """Do nothing if there is room to write: the engine maps files, so a full disk kills the process.
+
+        Raises:
+            StoreFullError: Less than `wanted` bytes are free.
+        """
+        if (left := free(self.path)) < wanted:
+            message = (
+                f"only {left / 2**20:.0f} MiB are free for {self.path}, and {wanted / 2**20:.0f} MiB are "
+                "kept; nothing was written: make room, or lower min_free_bytes"
+            )
+            raise StoreFullError(message)
+
+    def wrote(self, durability: Durability, flush_seconds: float) -> None:
+        """Note that something was written, and flush if it is time to."""
+        self._unflushed += 1
+        waited = time.monotonic() - self._flushed_at
+        if durability == "always" or self._unflushed >= FLUSH_EVERY or waited >= flush_seconds:
+            self.flush()
+
+    def flush(self) -> None:
+        """Make what was written survive a power cut, the history first as in writing."""
+        self.history.flush()
+        self.notes.flush()
+        self._unflushed = 0
+        self._flushed_at = time.monotonic()
+
+    def close(self) -> None:
+        """Flush, note the counts, let go; nothing in a forked child, whose parent may go on writing."""
+        if not self._open or os.getpid() != self._pid:
+            return
+        self._open = False
+        counts = {"notes": self.notes.count(), "history": self.history.count()}
+        self.history.close()
+        self.notes.close()
+        self._sidecar.with_counts(counts).write(self.path / "amem.json")
+
+    def _compare_counts(self) -> None:
+        recorded = self._sidecar.closed or {}
+        for name, shard in (("notes", self.notes), ("history", self.history)):
+            if (found := shard.count()) < recorded.get(name, 0):
+                logger.warning(
+                    "%s: %d of %d points are missing in %s; restore a backup if they matter",
+                    self.path, recorded[name] - found, recorded[name], name,
+                )  # fmt: skip
+
+
+def free_bytes(path: Path) -> int:
+    """Return how much can still be written to the disk of a folder."""
+    return shutil.disk_usage(path).free
+
+
+def _create(path: Path, sidecar: Sidecar) -> None:
+    """Make a folder aside and move it into place whole: a half-made one is never seen."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    except OSError as error:
+        message = f"cannot make a folder for the memory in {path}: {error}"
+        raise StoreError(message) from error
+    try:
+        dimensions = sidecar.dimensions
+        EdgeShard.create(draft / "notes", NOTE_INDEXES, dimensions=dimensions).close()
+        EdgeShard.create(draft / "history", CHANGE_INDEXES, dimensions=None).close()
+        sidecar.with_counts({}).write(draft / "amem.json")
+        draft.rename(path)
+    except OSError as error:
+        if not path.exists():  # else another process was faster
+            message = f"cannot make a folder for the memory in {path}: {error}"
+            raise StoreError(message) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)

@@ -1,0 +1,229 @@
+"""Notes and changes as payloads of Qdrant points, and back, exactly.
+
+A payload is flat and carries its `schema`. Times are RFC 3339 in UTC, the namespace is one string.
+What can be derived but must be searched for (keywords, tags, `when`, …) is stored as well and ignored
+when reading. `seq` counts nanoseconds, which is more than the engine's range filters can tell apart
+(they compare doubles), so it is also stored in two parts.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from ..errors import InvalidInputError, NamespaceError, StoreError
+from ..notes import Change, ContextEntry, Link, Namespace, Note
+from ._checks import check_id, namespace_key, plain, stamp
+
+Payload = dict[str, Any]
+
+SCHEMA = 1
+
+
+def seq_parts(seq: int) -> tuple[int, int]:
+    """Return a `seq` as (microseconds, nanoseconds within); both are exact in a range filter."""
+    return divmod(seq, 1000)
+
+
+def encode_note(note: Note, namespace: Namespace) -> Payload:
+    """Return the payload of a note.
+
+    Raises:
+        NamespaceError: The note says it belongs to another namespace.
+        InvalidInputError: Something in it cannot be stored; the message names the field.
+    """
+    check_id(note.id, "id of a note")
+    if note.namespace != namespace:
+        message = f"note {note.id} belongs to {note.namespace!r}, not to {namespace!r}"
+        raise NamespaceError(message)
+    if note.revision < 0:
+        message = f"revision of note {note.id} must be 0 or more, not {note.revision!r}"
+        raise InvalidInputError(message)
+    seq_us, seq_ns = seq_parts(note.seq)
+    recorded_at = stamp(note.recorded_at, "recorded_at")
+    at = _optional_stamp(note.at, "at")
+    payload = {
+        "schema": SCHEMA,
+        "namespace": namespace_key(namespace),
+        "seq": note.seq,
+        "seq_us": seq_us,
+        "seq_ns": seq_ns,
+        "content": note.content,
+        "speaker": note.speaker,
+        "source": note.source,
+        "thread": note.thread,
+        "key": note.key,
+        "at": at,
+        "when": at or recorded_at,
+        "recorded_at": recorded_at,
+        "expires_at": _optional_stamp(note.expires_at, "expires_at"),
+        "contexts": [_encode_entry(entry) for entry in note.contexts],
+        "keywords": note.keywords,
+        "tags": note.tags,
+        "attributes_source": note.attributes_source,
+        "links": [_encode_link(target, link) for target, link in note.links.items()],
+        "state": note.state,
+        "failure": note.failure,
+        "attempts": note.attempts,
+        "superseded_by": note.superseded_by,
+        "revision": note.revision,
+        "ops": note.ops,
+        "metadata": note.metadata,
+    }
+    return {name: plain(value, name) for name, value in payload.items() if value is not None}
+
+
+def decode_note(note_id: str, payload: Payload) -> Note:
+    """Return the note of a payload.
+
+    Raises:
+        StoreError: It was written by a later version of this package.
+    """
+    _check_schema(payload)
+    get = payload.get
+    return Note(
+        id=note_id,
+        seq=payload["seq"],
+        namespace=decode_namespace(payload["namespace"]),
+        content=payload["content"],
+        recorded_at=datetime.fromisoformat(payload["recorded_at"]),
+        at=_optional_time(get("at")),
+        speaker=get("speaker"),
+        source=payload["source"],
+        thread=get("thread"),
+        key=get("key"),
+        contexts=tuple(map(_decode_entry, payload["contexts"])),
+        links=decode_links(payload),
+        state=payload["state"],
+        failure=get("failure"),
+        attempts=payload["attempts"],
+        superseded_by=get("superseded_by"),
+        expires_at=_optional_time(get("expires_at")),
+        revision=payload["revision"],
+        ops=tuple(payload["ops"]),
+        metadata=payload["metadata"],
+    )
+
+
+def decode_links(payload: Payload) -> dict[str, Link]:
+    """Return the links of a note's payload, by target id."""
+    return {link["target"]: _decode_link(link) for link in payload["links"]}
+
+
+def decode_namespace(key: str) -> Namespace:
+    """Return the namespace that `namespace_key` made this of."""
+    return tuple(json.loads(key))
+
+
+def encode_change(change: Change, namespace: Namespace) -> Payload:
+    """Return the payload of a change.
+
+    Raises:
+        NamespaceError: The change says it belongs to another namespace.
+        InvalidInputError: Something in it cannot be stored; the message names the field.
+    """
+    if change.namespace != namespace:
+        message = f"change {change.id} belongs to {change.namespace!r}, not to {namespace!r}"
+        raise NamespaceError(message)
+    payload = {
+        "schema": SCHEMA,
+        "namespace": namespace_key(namespace),
+        "id": change.id,
+        "seq": change.seq,
+        "op": change.op,
+        "kind": change.kind,
+        "note_id": change.note_id,
+        "cause": change.cause,
+        "model": change.model,
+        "recorded_at": stamp(change.recorded_at, "recorded_at"),
+        "data": change.data,
+    }
+    return {name: plain(value, name) for name, value in payload.items() if value is not None}
+
+
+def decode_change(payload: Payload) -> Change:
+    """Return the change of a payload.
+
+    Raises:
+        StoreError: It was written by a later version of this package.
+    """
+    _check_schema(payload)
+    return Change(
+        id=payload["id"],
+        seq=payload["seq"],
+        op=payload["op"],
+        kind=payload["kind"],
+        namespace=decode_namespace(payload["namespace"]),
+        note_id=payload["note_id"],
+        cause=payload.get("cause"),
+        model=payload.get("model"),
+        recorded_at=datetime.fromisoformat(payload["recorded_at"]),
+        data=payload["data"],
+    )
+
+
+def _check_schema(payload: Payload) -> None:
+    if payload["schema"] != SCHEMA:
+        message = (
+            f"a note is stored in format {payload['schema']!r}, this version of amem-integrations "
+            f"reads format {SCHEMA}; install a newer version"
+        )
+        raise StoreError(message)
+
+
+def _optional_stamp(time: datetime | None, where: str) -> str | None:
+    return None if time is None else stamp(time, where)
+
+
+def _optional_time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _encode_entry(entry: ContextEntry) -> Payload:
+    return {
+        "text": entry.text,
+        "keywords": entry.keywords,
+        "tags": entry.tags,
+        "cause": entry.cause,
+        "model": entry.model,
+        "change": entry.change,
+        "at": stamp(entry.at, "at of a context entry"),
+        "recorded_at": stamp(entry.recorded_at, "recorded_at of a context entry"),
+    }
+
+
+def _decode_entry(entry: Payload) -> ContextEntry:
+    return ContextEntry(
+        text=entry["text"],
+        keywords=tuple(entry["keywords"]),
+        tags=tuple(entry["tags"]),
+        cause=entry["cause"],
+        model=entry["model"],
+        change=entry["change"],
+        at=datetime.fromisoformat(entry["at"]),
+        recorded_at=datetime.fromisoformat(entry["recorded_at"]),
+    )
+
+
+def _encode_link(target: str, link: Link) -> Payload:
+    return {
+        "target": check_id(target, "target of a link"),
+        "relation": link.relation,
+        "reason": link.reason,
+        "strength": float(link.strength),
+        "direction": link.direction,
+        "created": stamp(link.created, "created of a link"),
+        "reinforced": stamp(link.reinforced, "reinforced of a link"),
+    }
+
+
+def _decode_link(link: Payload) -> Link:
+    return Link(
+        relation=link["relation"],
+        reason=link["reason"],
+        strength=link["strength"],
+        direction=link["direction"],
+        created=datetime.fromisoformat(link["created"]),
+        reinforced=datetime.fromisoformat(link["reinforced"]),
+    )

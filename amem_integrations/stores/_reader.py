@@ -1,0 +1,160 @@
+"""The reading half of a note store, over two collections of points: notes, and their history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+
+import numpy as np
+
+from ..filters import Conditions
+from ..notes import Change, Link, Namespace, Note
+from ..ports import Query, Ranked, Vector
+from ._checks import check_vector, is_id, namespace_key
+from ._collection import Collection, Nearest, Point
+from ._filters import Filter, note_filter
+from ._points import decode_change, decode_links, decode_namespace, decode_note
+from .bm25 import Bm25
+
+IDS_AT_ONCE = 512  # in one filter; servers may limit the number of conditions
+
+_in_order = attrgetter("seq", "id")
+
+
+class PointReader:
+    """Reads notes and changes. Every filter names the namespace; what is fetched by id is checked."""
+
+    def __init__(
+        self, notes: Collection, history: Collection, *, dimensions: int, bm25: Bm25
+    ) -> None:
+        self._notes, self._history = notes, history
+        self._dimensions, self._bm25 = dimensions, bm25
+        self._dialect = notes.dialect
+
+    def _check_open(self) -> None:
+        """Raise `StoreError` if the store cannot be used (any more)."""
+        raise NotImplementedError
+
+    def get(self, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
+        """Return the notes with these ids, in this order; unknown ones are left out."""
+        found = self._found(namespace, ids)
+        return [decode_note(i, found[i].payload) for i in ids if i in found]
+
+    def vectors(self, namespace: Namespace, ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the dense vectors of these notes; notes without one are left out."""
+        found = self._found(namespace, ids, ("namespace",), vectors=True)
+        return {
+            i: np.asarray(point.dense, dtype=np.float32)
+            for i, point in found.items()
+            if point.dense is not None
+        }
+
+    def links(self, namespace: Namespace, ids: Sequence[str]) -> dict[str, dict[str, Link]]:
+        """Return the links of these notes, by note id and then target id; unknown notes are left out."""
+        found = self._found(namespace, ids, ("namespace", "links"))
+        return {i: decode_links(point.payload) for i, point in found.items()}
+
+    def search(self, namespace: Namespace, queries: Sequence[Query]) -> list[Ranked]:
+        """Return for each query its dense and its BM25 list, each sorted by (-score, id).
+
+        Raises:
+            InvalidInputError: A vector or a condition cannot be used.
+            StoreError: The store could not answer.
+        """
+        self._check_open()
+        key = namespace_key(namespace)
+        corpus = note_filter(self._dialect, key)
+        wanted: list[Nearest] = []
+        plan = [self._plan(query, key, corpus, wanted) for query in queries]
+        lists = self._notes.nearest(wanted) if wanted else []
+        return [
+            Ranked(
+                dense=() if dense is None else lists[dense],
+                lexical=() if lexical is None else lists[lexical],
+            )
+            for dense, lexical in plan
+        ]
+
+    def backlinks(self, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
+        """Return the notes that hold a link to any of these, in order of (seq, id)."""
+        self._check_open()
+        key = namespace_key(namespace)
+        notes: dict[str, Note] = {}
+        for some in batches(ids):
+            linked = self._dialect.any_of("links[].target", some)
+            which = self._dialect.every([self._dialect.match("namespace", key), linked])
+            notes |= {p.id: decode_note(p.id, p.payload) for p in self._notes.scroll(which)}
+        return sorted(notes.values(), key=_in_order)
+
+    def count(self, namespace: Namespace, where: Conditions = ()) -> int:
+        """Return how many notes meet the conditions, exactly."""
+        self._check_open()
+        return self._notes.count(note_filter(self._dialect, namespace_key(namespace), where))
+
+    def scan(
+        self,
+        namespace: Namespace,
+        *,
+        where: Conditions = (),
+        limit: int = 256,
+        newest_first: bool = False,
+    ) -> list[Note]:
+        """Return up to `limit` notes in order of (seq, id); continue with a condition on `seq`."""
+        self._check_open()
+        which = note_filter(self._dialect, namespace_key(namespace), where)
+        points = self._notes.scroll(which, limit=limit, newest_first=newest_first)
+        notes = [decode_note(point.id, point.payload) for point in points]
+        return sorted(notes, key=_in_order, reverse=newest_first)
+
+    def namespaces(self) -> list[Namespace]:
+        """Return the namespaces that hold notes, sorted."""
+        self._check_open()
+        return sorted(decode_namespace(key) for key in self._notes.distinct("namespace"))
+
+    def changes(
+        self, namespace: Namespace, *, note_id: str | None = None, limit: int = 1000
+    ) -> list[Change]:
+        """Return the last `limit` changes of a note, or of the whole namespace, oldest first."""
+        self._check_open()
+        about = [self._dialect.match("namespace", namespace_key(namespace))]
+        if note_id is not None:
+            about.append(self._dialect.match("note_id", note_id))
+        points = self._history.scroll(self._dialect.every(about), limit=limit, newest_first=True)
+        return sorted((decode_change(point.payload) for point in points), key=_in_order)
+
+    def _plan(
+        self, query: Query, namespace: str, corpus: Filter, wanted: list[Nearest]
+    ) -> tuple[int | None, int | None]:
+        """Add the query's lists to `wanted`; return where its dense and its lexical list will be."""
+        which = note_filter(self._dialect, namespace, query.where) if query.where else corpus
+        dense = lexical = None
+        if query.vector is not None:
+            vector = check_vector(query.vector, self._dimensions, "vector of a query")
+            dense = len(wanted)
+            wanted.append(Nearest(vector, query.limit, which, corpus))
+        if query.text is not None and (terms := self._bm25.encode_query(query.text))[0]:
+            lexical = len(wanted)
+            wanted.append(Nearest(terms, query.limit, which, corpus))
+        return dense, lexical
+
+    def _found(
+        self,
+        namespace: Namespace,
+        ids: Sequence[str],
+        fields: Sequence[str] | None = None,
+        *,
+        vectors: bool = False,
+    ) -> dict[str, Point]:
+        """Return the points with these ids that belong to this namespace."""
+        self._check_open()
+        key = namespace_key(namespace)
+        known = [note_id for note_id in ids if is_id(note_id)]
+        points = self._notes.retrieve(known, fields, vectors=vectors) if known else {}
+        return {i: point for i, point in points.items() if point.payload.get("namespace") == key}
+
+
+def batches(ids: Sequence[str]) -> Iterator[list[str]]:
+    """Return the usable ids among these, at most `IDS_AT_ONCE` at a time."""
+    known = [note_id for note_id in ids if is_id(note_id)]
+    for start in range(0, len(known), IDS_AT_ONCE):
+        yield known[start : start + IDS_AT_ONCE]

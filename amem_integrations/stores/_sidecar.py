@@ -1,0 +1,115 @@
+"""What a collection was made with, kept beside it: `amem.json` in a folder, metadata on a server."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ..errors import EmbedderMismatchError, StoreError
+from .bm25 import Bm25
+
+FORMAT = 1
+TEMPLATE = "enriched-1"  # how a note becomes the text that is embedded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sidecar:
+    """The fingerprint of a collection. `closed` counts its points at the last clean close."""
+
+    format: int = FORMAT
+    embedder: str
+    dimensions: int
+    template: str
+    bm25: Mapping[str, Any]
+    created_at: str
+    closed: Mapping[str, int] | None = None
+
+    @classmethod
+    def new(cls, *, embedder: str, dimensions: int, bm25: Bm25) -> Sidecar:
+        """Return the fingerprint of a collection made now."""
+        return cls(
+            embedder=embedder,
+            dimensions=dimensions,
+            template=TEMPLATE,
+            bm25=bm25.fingerprint,
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    @classmethod
+    def parse(cls, stored: object, where: str) -> Sidecar:
+        """Return the fingerprint found `where`.
+
+        Raises:
+            StoreError: It is none, or of a later version of this package.
+        """
+        if not isinstance(stored, dict) or not isinstance(stored.get("format"), int):
+            message = (
+                f"{where} holds no memory of amem-integrations; choose another place or collection"
+            )
+            raise StoreError(message)
+        if stored["format"] > FORMAT:
+            message = (
+                f"{where} was written in format {stored['format']}, this version of amem-integrations "
+                f"reads up to format {FORMAT}; install a newer version"
+            )
+            raise StoreError(message)
+        try:
+            return cls(**stored)
+        except TypeError as error:
+            message = f"the description of the memory in {where} is damaged: {error}"
+            raise StoreError(message) from error
+
+    @classmethod
+    def read(cls, path: Path) -> Sidecar:
+        """Return the fingerprint in a file.
+
+        Raises:
+            StoreError: There is none, or it is damaged or of a later version.
+        """
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            stored = None
+        except (OSError, ValueError) as error:
+            message = f"{path} cannot be read: {error}; restore it from a backup"
+            raise StoreError(message) from error
+        return cls.parse(stored, str(path.parent))
+
+    def write(self, path: Path) -> None:
+        """Put the fingerprint in a file, whole or not at all."""
+        draft = path.with_suffix(".tmp")
+        with draft.open("w", encoding="utf-8") as file:
+            json.dump(asdict(self), file, indent=2, ensure_ascii=False)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+
+    def with_counts(self, closed: Mapping[str, int] | None) -> Sidecar:
+        """Return a copy that says how many points there are, or that it is not closed."""
+        return replace(self, closed=closed)
+
+    def check(self, wanted: Sidecar, where: str) -> None:
+        """Do nothing if vectors made as `wanted` fit in here.
+
+        Raises:
+            EmbedderMismatchError: They do not; the message names what differs.
+        """
+        names = ["dimensions", "template", "bm25"]
+        if self.embedder and wanted.embedder:
+            names.insert(0, "embedder")
+        differing = [
+            f"{name} {getattr(self, name)!r}, now {getattr(wanted, name)!r}"
+            for name in names
+            if getattr(self, name) != getattr(wanted, name)
+        ]
+        if differing:
+            message = (
+                f"{where} was built with {'; '.join(differing)}. Open it with what it was built with, "
+                "or run `reindex` to embed its notes anew"
+            )
+            raise EmbedderMismatchError(message)

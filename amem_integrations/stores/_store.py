@@ -1,0 +1,166 @@
+"""The writing half of a note store: what is checked, and in which order things are written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection as Items
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from uuid import UUID, uuid5
+
+from ..errors import InvalidInputError
+from ..notes import Change, Namespace
+from ..ports import Indexed
+from ._checks import check_vector, namespace_key
+from ._collection import Point
+from ._points import encode_change, encode_note
+from ._reader import PointReader, batches
+
+# The id of a change's point comes from its namespace and its own id, under this root.
+CHANGE_IDS = UUID("5b0c7a62-7c1d-5a0e-9b1f-6d1f6f6c2f10")
+RECEIPTS = ("delete", "clear")  # what stays of a deleted note's history
+
+
+class PointStore(PointReader):
+    """A `NoteStore`, written once for every kind of `Collection`.
+
+    A subclass opens the collections and says in `_writing` what must happen around a write.
+    """
+
+    @property
+    def remote(self) -> bool:
+        """Whether a call waits for a network, and is better made in a thread by asynchronous code."""
+        return False
+
+    def _writing(self) -> AbstractContextManager[object]:
+        """Return what to hold from reading stored versions to having written new ones."""
+        raise NotImplementedError
+
+    def _record(self, changes: Sequence[Point], notes: Sequence[Point]) -> None:
+        """Write the intent: these changes, about to be made true by writing these notes."""
+        del notes
+        if changes:
+            self._history.upsert(changes)
+
+    def insert(
+        self, namespace: Namespace, items: Sequence[Indexed], changes: Sequence[Change]
+    ) -> set[str]:
+        """Store notes whose ids are not there yet; return the ids that were new.
+
+        Notes that are there stay as they are, and changes about them are not recorded.
+
+        Raises:
+            InvalidInputError: Something cannot be stored; nothing was.
+            StoreError: The store could not write.
+        """
+        points: dict[str, Point] = {}
+        for item in items:
+            points.setdefault(item.note.id, self._encode(namespace, item))
+        records = [_change_point(namespace, change) for change in changes]
+        with self._writing():
+            taken = self._notes.retrieve(list(points), ("seq",)) if points else {}
+            new = [point for point in points.values() if point.id not in taken]
+            self._record(_about_others(records, taken), new)
+            lost = self._notes.insert(new) if new else set()
+            self._forget(records, lost)
+        return {point.id for point in new} - lost
+
+    def replace(
+        self, namespace: Namespace, items: Sequence[Indexed], changes: Sequence[Change]
+    ) -> set[str]:
+        """Write new versions of stored notes; return the ids of those that were stale.
+
+        A stale note is one whose stored revision is not one less than its own, or that is gone; it is not
+        written, and changes about it are not recorded. Writing the same version again, known by its
+        last operation id, succeeds.
+
+        Raises:
+            InvalidInputError: Something cannot be stored; nothing was.
+            StoreError: The store could not write.
+        """
+        given = {item.note.id: item for item in items}
+        if len(given) < len(items):
+            message = "replace was given two versions of one note; give the last one only"
+            raise InvalidInputError(message)
+        points = {note_id: self._encode(namespace, item) for note_id, item in given.items()}
+        records = [_change_point(namespace, change) for change in changes]
+        with self._writing():
+            stored = self._stored(namespace, items)
+            written = {i for i, old in stored.items() if _is_same_write(points[i], old)}
+            stale = {i for i in points if not _follows(points[i], stored.get(i))} - written
+            ready = [
+                _completed(point, stored[i])
+                for i, point in points.items()
+                if i not in stale | written
+            ]
+            self._record(_about_others(records, stale), ready)
+            lost = self._notes.swap(ready) if ready else set()
+            self._forget(records, lost)
+        return stale | lost
+
+    def delete(self, namespace: Namespace, ids: Sequence[str]) -> None:
+        """Remove these notes and their history, except receipts (changes of kind `"delete"`).
+
+        Raises:
+            StoreError: The store could not write.
+        """
+        key, dialect = namespace_key(namespace), self._dialect
+        with self._writing():
+            for some in batches(ids):
+                about = [dialect.match("namespace", key), dialect.any_of("note_id", some)]
+                # History first: if this is interrupted, the note is still there to be deleted again.
+                self._history.delete(dialect.every(about, [dialect.any_of("kind", RECEIPTS)]))
+                self._notes.delete(
+                    dialect.every([dialect.match("namespace", key), dialect.ids(some)])
+                )
+
+    def _encode(self, namespace: Namespace, item: Indexed) -> Point:
+        note, dense = item.note, item.vector
+        return Point(
+            note.id,
+            encode_note(note, namespace),
+            None
+            if dense is None
+            else check_vector(dense, self._dimensions, f"vector of {note.id}"),
+            None if item.texts is None else self._bm25.encode_document(item.texts),
+        )
+
+    def _stored(self, namespace: Namespace, items: Sequence[Indexed]) -> dict[str, Point]:
+        """Return what must be known of stored notes to replace them; vectors only if any is kept."""
+        keeps = any(item.vector is None or item.texts is None for item in items)
+        ids = [item.note.id for item in items]
+        return self._found(namespace, ids, ("namespace", "revision", "ops"), vectors=keeps)
+
+    def _forget(self, records: Sequence[Point], lost: Items[str]) -> None:
+        """Remove the intent for notes that another process changed in between."""
+        undone = [record.id for record in records if record.payload["note_id"] in lost]
+        if undone:
+            self._history.delete(self._dialect.ids(undone))
+
+
+def _change_point(namespace: Namespace, change: Change) -> Point:
+    payload = encode_change(change, namespace)
+    return Point(str(uuid5(CHANGE_IDS, f"{payload['namespace']}{change.id}")), payload)
+
+
+def _about_others(records: Sequence[Point], ids: Items[str]) -> list[Point]:
+    return [record for record in records if record.payload["note_id"] not in ids]
+
+
+def _follows(new: Point, old: Point | None) -> bool:
+    return old is not None and old.payload["revision"] == new.payload["revision"] - 1
+
+
+def _is_same_write(new: Point, old: Point) -> bool:
+    """Return whether `old` is `new`, written by an earlier try whose answer was lost."""
+    last = new.payload["ops"][-1:]
+    return (
+        bool(last)
+        and last == old.payload["ops"][-1:]
+        and new.payload["revision"] == old.payload["revision"]
+    )
+
+
+def _completed(new: Point, old: Point) -> Point:
+    """Return `new` with the vectors of `old` where it has none of its own."""
+    dense = old.dense if new.dense is None else new.dense
+    return Point(new.id, new.payload, dense, old.lexical if new.lexical is None else new.lexical)

@@ -1,0 +1,138 @@
+"""BM25 weights as sparse vectors, with nothing to download.
+
+A document is a set of (index, weight) pairs, a query a set of indices of weight 1; the engine
+multiplies by the inverse document frequency. Indices are those of Qdrant's own BM25 (murmur3 of the
+token), so that vectors of both can live together.
+
+Text without spaces between words (Chinese, Japanese, Thai, …) is cut into pairs of neighbouring
+characters: deterministic, no dictionary, and what search engines do by default. A document also holds
+the single characters, so that a query of one character finds it. Korean is treated alike, because its
+particles stick to the word.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+from unicodedata import normalize
+
+import mmh3
+import snowballstemmer  # type: ignore[import-untyped]
+
+from ..errors import ConfigurationError
+
+Sparse = tuple[list[int], list[float]]
+
+VERSION = 1  # of the text processing; goes into the fingerprint
+AVG_LEN = 60.0  # tokens of a note's enriched text: content, context, keywords, tags
+CACHED_TOKENS = 65_536
+
+_NO_SPACES = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"  # kana, Han
+    "\uac00-\ud7af\U00020000-\U0003ffff"  # Hangul, rare Han
+)
+_TOKEN = re.compile(rf"(?P<run>[{_NO_SPACES}]+)|(?:(?![{_NO_SPACES}])[^\W_])+")
+_ENGLISH_STOPWORDS = frozenset(  # noqa: SIM905 - a list of 70 literals is no easier to read
+    "a an and are as at be been but by did do does for from had has have he her his i if in into is it "
+    "its me my of on or our she so than that the their them then there these they this those to us was "
+    "we were what when where which who will with would you your s t d m ll re ve".split()
+)
+
+
+class Bm25:
+    """Turns texts into BM25 term weights.
+
+    Args:
+        language: A Snowball language (`"english"`, `"german"`, …) for stemming; None for words as they
+            are. Stopwords are left out for English only.
+        avg_len: The length of an average document, in tokens.
+        k: How fast repeats of a word stop counting.
+        b: How much long documents are discounted, 0 to 1.
+
+    Raises:
+        ConfigurationError: An unknown language, or a number out of its range.
+    """
+
+    def __init__(
+        self,
+        language: str | None = "english",
+        *,
+        avg_len: float = AVG_LEN,
+        k: float = 1.2,
+        b: float = 0.75,
+    ) -> None:
+        if avg_len <= 0 or k < 0 or not 0 <= b <= 1:
+            message = f"BM25 wants avg_len > 0, k >= 0, 0 <= b <= 1, not {avg_len!r}, {k!r}, {b!r}"
+            raise ConfigurationError(message)
+        self._language, self._avg_len, self._k, self._b = language, avg_len, k, b
+        self._stopwords = _ENGLISH_STOPWORDS if language == "english" else frozenset[str]()
+        self._stemmer = _stemmer(language)
+        self._stemming = threading.Lock()  # a Snowball stemmer keeps its word in itself
+        self._index = lru_cache(maxsize=CACHED_TOKENS)(self._index_of)
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """What must be equal for two vectors to be comparable, as JSON."""
+        return {
+            "version": VERSION,
+            "language": self._language,
+            "avg_len": self._avg_len,
+            "k": self._k,
+            "b": self._b,
+        }
+
+    def encode_document(self, texts: Sequence[tuple[str, float]]) -> Sparse:
+        """Return (indices, values) of a document made of weighted passages.
+
+        A word of a passage of weight 0.5 counts half, in its frequency and in the length.
+        """
+        counts: defaultdict[int, float] = defaultdict(float)
+        for text, weight in texts:
+            for token in _tokens(text, singles=True) if weight > 0 else ():
+                if (index := self._index(token)) is not None:
+                    counts[index] += weight
+        discount = self._k * (1 - self._b + self._b * sum(counts.values()) / self._avg_len)
+        indices = sorted(counts)
+        return indices, [counts[i] * (self._k + 1) / (counts[i] + discount) for i in indices]
+
+    def encode_query(self, text: str) -> Sparse:
+        """Return (indices, values) of a query: each distinct word weighs 1."""
+        found = {self._index(token) for token in _tokens(text, singles=False)}
+        indices = sorted(index for index in found if index is not None)
+        return indices, [1.0] * len(indices)
+
+    def _index_of(self, token: str) -> int | None:
+        if token in self._stopwords:
+            return None
+        if self._stemmer is not None:
+            with self._stemming:
+                token = self._stemmer.stemWord(token)
+        return abs(mmh3.hash(token, signed=True))
+
+
+def _stemmer(language: str | None) -> Any:  # noqa: ANN401 - snowballstemmer has no types
+    if language is None:
+        return None
+    try:
+        return snowballstemmer.stemmer(language)
+    except KeyError as error:
+        known = ", ".join(sorted(snowballstemmer.algorithms()))
+        message = f"no stemmer for {language!r}; use None or one of {known}"
+        raise ConfigurationError(message) from error
+
+
+def _tokens(text: str, *, singles: bool) -> Iterator[str]:
+    for found in _TOKEN.finditer(normalize("NFC", text.casefold())):
+        token = found[0]
+        if found["run"] is None:
+            yield token
+            continue
+        if singles or len(token) == 1:
+            yield from token
+        yield from map("".join, pairwise(token))

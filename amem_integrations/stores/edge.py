@@ -1,0 +1,151 @@
+"""The embedded note store: Qdrant's own engine, in a folder, inside this process."""
+
+from __future__ import annotations
+
+import re
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import get_args
+
+from ..errors import ConfigurationError
+from ..notes import Namespace
+from ._collection import Point
+from ._folder import Durability, Folder, free_bytes
+from ._sidecar import Sidecar
+from ._store import PointStore
+from .bm25 import Bm25
+
+FLUSH_SECONDS = 5.0
+MIN_FREE_BYTES = 256 * 2**20  # the log grows by 32 MiB at a time, for each of the two shards
+
+INTENT = (
+    "5f2d1f0e-7a43-5d0c-8a55-0c5f3c1f7a11"  # the point that says what was last meant to be written
+)
+_COLLECTION = re.compile(r"[\w-][\w.-]*")
+
+
+class EdgeStore(PointStore):
+    """Notes in a folder; no server, no daemon. Safe to use from several threads of one process.
+
+    What a call has written survives a killed process. A power cut can take what was written since the
+    last flush, which happens with the first write after `flush_seconds`, every 256 writes and at
+    close; with `durability="always"`, at every write (some milliseconds).
+
+    The engine holds the GIL and answers in well under a millisecond, so asynchronous callers may call
+    it inline. It does not survive a fork: open the store in the child.
+
+    Args:
+        path: The folder; made if it is not there. Several collections can live in it.
+        dimensions: Length of the dense vectors.
+        embedder: Name of the encoder they come from; empty to accept whatever is there.
+        collection: Name of the collection, a folder within `path`.
+        durability: `"interval"` or `"always"`, see above.
+        flush_seconds: Seconds between flushes.
+        min_free_bytes: A write that would leave less than this on the disk is refused.
+        bm25: How text becomes a sparse vector.
+
+    Raises:
+        StoreLockedError: The collection is open already, in any process.
+        EmbedderMismatchError: The collection was made with another encoder, or another `bm25`.
+        StoreError: The folder is damaged, or holds something else.
+        ConfigurationError: An argument is out of its range.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        dimensions: int,
+        embedder: str = "",
+        collection: str = "amem",
+        durability: Durability = "interval",
+        flush_seconds: float = FLUSH_SECONDS,
+        min_free_bytes: int = MIN_FREE_BYTES,
+        bm25: Bm25 | None = None,
+        free_bytes: Callable[[Path], int] = free_bytes,
+    ) -> None:
+        if dimensions < 1 or durability not in get_args(Durability):
+            message = f"EdgeStore wants dimensions > 0, not {dimensions!r}, and durability one of {get_args(Durability)}, not {durability!r}"
+            raise ConfigurationError(message)
+        if not _COLLECTION.fullmatch(collection):
+            message = (
+                f"a collection is named by letters, digits, '_', '-' and '.', not {collection!r}"
+            )
+            raise ConfigurationError(message)
+        bm25 = bm25 or Bm25()
+        wanted = Sidecar.new(embedder=embedder, dimensions=dimensions, bm25=bm25)
+        self._folder = Folder.open(Path(path).expanduser().absolute() / collection, wanted)
+        self._durability, self._flush_seconds = durability, flush_seconds
+        self._min_free_bytes, self._free_bytes = min_free_bytes, free_bytes
+        self._lock = threading.RLock()
+        # Also at exit, and when the store is dropped without having been closed.
+        self._finalizer = weakref.finalize(self, self._folder.close)
+        super().__init__(self._folder.notes, self._folder.history, dimensions=dimensions, bm25=bm25)
+        if not self._folder.was_closed:
+            self._reconcile()
+
+    def delete(self, namespace: Namespace, ids: Sequence[str]) -> None:
+        """Remove these notes and their history, except receipts (changes of kind `"delete"`).
+
+        Raises:
+            StoreError: The store could not write.
+        """
+        with self._lock:
+            self._intend([], [])  # or a crash would take the missing notes for unwritten ones
+            super().delete(namespace, ids)
+
+    def flush(self) -> None:
+        """Make everything written so far survive a power cut as well."""
+        self._check_open()
+        with self._lock:
+            self._folder.flush()
+
+    def close(self) -> None:
+        """Flush and let go of the folder; calling it again does nothing."""
+        with self._lock:
+            self._finalizer()
+
+    def _check_open(self) -> None:
+        self._folder.check()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        self._folder.check()
+        with self._lock:
+            self._folder.check_space(self._min_free_bytes, self._free_bytes)
+            yield
+            self._folder.wrote(self._durability, self._flush_seconds)
+
+    def _record(self, changes: Sequence[Point], notes: Sequence[Point]) -> None:
+        if changes:
+            self._intend(changes, notes)
+
+    def _intend(self, changes: Sequence[Point], notes: Sequence[Point]) -> None:
+        """Write changes together with a reminder of the notes that are to make them true."""
+        revisions = {note.id: note.payload["revision"] for note in notes}
+        reminder = {
+            change.id: [change.payload["note_id"], revisions[change.payload["note_id"]]]
+            for change in changes
+            if change.payload["note_id"] in revisions
+        }
+        self._history.upsert([*changes, Point(INTENT, {"intent": reminder})])
+
+    def _reconcile(self) -> None:
+        """Remove the changes whose notes a killed process did not get to write."""
+        found = self._history.retrieve([INTENT])
+        intent: dict[str, tuple[str, int]] = found[INTENT].payload["intent"] if found else {}
+        if not intent:
+            return
+        notes = self._notes.retrieve([note_id for note_id, _ in intent.values()], ("revision",))
+        revisions = {note.id: note.payload["revision"] for note in notes.values()}
+        undone = [
+            change_id
+            for change_id, (note_id, revision) in intent.items()
+            if revisions.get(note_id, -1) < revision
+        ]
+        if undone:
+            self._history.delete(self._dialect.ids(undone))

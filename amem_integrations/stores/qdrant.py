@@ -1,0 +1,220 @@
+"""The served note store: a Qdrant server or cluster by URL, and `":memory:"` for tests."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from qdrant_client import QdrantClient, models
+
+from ..errors import ConfigurationError, StoreError
+from ._collection import CHANGE_INDEXES, DENSE, LEXICAL, NOTE_INDEXES, IndexKind
+from ._connection import Connection, is_status
+from ._qdrant_collection import QdrantCollection
+from ._sidecar import Sidecar
+from ._store import PointStore
+from .bm25 import Bm25
+
+MEMORY = ":memory:"
+TIMEOUT = 15  # seconds for one request
+OLDEST_SERVER = (1, 17)  # has update modes, conditional upserts and collection metadata
+LOCALHOST = frozenset({"localhost", "127.0.0.1", "::1"})
+
+_SCHEMAS: Mapping[IndexKind, Any] = {
+    # Only the namespace takes part in the graph, which is quicker to build for it.
+    "tenant": models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
+    "keyword": models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, enable_hnsw=False),
+    "integer": models.IntegerIndexParams(
+        type=models.IntegerIndexType.INTEGER, lookup=True, range=True, enable_hnsw=False
+    ),
+    "datetime": models.DatetimeIndexParams(
+        type=models.DatetimeIndexType.DATETIME, enable_hnsw=False
+    ),
+    "uuid": models.UuidIndexParams(type=models.UuidIndexType.UUID, enable_hnsw=False),
+}
+
+
+class QdrantStore(PointStore):
+    """Notes in two collections of a Qdrant server (1.17 or later), shared by any number of processes.
+
+    Calls are synchronous and wait for the server; `remote` says so, and asynchronous callers should run
+    them in threads, which the client allows. With `":memory:"` nothing leaves the process or outlives it.
+
+    Args:
+        location: `":memory:"`, or the URL of a server.
+        dimensions: Length of the dense vectors.
+        embedder: Name of the encoder they come from; empty to accept whatever is there.
+        collection: Name of the collection of notes; their history is in `<collection>_history`.
+        bm25: How text becomes a sparse vector.
+        api_key: Sent to the server; over plain http only to localhost, or with `allow_insecure`.
+        allow_insecure: Send the key over plain http anyway.
+        pauses: Seconds to wait before each repeat of a call when the server does not answer, is too
+            busy or fails; a random part is added.
+        collection_options: Passed on when the collections are created (`replication_factor`, …).
+        client_options: Passed on to `QdrantClient` (`timeout`, `prefix`, `https`, …).
+
+    Raises:
+        StoreUnavailableError: The server cannot be reached.
+        EmbedderMismatchError: The collection was made with another encoder, or another `bm25`.
+        StoreError: The server refuses, is too old, or the collection holds something else.
+        ConfigurationError: An argument is out of its range, or would expose the key.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        *,
+        dimensions: int,
+        embedder: str = "",
+        collection: str = "amem",
+        bm25: Bm25 | None = None,
+        api_key: str | None = None,
+        allow_insecure: bool = False,
+        pauses: Sequence[float] = (0.2, 0.4, 0.8, 1.6),
+        collection_options: Mapping[str, Any] | None = None,
+        **client_options: Any,  # noqa: ANN401 - of QdrantClient
+    ) -> None:
+        if dimensions < 1 or not collection:
+            message = f"QdrantStore wants dimensions > 0 and a collection name, not {dimensions!r} and {collection!r}"
+            raise ConfigurationError(message)
+        self._remote = location != MEMORY
+        self._lock: AbstractContextManager[object] = (
+            nullcontext() if self._remote else threading.RLock()
+        )
+        self._where, self._closed = MEMORY, False
+        if self._remote:
+            self._where = _address(location, api_key, allow_insecure=allow_insecure)
+            client = _client(location, api_key, client_options)
+        else:
+            # Advice to use a server or a folder; who chose ":memory:" knows.
+            warnings.filterwarnings("ignore", message="Local mode is not recommended")
+            client = QdrantClient(MEMORY)
+        self._connection = Connection(client, self._where, pauses=pauses, guard=self._lock)
+        bm25 = bm25 or Bm25()
+        wanted = Sidecar.new(embedder=embedder, dimensions=dimensions, bm25=bm25)
+        notes, history = collection, f"{collection}_history"
+        try:
+            self._check_version()
+            options = dict(collection_options or {})
+            self._prepare(history, CHANGE_INDEXES, wanted, {}, options)
+            dense = models.VectorParams(size=dimensions, distance=models.Distance.COSINE)
+            self._prepare(notes, NOTE_INDEXES, wanted, {DENSE: dense}, options)
+        except BaseException:
+            self._connection.close()
+            raise
+        super().__init__(
+            QdrantCollection(self._connection, notes),
+            QdrantCollection(self._connection, history),
+            dimensions=dimensions,
+            bm25=bm25,
+        )
+
+    @property
+    def remote(self) -> bool:
+        """Whether a call waits for a network."""
+        return self._remote
+
+    def flush(self) -> None:
+        """Do nothing: the server answers when it has written."""
+        self._check_open()
+
+    def close(self) -> None:
+        """Close the connections; calling it again does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._connection.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            message = f"the memory at {self._where} is closed; open it again"
+            raise StoreError(message)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        self._check_open()
+        with self._lock:
+            yield
+
+    def _check_version(self) -> None:
+        if not self._remote:
+            return
+        version = self._connection.call(lambda client: client.info()).version
+        if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_SERVER:
+            oldest = ".".join(map(str, OLDEST_SERVER))
+            message = f"the Qdrant server at {self._where} is version {version}; {oldest} or later is needed"
+            raise StoreError(message)
+
+    def _prepare(
+        self,
+        name: str,
+        indexes: Mapping[str, IndexKind],
+        wanted: Sidecar,
+        vectors: dict[str, models.VectorParams],
+        options: dict[str, Any],
+    ) -> None:
+        """Make a collection and its indexes if they are not there; check its fingerprint if they are."""
+        lexical = {LEXICAL: models.SparseVectorParams(modifier=models.Modifier.IDF)}
+
+        def create(client: QdrantClient) -> None:
+            if not client.collection_exists(name):
+                client.create_collection(
+                    name, vectors, lexical, metadata={"amem": asdict(wanted)}, **options
+                )
+
+        try:
+            self._connection.call(create)
+        except StoreError as error:
+            if not is_status(error.__cause__, HTTPStatus.CONFLICT):  # else another was faster
+                raise
+        info = self._connection.call(lambda client: client.get_collection(name))
+        where = f"collection {name!r} at {self._where}"
+        Sidecar.parse((info.config.metadata or {}).get("amem"), where).check(wanted, where)
+        for field in indexes.keys() - info.payload_schema.keys() if self._remote else ():
+            self._index(name, field, _SCHEMAS[indexes[field]])
+
+    def _index(self, name: str, field: str, schema: Any) -> None:  # noqa: ANN401 - one of a union
+        self._connection.call(
+            lambda client: client.create_payload_index(name, field, schema, wait=True)
+        )
+
+
+def _client(location: str, api_key: str | None, options: Mapping[str, Any]) -> QdrantClient:
+    """Return a client that speaks REST, checks nothing in the background and carries the key."""
+    headers = dict(options.get("headers") or {})
+    if api_key is not None:
+        headers["api-key"] = api_key  # as `api_key` does, which warns about localhost too
+    settings = {"timeout": TIMEOUT, **options, "headers": headers, "check_compatibility": False}
+    if settings.get("prefer_grpc"):
+        message = "prefer_grpc is not supported; it gains nothing for requests of our size"
+        raise ConfigurationError(message)
+    try:
+        return QdrantClient(url=location, **settings)
+    except (TypeError, ValueError) as error:
+        message = f"QdrantClient does not take these options: {error}"
+        raise ConfigurationError(message) from error
+
+
+def _address(location: str, api_key: str | None, *, allow_insecure: bool) -> str:
+    """Return the address without what is secret in it.
+
+    Raises:
+        ConfigurationError: It is no URL, or the key would travel in the clear.
+    """
+    parts = urlsplit(location)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        message = f"a Qdrant server is given as 'http://host:6333' or 'https://…', not {location!r}"
+        raise ConfigurationError(message)
+    address = f"{parts.scheme}://{parts.hostname}:{parts.port or 6333}"
+    exposed = parts.scheme == "http" and parts.hostname not in LOCALHOST
+    if api_key is not None and exposed and not allow_insecure:
+        message = (
+            f"the API key would travel unencrypted to {address}; use https, or allow_insecure=True"
+        )
+        raise ConfigurationError(message)
+    return address

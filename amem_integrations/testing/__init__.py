@@ -1,0 +1,25 @@
+"""What a test of yours needs: fake models and encoders, and the suite every store has to pass.
+
+The fakes need nothing but the core. `NoteStoreConformance` needs pytest and is loaded on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .fakes import HashEmbedder, ScriptedModel
+from .recorded import RecordedModel
+
+if TYPE_CHECKING:
+    from .conformance import NoteStoreConformance
+
+__all__ = ["HashEmbedder", "NoteStoreConformance", "RecordedModel", "ScriptedModel"]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute
+    """Return `NoteStoreConformance`, importing it only when it is asked for."""
+    if name != "NoteStoreConformance":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .conformance import NoteStoreConformance  # noqa: PLC0415 - needs pytest
+
+    return NoteStoreConformance

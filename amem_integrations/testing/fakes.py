@@ -1,0 +1,144 @@
+"""Stand-ins for a chat model and an encoder: deterministic, free, and without any download.
+
+They answer from `ModelRequest.inputs`, never from the wording of a prompt, so a test that uses them
+keeps passing when a prompt is improved.
+
+- `ScriptedModel` answers what a test tells it to, failures included.
+- `RecordedModel` (in `recorded`) answers from annotations a language model wrote down once.
+- `HashEmbedder` turns texts into vectors by their words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+
+from amem_integrations.ports import Completion, ModelRequest, Vector
+
+Answer = str | Mapping[str, Any] | BaseModel | Completion | BaseException
+Answering = Callable[[ModelRequest], Answer]
+Script = Answering | Mapping[str, Answer | Answering | Sequence[Answer | Answering]]
+
+_WORDS = re.compile(r"\w+")
+
+
+@cache
+def _direction(word: str, dimensions: int) -> Vector:
+    digest = hashlib.shake_256(word.encode()).digest(-(-dimensions // 8))
+    bits = np.unpackbits(np.frombuffer(digest, dtype=np.uint8))[:dimensions]
+    return bits.astype(np.float32) * 2 - 1
+
+
+class HashEmbedder:
+    """An encoder that knows words, not meaning.
+
+    Each word has its own fixed direction; a text is the sum over its words, without case or order.
+    Texts that share words are therefore similar, and texts that share none are nearly orthogonal
+    (cosine about ±1/√dimensions).
+
+    Attributes:
+        name: Identifies the encoder.
+        dimensions: Length of a vector.
+        encoded: How many texts have been encoded so far.
+    """
+
+    def __init__(self, dimensions: int = 64, name: str = "hash") -> None:
+        self.dimensions = dimensions
+        self.name = name
+        self.encoded = 0
+
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
+        """Return a float32 array [len(texts), dimensions] of unit-length rows."""
+        if not texts:
+            return np.empty((0, self.dimensions), dtype=np.float32)
+        return np.stack([self.embed_query(text) for text in texts])
+
+    def embed_query(self, text: str) -> Vector:
+        """Return a float32 array [dimensions] of unit length."""
+        self.encoded += 1
+        words = _WORDS.findall(text.lower()) or [""]
+        total = np.sum([_direction(word, self.dimensions) for word in words], axis=0)
+        if not total.any():  # words that cancel each other out still need a direction
+            total = _direction("", self.dimensions)
+        unit: Vector = (total / np.linalg.norm(total)).astype(np.float32)
+        return unit
+
+
+def as_completion(request: ModelRequest, answer: Answer) -> Completion:
+    """Return an answer as a completion, with tokens estimated as a quarter of the characters."""
+    if isinstance(answer, BaseException):
+        raise answer
+    if isinstance(answer, Completion):
+        return answer
+    if isinstance(answer, BaseModel):
+        answer = answer.model_dump(mode="json")
+    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+    shown = len(request.system) + len(request.prompt)
+    return Completion(text=text, input_tokens=shown // 4, output_tokens=len(text) // 4)
+
+
+class ScriptedModel:
+    """A chat model that says what the test wrote.
+
+    `script` is a function of the request, or maps each task (`"construct"`, `"evolve"`, …) to
+
+    - one answer, given every time, or
+    - a list of answers, given in order, one per request.
+
+    An answer is a text, a dict or a pydantic model (sent as JSON), a `Completion` (for exact token
+    counts), an exception (raised), or a function of the request that returns one of these. A slow
+    model is a function that sleeps; a model that is down is `ModelUnavailableError("…")`.
+
+    Attributes:
+        name: What the notes record as their model.
+        requests: Every request so far, oldest first, including those that raised.
+    """
+
+    def __init__(self, script: Script, *, name: str = "scripted") -> None:
+        self.name = name
+        self.requests: list[ModelRequest] = []
+        self._function = script if callable(script) else None
+        self._always: dict[str, Answer | Answering] = {}
+        self._queues: dict[str, deque[Answer | Answering]] = {}
+        for task, reply in ({} if callable(script) else script).items():
+            if isinstance(reply, Sequence) and not isinstance(reply, str):
+                self._queues[task] = deque(reply)
+            else:
+                self._always[task] = reply
+
+    def generate(self, request: ModelRequest) -> Completion:
+        """Return the scripted answer.
+
+        Raises:
+            AssertionError: The script has no answer, or none left, for this task.
+            BaseException: Whatever the script says is raised.
+        """
+        self.requests.append(request)
+        answer = self._function or self._next(request.task)
+        return as_completion(request, answer(request) if callable(answer) else answer)
+
+    def asked(self, task: str) -> list[ModelRequest]:
+        """Return the requests of one task so far, oldest first."""
+        return [request for request in self.requests if request.task == task]
+
+    def _next(self, task: str) -> Answer | Answering:
+        if task in self._always:
+            return self._always[task]
+        if task not in self._queues:
+            known = ", ".join(sorted({*self._always, *self._queues})) or "nothing"
+            raise AssertionError(f"the script has no answer to {task!r}; it answers {known}")
+        try:
+            return self._queues[task].popleft()
+        except IndexError:
+            raise AssertionError(
+                f"the script has no answer left for request {len(self.asked(task))} of {task!r}: "
+                "add one, or give a single answer without a list to repeat it"
+            ) from None

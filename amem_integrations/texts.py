@@ -1,0 +1,66 @@
+"""Pure: what a note looks like to the encoder, to BM25 and to a reader."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from .notes import ContextEntry, Note
+
+# Name of the text templates below; a collection remembers it, since other texts need other vectors.
+TEMPLATE = "note-v1"
+
+# MiniLM reads 256 tokens; contexts get what content, keywords and tags usually leave.
+CONTEXT_TOKENS = 200
+BYTES_PER_TOKEN = 4  # English text; scripts of three bytes a character are about .75 token each
+
+
+def count_tokens(text: str) -> int:
+    """Return an estimate of the number of tokens in a text, from its length in UTF-8."""
+    return -(-len(text.encode()) // BYTES_PER_TOKEN)
+
+
+def day(time: datetime) -> str:
+    """Return a date as people write it, such as `8 May 2023`."""
+    return f"{time.day} {time:%B %Y}"
+
+
+def shown_entries(note: Note, budget: int = CONTEXT_TOKENS) -> list[ContextEntry]:
+    """Return the first context entry and the newest others that fit in `budget` tokens, in order."""
+    if not note.contexts:
+        return []
+    first, *later = note.contexts
+    left = budget - count_tokens(first.text)
+    kept: list[ContextEntry] = []
+    for entry in reversed(later):
+        left -= count_tokens(entry.text)
+        if left < 0:
+            break
+        kept.append(entry)
+    return [first, *reversed(kept)]
+
+
+def context(note: Note) -> str:
+    """Return the rendered context of a note: what it means, in the light of later notes."""
+    return " ".join(entry.text for entry in shown_entries(note) if entry.text)
+
+
+def header(note: Note) -> str:
+    """Return who said it and when, such as `Melanie, 8 May 2023`; either may be missing."""
+    return ", ".join(part for part in (note.speaker, day(note.at) if note.at else None) if part)
+
+
+def embedding_text(note: Note) -> str:
+    """Return the text that is encoded: content, keywords, tags and context (Eq. 3 of the paper)."""
+    parts = [
+        f"{note.speaker}: {note.content}" if note.speaker else note.content,
+        ", ".join(note.keywords),
+        ", ".join(note.tags),
+        context(note),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def lexical_text(note: Note) -> str:
+    """Return the text that BM25 indexes: as for the encoder, with the date for questions of when."""
+    date = day(note.at) if note.at else ""
+    return f"{date}\n{embedding_text(note)}" if date else embedding_text(note)

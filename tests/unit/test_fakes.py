@@ -1,0 +1,242 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from amem_integrations.errors import ConfigurationError, ModelUnavailableError
+from amem_integrations.ports import ChatModel, Completion, ModelRequest
+from amem_integrations.prompts import (
+    PROMPTS,
+    ConstructReply,
+    EvolveReply,
+    LinkReply,
+    NoteAttributes,
+    ReviseReply,
+)
+from amem_integrations.testing import HashEmbedder, RecordedModel, ScriptedModel
+
+RECORDS: list[dict[str, Any]] = [
+    {
+        "id": "D1:1",
+        "keywords": ["greeting"],
+        "context": "Caroline greets Melanie.",
+        "tags": ["small talk"],
+        "links": [],
+        "updates": [],
+    },
+    {
+        "id": "D1:2",
+        "keywords": ["work"],
+        "context": "Melanie is busy.",
+        "tags": ["daily life"],
+        "links": [{"to": "D1:1", "why": "answers how she is"}],
+        "updates": [],
+    },
+    {
+        "id": "D1:3",
+        "keywords": ["support group"],
+        "context": "Caroline went to a support group.",
+        "tags": ["community"],
+        "links": [{"to": "D1:2", "why": "answers"}, {"to": "D1:1", "why": "goes on"}],
+        "updates": [{"to": "D1:1", "context": "Caroline greets with news.", "tags": ["news"]}],
+    },
+]
+
+
+def request(task: str, **inputs: Any) -> ModelRequest:
+    return ModelRequest(
+        task=task, system="s" * 8, prompt="p" * 12, reply=PROMPTS[task], inputs=inputs
+    )
+
+
+def note(alias: str, key: str | None, *candidates: str) -> dict[str, Any]:
+    return {"alias": alias, "key": key, "candidates": [{"alias": name} for name in candidates]}
+
+
+def shown(**keys: str) -> list[dict[str, Any]]:
+    return [{"alias": alias, "key": key} for alias, key in keys.items()]
+
+
+def reply(model: ChatModel, asked: ModelRequest) -> Any:
+    completion = model.generate(asked)
+    assert isinstance(completion, Completion)
+    return asked.reply.model_validate_json(completion.text)
+
+
+def test_hashed_vectors_are_unit_length_and_do_not_depend_on_case_or_order() -> None:
+    embedder = HashEmbedder(dimensions=100)
+
+    vectors = embedder.embed_documents(["Pottery class", "class, pottery!", ""])
+
+    assert vectors.shape == (3, 100)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
+    np.testing.assert_array_equal(vectors[0], vectors[1])
+    np.testing.assert_array_equal(vectors[0], embedder.embed_query("class pottery"))
+    assert embedder.encoded == 4
+
+
+def test_texts_that_share_words_are_more_similar_than_texts_that_share_none() -> None:
+    embedder = HashEmbedder()
+    query, near, far = embedder.embed_documents(
+        ["melanie loves pottery", "melanie makes pottery", "the train was late"]
+    )
+
+    assert query @ near > 0.5
+    assert abs(query @ far) < 0.35
+
+
+def test_a_hash_embedder_returns_an_empty_array_for_no_texts() -> None:
+    assert HashEmbedder(8).embed_documents([]).shape == (0, 8)
+
+
+def test_a_script_repeats_one_answer_and_uses_up_a_list() -> None:
+    model = ScriptedModel({"construct": {"notes": []}, "evolve": ["first", "second"]})
+
+    answers = [
+        model.generate(request(task)).text
+        for task in ("construct", "evolve", "construct", "evolve")
+    ]
+
+    assert answers == ['{"notes": []}', "first", '{"notes": []}', "second"]
+    assert [asked.task for asked in model.requests] == [
+        "construct",
+        "evolve",
+        "construct",
+        "evolve",
+    ]
+    assert len(model.asked("evolve")) == 2
+
+
+def test_a_script_raises_exceptions_and_calls_functions() -> None:
+    down = ModelUnavailableError("no answer")
+    model = ScriptedModel({"construct": [down, lambda asked: asked.task]})
+
+    with pytest.raises(ModelUnavailableError, match="no answer"):
+        model.generate(request("construct"))
+
+    assert model.generate(request("construct")).text == "construct"
+    assert len(model.requests) == 2
+
+
+def test_a_whole_script_can_be_one_function() -> None:
+    model = ScriptedModel(lambda asked: ConstructReply(notes=[NoteAttributes(id=asked.task)]))
+
+    assert reply(model, request("construct")).notes[0].id == "construct"
+
+
+def test_a_script_says_what_is_missing() -> None:
+    model = ScriptedModel({"evolve": ["only one"]})
+    model.generate(request("evolve"))
+
+    with pytest.raises(AssertionError, match="no answer left for request 2 of 'evolve'"):
+        model.generate(request("evolve"))
+    with pytest.raises(AssertionError, match="no answer to 'construct'; it answers evolve"):
+        model.generate(request("construct"))
+
+
+def test_tokens_are_a_quarter_of_the_characters_unless_the_script_says() -> None:
+    model = ScriptedModel({"evolve": "r" * 40, "construct": Completion(text="", input_tokens=7)})
+
+    assert model.generate(request("evolve")) == Completion(
+        text="r" * 40, input_tokens=5, output_tokens=10
+    )
+    assert model.generate(request("construct")).input_tokens == 7
+
+
+def test_recorded_attributes_are_found_by_key_and_unknown_keys_are_left_out() -> None:
+    model = RecordedModel(RECORDS)
+
+    answer = reply(
+        model, request("construct", notes=[note("n1", "D1:2"), note("n2", None)], before=[])
+    )
+
+    assert answer == ConstructReply(
+        notes=[
+            NoteAttributes(
+                id="n1", context="Melanie is busy.", keywords=["work"], tags=["daily life"]
+            )
+        ]
+    )
+    assert model.unknown == {None}
+
+
+def test_recorded_links_and_updates_are_proposed_only_to_candidates_of_that_note() -> None:
+    model = RecordedModel(RECORDS)
+    asked = request(
+        "evolve",
+        notes=[note("n1", "D1:2", "c1"), note("n2", "D1:3", "n1")],
+        candidates=shown(c1="D1:1", c2="D1:9"),
+    )
+
+    answer = reply(model, asked)
+
+    assert [(found.id, [link.to for link in found.links]) for found in answer.notes] == [
+        ("n1", ["c1"]),
+        ("n2", ["n1"]),
+    ]
+    assert answer.notes[1].updates == []
+    assert (model.annotated_links, model.offered_links) == (3, 2)
+    assert (model.annotated_updates, model.offered_updates) == (1, 0)
+
+
+def test_asking_again_counts_nothing_twice() -> None:
+    model = RecordedModel(RECORDS)
+    asked = request(
+        "evolve", notes=[note("n1", "D1:3", "c1", "c2")], candidates=shown(c1="D1:1", c2="D1:2")
+    )
+
+    first, second = reply(model, asked), reply(model, asked)
+
+    assert first == second == EvolveReply.model_validate(first)
+    assert first.notes[0].updates[0].context == "Caroline greets with news."
+    assert (model.annotated_links, model.offered_links) == (2, 2)
+    assert (model.annotated_updates, model.offered_updates) == (1, 1)
+
+
+def test_a_note_without_recorded_links_or_updates_is_left_out() -> None:
+    model = RecordedModel(RECORDS)
+
+    answer = reply(
+        model, request("evolve", notes=[note("n1", "D1:1", "c1")], candidates=shown(c1="D1:2"))
+    )
+
+    assert answer.notes == []
+
+
+def test_the_two_calls_of_the_paper_are_answered_as_well() -> None:
+    model = RecordedModel(RECORDS)
+    candidates = shown(c1="D1:1", c2="D1:2")
+
+    linked = reply(
+        model, request("link", notes=[note("n1", "D1:3", "c1", "c2")], candidates=candidates)
+    )
+    revised, kept = (
+        reply(model, request("revise", note=note("n1", "D1:3"), neighbour=neighbour, others=[]))
+        for neighbour in candidates
+    )
+
+    assert isinstance(linked, LinkReply)
+    assert {link.to: link.reason for link in linked.links} == {"c1": "goes on", "c2": "answers"}
+    assert revised == ReviseReply(change=True, context="Caroline greets with news.", tags=["news"])
+    assert kept == ReviseReply(change=False)
+    assert (model.annotated_links, model.offered_links) == (2, 2)
+    assert (model.annotated_updates, model.offered_updates) == (1, 1)
+
+
+def test_records_are_read_from_a_file_of_json_lines(tmp_path: Path) -> None:
+    path = tmp_path / "annotations.jsonl"
+    path.write_text("\n".join(json.dumps(record) for record in RECORDS) + "\n", encoding="utf-8")
+
+    answer = reply(RecordedModel(path), request("construct", notes=[note("n1", "D1:1")], before=[]))
+
+    assert answer.notes[0].keywords == ["greeting"]
+
+
+def test_a_task_that_was_not_annotated_is_refused() -> None:
+    asked = ModelRequest(task="merge", system="", prompt="", reply=LinkReply, inputs={})
+
+    with pytest.raises(ConfigurationError, match="cannot answer 'merge'"):
+        RecordedModel(RECORDS).generate(asked)

@@ -1,0 +1,243 @@
+"""Replies as small models write them, each with what is kept of it or why nothing is."""
+
+import json
+import re
+import time
+
+import pytest
+from pydantic import BaseModel
+
+from amem_integrations.errors import ModelReplyError
+from amem_integrations.prompts import (
+    ConstructReply,
+    EvolveReply,
+    LinkReply,
+    NoteAttributes,
+    NoteEvolution,
+    ProposedLink,
+    ProposedUpdate,
+    ReviseReply,
+)
+from amem_integrations.prompts.parse import parse
+
+ONE = ConstructReply(
+    notes=[NoteAttributes(id="n1", context="Ann paints.", keywords=["paint"], tags=["art"])]
+)
+ITEM = '{"id": "n1", "context": "Ann paints.", "keywords": ["paint"], "tags": ["art"]}'
+GOOD = f'{{"notes": [{ITEM}]}}'
+TWO = ConstructReply(notes=[*ONE.notes, NoteAttributes(id="n2", context="Bob runs.")])
+SECOND = '{"id": "n2", "context": "Bob runs."}'
+LINK = LinkReply(links=[ProposedLink(to="c1", relation="answers", reason="asked", strength=0.8)])
+NOTHING = EvolveReply(notes=[])
+
+KEPT: dict[str, tuple[str, BaseModel]] = {
+    "plain JSON": (GOOD, ONE),
+    "a fence": (f"```json\n{GOOD}\n```", ONE),
+    "a fence without a language, and chatter": (f"Sure!\n```\n{GOOD}\n```\nHope it helps :)", ONE),
+    "chatter with brackets": (f"Here are the notes [as asked]:\n{GOOD}\nAnything {{else}}?", ONE),
+    "chatter with an odd quote": (f'The 5" note is done: {GOOD}', ONE),
+    "thoughts with a draft": (f'<think>Maybe {{"notes": []}}? No.</think>\n{GOOD}', ONE),
+    "only the end of the thoughts": (f'so I say {{"notes": []}}\n</think>\n\n{GOOD}', ONE),
+    "a draft and then the answer": (f'Draft: {{"notes": []}}\nFinal: {GOOD}', ONE),
+    "an answer and then a remark": (f'{GOOD}\nNote that {{"id": "n9"}} was not shown.', ONE),
+    "a tag in the text": (
+        '{"change": true, "context": "uses <think> tags"}',
+        ReviseReply(change=True, context="uses <think> tags"),
+    ),
+    "a special token at the end": (f"{GOOD}<|im_end|>", ONE),
+    "the schema and then the answer": (
+        f"{json.dumps(ConstructReply.model_json_schema())}\n\n{GOOD}",
+        ONE,
+    ),
+    "trailing commas and a comment": (
+        (
+            '{"notes": [{"id": "n1", // the first\n "context": "Ann paints.",'
+            ' "keywords": ["paint",], "tags": ["art"],},]}'
+        ),
+        ONE,
+    ),
+    "single quotes, None and True": (
+        (
+            "{'notes': [{'id': 'n1', 'context': 'Ann paints.', 'keywords': ['paint'], 'tags': ['art'],"
+            " 'category': None, 'sure': True}]}"
+        ),
+        ONE,
+    ),
+    "keys without quotes": (
+        '{notes: [{id: "n1", context: "Ann paints.", keywords: ["paint"], tags: ["art"]}]}',
+        ONE,
+    ),
+    "curly quotes": (re.sub(r'"(.*?)"', r"“\1”", GOOD), ONE),
+    "quotes that are not escaped": (
+        '{"notes": [{"id": "n1", "context": "Ann said "hi" to Bob."}]}',
+        ConstructReply(notes=[NoteAttributes(id="n1", context='Ann said "hi" to Bob.')]),
+    ),
+    "a line break in a string": (
+        '{"notes": [{"id": "n1", "context": "Ann\npaints."}]}',
+        ConstructReply(notes=[NoteAttributes(id="n1", context="Ann\npaints.")]),
+    ),
+    "doubled braces": ('{{"notes": []}}', NOTHING),
+    "missing closing brackets": (GOOD.removesuffix("]}"), ONE),
+    "missing closing brackets and chatter": (GOOD.removesuffix("}") + "\nDone!", ONE),
+    "JSON encoded twice": (json.dumps(GOOD), ONE),
+    "a bare list": (f"[{ITEM}]", ONE),
+    "an empty list": ("```json\n[]\n```", NOTHING),
+    "an empty list after thoughts": ("<think>none fit</think>[]", NOTHING),
+    "null for nothing": ('{"notes": null}', NOTHING),
+    "one object for a list": (f'{{"notes": {ITEM}}}', ONE),
+    "one item and no list": (ITEM, ONE),
+    "items one after the other": (f"{ITEM}\n{SECOND}", TWO),
+    "items in fences of their own": (f"n1:\n```json\n{ITEM}\n```\nn2:\n```\n{SECOND}\n```", TWO),
+    "items by alias": (f'{{"notes": {{"n1": {ITEM}, "n2": {{"context": "Bob runs."}}}}}}', TWO),
+    "items by alias and no list": (f'{{"n1": {ITEM}, "n2": {{"context": "Bob runs."}}}}', TWO),
+    "the name of the reply round it": (f'{{"ConstructReply": {GOOD}}}', ONE),
+    "filled in under properties": (f'{{"type": "object", "properties": {GOOD}}}', ONE),
+    "a tool call": (f'{{"name": "reply", "arguments": {json.dumps(GOOD)}}}', ONE),
+    "two wrappers": (f'{{"result": {{"data": {GOOD}}}}}', ONE),
+    "capital letters in keys": (
+        '{"Notes": [{"ID": "n1", "Context": "Ann paints.", "Keywords": ["paint"], "Tags": ["art"]}]}',
+        ONE,
+    ),
+    "text for a list": (
+        '{"notes": [{"id": "[n1]", "context": ["Ann", "paints."], "keywords": "paint, ", "tags": "art"}]}',
+        ONE,
+    ),
+    "nothing for a list": (
+        '{"notes": [{"id": "n1", "context": null, "keywords": "none", "tags": null}]}',
+        ConstructReply(notes=[NoteAttributes(id="n1")]),
+    ),
+    "numbers for texts": (
+        '{"notes": [{"id": 1, "keywords": ["a", 2023, null, "", {"b": "c"}]}]}',
+        ConstructReply(notes=[NoteAttributes(id="1", keywords=["a", "2023"])]),
+    ),
+    "half an emoji": (
+        '{"notes": [{"id": "n1", "context": "Hi \\ud83d there"}]}',
+        ConstructReply(notes=[NoteAttributes(id="n1", context="Hi  there")]),
+    ),
+    "a strength in percent": (
+        '{"links": [{"to": "c1", "relation": "answers", "reason": "asked", "strength": "80%"}]}',
+        LINK,
+    ),
+    "a strength as text": (
+        '{"links": [{"to": "c1", "relation": "answers", "reason": "asked", "strength": "0.8"}]}',
+        LINK,
+    ),
+    "strengths that are none": (
+        (
+            '{"links": [{"to": "c1", "strength": NaN}, {"to": "c2", "strength": "very"},'
+            ' {"to": "c3", "strength": 8}, {"to": "c4", "strength": "high"}]}'
+        ),
+        LinkReply(
+            links=[
+                ProposedLink(to="c1"),
+                ProposedLink(to="c2"),
+                ProposedLink(to="c3", strength=1.0),
+                ProposedLink(to="c4", strength=0.75),
+            ]
+        ),
+    ),
+    "links as bare ids": (
+        '{"links": ["c1", "c2"]}',
+        LinkReply(links=[ProposedLink(to="c1"), ProposedLink(to="c2")]),
+    ),
+    "a link to nothing": ('{"links": [{"to": null, "reason": "no match"}]}', LinkReply(links=[])),
+    "links and updates of one note": (
+        '{"id": "n1", "links": {"to": "c1"}, "updates": {"c2": {"context": "More."}}}',
+        EvolveReply(
+            notes=[
+                NoteEvolution(
+                    id="n1",
+                    links=[ProposedLink(to="c1")],
+                    updates=[ProposedUpdate(to="c2", context="More.")],
+                )
+            ]
+        ),
+    ),
+    "the fields of another prompt besides": (
+        '{"should_evolve": true, "actions": ["strengthen"], "notes": []}',
+        NOTHING,
+    ),
+    "yes and no for a decision": ('{"change": "no"}', ReviseReply(change=False)),
+    "finished notes before the token limit": (
+        f'{{"notes": [{ITEM}, {{"id": "n2", "context": "Bob ru',
+        ONE,
+    ),
+    "a repeated answer that hits the token limit": (
+        f'{{"notes": [{{"id": "n1"}}]}}\n{GOOD[:40]}',
+        ConstructReply(notes=[NoteAttributes(id="n1")]),
+    ),
+}
+
+REJECTED: dict[str, tuple[str, type[BaseModel], str]] = {
+    "nothing": ("  \n", EvolveReply, "empty"),
+    "a refusal": ("I'm sorry, but I can't help with that.", ConstructReply, "no JSON"),
+    "prose that mentions what it would do": (
+        "No evolution needed. It would strengthen n1 and update c2, but nothing new is said.",
+        EvolveReply,
+        "no JSON",
+    ),
+    "prose with brackets": (
+        "No evolution needed; I would strengthen [n1, c2] and update {c3}.",
+        EvolveReply,
+        "another shape|does not have the shape",
+    ),
+    "prose with an empty list": ("Links: [] because it would strengthen c1", LinkReply, "no JSON"),
+    "a decision in prose": ("Yes, update it with 'Ann paints'.", ReviseReply, "no JSON"),
+    "the decision of another prompt": (
+        '{"should_evolve": false, "reason": "would strengthen"}',
+        EvolveReply,
+        "notes: Field required",
+    ),
+    "a decision that is none": (
+        '{"change": "only if needed", "context": "x"}',
+        ReviseReply,
+        "change: Input should be a valid boolean",
+    ),
+    "thoughts only": ('<think>I could say {"notes": []}', EvolveReply, "no JSON"),
+    "a number": ("42", ConstructReply, "no JSON"),
+    "a list of texts": ('["n1", "n2"]', EvolveReply, "another shape"),
+    "an empty object": ("{}", EvolveReply, "notes: Field required"),
+    "a note without its id": (
+        '{"notes": [{"context": "Ann paints."}]}',
+        ConstructReply,
+        "notes.0.id: Field required",
+    ),
+    "a text where a list is due": ('{"notes": "Ann paints."}', ConstructReply, "valid list"),
+    "an update cut by the token limit": (
+        '{"notes": [{"id": "n1", "links": []}, {"id": "n2", "updates": [{"to": "c1", "context": "A',
+        EvolveReply,
+        "breaks off",
+    ),
+    "a context cut by the token limit": ('{"change": true, "context": "An', ReviseReply, "breaks"),
+    "the only note cut by the token limit": (GOOD[:40], ConstructReply, "breaks off"),
+    "very deep nesting": ("[" * 100_000, ConstructReply, "no JSON"),
+    "very deep objects": ('{"notes":' * 50_000, ConstructReply, "no JSON"),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), KEPT.values(), ids=KEPT)
+def test_what_a_model_meant_is_kept(text: str, expected: BaseModel) -> None:
+    assert expected == parse(text, type(expected))
+
+
+@pytest.mark.parametrize("reply", [ConstructReply, EvolveReply, LinkReply, ReviseReply])
+def test_an_echo_of_any_schema_is_refused(reply: type[BaseModel]) -> None:
+    with pytest.raises(ModelReplyError, match="repeats the schema"):
+        parse(json.dumps(reply.model_json_schema()), reply)
+
+
+@pytest.mark.parametrize(("text", "reply", "reason"), REJECTED.values(), ids=REJECTED)
+def test_what_cannot_be_used_is_refused_with_a_reason(
+    text: str, reply: type[BaseModel], reason: str
+) -> None:
+    with pytest.raises(ModelReplyError, match=reason) as caught:
+        parse(text, reply)
+    assert len(str(caught.value)) < 300
+
+
+def test_an_endless_reply_is_read_in_reasonable_time() -> None:
+    started = time.perf_counter()
+    for endless in ('{"notes": [' + "\n" * 200_000, "{ word " * 20_000, '"' * 200_000):
+        with pytest.raises(ModelReplyError):
+            parse(endless, EvolveReply)
+    assert time.perf_counter() - started < 10
