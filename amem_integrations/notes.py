@@ -19,7 +19,16 @@ Source = Literal["user", "assistant", "tool", "import"]
 State = Literal["pending", "constructed", "done", "failed"]
 Direction = Literal["out", "in"]
 ChangeKind = Literal[
-    "add", "update", "construct", "link", "unlink", "evolve", "proposal", "failure"
+    "add",
+    "update",
+    "delete",
+    "forget",
+    "construct",
+    "link",
+    "unlink",
+    "evolve",
+    "proposal",
+    "failure",
 ]
 
 SOURCES: tuple[Source, ...] = ("user", "assistant", "tool", "import")

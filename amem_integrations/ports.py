@@ -158,12 +158,14 @@ class NoteStore(Protocol):
         """
         ...
 
-    def delete(self, namespace: Namespace, ids: Sequence[str]) -> MaybeAwaitable[None]:
-        """Remove these notes."""
+    def delete(
+        self, namespace: Namespace, ids: Sequence[str], receipts: Sequence[Change]
+    ) -> MaybeAwaitable[None]:
+        """Remove these notes and all changes of which one is subject or cause; keep the receipts."""
         ...
 
     def backlinks(self, namespace: Namespace, ids: Sequence[str]) -> MaybeAwaitable[list[Note]]:
-        """Return the notes that hold a link to any of these."""
+        """Return the notes that hold a link to, or a context entry caused by, any of these others."""
         ...
 
     def count(self, namespace: Namespace, where: Conditions = ()) -> MaybeAwaitable[int]:

@@ -9,15 +9,26 @@ from __future__ import annotations
 from ..runtime import Runtime
 from .claims import Claims
 from .decisions import Decisions
+from .editing import Editing
 from .reading import Reading, SearchOptions
 from .writing import Progress, Writing
 
-__all__ = ["Claims", "Decisions", "Engine", "Progress", "Reading", "SearchOptions", "Writing"]
+__all__ = [
+    "Claims",
+    "Decisions",
+    "Editing",
+    "Engine",
+    "Progress",
+    "Reading",
+    "SearchOptions",
+    "Writing",
+]
 
 
-class Engine(Writing, Reading):
+class Engine(Writing, Reading, Editing):
     """All flows over one form of the ports."""
 
     def __init__(self, runtime: Runtime, claims: Claims) -> None:
         Writing.__init__(self, runtime, claims)
         Reading.__init__(self, runtime)
+        Editing.__init__(self, runtime)

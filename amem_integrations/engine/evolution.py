@@ -15,8 +15,9 @@ from ..ids import new_operation, now
 from ..notes import Change, Namespace, Note
 from ..plans import EvolutionReport, Plan, PlannedNote, PlannedUpdate
 from ..runtime import Runtime
-from ..steps import apply, candidates, construct, gate
+from ..steps import candidates, construct, edits, gate
 from ..steps.evolve import ask_evolution
+from ..steps.linking import planned_edits
 from ..steps.planning import planned
 from ..steps.prompted import Prompted
 from .decisions import Decisions, decide
@@ -50,11 +51,11 @@ async def construct_batch(
         attributes = await construct.ask_attributes(runtime, batch, before)
     except ModelReplyError as error:
         return await mark_failed(runtime, namespace, {n.id: str(error) for n in batch}, op)
-    edits = {
+    attributed = {
         note_id: construct.apply(found, runtime.model_name, op, at)
         for note_id, found in attributes.items()
     }
-    await rewrite(runtime, namespace, op, edits)
+    await rewrite(runtime, namespace, op, attributed)
     missing = {note.id: "the model left it out" for note in batch if note.id not in attributes}
     failed = await mark_failed(runtime, namespace, missing, op)
     return failed + EvolutionReport(constructed=tuple(attributes))
@@ -116,8 +117,9 @@ async def commit_plan(
     # A note whose content was updated meanwhile is pending again: what was planned is out of date.
     current = [p for p in plan.notes if p.id in sources and sources[p.id].own_entry is not None]
     decided = decide(current, decisions or {})
-    edits = apply.edits(decided, sources, op=plan.id, at=now(), max_links=runtime.config.max_links)
-    notes, changes = await rewrite(runtime, plan.namespace, plan.id, edits)
+    most = runtime.config.max_links
+    touched = planned_edits(decided, sources, op=plan.id, at=now(), max_links=most)
+    notes, changes = await rewrite(runtime, plan.namespace, plan.id, touched)
     await _unlink_other_ends(runtime, plan.namespace, plan.id, changes)
     failed = await mark_failed(runtime, plan.namespace, plan.failed, f"{plan.id}:failed")
     return failed + EvolutionReport(
@@ -133,14 +135,14 @@ async def _unlink_other_ends(
     runtime: Runtime, namespace: Namespace, op: str, changes: Sequence[Change]
 ) -> None:
     """A link that one note had to drop goes from the other end as well."""
-    steps: defaultdict[str, list[apply.Edit]] = defaultdict(list)
+    steps: defaultdict[str, list[edits.Edit]] = defaultdict(list)
     for change in changes:
         if change.kind == "unlink":
-            drop = apply.drop_link(change.note_id, op, change.recorded_at)
+            drop = edits.drop_link(change.note_id, op, change.recorded_at)
             steps[change.data["target"]].append(drop)
     if steps:
-        edits = {target: apply.chain(parts) for target, parts in steps.items()}
-        await rewrite(runtime, namespace, f"{op}:unlink", edits)
+        drops = {target: edits.chain(parts) for target, parts in steps.items()}
+        await rewrite(runtime, namespace, f"{op}:unlink", drops)
 
 
 async def mark_failed(
@@ -152,6 +154,6 @@ async def mark_failed(
     at = now()
     for note_id, reason in reasons.items():
         log.warning("note %s could not be finished: %s", note_id, reason)
-    edits = {note_id: apply.fail(reason, op, at) for note_id, reason in reasons.items()}
-    await rewrite(runtime, namespace, op, edits)
+    failures = {note_id: edits.fail(reason, op, at) for note_id, reason in reasons.items()}
+    await rewrite(runtime, namespace, op, failures)
     return EvolutionReport(failed=dict(reasons))

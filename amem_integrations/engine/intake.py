@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 from .. import texts
 from .._sync import resolve
 from ..config import MemoryConfig
 from ..errors import InvalidInputError
 from ..ids import clock, new_operation, note_id, now
-from ..notes import SOURCES, Change, Namespace, Note, NoteInput
+from ..notes import SOURCES, Namespace, Note, NoteInput
 from ..ports import Indexed
 from ..runtime import Runtime
+from ..steps import edits
 from ..steps.history import change
 from .embedding import embed_if_possible
 from .rewriting import rewrite
@@ -137,22 +137,8 @@ async def _update(
     if not contents:
         return {}
     op, at = new_operation(), now()
-    edits = {identity: _Replacement(text, op, at) for identity, text in contents.items()}
-    notes, _ = await rewrite(runtime, namespace, op, edits)
+    updates = {
+        identity: edits.update(op, at, content=content) for identity, content in contents.items()
+    }
+    notes, _ = await rewrite(runtime, namespace, op, updates)
     return notes
-
-
-class _Replacement:
-    """The edit by which the user gives a note other content; the old text goes to the history."""
-
-    def __init__(self, content: str, op: str, at: datetime) -> None:
-        self._content, self._op, self._at = content, op, at
-
-    def __call__(self, note: Note) -> tuple[Note, list[Change]]:
-        data = {"before": note.content, "after": self._content}
-        record = change(self._op, "update", note, recorded_at=self._at, data=data)
-        contexts = tuple(entry for entry in note.contexts if entry.cause != note.id)
-        revised = note.revised(
-            content=self._content, contexts=contexts, state="pending", failure=None, attempts=0
-        )
-        return revised, [record]

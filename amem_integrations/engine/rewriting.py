@@ -14,7 +14,7 @@ from ..errors import RevisionConflictError
 from ..notes import Change, Namespace, Note
 from ..ports import Indexed
 from ..runtime import Runtime
-from ..steps.apply import Edit
+from ..steps.edits import Edit
 from .embedding import embed, embed_if_possible
 
 MAX_TRIES = 50
@@ -43,7 +43,7 @@ async def rewrite(
         moved = [(old, new) for old, new in revised if new is not old]
         stale: set[str] = set()
         if moved or made:
-            items = await _indexed(runtime, namespace, moved)
+            items = await _indexed(runtime, moved)
             stale = await resolve(runtime.store.replace(namespace, items, made))
         notes |= {new.id: new for _, new in revised if new.id not in stale}
         changes += [change for change in made if change.note_id not in stale]
@@ -65,9 +65,7 @@ def _edit(note: Note, edit: Edit, op: str) -> tuple[Note, list[Change]]:
     return new.revised(revision=note.revision + 1, ops=ops), changes
 
 
-async def _indexed(
-    runtime: Runtime, namespace: Namespace, moved: Sequence[tuple[Note, Note]]
-) -> list[Indexed]:
+async def _indexed(runtime: Runtime, moved: Sequence[tuple[Note, Note]]) -> list[Indexed]:
     """Give the new versions their vectors; what reads the same as before keeps the ones it has."""
     changed = [new for old, new in moved if texts.lexical_text(old) != texts.lexical_text(new)]
     raw = all(note.state == "pending" for note in changed)

@@ -17,7 +17,7 @@ def open_store(
         raise ConfigurationError(
             f"location={location!r} must be ':memory:', the path of a folder, or the URL of a server"
         )
-    common = {
+    common: dict[str, Any] = {
         "dimensions": embedder.dimensions,
         "embedder": embedder.name,
         "collection": collection,

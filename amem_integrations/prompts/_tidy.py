@@ -12,6 +12,7 @@ from pydantic import BaseModel
 _ALIAS = re.compile(r"\[?[a-z]+_?\d+\]?", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[,;\n]")
 _NOTHING = {"", "none", "null", "n/a"}
+_PLACEHOLDERS = {"…", "..."}  # of the example in the prompt
 _STRENGTHS = {
     "low": 0.25,
     "weak": 0.25,
@@ -103,8 +104,9 @@ def _string(value: object) -> str | None:
         value = " ".join(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
-    # A lone surrogate (a bad \\u escape) cannot be stored as UTF-8.
-    return value.encode(errors="ignore").decode() if isinstance(value, str) else None
+    if not isinstance(value, str) or value.strip() in _PLACEHOLDERS:
+        return None
+    return value.encode(errors="ignore").decode()  # half a surrogate pair is no UTF-8
 
 
 def _share(value: object) -> float | None:

@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 import json_repair
 from pydantic import BaseModel, ValidationError
 
-from amem_integrations.errors import ModelReplyError
-
+from ..errors import ModelReplyError
 from ._tidy import is_by_alias, item_type, key_field, list_field, tidy
 from .replies import ConstructReply
 

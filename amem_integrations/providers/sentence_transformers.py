@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from amem_integrations.errors import ConfigurationError, MissingExtraError
-from amem_integrations.ports import Vector
+from ..errors import ConfigurationError, MissingExtraError
+from ..ports import Vector
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -188,8 +188,7 @@ def _prompts(model: SentenceTransformer) -> dict[str, str]:
 
 @contextmanager
 def _no_progress_bars() -> Iterator[None]:
-    from transformers.utils import logging  # noqa: PLC0415 - comes with sentence-transformers
-
+    logging = import_module("transformers.utils.logging")  # comes with sentence-transformers
     shown = logging.is_progress_bar_enabled()
     if shown:
         logging.disable_progress_bar()

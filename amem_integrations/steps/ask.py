@@ -39,8 +39,8 @@ async def ask(
 ) -> M:
     """Return the model's reply to the prompt of `task`, filled with `texts`.
 
-    A reply that cannot be read, or with which `problem_with` finds a problem, is asked for once more. Of
-    two incomplete replies the second one is returned: what it has is worth keeping.
+    A reply that cannot be read, or with which `problem_with` finds a problem, is asked for once more. If
+    neither is complete, the last one that can be read is returned: what it has is worth keeping.
 
     Raises:
         ModelReplyError: The second reply could not be read either.
@@ -50,8 +50,9 @@ async def ask(
     request = ModelRequest(task=task, system=system, prompt=prompt, reply=wanted, inputs=inputs)
     reply, problem = await _attempt(runtime, request, wanted, problem_with)
     if problem:
-        request = replace(request, prompt=prompt + AGAIN.format(problem=problem))
-        reply, problem = await _attempt(runtime, request, wanted, problem_with)
+        again = replace(request, prompt=prompt + AGAIN.format(problem=problem))
+        second, problem = await _attempt(runtime, again, wanted, problem_with)
+        reply = second if second is not None else reply
     if reply is None:
         raise ModelReplyError(f"{runtime.model_name} gave no usable answer to {task!r}: {problem}")
     return reply

@@ -18,7 +18,7 @@ from ..ports import Query, Ranked, Vector
 from ..runtime import Runtime
 
 # Depth of each list before fusion; only ten notes in all are shown.
-DEPTH = 30
+DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from ..notes import Change, ContextEntry, Note
@@ -10,6 +10,7 @@ from ..prompts import ConstructReply, NoteAttributes
 from ..runtime import Runtime
 from . import show
 from .ask import ask
+from .edits import Edit
 from .history import change, entry_data
 
 # Turns of the thread shown before the batch, so that pronouns and "yes, that one" can be resolved.
@@ -53,9 +54,7 @@ async def ask_attributes(
     return {note.id: by_alias[alias[note.id]] for note in notes if alias[note.id] in by_alias}
 
 
-def apply(
-    attributes: NoteAttributes, model: str, op: str, at: datetime
-) -> Callable[[Note], tuple[Note, list[Change]]]:
+def apply(attributes: NoteAttributes, model: str, op: str, at: datetime) -> Edit:
     """Return the edit that gives a pending note its attributes; it leaves any other note alone."""
 
     def edit(note: Note) -> tuple[Note, list[Change]]:

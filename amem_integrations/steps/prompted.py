@@ -39,6 +39,7 @@ class Prompted:
                 "similarity": candidate.similarity,
                 "rank": rank,
                 "previous": candidate.previous,
+                "same_thread": self._same_thread(note, candidate.id),
             }
             for rank, candidate in enumerate(self.offer.candidates[note.id], start=1)
         ]
@@ -56,3 +57,6 @@ class Prompted:
         target = ids.get(alias.strip().strip("[]"))
         known = self.offer.notes.get(target or "")
         return known.id if known is not None and known.seq < note.seq else None
+
+    def _same_thread(self, note: Note, other: str) -> bool:
+        return note.thread is not None and self.offer.notes[other].thread == note.thread

@@ -17,31 +17,38 @@ from .bm25 import Sparse
 DENSE, LEXICAL = "dense", "bm25"  # the names of the vectors
 
 IndexKind = Literal["tenant", "keyword", "integer", "datetime", "uuid"]
+# What the core itself filters and sorts by. Each index makes a flush in a folder some milliseconds longer.
 NOTE_INDEXES: Mapping[str, IndexKind] = {
     "namespace": "tenant",
     "seq": "integer",
     "seq_us": "integer",
     "seq_ns": "integer",
     "at": "datetime",
+    "thread": "keyword",
+    "key": "keyword",
+    "tags": "keyword",
+    "state": "keyword",
+    "links[].target": "uuid",
+    "contexts[].cause": "uuid",
+}
+CHANGE_INDEXES: Mapping[str, IndexKind] = {
+    "namespace": "tenant",
+    "note_id": "keyword",
+    "cause": "keyword",
+    "seq": "integer",
+}
+# A server may refuse to filter by what has no index, so there everything users can name has one.
+SERVER_NOTE_INDEXES: Mapping[str, IndexKind] = {
+    **NOTE_INDEXES,
     "when": "datetime",
     "recorded_at": "datetime",
     "expires_at": "datetime",
     "speaker": "keyword",
     "source": "keyword",
-    "thread": "keyword",
-    "key": "keyword",
     "keywords": "keyword",
-    "tags": "keyword",
     "attributes_source": "keyword",
-    "state": "keyword",
     "superseded_by": "keyword",
-    "links[].target": "uuid",
-}
-CHANGE_INDEXES: Mapping[str, IndexKind] = {
-    "namespace": "tenant",
-    "note_id": "keyword",
-    "kind": "keyword",
-    "seq": "integer",
+    "revision": "integer",
 }
 
 

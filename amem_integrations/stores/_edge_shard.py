@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import qdrant_edge as edge
 
@@ -183,7 +185,7 @@ class EdgeShard:
         requests = edge.QueryBatchRequest([_request(query) for query in queries])
         with engine_errors(self._path):
             results = self._shard.query_batch(requests)
-        hits = [[(str(point.id), point.score) for point in result] for result in results]
+        hits = [[(_spelled(point.id.int), point.score) for point in result] for result in results]
         return [sorted(found, key=lambda hit: (-hit[1], hit[0])) for found in hits]
 
     def scroll(
@@ -228,6 +230,12 @@ class EdgeShard:
         return [point for point in map(_point, records) if point.payload], offset
 
 
+@lru_cache(maxsize=2**16)
+def _spelled(number: int) -> str:
+    """Return an id as text: spelling out a hundred UUIDs takes as long as finding them."""
+    return str(UUID(int=number))
+
+
 def _edge_point(point: Point) -> edge.Point:
     vectors: dict[str, Any] = {}
     if point.dense is not None:
@@ -255,6 +263,6 @@ def _request(query: Nearest) -> edge.QueryRequest:
         params = edge.SearchParams(idf=edge.IdfParams(corpus=query.corpus))
         nearest = edge.Query.Nearest(terms, LEXICAL)
         return edge.QueryRequest(query.limit, query=nearest, filter=query.filter, params=params)
-    nearest = edge.Query.Nearest(vector, DENSE)
+    nearest = edge.Query.Nearest(vector.tolist(), DENSE)  # an array takes longer to convert
     params = edge.SearchParams(hnsw_ef=EF)
     return edge.QueryRequest(query.limit, query=nearest, filter=query.filter, params=params)

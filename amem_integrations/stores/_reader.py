@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 
 import numpy as np
@@ -49,7 +49,7 @@ class PointReader:
             if point.dense is not None
         }
 
-    def links(self, namespace: Namespace, ids: Sequence[str]) -> dict[str, dict[str, Link]]:
+    def links(self, namespace: Namespace, ids: Sequence[str]) -> dict[str, Mapping[str, Link]]:
         """Return the links of these notes, by note id and then target id; unknown notes are left out."""
         found = self._found(namespace, ids, ("namespace", "links"))
         return {i: decode_links(point.payload) for i, point in found.items()}
@@ -76,15 +76,17 @@ class PointReader:
         ]
 
     def backlinks(self, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
-        """Return the notes that hold a link to any of these, in order of (seq, id)."""
+        """Return the other notes that link to any of these or have context from it, in order of seq."""
         self._check_open()
         key = namespace_key(namespace)
         notes: dict[str, Note] = {}
         for some in batches(ids):
-            linked = self._dialect.any_of("links[].target", some)
-            which = self._dialect.every([self._dialect.match("namespace", key), linked])
+            ends = ("links[].target", "contexts[].cause")
+            told = self._dialect.some([self._dialect.any_of(end, some) for end in ends])
+            which = self._dialect.every([self._dialect.match("namespace", key), told])
             notes |= {p.id: decode_note(p.id, p.payload) for p in self._notes.scroll(which)}
-        return sorted(notes.values(), key=_in_order)
+        asked = set(ids)
+        return sorted((note for note in notes.values() if note.id not in asked), key=_in_order)
 
     def count(self, namespace: Namespace, where: Conditions = ()) -> int:
         """Return how many notes meet the conditions, exactly."""

@@ -17,7 +17,7 @@ from ._reader import PointReader, batches
 
 # The id of a change's point comes from its namespace and its own id, under this root.
 CHANGE_IDS = UUID("5b0c7a62-7c1d-5a0e-9b1f-6d1f6f6c2f10")
-RECEIPTS = ("delete", "clear")  # what stays of a deleted note's history
+RECEIPTS = ("delete", "forget", "clear")  # what stays of a deleted note's history
 
 
 class PointStore(PointReader):
@@ -52,6 +52,7 @@ class PointStore(PointReader):
             InvalidInputError: Something cannot be stored; nothing was.
             StoreError: The store could not write.
         """
+        namespace_key(namespace)
         points: dict[str, Point] = {}
         for item in items:
             points.setdefault(item.note.id, self._encode(namespace, item))
@@ -77,6 +78,7 @@ class PointStore(PointReader):
             InvalidInputError: Something cannot be stored; nothing was.
             StoreError: The store could not write.
         """
+        namespace_key(namespace)
         given = {item.note.id: item for item in items}
         if len(given) < len(items):
             message = "replace was given two versions of one note; give the last one only"
@@ -97,21 +99,23 @@ class PointStore(PointReader):
             self._forget(records, lost)
         return stale | lost
 
-    def delete(self, namespace: Namespace, ids: Sequence[str]) -> None:
-        """Remove these notes and their history, except receipts (changes of kind `"delete"`).
+    def delete(self, namespace: Namespace, ids: Sequence[str], receipts: Sequence[Change]) -> None:
+        """Remove these notes and all changes of which one is subject or cause; keep the receipts.
 
         Raises:
             StoreError: The store could not write.
         """
-        key, dialect = namespace_key(namespace), self._dialect
+        ours = self._dialect.match("namespace", namespace_key(namespace))
+        records = [_change_point(namespace, receipt) for receipt in receipts]
+        every, some = self._dialect.every, self._dialect.some
         with self._writing():
-            for some in batches(ids):
-                about = [dialect.match("namespace", key), dialect.any_of("note_id", some)]
-                # History first: if this is interrupted, the note is still there to be deleted again.
-                self._history.delete(dialect.every(about, [dialect.any_of("kind", RECEIPTS)]))
-                self._notes.delete(
-                    dialect.every([dialect.match("namespace", key), dialect.ids(some)])
-                )
+            # History first: if this is interrupted, the notes are still there to be deleted again.
+            for batch in batches(ids):
+                told = [self._dialect.any_of(end, batch) for end in ("note_id", "cause")]
+                self._history.delete(every([ours, some(told)]))
+            self._record(records, [])
+            for batch in batches(ids):
+                self._notes.delete(every([ours, self._dialect.ids(batch)]))
 
     def _encode(self, namespace: Namespace, item: Indexed) -> Point:
         note, dense = item.note, item.vector

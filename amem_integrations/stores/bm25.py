@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -38,11 +38,12 @@ _NO_SPACES = (
     "\uac00-\ud7af\U00020000-\U0003ffff"  # Hangul, rare Han
 )
 _TOKEN = re.compile(rf"(?P<run>[{_NO_SPACES}]+)|(?:(?![{_NO_SPACES}])[^\W_])+")
-_ENGLISH_STOPWORDS = frozenset(  # noqa: SIM905 - a list of 70 literals is no easier to read
+_ENGLISH = (
     "a an and are as at be been but by did do does for from had has have he her his i if in into is it "
     "its me my of on or our she so than that the their them then there these they this those to us was "
-    "we were what when where which who will with would you your s t d m ll re ve".split()
+    "we were what when where which who will with would you your s t d m ll re ve"
 )
+_ENGLISH_STOPWORDS = frozenset(_ENGLISH.split())
 
 
 class Bm25:
@@ -102,10 +103,14 @@ class Bm25:
         return indices, [counts[i] * (self._k + 1) / (counts[i] + discount) for i in indices]
 
     def encode_query(self, text: str) -> Sparse:
-        """Return (indices, values) of a query: each distinct word weighs 1."""
-        found = {self._index(token) for token in _tokens(text, singles=False)}
-        indices = sorted(index for index in found if index is not None)
-        return indices, [1.0] * len(indices)
+        """Return (indices, values) of a query: a word weighs as often as it is said.
+
+        In a question that is once; where a whole note asks for its neighbours, its repeated words are
+        what it is about.
+        """
+        counts = Counter(self._index(token) for token in _tokens(text, singles=False))
+        indices = sorted(index for index in counts if index is not None)
+        return indices, [float(counts[index]) for index in indices]
 
     def _index_of(self, token: str) -> int | None:
         if token in self._stopwords:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import get_args
 
 from ..errors import ConfigurationError
-from ..notes import Namespace
 from ._collection import Point
 from ._folder import Durability, Folder, free_bytes
 from ._sidecar import Sidecar
@@ -88,16 +87,6 @@ class EdgeStore(PointStore):
         if not self._folder.was_closed:
             self._reconcile()
 
-    def delete(self, namespace: Namespace, ids: Sequence[str]) -> None:
-        """Remove these notes and their history, except receipts (changes of kind `"delete"`).
-
-        Raises:
-            StoreError: The store could not write.
-        """
-        with self._lock:
-            self._intend([], [])  # or a crash would take the missing notes for unwritten ones
-            super().delete(namespace, ids)
-
     def flush(self) -> None:
         """Make everything written so far survive a power cut as well."""
         self._check_open()
@@ -121,18 +110,19 @@ class EdgeStore(PointStore):
             self._folder.wrote(self._durability, self._flush_seconds)
 
     def _record(self, changes: Sequence[Point], notes: Sequence[Point]) -> None:
-        if changes:
-            self._intend(changes, notes)
+        """Write changes together with a reminder of the notes that are to make them true.
 
-    def _intend(self, changes: Sequence[Point], notes: Sequence[Point]) -> None:
-        """Write changes together with a reminder of the notes that are to make them true."""
+        Without notes the reminder is cleared, or notes deleted now would pass for unwritten ones later.
+        """
+        if notes and not changes:
+            return
         revisions = {note.id: note.payload["revision"] for note in notes}
-        reminder = {
+        intent = {
             change.id: [change.payload["note_id"], revisions[change.payload["note_id"]]]
             for change in changes
             if change.payload["note_id"] in revisions
         }
-        self._history.upsert([*changes, Point(INTENT, {"intent": reminder})])
+        self._history.upsert([*changes, Point(INTENT, {"intent": intent})])
 
     def _reconcile(self) -> None:
         """Remove the changes whose notes a killed process did not get to write."""

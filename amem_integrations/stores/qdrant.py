@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from qdrant_client import QdrantClient, models
 
 from ..errors import ConfigurationError, StoreError
-from ._collection import CHANGE_INDEXES, DENSE, LEXICAL, NOTE_INDEXES, IndexKind
+from ._collection import CHANGE_INDEXES, DENSE, LEXICAL, SERVER_NOTE_INDEXES, IndexKind
 from ._connection import Connection, is_status
 from ._qdrant_collection import QdrantCollection
 from ._sidecar import Sidecar
@@ -104,7 +104,7 @@ class QdrantStore(PointStore):
             options = dict(collection_options or {})
             self._prepare(history, CHANGE_INDEXES, wanted, {}, options)
             dense = models.VectorParams(size=dimensions, distance=models.Distance.COSINE)
-            self._prepare(notes, NOTE_INDEXES, wanted, {DENSE: dense}, options)
+            self._prepare(notes, SERVER_NOTE_INDEXES, wanted, {DENSE: dense}, options)
         except BaseException:
             self._connection.close()
             raise

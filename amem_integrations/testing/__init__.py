@@ -7,13 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .fakes import HashEmbedder, ScriptedModel
+from .fakes import HashEmbedder, ScriptedModel, ScriptError
 from .recorded import RecordedModel
 
 if TYPE_CHECKING:
     from .conformance import NoteStoreConformance
 
-__all__ = ["HashEmbedder", "NoteStoreConformance", "RecordedModel", "ScriptedModel"]
+__all__ = [
+    "HashEmbedder",
+    "NoteStoreConformance",
+    "RecordedModel",
+    "ScriptError",
+    "ScriptedModel",
+]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
-from amem_integrations.ports import Completion, ModelRequest, Vector
+from ..ports import Completion, ModelRequest, Vector
 
 Answer = str | Mapping[str, Any] | BaseModel | Completion | BaseException
 Answering = Callable[[ModelRequest], Answer]
@@ -85,6 +85,14 @@ def as_completion(request: ModelRequest, answer: Answer) -> Completion:
     return Completion(text=text, input_tokens=shown // 4, output_tokens=len(text) // 4)
 
 
+class ScriptError(BaseException):
+    """A `ScriptedModel` was asked what its script does not hold: the test is wrong, not the model.
+
+    Like the outcomes of pytest it is no `Exception`, or a memory would take it for a model that is
+    down and carry on.
+    """
+
+
 class ScriptedModel:
     """A chat model that says what the test wrote.
 
@@ -118,7 +126,7 @@ class ScriptedModel:
         """Return the scripted answer.
 
         Raises:
-            AssertionError: The script has no answer, or none left, for this task.
+            ScriptError: The script has no answer, or none left, for this task.
             BaseException: Whatever the script says is raised.
         """
         self.requests.append(request)
@@ -134,11 +142,11 @@ class ScriptedModel:
             return self._always[task]
         if task not in self._queues:
             known = ", ".join(sorted({*self._always, *self._queues})) or "nothing"
-            raise AssertionError(f"the script has no answer to {task!r}; it answers {known}")
+            raise ScriptError(f"the script has no answer to {task!r}; it answers {known}")
         try:
             return self._queues[task].popleft()
         except IndexError:
-            raise AssertionError(
+            raise ScriptError(
                 f"the script has no answer left for request {len(self.asked(task))} of {task!r}: "
                 "add one, or give a single answer without a list to repeat it"
             ) from None

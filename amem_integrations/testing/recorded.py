@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from amem_integrations.errors import ConfigurationError
-from amem_integrations.ports import Completion, ModelRequest
-from amem_integrations.prompts import (
+from ..errors import ConfigurationError
+from ..ports import Completion, ModelRequest
+from ..prompts import (
     ConstructReply,
     EvolveReply,
     LinkReply,
@@ -22,7 +22,6 @@ from amem_integrations.prompts import (
     ProposedUpdate,
     ReviseReply,
 )
-
 from .fakes import as_completion
 
 Item = Mapping[str, Any]

@@ -4,18 +4,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import BaseModel
 
 from amem_integrations.errors import ConfigurationError, ModelUnavailableError
 from amem_integrations.ports import ChatModel, Completion, ModelRequest
 from amem_integrations.prompts import (
-    PROMPTS,
     ConstructReply,
     EvolveReply,
     LinkReply,
     NoteAttributes,
     ReviseReply,
 )
-from amem_integrations.testing import HashEmbedder, RecordedModel, ScriptedModel
+from amem_integrations.testing import HashEmbedder, RecordedModel, ScriptedModel, ScriptError
 
 RECORDS: list[dict[str, Any]] = [
     {
@@ -45,9 +45,17 @@ RECORDS: list[dict[str, Any]] = [
 ]
 
 
+REPLIES: dict[str, type[BaseModel]] = {
+    "construct": ConstructReply,
+    "evolve": EvolveReply,
+    "link": LinkReply,
+    "revise": ReviseReply,
+}
+
+
 def request(task: str, **inputs: Any) -> ModelRequest:
     return ModelRequest(
-        task=task, system="s" * 8, prompt="p" * 12, reply=PROMPTS[task], inputs=inputs
+        task=task, system="s" * 8, prompt="p" * 12, reply=REPLIES[task], inputs=inputs
     )
 
 
@@ -131,9 +139,9 @@ def test_a_script_says_what_is_missing() -> None:
     model = ScriptedModel({"evolve": ["only one"]})
     model.generate(request("evolve"))
 
-    with pytest.raises(AssertionError, match="no answer left for request 2 of 'evolve'"):
+    with pytest.raises(ScriptError, match="no answer left for request 2 of 'evolve'"):
         model.generate(request("evolve"))
-    with pytest.raises(AssertionError, match="no answer to 'construct'; it answers evolve"):
+    with pytest.raises(ScriptError, match="no answer to 'construct'; it answers evolve"):
         model.generate(request("construct"))
 
 

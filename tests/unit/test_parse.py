@@ -102,6 +102,10 @@ KEPT: dict[str, tuple[str, BaseModel]] = {
         '{"notes": [{"id": "[n1]", "context": ["Ann", "paints."], "keywords": "paint, ", "tags": "art"}]}',
         ONE,
     ),
+    "the placeholders of the example": (
+        '{"notes": [{"id": "n1", "context": "…", "keywords": ["…", "paint"], "tags": ["..."]}]}',
+        ConstructReply(notes=[NoteAttributes(id="n1", keywords=["paint"])]),
+    ),
     "nothing for a list": (
         '{"notes": [{"id": "n1", "context": null, "keywords": "none", "tags": null}]}',
         ConstructReply(notes=[NoteAttributes(id="n1")]),

@@ -1,20 +1,19 @@
-"""Pure: from a plan to edits of notes. An edit is a set operation, so edits commute and can be retried."""
+"""Pure: from a plan to edits of the notes that it touches."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from ..notes import Change, ContextEntry, Direction, Link, Note
 from ..plans import PlannedLink, PlannedNote, PlannedUpdate
+from .edits import Edit, chain, finish, link_data, unlinked
 from .history import change, entry_data
 
-Edit = Callable[[Note], tuple[Note, list[Change]]]
 
-
-def edits(
+def planned_edits(
     plans: Sequence[PlannedNote],
     sources: Mapping[str, Note],
     *,
@@ -32,49 +31,8 @@ def edits(
         for update in plan.updates:
             step = _append(update, source, plan.model, op, at)
             steps[update.target].append(step)
-        steps[plan.id].append(_finish)
+        steps[plan.id].append(finish)
     return {note_id: chain(parts) for note_id, parts in steps.items()}
-
-
-def fail(reason: str, op: str, at: datetime) -> Edit:
-    """Return the edit that marks a note as failed; what it has stays, and a later try goes on from there."""
-
-    def edit(note: Note) -> tuple[Note, list[Change]]:
-        data = {"reason": reason, "attempts": note.attempts + 1}
-        record = change(op, "failure", note, recorded_at=at, data=data)
-        revised = note.revised(state="failed", failure=reason, attempts=note.attempts + 1)
-        return revised, [record]
-
-    return edit
-
-
-def drop_link(target: str, op: str, at: datetime) -> Edit:
-    """Return the edit that removes the link to `target`, if there is one."""
-
-    def edit(note: Note) -> tuple[Note, list[Change]]:
-        if target not in note.links:
-            return note, []
-        links = {other: link for other, link in note.links.items() if other != target}
-        return note.revised(links=links), [_unlink(note, target, note.links[target], op, at)]
-
-    return edit
-
-
-def chain(parts: Sequence[Edit]) -> Edit:
-    """Return the edit that does these, one after the other."""
-
-    def edit(note: Note) -> tuple[Note, list[Change]]:
-        changes: list[Change] = []
-        for part in parts:
-            note, made = part(note)
-            changes += made
-        return note, changes
-
-    return edit
-
-
-def _finish(note: Note) -> tuple[Note, list[Change]]:
-    return note.revised(state="done", failure=None), []
 
 
 def _link(
@@ -98,10 +56,10 @@ def _link(
     def edit(note: Note) -> tuple[Note, list[Change]]:
         if other in note.links:
             return note, []
-        data = {"target": other, "direction": direction, **_link_data(link)}
+        data = {"target": other, "direction": direction, **link_data(link)}
         made = change(op, "link", note, cause=other, model=plan.model, recorded_at=at, data=data)
         links, dropped = _cap({**note.links, other: link}, max_links)
-        gone = [_unlink(note, target, old, op, at) for target, old in dropped.items()]
+        gone = [unlinked(note, target, old, op, at) for target, old in dropped.items()]
         return note.revised(links=links), [made, *gone]
 
     return edit
@@ -117,15 +75,6 @@ def _cap(links: dict[str, Link], most: int) -> tuple[dict[str, Link], dict[str, 
         {target: link for target, link in links.items() if target in kept},
         {target: link for target, link in links.items() if target not in kept},
     )
-
-
-def _unlink(note: Note, target: str, link: Link, op: str, at: datetime) -> Change:
-    data = {"target": target, **_link_data(link), "why": "a note had too many links"}
-    return change(op, "unlink", note, cause=target, recorded_at=at, data=data)
-
-
-def _link_data(link: Link) -> dict[str, Any]:
-    return {"relation": link.relation, "reason": link.reason, "strength": link.strength}
 
 
 def _append(update: PlannedUpdate, source: Note, model: str, op: str, at: datetime) -> Edit:

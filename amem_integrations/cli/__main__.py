@@ -1,0 +1,7 @@
+"""`python -m amem_integrations.cli …` is `amem …`."""
+
+from __future__ import annotations
+
+from . import main
+
+main()

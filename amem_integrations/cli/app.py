@@ -1,0 +1,16 @@
+"""The commands, put together."""
+
+from __future__ import annotations
+
+import typer
+
+from .evaluation import app as evaluation
+
+app = typer.Typer(
+    name="amem",
+    help="Long-term memory for LLM agents that organises itself.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(evaluation, name="eval")

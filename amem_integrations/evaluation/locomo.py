@@ -1,0 +1,221 @@
+"""LoCoMo conversations (Maharana et al., ACL 2024), as they come in `locomo10.json`.
+
+The file is the user's own; nothing of it is part of this package. What is irregular in it is put right
+here: evidence ids such as `"D8:06"` or `"D8:6; D9:17"`, and dates of sessions that have no turns.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidInputError
+from ..notes import NoteInput
+
+CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DATE = re.compile(r"(\d{1,2}):(\d\d)\s*([ap])m on (\d{1,2}) ([a-z]+),? (\d{4})", re.IGNORECASE)
+_SESSION = re.compile(r"session_(\d+)")
+_TURN_ID = re.compile(r"\bD(\d+):(\d+)\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """Something one speaker said, with the caption of the image that was sent along."""
+
+    id: str
+    session: str
+    speaker: str
+    text: str
+    caption: str | None = None
+    at: datetime | None = None
+
+    @property
+    def content(self) -> str:
+        """What is remembered of it: the text, and the caption in brackets."""
+        image = f"[image: {self.caption}]" if self.caption else ""
+        return " ".join(part for part in (self.text, image) if part)
+
+    def as_input(self) -> NoteInput:
+        """Return the turn as the note that stands for it."""
+        return NoteInput(
+            content=self.content,
+            at=self.at,
+            key=self.id,
+            thread=self.session,
+            speaker=self.speaker,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question about a conversation; `evidence` are the ids of the turns that answer it.
+
+    `answer` is missing where there is none to give (category 5, mostly).
+    """
+
+    text: str
+    category: int
+    evidence: frozenset[str]
+    answer: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """A conversation of many sessions, and the questions about it."""
+
+    id: str
+    turns: tuple[Turn, ...]
+    questions: tuple[Question, ...]
+
+    @property
+    def namespace(self) -> tuple[str, str]:
+        """Where its notes are kept."""
+        return ("locomo", self.id)
+
+
+def load(path: str | PathLike[str]) -> list[Conversation]:
+    """Return the conversations of a LoCoMo file.
+
+    Raises:
+        InvalidInputError: The file holds something else.
+        OSError: It cannot be read.
+    """
+    try:
+        samples = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InvalidInputError(f"{str(path)!r} is not a JSON file: {error}") from error
+    if not isinstance(samples, list) or not samples:
+        raise InvalidInputError(
+            f"{str(path)!r} must hold a list of conversations, as locomo10.json"
+        )
+    conversations = [_conversation(sample, place) for place, sample in enumerate(samples)]
+    if len({conversation.id for conversation in conversations}) < len(conversations):
+        raise InvalidInputError(f"{str(path)!r} holds two conversations of the same sample_id")
+    return conversations
+
+
+def select(
+    conversations: Sequence[Conversation],
+    *,
+    names: Sequence[str] = (),
+    ratio: float = 1.0,
+) -> list[Conversation]:
+    """Return the named conversations (all of them without names), and of these the first `ratio`.
+
+    At least one is returned. `ratio` counts conversations, not questions, as in the authors' code.
+
+    Raises:
+        InvalidInputError: An unknown name, or a ratio that is not in (0, 1].
+    """
+    if not 0 < ratio <= 1:
+        raise InvalidInputError(f"ratio={ratio!r} must be above 0 and at most 1")
+    known = [conversation.id for conversation in conversations]
+    for name in names:
+        if name not in known:
+            raise InvalidInputError(
+                f"there is no conversation {name!r}; there are {', '.join(known)}"
+            )
+    chosen = [one for one in conversations if not names or one.id in names]
+    # The small amount keeps .3 of ten at three: .3 is a little less than three tenths.
+    return chosen[: max(1, int(len(chosen) * ratio + 1e-9))]
+
+
+def parse_date(text: str) -> datetime:
+    """Return the time that a text such as `1:56 pm on 8 May, 2023` stands for, taken as UTC.
+
+    Raises:
+        InvalidInputError: It is written in another way.
+    """
+    found = _DATE.fullmatch(text.strip())
+    try:
+        # By hand: what `strptime` takes for a month depends on the locale.
+        hour, minute, half, day, month, year = found.groups() if found else ("",) * 6
+        return datetime(
+            int(year),
+            _MONTHS.index(month[:3].lower()) + 1,
+            int(day),
+            int(hour) % 12 + (12 if half.lower() == "p" else 0),
+            int(minute),
+            tzinfo=UTC,
+        )
+    except ValueError as error:
+        raise InvalidInputError(
+            f"date {text!r} is not written as '1:56 pm on 8 May, 2023'"
+        ) from error
+
+
+def evidence_ids(evidence: Sequence[str], turns: Mapping[str, str]) -> frozenset[str]:
+    """Return the turns that evidence names: one string can hold several, and numbers leading zeros.
+
+    Args:
+        evidence: The strings as they stand in the file.
+        turns: The id of every turn, by its id without leading zeros; what is not there is left out.
+    """
+    found = (_without_zeros(match) for text in evidence for match in _TURN_ID.finditer(text))
+    return frozenset(turns[turn_id] for turn_id in found if turn_id in turns)
+
+
+def _conversation(sample: Any, place: int) -> Conversation:  # noqa: ANN401 - JSON
+    try:
+        name = str(sample["sample_id"])
+        turns = tuple(_turns(sample["conversation"]))
+        ids = {_plain_id(turn.id): turn.id for turn in turns}
+        questions = tuple(_question(item, ids) for item in sample["qa"])
+    except InvalidInputError:
+        raise  # a date; it says more
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"conversation {place + 1} is not in the form of locomo10.json: {error!r}"
+        ) from error
+    if not turns:
+        raise InvalidInputError(f"conversation {name!r} has no turns")
+    return Conversation(id=name, turns=turns, questions=questions)
+
+
+def _turns(conversation: Mapping[str, Any]) -> Iterator[Turn]:
+    numbers = [int(found[1]) for found in map(_SESSION.fullmatch, conversation) if found]
+    for number in sorted(numbers):
+        session = f"session_{number}"
+        date = conversation.get(f"{session}_date_time")
+        at = parse_date(date) if date else None
+        turns = (_turn(item, session, at) for item in conversation[session])
+        yield from (turn for turn in turns if turn.content)
+
+
+def _turn(item: Mapping[str, Any], session: str, at: datetime | None) -> Turn:
+    return Turn(
+        id=str(item["dia_id"]),
+        session=session,
+        speaker=item["speaker"],
+        text=(item.get("text") or "").strip(),
+        caption=(item.get("blip_caption") or "").strip() or None,
+        at=at,
+    )
+
+
+def _question(item: Mapping[str, Any], turns: Mapping[str, str]) -> Question:
+    evidence = item.get("evidence") or []
+    answer = item.get("answer")  # a few are numbers
+    return Question(
+        text=item["question"].strip(),
+        category=int(item["category"]),
+        evidence=evidence_ids([evidence] if isinstance(evidence, str) else evidence, turns),
+        answer=None if answer is None else str(answer),
+    )
+
+
+def _plain_id(turn_id: str) -> str:
+    found = _TURN_ID.fullmatch(turn_id)
+    return _without_zeros(found) if found else turn_id
+
+
+def _without_zeros(found: re.Match[str]) -> str:
+    return f"D{int(found[1])}:{int(found[2])}"

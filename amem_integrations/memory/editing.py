@@ -1,0 +1,68 @@
+"""Facade: methods by which the user corrects and deletes, each with its asynchronous twin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .._sync import run
+from ..notes import Note
+from .base import Base
+
+
+class EditingMethods(Base):
+    """`update`, `delete`."""
+
+    def update(
+        self,
+        note_id: str,
+        *,
+        namespace: Sequence[str],
+        content: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Note:
+        """Return the note with other content, other metadata, or both.
+
+        The old values stay in the history. With new content the note is pending again, and found by
+        that content at once; its links stay, and the next `evolve` makes attributes for it.
+
+        Args:
+            note_id: Which note.
+            namespace: Whose memory.
+            content: The new text.
+            metadata: The new metadata, in place of all there was.
+
+        Raises:
+            NoteNotFoundError: There is none with this id in this namespace.
+            InvalidInputError: Neither was given, or one of them cannot be stored.
+        """
+        return run(
+            self._engine.update(note_id, namespace=namespace, content=content, metadata=metadata)
+        )
+
+    async def aupdate(
+        self,
+        note_id: str,
+        *,
+        namespace: Sequence[str],
+        content: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Note:
+        """Asynchronous twin of `update`."""
+        return await self._async_engine.update(
+            note_id, namespace=namespace, content=content, metadata=metadata
+        )
+
+    def delete(self, note_id: str, *, namespace: Sequence[str]) -> None:
+        """Remove a note for good: its history, the links to it, and every context entry it caused.
+
+        What stays is a receipt without content. It cannot be undone.
+
+        Raises:
+            NoteNotFoundError: There is none with this id in this namespace.
+        """
+        run(self._engine.delete(note_id, namespace=namespace))
+
+    async def adelete(self, note_id: str, *, namespace: Sequence[str]) -> None:
+        """Asynchronous twin of `delete`."""
+        await self._async_engine.delete(note_id, namespace=namespace)

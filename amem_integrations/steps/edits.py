@@ -1,0 +1,105 @@
+"""Pure: edits of single notes. An edit is a set operation, so edits commute and can be done again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from ..notes import Change, Link, Note
+from .history import change
+
+Edit = Callable[[Note], tuple[Note, list[Change]]]
+
+
+def fail(reason: str, op: str, at: datetime) -> Edit:
+    """Return the edit that marks a note as failed; what it has stays, and a later try goes on from there."""
+
+    def edit(note: Note) -> tuple[Note, list[Change]]:
+        data = {"reason": reason, "attempts": note.attempts + 1}
+        record = change(op, "failure", note, recorded_at=at, data=data)
+        revised = note.revised(state="failed", failure=reason, attempts=note.attempts + 1)
+        return revised, [record]
+
+    return edit
+
+
+def drop_link(target: str, op: str, at: datetime) -> Edit:
+    """Return the edit that removes the link to `target`, if there is one."""
+
+    def edit(note: Note) -> tuple[Note, list[Change]]:
+        if target not in note.links:
+            return note, []
+        links = {other: link for other, link in note.links.items() if other != target}
+        return note.revised(links=links), [unlinked(note, target, note.links[target], op, at)]
+
+    return edit
+
+
+def chain(parts: Sequence[Edit]) -> Edit:
+    """Return the edit that does these, one after the other."""
+
+    def edit(note: Note) -> tuple[Note, list[Change]]:
+        changes: list[Change] = []
+        for part in parts:
+            note, made = part(note)
+            changes += made
+        return note, changes
+
+    return edit
+
+
+def finish(note: Note) -> tuple[Note, list[Change]]:
+    """Mark a note as done."""
+    return note.revised(state="done", failure=None), []
+
+
+def unlinked(note: Note, target: str, link: Link, op: str, at: datetime) -> Change:
+    """Return the record of a link that a note could not keep."""
+    data = {"target": target, **link_data(link), "why": "a note had too many links"}
+    return change(op, "unlink", note, cause=target, recorded_at=at, data=data)
+
+
+def link_data(link: Link) -> dict[str, Any]:
+    """Return a link as JSON values."""
+    return {"relation": link.relation, "reason": link.reason, "strength": link.strength}
+
+
+def update(
+    op: str, at: datetime, *, content: str | None, metadata: Mapping[str, Any] | None = None
+) -> Edit:
+    """Return the edit by which the user changes a note; the old values go to the history.
+
+    New content makes the note pending: its own context entry described the old one. Its links stay.
+    """
+
+    def edit(note: Note) -> tuple[Note, list[Change]]:
+        new: dict[str, Any] = {}
+        if metadata is not None and dict(metadata) != note.metadata:
+            new["metadata"] = dict(metadata)
+        if content is not None and content != note.content:
+            new["content"] = content
+        if not new:
+            return note, []
+        data = {
+            name: {"before": getattr(note, name), "after": value} for name, value in new.items()
+        }
+        record = change(op, "update", note, recorded_at=at, data=data)
+        if "content" in new:
+            new["contexts"] = tuple(entry for entry in note.contexts if entry.cause != note.id)
+            new |= {"state": "pending", "failure": None, "attempts": 0}
+        return note.revised(**new), [record]
+
+    return edit
+
+
+def forget(gone: str, op: str, at: datetime) -> Edit:
+    """Return the edit that removes every trace of a deleted note: the link to it, the entries it caused."""
+
+    def edit(note: Note) -> tuple[Note, list[Change]]:
+        contexts = tuple(entry for entry in note.contexts if entry.cause != gone)
+        links = {target: link for target, link in note.links.items() if target != gone}
+        record = change(op, "forget", note, cause=gone, recorded_at=at)
+        return note.revised(contexts=contexts, links=links), [record]
+
+    return edit

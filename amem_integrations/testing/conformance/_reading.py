@@ -1,0 +1,171 @@
+"""Rules about reading by id, in order, by link; and about the wall between namespaces."""
+# ruff: noqa: S101 - asserting is what a test does
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ...errors import NamespaceError, StoreError
+from ...filters import Condition
+from ...ports import NoteStore, Query
+from ._builders import (
+    ANN,
+    BOB,
+    SEQ,
+    StoreRules,
+    change,
+    done,
+    entry,
+    item,
+    link,
+    note,
+    note_id,
+    unit,
+)
+
+
+class ReadingRules(StoreRules):
+    """What a store promises about reads."""
+
+    def test_get_returns_notes_in_the_order_asked_for(self, store: NoteStore) -> None:
+        done(store.insert(ANN, [item("a"), item("b"), item("c")], []))
+        ids = [note_id("c"), note_id("a")]
+        assert [found.id for found in done(store.get(ANN, ids))] == ids
+
+    def test_get_leaves_out_what_is_unknown(self, store: NoteStore) -> None:
+        done(store.insert(ANN, [item("a")], []))
+        ids = [note_id("unknown"), "not an id", note_id("a"), ""]
+        assert done(store.get(ANN, ids)) == [note("a")]
+        assert done(store.get(ANN, [])) == []
+
+    def test_vectors_leaves_out_notes_without_one(self, store: NoteStore) -> None:
+        done(store.insert(ANN, [item("a", [3, 4]), item("b", text="words only")], []))
+        found = done(store.vectors(ANN, [note_id("a"), note_id("b"), note_id("unknown")]))
+        assert found.keys() == {note_id("a")}
+        assert found[note_id("a")].dtype == np.float32
+        assert np.allclose(found[note_id("a")], unit(3, 4), atol=1e-6)
+
+    def test_links_returns_the_links_of_each_note(self, store: NoteStore) -> None:
+        links = {note_id("b"): link(), note_id("c"): link(relation="later")}
+        done(store.insert(ANN, [item("a", links=links), item("b")], []))
+        ids = [note_id("a"), note_id("b"), note_id("unknown")]
+        assert done(store.links(ANN, ids)) == {note_id("a"): links, note_id("b"): {}}
+
+    def test_backlinks_returns_who_links_to_any_of_the_notes(self, store: NoteStore) -> None:
+        to = {name: {note_id(name): link()} for name in ("x", "y", "z")}
+        done(
+            store.insert(
+                ANN,
+                [
+                    item("b", links=to["x"] | to["y"], number=2),
+                    item("a", links=to["y"], number=1),
+                    item("c", links=to["z"], number=3),
+                ],
+                [],
+            )
+        )
+        found = done(store.backlinks(ANN, [note_id("x"), note_id("y"), "not an id"]))
+        assert [hit.id for hit in found] == [note_id("a"), note_id("b")]
+        assert done(store.backlinks(ANN, [note_id("a")])) == []
+        assert done(store.backlinks(ANN, [])) == []
+
+    def test_backlinks_returns_whose_context_came_from_any_of_the_notes(
+        self, store: NoteStore
+    ) -> None:
+        own = item("a", contexts=(entry("a"),), links={note_id("b"): link()})
+        evolved = item("b", contexts=(entry("b"), entry("a")))
+        done(store.insert(ANN, [own, evolved], []))
+        assert done(store.backlinks(ANN, [note_id("a")])) == [evolved.note]
+        assert done(store.backlinks(ANN, [note_id("a"), note_id("b")])) == []
+
+    def test_backlinks_finds_all_of_many(self, store: NoteStore) -> None:
+        hub = {note_id("hub"): link()}
+        done(store.insert(ANN, [item(str(n), links=hub, number=n) for n in range(600)], []))
+        found = done(store.backlinks(ANN, [note_id("hub"), *(f"no id {n}" for n in range(600))]))
+        assert [hit.seq for hit in found] == [SEQ + n for n in range(600)]
+
+    def test_scan_goes_by_seq_then_id(self, store: NoteStore) -> None:
+        done(store.insert(ANN, [item(str(n), number=n % 3) for n in (4, 2, 0, 3, 1)], []))
+        found = done(store.scan(ANN))
+        assert [(hit.seq, hit.id) for hit in found] == sorted((hit.seq, hit.id) for hit in found)
+        assert {hit.id for hit in found} == {note_id(str(n)) for n in range(5)}
+
+    def test_scan_newest_first_is_the_reverse(self, store: NoteStore) -> None:
+        done(store.insert(ANN, [item(str(n), number=n) for n in range(5)], []))
+        newest = done(store.scan(ANN, newest_first=True, limit=2))
+        assert [hit.seq for hit in newest] == [SEQ + 4, SEQ + 3]
+
+    def test_scan_continues_after_a_seq_to_the_nanosecond(self, store: NoteStore) -> None:
+        done(store.insert(ANN, [item(str(n), number=n) for n in range(2500)], []))
+        seen: list[int] = []
+        after = SEQ - 1
+        while page := done(store.scan(ANN, where=(Condition("seq", "$gt", after),), limit=999)):
+            seen += [hit.seq for hit in page]
+            after = page[-1].seq
+        assert seen == [SEQ + n for n in range(2500)]
+
+    def test_scan_of_no_notes_at_all_is_empty(self, store: NoteStore) -> None:
+        assert done(store.scan(ANN)) == []
+        done(store.insert(ANN, [item("a")], []))
+        assert done(store.scan(ANN, limit=0)) == []
+
+    def test_count_is_exact(self, store: NoteStore) -> None:
+        assert done(store.count(ANN)) == 0
+        many = [item(str(n)) for n in range(300)]
+        done(store.insert(ANN, many, []))
+        assert done(store.count(ANN)) == len(many)
+
+    def test_namespaces_are_sorted_and_hold_notes(self, store: NoteStore) -> None:
+        spaces = [("b",), ("a", "b"), ("a",), ('a","b',), ("ünïcode/東京", "1")]
+        for space in spaces:
+            done(store.insert(space, [item(repr(space), namespace=space)], []))
+        assert done(store.namespaces()) == sorted(spaces)
+        done(store.delete(("b",), [note_id(repr(("b",)))], []))
+        assert ("b",) not in done(store.namespaces())
+
+    @pytest.mark.parametrize("bad", [(), ("",), ("a", ""), "ann", ["ann"], ("a", 1), ("\0",), None])
+    def test_a_malformed_namespace_is_refused(self, store: NoteStore, bad: object) -> None:
+        with pytest.raises(NamespaceError):
+            done(store.get(bad, []))  # type: ignore[arg-type]
+        with pytest.raises(NamespaceError):
+            done(store.insert(bad, [], []))  # type: ignore[arg-type]
+
+    def test_no_method_reaches_into_another_namespace(self, store: NoteStore) -> None:
+        ann = item("a", [1], "pottery", links={note_id("x"): link()})
+        done(store.insert(ANN, [ann], [change("1", "a")]))
+        ids = [note_id("a")]
+        assert done(store.get(BOB, ids)) == []
+        assert done(store.vectors(BOB, ids)) == {}
+        assert done(store.links(BOB, ids)) == {}
+        assert done(store.backlinks(BOB, [note_id("x")])) == []
+        assert done(store.count(BOB)) == 0
+        assert done(store.scan(BOB)) == []
+        assert done(store.changes(BOB)) == []
+        assert done(store.changes(BOB, note_id=note_id("a"))) == []
+        (found,) = done(store.search(BOB, [Query(vector=unit(1), text="pottery")]))
+        assert list(found.dense) == list(found.lexical) == []
+
+    def test_no_write_reaches_into_another_namespace(self, store: NoteStore) -> None:
+        done(store.insert(ANN, [item("a", [1], "pottery")], [change("1", "a")]))
+        theirs = item("a", [0, 1], "chess", namespace=BOB, revision=1)
+        assert done(store.insert(BOB, [theirs], [])) == set()
+        assert done(store.replace(BOB, [theirs], [])) == {note_id("a")}
+        done(store.delete(BOB, [note_id("a")], []))
+        assert done(store.get(ANN, [note_id("a")])) == [note("a")]
+        assert done(store.changes(ANN)) == [change("1", "a")]
+        assert done(store.namespaces()) == [ANN]
+
+    def test_parts_of_a_namespace_do_not_run_together(self, store: NoteStore) -> None:
+        done(store.insert(("a", "b"), [item("a", namespace=("a", "b"))], []))
+        for other in (("a",), ("a b",), ('["a","b"]',), ("a/b",), ("a", "b", "c")):
+            assert done(store.count(other)) == 0
+
+    def test_a_closed_store_says_so(self, store: NoteStore) -> None:
+        done(store.close())
+        with pytest.raises(StoreError, match="closed"):
+            done(store.get(ANN, [note_id("a")]))
+        with pytest.raises(StoreError, match="closed"):
+            done(store.insert(ANN, [item("a")], []))
+        with pytest.raises(StoreError, match="closed"):
+            done(store.search(ANN, [Query(text="pottery")]))

@@ -1,0 +1,209 @@
+"""Rules about writing: insert, replace, delete, history."""
+# ruff: noqa: S101 - asserting is what a test does
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ...errors import InvalidInputError, NamespaceError
+from ...ports import Indexed, NoteStore, Query
+from ._builders import (
+    ANN,
+    BOB,
+    NOW,
+    StoreRules,
+    change,
+    done,
+    full_note,
+    item,
+    link,
+    note,
+    note_id,
+    unit,
+)
+
+
+class WritingRules(StoreRules):
+    """What a store promises about writes."""
+
+    def test_insert_returns_the_ids_that_were_new(self, store: NoteStore) -> None:
+        assert done(store.insert(ANN, [item("a")], [])) == {note_id("a")}
+        assert done(store.insert(ANN, [item("a"), item("b")], [])) == {note_id("b")}
+
+    def test_insert_leaves_stored_notes_as_they_are(self, store: NoteStore) -> None:
+        done(store.insert(ANN, [item("a", [1], "pottery")], []))
+        again = item("a", [0, 1], "chess", content="changed")
+        done(store.insert(ANN, [again], []))
+        assert done(store.get(ANN, [note_id("a")])) == [note("a")]
+        assert np.allclose(done(store.vectors(ANN, [note_id("a")]))[note_id("a")], unit(1))
+
+    def test_insert_keeps_the_first_of_two_notes_with_one_id(self, store: NoteStore) -> None:
+        twice = [item("a", content="first"), item("a", content="second")]
+        assert done(store.insert(ANN, twice, [])) == {note_id("a")}
+        assert done(store.get(ANN, [note_id("a")]))[0].content == "first"
+
+    def test_insert_records_no_change_of_a_note_that_was_there(self, store: NoteStore) -> None:
+        done(store.insert(ANN, [item("a")], [change("1", "a")]))
+        done(store.insert(ANN, [item("a")], [change("2", "a")]))
+        assert done(store.changes(ANN)) == [change("1", "a")]
+
+    def test_writing_nothing_is_allowed(self, store: NoteStore) -> None:
+        assert done(store.insert(ANN, [], [])) == set()
+        assert done(store.replace(ANN, [], [])) == set()
+        done(store.delete(ANN, [], []))
+        assert done(store.namespaces()) == []
+
+    def test_every_field_of_a_note_comes_back_as_it_was(self, store: NoteStore) -> None:
+        given = full_note("a")
+        done(store.insert(ANN, [Indexed(note=given)], []))
+        (found,) = done(store.get(ANN, [given.id]))
+        assert found == given
+        assert repr(found.metadata) == repr(given.metadata)
+
+    def test_times_of_any_zone_come_back_as_the_same_moment(self, store: NoteStore) -> None:
+        local = datetime(2026, 1, 1, 0, 30, tzinfo=timezone(timedelta(hours=5, minutes=30)))
+        done(store.insert(ANN, [item("a", at=local)], []))
+        assert done(store.get(ANN, [note_id("a")]))[0].at == local
+
+    def test_large_content_comes_back_whole(self, store: NoteStore) -> None:
+        content = "ünïcode " * 100_000
+        done(store.insert(ANN, [item("a", content=content)], []))
+        assert done(store.get(ANN, [note_id("a")]))[0].content == content
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            {"id": "not-a-uuid"},
+            {"id": note_id("a").upper()},
+            {"content": "nul \0"},
+            {"speaker": "half \ud83d"},
+            {"at": datetime(2026, 1, 1)},  # noqa: DTZ001 - the point of it
+            {"metadata": {"x": float("nan")}},
+            {"metadata": {"x": datetime(2026, 1, 1)}},  # noqa: DTZ001
+            {"metadata": {1: "x"}},
+            {"metadata": {"x": {1, 2}}},
+            {"metadata": {"x": 2**64}},
+            {"links": {"nowhere": link()}},
+        ],
+        ids=lambda bad: repr(bad)[:40].encode("ascii", "backslashreplace").decode(),
+    )
+    def test_a_note_that_cannot_be_stored_is_refused_whole(
+        self, store: NoteStore, bad: dict[str, Any]
+    ) -> None:
+        with pytest.raises(InvalidInputError):
+            done(store.insert(ANN, [item("good"), item("bad", **bad)], [change("1", "good")]))
+        assert done(store.count(ANN)) == 0
+        assert done(store.changes(ANN)) == []
+
+    def test_metadata_nested_too_deep_is_refused(self, store: NoteStore) -> None:
+        deep: dict[str, Any] = {}
+        for _ in range(200):
+            deep = {"deeper": deep}
+        with pytest.raises(InvalidInputError, match="metadata"):
+            done(store.insert(ANN, [item("a", metadata=deep)], []))
+
+    @pytest.mark.parametrize("bad", [[1, 0, 0], [2, 0, 0, 0], [0, 0, 0, 0], [np.nan, 1, 0, 0]])
+    def test_a_vector_of_wrong_shape_or_length_is_refused(
+        self, store: NoteStore, bad: list[float]
+    ) -> None:
+        wrong = Indexed(note=note("a"), vector=np.array(bad, dtype=np.float32))
+        with pytest.raises(InvalidInputError, match="vector"):
+            done(store.insert(ANN, [wrong], []))
+        with pytest.raises(InvalidInputError, match="vector"):
+            done(store.search(ANN, [Query(vector=wrong.vector)]))
+
+    def test_a_note_of_another_namespace_is_refused(self, store: NoteStore) -> None:
+        with pytest.raises(NamespaceError):
+            done(store.insert(BOB, [item("a")], []))
+        with pytest.raises(NamespaceError):
+            done(store.insert(BOB, [], [change("1", "a")]))
+
+    def test_replace_writes_the_next_revision(self, store: NoteStore) -> None:
+        done(store.insert(ANN, [item("a")], []))
+        new = item("a", revision=1, ops=("op",), content="new")
+        assert done(store.replace(ANN, [new], [])) == set()
+        assert done(store.get(ANN, [note_id("a")])) == [new.note]
+
+    def test_replace_returns_stale_and_missing_notes_and_writes_the_others(
+        self, store: NoteStore
+    ) -> None:
+        done(store.insert(ANN, [item("a"), item("b", revision=5)], []))
+        versions = [item(name, revision=1, content="new") for name in ("a", "b", "gone")]
+        told = [change(name, name) for name in ("a", "b", "gone")]
+        assert done(store.replace(ANN, versions, told)) == {note_id("b"), note_id("gone")}
+        contents = [found.content for found in done(store.scan(ANN))]
+        assert sorted(contents) == ["new", "this is b"]
+        assert done(store.changes(ANN)) == [change("a", "a")]
+
+    def test_replace_again_by_the_same_operation_succeeds(self, store: NoteStore) -> None:
+        done(store.insert(ANN, [item("a")], []))
+        new = item("a", revision=1, ops=("op",))
+        assert done(store.replace(ANN, [new], [])) == set()
+        assert done(store.replace(ANN, [new], [])) == set()
+        other = item("a", revision=1, ops=("other",))
+        assert done(store.replace(ANN, [other], [])) == {note_id("a")}
+
+    def test_replace_without_vector_or_texts_keeps_those_stored(self, store: NoteStore) -> None:
+        done(store.insert(ANN, [item("a", [1, 2], "pottery")], []))
+        done(store.replace(ANN, [item("a", revision=1)], []))
+        done(store.replace(ANN, [item("a", text="chess", revision=2)], []))
+        done(store.replace(ANN, [item("a", [1, 2], revision=3)], []))
+        asked = [Query(vector=unit(1, 2), text="chess"), Query(text="pottery")]
+        first, second = done(store.search(ANN, asked))
+        assert [note for note, _ in first.dense] == [note_id("a")]
+        assert first.dense[0][1] == pytest.approx(1, abs=1e-5)
+        assert [note for note, _ in first.lexical] == [note_id("a")]
+        assert list(second.lexical) == []
+
+    def test_replace_refuses_two_versions_of_one_note(self, store: NoteStore) -> None:
+        done(store.insert(ANN, [item("a")], []))
+        with pytest.raises(InvalidInputError):
+            done(store.replace(ANN, [item("a", revision=1), item("a", revision=2)], []))
+
+    def test_delete_removes_notes_and_all_told_of_them_but_receipts(self, store: NoteStore) -> None:
+        caused = change("caused by a", "b", kind="evolve", cause=note_id("a"))
+        told = [change("a", "a"), change("b", "b"), caused]
+        receipt = change("gone", "a", kind="delete")
+        done(store.insert(ANN, [item("a", [1], "x"), item("b", [1], "x")], told))
+        done(store.delete(ANN, [note_id("a"), note_id("unknown"), "no id"], [receipt]))
+        assert done(store.get(ANN, [note_id("a"), note_id("b")])) == [note("b")]
+        (found,) = done(store.search(ANN, [Query(vector=unit(1), text="x")]))
+        assert [hit for hit, _ in (*found.dense, *found.lexical)] == [note_id("b")] * 2
+        assert {made.op for made in done(store.changes(ANN))} == {"op b", "op gone"}
+
+    def test_changes_come_back_as_they_were_oldest_first(self, store: NoteStore) -> None:
+        told = [
+            change("2", "b", number=2, kind="evolve", cause=note_id("a"), model="m"),
+            change("1", "a", number=1, data={"was": {"content": "Zoë 🏺", "n": "1"}, "list": []}),
+        ]
+        done(store.replace(ANN, [], told))
+        assert done(store.changes(ANN)) == [told[1], told[0]]
+        assert done(store.changes(ANN, note_id=note_id("b"))) == [told[0]]
+        assert done(store.changes(ANN, note_id=note_id("nobody"))) == []
+
+    def test_a_limit_on_changes_keeps_the_latest(self, store: NoteStore) -> None:
+        told = [change(str(n), "a", number=n) for n in range(5)]
+        done(store.replace(ANN, [], told))
+        assert done(store.changes(ANN, limit=2)) == told[3:]
+
+    def test_a_change_written_twice_is_there_once(self, store: NoteStore) -> None:
+        done(store.replace(ANN, [], [change("1", "a")]))
+        done(store.replace(ANN, [], [change("1", "a")]))
+        assert done(store.changes(ANN)) == [change("1", "a")]
+
+    def test_changes_of_two_namespaces_may_share_an_id(self, store: NoteStore) -> None:
+        theirs = replace(change("1", "a"), namespace=BOB, recorded_at=NOW + timedelta(days=1))
+        done(store.replace(ANN, [], [change("1", "a")]))
+        done(store.replace(BOB, [], [theirs]))
+        assert done(store.changes(ANN)) == [change("1", "a")]
+        assert done(store.changes(BOB)) == [theirs]
+
+    def test_closing_twice_is_allowed(self, store: NoteStore) -> None:
+        done(store.flush())
+        done(store.close())
+        done(store.close())

@@ -1,0 +1,122 @@
+"""Recall for a conversation: one search for each question, and nothing that the prompt says already."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from llama_index.core.base.llms.types import ChatMessage
+
+from amem_integrations import AgenticMemory, ScoredNote, render_notes
+
+from ._calls import call
+from ._events import AMemRecallEvent, dispatcher
+from ._failures import Failures
+from ._messages import question, texts_in
+from ._versions import version
+
+V = TypeVar("V")
+
+# Questions whose notes are kept: more than there are sessions that share a block at one time.
+KEPT = 32
+# A search ranks about this many; to ask for more, in place of what is left out, brings nothing.
+RANKED = 100
+
+
+class Found(NamedTuple):
+    """Notes for a question, and the state of the memory they come from."""
+
+    notes: Sequence[ScoredNote]
+    version: int
+    at: int
+
+
+class Recall:
+    """Looks notes up, and makes text of them."""
+
+    def __init__(
+        self,
+        memory: AgenticMemory,
+        namespace: tuple[str, ...],
+        failures: Failures,
+        *,
+        k: int,
+        max_tokens: int,
+    ) -> None:
+        self._memory, self._namespace, self._failures = memory, namespace, failures
+        self._k, self._max_tokens = k, max_tokens
+        self._found: dict[str, Found] = {}
+        self._shown: dict[str, Sequence[ScoredNote]] = {}
+
+    @dispatcher.span
+    async def text(self, messages: Sequence[ChatMessage], thread: str | None) -> str:
+        """Return the notes for the last question in `messages` as text for a prompt, or ""."""
+        asked = question(messages)
+        if not asked:
+            return ""
+        said = texts_in(messages)
+        with self._failures.tolerated("recall"):
+            notes = await self._lookup(asked, thread, extra=len(said))
+            return self._render([hit for hit in notes if hit.note.content not in said])
+        return ""
+
+    def shorter(self, text: str, tokens: int, count: Callable[[str], int]) -> str | None:
+        """Return `text` without its weakest notes, at least `tokens` shorter; None if nothing is left."""
+        notes, limit = self._shown.get(text, ()), count(text) - tokens
+        for kept in range(len(notes) - 1, 0, -1):
+            less = render_notes(notes[:kept], max_tokens=self._max_tokens)
+            if count(less) <= limit:
+                return less
+        return None
+
+    async def _lookup(self, asked: str, thread: str | None, extra: int) -> Sequence[ScoredNote]:
+        found = self._found.get(asked)
+        cached = found is not None and await self._is_current(found, thread)
+        if found is None or not cached:
+            found = await self._search(asked, extra)
+            _keep(self._found, asked, found)
+        ids = [hit.note.id for hit in found.notes]
+        dispatcher.event(AMemRecallEvent(question=asked, note_ids=ids, cached=cached))
+        return found.notes
+
+    async def _search(self, asked: str, extra: int) -> Found:
+        seen, at = version(self._memory, self._namespace), time.time_ns()
+        limit = min(self._k + extra, max(self._k, RANKED))
+        notes = await call(
+            self._memory.search,
+            self._memory.asearch,
+            asked,
+            namespace=self._namespace,
+            k=limit,
+        )
+        return Found(notes, seen, at)
+
+    async def _is_current(self, found: Found, thread: str | None) -> bool:
+        """Return whether nothing was learnt since, here or in another process.
+
+        What this conversation itself has added stands in the prompt.
+        """
+        if found.version != version(self._memory, self._namespace):
+            return False
+        newer = await call(
+            self._memory.get_all,
+            self._memory.aget_all,
+            namespace=self._namespace,
+            limit=1,
+            where={"seq": {"$gt": found.at}, "thread": {"$ne": thread}},
+        )
+        return not newer
+
+    def _render(self, notes: Sequence[ScoredNote]) -> str:
+        best = notes[: self._k]
+        text = render_notes(best, max_tokens=self._max_tokens)
+        _keep(self._shown, text, best)
+        return text
+
+
+def _keep(values: dict[str, V], key: str, value: V) -> None:
+    values.pop(key, None)
+    values[key] = value
+    while len(values) > KEPT:
+        values.pop(next(iter(values)), None)

@@ -1,0 +1,216 @@
+"""`AMemMemory`: a `Memory` that remembers every message, for any chat engine or agent."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, Self
+
+from llama_index.core.base.llms.types import ChatMessage, ContentBlock, MessageRole
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.memory import BaseMemoryBlock, InsertMethod, Memory
+
+from amem_integrations import AgenticMemory, ConfigurationError
+
+from ._calls import holding, on_callers_loop, synchronously
+from ._messages import Occurrences, occurrences, spoken, to_notes
+from ._namespaces import namespace_of
+from .memory_block import AMemMemoryBlock
+
+# What `from_defaults` passes on to the block; the rest is for `Memory`.
+BLOCK_OPTIONS = set(AMemMemoryBlock.model_fields) - {"accept_short_term_memory", "tokenizer_fn"}
+
+# Someone waits for an answer while the last message is one of these.
+_UNANSWERED = (MessageRole.USER, MessageRole.TOOL, MessageRole.FUNCTION)
+
+
+class AMemMemory(Memory):
+    """Chat history, and everything this user has said before.
+
+    Pass it as `memory=` to a chat engine, or to each `run` of an agent. Short-term history works as in
+    `Memory`; besides, each message is remembered as it is put, so the last turns of a session are never
+    lost, and what belongs to the question is recalled.
+    https://developers.llamaindex.ai/python/framework/module_guides/deploying/agents/memory/
+
+    To resume: long-term notes live in the `AgenticMemory`, under the namespace; chat history lives in the
+    SQL store, under `session_id`. Make the object again with both (and a durable
+    `async_database_uri`), and pass it to `run` again, also when `ctx` is passed: a workflow's context
+    does not carry a `Memory`.
+
+    Attributes:
+        insert_method: Where recalled text goes, if `adaptive` is off.
+        adaptive: Recalled text goes with the question where the history ends in one (agents,
+            `SimpleChatEngine`), else into a system message (the other engines ask outside of it).
+        ingest_history: Whether messages given to `set`, or as `chat_history`, are remembered too.
+    """
+
+    adaptive: bool = True
+    ingest_history: bool = False
+    _occurrences: Occurrences | None = PrivateAttr(default=None)
+    _opening: threading.Lock = PrivateAttr(default_factory=threading.Lock)
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name of the component."""
+        return "AMemMemory"
+
+    @classmethod
+    def from_defaults(  # type: ignore[override]
+        cls,
+        *,
+        memory: AgenticMemory,
+        user_id: str | None = None,
+        namespace: Sequence[str] | None = None,
+        chat_history: list[ChatMessage] | None = None,
+        memory_blocks: Sequence[BaseMemoryBlock[Any]] = (),
+        insert_method: InsertMethod | None = None,
+        ingest_history: bool = False,
+        **options: Any,
+    ) -> Self:
+        """Return a memory for one user and one session.
+
+        Args:
+            memory: Where notes are kept; many users can share it.
+            user_id: Whose memory it is; stands for `namespace=(user_id,)`.
+            namespace: Whose memory it is, in more than one level.
+            chat_history: What was said in this session before.
+            memory_blocks: Further blocks.
+            insert_method: Where recalled text goes; None fits it to the engine or agent.
+            ingest_history: Whether `chat_history`, and what is given to `set`, is remembered too.
+            options: What else `Memory.from_defaults` takes, such as `session_id`, `token_limit` and
+                `async_database_uri`, and fields of `AMemMemoryBlock`, such as `k` and `evolve`.
+
+        Raises:
+            NamespaceError: Neither `user_id` nor `namespace` is given.
+        """
+        space = namespace_of(user_id, namespace)
+        own = {name: options.pop(name) for name in set(options) & BLOCK_OPTIONS}
+        if "tokenizer_fn" in options:
+            own["tokenizer_fn"] = options["tokenizer_fn"]
+        # Each message is written through; overflow would only deliver it once more.
+        block = AMemMemoryBlock(
+            memory=memory, namespace=space, accept_short_term_memory=False, **own
+        )
+        made = super().from_defaults(
+            memory_blocks=[block, *memory_blocks],
+            insert_method=insert_method or InsertMethod.USER,
+            **options,
+        )
+        assert isinstance(made, cls)
+        made.adaptive, made.ingest_history = insert_method is None, ingest_history
+        if chat_history:
+            made.set(chat_history)
+        return made
+
+    def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
+        """Check that there is somewhere to remember.
+
+        Raises:
+            ConfigurationError: There is no `AMemMemoryBlock` among the blocks.
+        """
+        super().model_post_init(context)
+        if not any(isinstance(block, AMemMemoryBlock) for block in self.memory_blocks):
+            raise ConfigurationError(
+                "AMemMemory has no AMemMemoryBlock; make it with AMemMemory.from_defaults(memory=…, user_id=…)"
+            )
+
+    @property
+    def block(self) -> AMemMemoryBlock:
+        """The block that holds this user's notes."""
+        return next(block for block in self.memory_blocks if isinstance(block, AMemMemoryBlock))
+
+    async def aget(
+        self,
+        input: str | ChatMessage | None = None,  # noqa: A002 - the framework passes it by name
+        **block_kwargs: Any,  # noqa: ANN401 - passed on to the blocks
+    ) -> list[ChatMessage]:
+        """Return the history, with what is recalled for the question in it (or in `input`)."""
+        await self._open()
+        with on_callers_loop():
+            return await super().aget(input=input, **block_kwargs)
+
+    async def aput(self, message: ChatMessage) -> None:
+        """Add a message to the history, and remember it."""
+        await self._open()
+        await super().aput(message)
+        await self._remember([message])
+
+    async def aput_messages(self, messages: list[ChatMessage]) -> None:
+        """Add messages to the history, and remember them."""
+        if messages:
+            await self._open()
+            await super().aput_messages(messages)
+            await self._remember(messages)
+
+    async def aset(self, messages: list[ChatMessage]) -> None:
+        """Replace the history; what has been remembered stays."""
+        await self._open()
+        await super().aset(messages)
+        if self.ingest_history:
+            self._occurrences = Occurrences()
+            await self._remember(messages)
+        else:
+            self._occurrences = occurrences(messages)
+
+    async def _open(self) -> None:
+        """Set the SQL store up, which two tasks must not do at the same time, and count what is in it."""
+        if self._occurrences is None:
+            async with holding(self._opening):
+                if self._occurrences is None:
+                    self._occurrences = occurrences(await self.aget_all())
+
+    async def _remember(self, messages: Sequence[ChatMessage]) -> None:
+        block = self.block
+        items = to_notes(
+            messages,
+            thread=self.session_id,
+            roles=block.roles,
+            should_store=block.should_store,
+            seen=self._occurrences,
+        )
+        answered = any(m.role == MessageRole.ASSISTANT and spoken(m) for m in messages)
+        with on_callers_loop():
+            await block.remember(items, turn_ended=answered)
+
+    def _insert_memory_content(
+        self,
+        chat_history: list[ChatMessage],
+        memory_content: list[ContentBlock],
+        chat_message_data: list[ChatMessage],
+    ) -> list[ChatMessage]:
+        # Where `adaptive` decides: `ReActAgent` and `CodeActAgent` replace a leading system message, and
+        # the engines that ask outside of the history would see notes in the question before.
+        asked = bool(chat_history) and chat_history[-1].role in _UNANSWERED
+        method = InsertMethod.USER if asked else InsertMethod.SYSTEM
+        memory = self.model_copy(update={"insert_method": method}) if self.adaptive else self
+        return super(AMemMemory, memory)._insert_memory_content(
+            chat_history, memory_content, chat_message_data
+        )
+
+    def get(
+        self,
+        input: str | ChatMessage | None = None,  # noqa: A002 - the framework passes it by name
+        **block_kwargs: Any,  # noqa: ANN401 - passed on to the blocks
+    ) -> list[ChatMessage]:
+        """Synchronous twin of `aget`; works inside a running loop too."""
+        with synchronously():
+            return super().get(input=input, **block_kwargs)
+
+    def put(self, message: ChatMessage) -> None:
+        """Synchronous twin of `aput`; works inside a running loop too."""
+        with synchronously():
+            super().put(message)
+
+    def put_messages(self, messages: list[ChatMessage]) -> None:
+        """Synchronous twin of `aput_messages`; works inside a running loop too."""
+        with synchronously():
+            super().put_messages(messages)
+
+    def set(self, messages: list[ChatMessage]) -> None:
+        """Synchronous twin of `aset`; works inside a running loop too."""
+        with synchronously():
+            super().set(messages)
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Return the memory itself: agents copy their state, and there is only one history."""
+        return self

@@ -1,0 +1,166 @@
+"""The retriever: LangChain's own suite, and what is ours beyond it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain_kit import ANN, BOB
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.load import dumpd
+from langchain_core.runnables import ConfigurableField
+from langchain_core.tools import create_retriever_tool
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+
+from amem_integrations import (
+    AgenticMemory,
+    InvalidInputError,
+    ModelUnavailableError,
+    NamespaceError,
+)
+from amem_integrations.testing import HashEmbedder
+from langchain_amem import AMemRetriever
+
+
+@pytest.fixture
+def retriever(seeded: AgenticMemory) -> AMemRetriever:
+    return AMemRetriever(memory=seeded, namespace=ANN)
+
+
+class TestStandardSuite(RetrieversIntegrationTests):
+    @pytest.fixture(autouse=True)
+    def _memory(self, seeded: AgenticMemory) -> Iterator[None]:
+        self.memory = seeded
+        yield
+
+    @property
+    def retriever_constructor(self) -> type[AMemRetriever]:
+        return AMemRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"memory": self.memory, "namespace": ANN}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return "Where does Ann live?"
+
+
+def test_a_document_is_a_note_word_for_word(retriever: AMemRetriever) -> None:
+    found = retriever.invoke("moved to Oslo")[0]
+    assert found.page_content == "I moved to Oslo."
+    assert found.id == found.metadata["note_id"]
+    assert found.metadata["speaker"] == "Ann"
+    assert found.metadata["tags"] == ["talk", "evolved"]
+    assert 0 < found.metadata["similarity"] <= 1
+    assert found.metadata["score"] > 0
+    json.dumps(found.metadata)
+
+
+def test_metadata_shows_the_links_that_led_to_a_note(retriever: AMemRetriever) -> None:
+    found = retriever.invoke("moved Oslo", k=4)
+    paths = [document.metadata["via"] for document in found]
+    assert "match" in paths
+    ids = {document.id for document in found}
+    assert all(step["note_id"] in ids for path in paths if path != "match" for step in path)
+
+
+def test_k_and_namespace_and_filters_are_taken_per_call(retriever: AMemRetriever) -> None:
+    assert len(retriever.invoke("cat", k=1)) == 1
+    assert [d.page_content for d in retriever.invoke("moved", namespace=BOB)] == [
+        "I moved to Rome."
+    ]
+    assert retriever.invoke("moved", where={"speaker": "Nobody"}) == []
+    assert retriever.invoke("moved", min_similarity=0.999) == []
+
+
+async def test_call_options_reach_the_asynchronous_form(retriever: AMemRetriever) -> None:
+    assert len(await retriever.ainvoke("cat", k=1)) == 1
+    found = await retriever.ainvoke("moved", namespace=BOB)
+    assert [document.page_content for document in found] == ["I moved to Rome."]
+
+
+def test_the_namespace_can_be_a_configurable_field(retriever: AMemRetriever) -> None:
+    configurable = retriever.configurable_fields(namespace=ConfigurableField(id="whose"))
+    found = configurable.invoke("moved", config={"configurable": {"whose": BOB}})
+    assert [document.page_content for document in found] == ["I moved to Rome."]
+    assert "I moved to Oslo." in [d.page_content for d in configurable.invoke("moved")]
+
+
+@pytest.mark.parametrize("namespace", [None, (), ("",)])
+def test_without_a_namespace_nothing_is_searched(seeded: AgenticMemory, namespace: Any) -> None:
+    with pytest.raises(NamespaceError):
+        AMemRetriever(memory=seeded, namespace=namespace).invoke("moved")
+
+
+def test_batch_answers_each_query(retriever: AMemRetriever) -> None:
+    cats, jazz = retriever.batch(["cat Mia", "jazz"])
+    assert "My cat is called Mia." in [document.page_content for document in cats[:2]]
+    assert "I like jazz." in [document.page_content for document in jazz[:2]]
+
+
+class Recorder(BaseCallbackHandler):
+    """Keeps the metadata of the retriever runs it sees."""
+
+    def __init__(self) -> None:
+        self.metadata: dict[str, Any] = {}
+
+    def on_retriever_start(self, *args: Any, **kwargs: Any) -> None:
+        self.metadata = kwargs["metadata"]
+
+
+def test_a_trace_says_what_was_searched(retriever: AMemRetriever) -> None:
+    recorder = Recorder()
+    retriever.invoke("cat", config={"callbacks": [recorder]})
+    assert recorder.metadata["ls_vector_store_provider"] == "Qdrant"
+    assert recorder.metadata["ls_retriever_name"] == "amem"
+
+
+def test_the_memory_is_neither_shown_nor_serialised(retriever: AMemRetriever) -> None:
+    assert "memory" not in retriever.model_dump()
+    assert "AgenticMemory" not in repr(retriever)
+    assert "AgenticMemory" not in json.dumps(dumpd(retriever)["id"])
+
+
+def test_as_a_tool_the_documents_are_its_artifact(retriever: AMemRetriever) -> None:
+    tool = create_retriever_tool(
+        retriever, "recall", "Looks things up.", response_format="content_and_artifact"
+    )
+    call = {"name": "recall", "args": {"query": "cat"}, "id": "1", "type": "tool_call"}
+    message = tool.invoke(call)
+    assert "My cat is called Mia." in message.content
+    assert "My cat is called Mia." in [document.page_content for document in message.artifact]
+
+
+class DeafEmbedder(HashEmbedder):
+    """An encoder that stops answering."""
+
+    deaf = False
+
+    def embed_query(self, text: str) -> Any:
+        if self.deaf:
+            raise ModelUnavailableError("the encoder is down")
+        return super().embed_query(text)
+
+
+async def test_when_the_encoder_is_down_nothing_is_found_and_that_is_counted() -> None:
+    embedder = DeafEmbedder()
+    with AgenticMemory.open(":memory:", embedder=embedder) as memory:
+        memory.add("I moved to Oslo.", namespace=ANN)
+        embedder.deaf = True
+        retriever = AMemRetriever(memory=memory, namespace=ANN)
+        assert retriever.invoke("Oslo") == []
+        assert await retriever.ainvoke("Oslo") == []
+        assert retriever.failures == {"recall": 2}
+        strict = AMemRetriever(memory=memory, namespace=ANN, on_error="raise")
+        with pytest.raises(ModelUnavailableError):
+            strict.invoke("Oslo")
+
+
+def test_a_mistake_is_raised_whatever_on_error_says(retriever: AMemRetriever) -> None:
+    with pytest.raises(InvalidInputError, match="unknown field"):
+        retriever.invoke("cat", where={"colour": "red"})
+    with pytest.raises(TypeError):
+        retriever.invoke("cat", kk=3)

@@ -1,0 +1,133 @@
+"""What the LlamaIndex tests share: a store that counts and fails, models that answer without a network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    ChatResponseAsyncGen,
+    ChatResponseGen,
+    LLMMetadata,
+)
+from llama_index.core.llms import MockLLM
+
+from amem_integrations import AgenticMemory, ModelRequest, QdrantStore, StoreUnavailableError
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+
+ANN, BOB = ("ann",), ("bob",)
+
+
+def annotated(request: ModelRequest) -> dict[str, Any]:
+    """Answer every task the way a model would that finds keywords and no links."""
+    notes = request.inputs["notes"]
+    if request.task == "construct":
+        return {
+            "notes": [
+                {
+                    "id": note["alias"],
+                    "context": f"{note['speaker']} said: {note['content']}",
+                    "keywords": [note["content"].split()[-1].strip(".?!")],
+                    "tags": ["talk"],
+                }
+                for note in notes
+            ]
+        }
+    return {"notes": []}
+
+
+class Probe:
+    """A store that counts what is asked of it, and can be switched off."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.calls: Counter[str] = Counter()
+        self.down = False
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._store, name)
+        if not callable(attribute):
+            return attribute
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.calls[name] += 1
+            if self.down and name != "close":
+                raise StoreUnavailableError("the Qdrant server does not answer")
+            return attribute(*args, **kwargs)
+
+        return counted
+
+
+def open_memory(model: Any = None, *, embedder: Any = None) -> tuple[AgenticMemory, Probe]:
+    """Return a memory over Qdrant's `:memory:`, and the probe around its store."""
+    embedder = embedder or HashEmbedder(256)
+    store = Probe(
+        QdrantStore(":memory:", dimensions=embedder.dimensions, embedder=embedder.name)
+    )
+    return AgenticMemory(store, embedder, model or ScriptedModel(annotated)), store
+
+
+def user(text: str) -> ChatMessage:
+    return ChatMessage(role="user", content=text)
+
+
+def assistant(text: str) -> ChatMessage:
+    return ChatMessage(role="assistant", content=text)
+
+
+class Chatbot(MockLLM):
+    """Answers with the next of `replies` (the last one again and again), and keeps what it was shown."""
+
+    def __init__(self, *replies: str, **options: Any) -> None:
+        super().__init__(is_chat_model=True, **options)
+        self._replies = list(replies) or ["Noted."]
+        self._prompts: list[list[ChatMessage]] = []
+
+    @property
+    def prompts(self) -> list[str]:
+        """What each call was shown, as one text."""
+        return ["\n".join(f"{m.role.value}: {m.content}" for m in p) for p in self._prompts]
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(is_chat_model=True, model_name="chatbot", context_window=8000)
+
+    def _answer(self, messages: Sequence[ChatMessage]) -> ChatMessage:
+        self._prompts.append([m.model_copy(deep=True) for m in messages])
+        text = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
+        return assistant(text)
+
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        return ChatResponse(message=self._answer(messages))
+
+    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        return ChatResponse(message=self._answer(messages))
+
+    def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
+        answer = self._answer(messages)
+
+        def chunks() -> ChatResponseGen:
+            said = ""
+            for word in (answer.content or "").split(" "):
+                delta = f" {word}" if said else word
+                said += delta
+                yield ChatResponse(message=assistant(said), delta=delta)
+
+        return chunks()
+
+    async def astream_chat(
+        self, messages: Sequence[ChatMessage], **kwargs: Any
+    ) -> ChatResponseAsyncGen:
+        stream = self.stream_chat(messages)
+
+        async def chunks() -> ChatResponseAsyncGen:
+            for chunk in stream:
+                yield chunk
+
+        return chunks()
+
+
+Reply = Callable[[Sequence[ChatMessage]], str]

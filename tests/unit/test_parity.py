@@ -1,0 +1,41 @@
+"""The synchronous and the asynchronous face of the memory are the same."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from amem_integrations import AgenticMemory
+
+RUN_TIME = [
+    "add", "add_many", "add_messages", "construct", "propose", "commit", "evolve",
+    "search", "context", "get", "get_all", "update", "delete",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RUN_TIME)
+def test_a_method_and_its_twin_take_and_return_the_same(name):
+    method, twin = getattr(AgenticMemory, name), getattr(AgenticMemory, f"a{name}")
+    assert inspect.signature(method) == inspect.signature(twin)
+    assert inspect.iscoroutinefunction(twin)
+    assert not inspect.iscoroutinefunction(method)
+
+
+@pytest.mark.parametrize("name", RUN_TIME)
+def test_a_twin_points_to_the_method_that_documents_it(name):
+    assert f"`{name}`" in (inspect.getdoc(getattr(AgenticMemory, f"a{name}")) or "")
+
+
+def test_there_is_no_twin_without_a_method():
+    twins = {
+        name
+        for name, value in vars(AgenticMemory).items() | {}
+        if inspect.iscoroutinefunction(value) and not name.startswith("_")
+    }
+    public = {
+        name
+        for name, value in inspect.getmembers(AgenticMemory, inspect.iscoroutinefunction)
+        if not name.startswith("_")
+    }
+    assert twins <= public == {f"a{name}" for name in RUN_TIME}
