@@ -14,7 +14,7 @@ from amem_integrations import MissingExtraError
 from ._run import Run
 
 try:
-    from langgraph.config import get_stream_writer
+    from langgraph.config import get_config, get_stream_writer
     from langgraph.runtime import get_runtime
 except ImportError as error:
     raise MissingExtraError("langgraph", "langgraph") from error
@@ -33,6 +33,15 @@ def _context() -> Any:  # noqa: ANN401 - the user's own type
     except (RuntimeError, KeyError):
         return None
     return getattr(runtime, "context", None)
+
+
+def run_now(state: State, context: Any) -> Run:  # noqa: ANN401 - the user's own type
+    """Return the run that a hook is called in, which is told its context but not its config."""
+    try:
+        config = get_config()
+    except RuntimeError:
+        config = {}
+    return Run(context=context, state=state, config=config)
 
 
 def tell(step: str, **what: Any) -> None:  # noqa: ANN401 - JSON values

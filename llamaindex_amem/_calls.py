@@ -69,7 +69,7 @@ async def holding(lock: threading.Lock, patience: float = 5.0) -> AsyncIterator[
     synchronous call, waiting here, has stopped.
     """
     deadline = time.monotonic() + patience
-    while not (mine := lock.acquire(blocking=False)) and time.monotonic() < deadline:
+    while not (mine := lock.acquire(blocking=False)) and time.monotonic() < deadline:  # noqa: ASYNC110 - an event belongs to one loop
         await asyncio.sleep(0.001)
     try:
         yield

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from llama_index.core.base.llms.types import ChatMessage, ContentBlock, MessageRole
 from llama_index.core.bridge.pydantic import PrivateAttr
-from llama_index.core.memory import BaseMemoryBlock, InsertMethod, Memory
+from llama_index.core.memory import BaseMemoryBlock, InsertMethod
 
 from amem_integrations import AgenticMemory, ConfigurationError
 
-from ._calls import holding, on_callers_loop, synchronously
+from ._calls import holding, on_callers_loop
 from ._messages import Occurrences, occurrences, spoken, to_notes
 from ._namespaces import namespace_of
+from ._synchronous import SynchronousMemory
 from .memory_block import AMemMemoryBlock
 
 # What `from_defaults` passes on to the block; the rest is for `Memory`.
@@ -24,7 +25,7 @@ BLOCK_OPTIONS = set(AMemMemoryBlock.model_fields) - {"accept_short_term_memory",
 _UNANSWERED = (MessageRole.USER, MessageRole.TOOL, MessageRole.FUNCTION)
 
 
-class AMemMemory(Memory):
+class AMemMemory(SynchronousMemory):
     """Chat history, and everything this user has said before.
 
     Pass it as `memory=` to a chat engine, or to each `run` of an agent. Short-term history works as in
@@ -65,7 +66,7 @@ class AMemMemory(Memory):
         memory_blocks: Sequence[BaseMemoryBlock[Any]] = (),
         insert_method: InsertMethod | None = None,
         ingest_history: bool = False,
-        **options: Any,
+        **options: Any,  # noqa: ANN401 - see below
     ) -> Self:
         """Return a memory for one user and one session.
 
@@ -91,12 +92,14 @@ class AMemMemory(Memory):
         block = AMemMemoryBlock(
             memory=memory, namespace=space, accept_short_term_memory=False, **own
         )
-        made = super().from_defaults(
-            memory_blocks=[block, *memory_blocks],
-            insert_method=insert_method or InsertMethod.USER,
-            **options,
+        made = cast(
+            "Self",
+            super().from_defaults(
+                memory_blocks=[block, *memory_blocks],
+                insert_method=insert_method or InsertMethod.USER,
+                **options,
+            ),
         )
-        assert isinstance(made, cls)
         made.adaptive, made.ingest_history = insert_method is None, ingest_history
         if chat_history:
             made.set(chat_history)
@@ -186,31 +189,3 @@ class AMemMemory(Memory):
         return super(AMemMemory, memory)._insert_memory_content(
             chat_history, memory_content, chat_message_data
         )
-
-    def get(
-        self,
-        input: str | ChatMessage | None = None,  # noqa: A002 - the framework passes it by name
-        **block_kwargs: Any,  # noqa: ANN401 - passed on to the blocks
-    ) -> list[ChatMessage]:
-        """Synchronous twin of `aget`; works inside a running loop too."""
-        with synchronously():
-            return super().get(input=input, **block_kwargs)
-
-    def put(self, message: ChatMessage) -> None:
-        """Synchronous twin of `aput`; works inside a running loop too."""
-        with synchronously():
-            super().put(message)
-
-    def put_messages(self, messages: list[ChatMessage]) -> None:
-        """Synchronous twin of `aput_messages`; works inside a running loop too."""
-        with synchronously():
-            super().put_messages(messages)
-
-    def set(self, messages: list[ChatMessage]) -> None:
-        """Synchronous twin of `aset`; works inside a running loop too."""
-        with synchronously():
-            super().set(messages)
-
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        """Return the memory itself: agents copy their state, and there is only one history."""
-        return self

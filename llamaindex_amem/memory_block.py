@@ -70,15 +70,18 @@ class AMemMemoryBlock(BaseMemoryBlock[str]):
     _recall: Recall = PrivateAttr()
     _writer: Writer = PrivateAttr()
 
-    def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
-        """Set up recall and writing."""
-        super().model_post_init(context)
-        space = checked_namespace(self.namespace)
+    def __init__(
+        self,
+        memory: AgenticMemory,
+        namespace: Sequence[str],
+        **options: Any,  # noqa: ANN401 - the other fields
+    ) -> None:
+        # Checked here, since pydantic would make an error of its own of ours.
+        space = checked_namespace(namespace)
+        super().__init__(memory=memory, namespace=space, **options)
         self._failures = Failures(self.on_error)
-        self._recall = Recall(
-            self.memory, space, self._failures, k=self.k, max_tokens=self.max_tokens
-        )
-        self._writer = Writer(self.memory, space, self._failures, self.evolve)
+        self._recall = Recall(memory, space, self._failures, k=self.k, max_tokens=self.max_tokens)
+        self._writer = Writer(memory, space, self._failures, self.evolve)
 
     @property
     def failures(self) -> dict[str, int]:

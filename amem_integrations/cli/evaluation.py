@@ -141,8 +141,10 @@ def _progress(*, shown: bool) -> Iterator[Tell]:
 
 def _table(report: dict[str, Any]) -> Table:
     ks = report["settings"]["k"]
-    table = Table("", *(f"recall@{k}" for k in ks), *(f"all@{k}" for k in ks), box=box.SIMPLE)
-    table.title = f"{report['notes']} notes, {report['questions']['used']} questions"
+    title = f"Recall of {report['questions']['used']} questions over {report['notes']} notes"
+    table = Table(
+        "", *(f"@{k}" for k in ks), *(f"all@{k}" for k in ks), box=box.SIMPLE, title=title
+    )
     for system, found in report["retrieval"].items():
         figures = [found[name][str(k)] for name in ("recall", "all_evidence") for k in ks]
         table.add_row(system, *("-" if one is None else f"{one:.3f}" for one in figures))

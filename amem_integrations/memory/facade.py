@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from types import TracebackType
 from typing import Self
 
@@ -33,7 +34,7 @@ class AgenticMemory(WritingMethods, ReadingMethods, EditingMethods, Admin):
     @classmethod
     def open(
         cls,
-        location: str,
+        location: str | PathLike[str],
         *,
         model: ChatModel | None = None,
         embedder: Embedder | None = None,

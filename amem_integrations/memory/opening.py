@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike, fspath
 from typing import Any
 
 from ..errors import ConfigurationError
@@ -10,9 +11,13 @@ from ..ports import ChatModel, Embedder, NoteStore
 
 
 def open_store(
-    location: str, embedder: Embedder, collection: str, options: Mapping[str, Any]
+    location: str | PathLike[str],
+    embedder: Embedder,
+    collection: str,
+    options: Mapping[str, Any],
 ) -> NoteStore:
     """Return the store that a location stands for."""
+    location = fspath(location) if isinstance(location, PathLike) else location
     if not isinstance(location, str) or not location:
         raise ConfigurationError(
             f"location={location!r} must be ':memory:', the path of a folder, or the URL of a server"

@@ -34,6 +34,7 @@ __all__ = [
     "render",
 ]
 
+
 @cache
 def _templates(task: str) -> tuple[Template, Template]:
     text = (files(__package__) / f"{task}.md").read_text(encoding="utf-8")

@@ -18,6 +18,7 @@ import qdrant_edge as edge
 
 from ..errors import StoreError, StoreLockedError
 from ._collection import DENSE, LEXICAL, IndexKind, Nearest, Point
+from ._edge_dialect import EdgeDialect
 from ._filters import Filter
 
 NO_HNSW = 2_000_000_000  # indexing threshold: `optimize` builds no graph below this many kilobytes
@@ -63,42 +64,6 @@ def engine_errors(path: Path) -> Iterator[None]:
             "restore it from a backup or an export"
         )
         raise StoreError(message) from error
-
-
-class EdgeDialect:
-    """Filters in the types of qdrant-edge."""
-
-    def match(self, key: str, value: str | int | bool) -> Filter:
-        """The field equals the value."""
-        return edge.FieldCondition(key, match=edge.MatchValue(value))
-
-    def any_of(self, key: str, values: Sequence[str]) -> Filter:
-        """The field equals one of the strings."""
-        return edge.FieldCondition(key, match=edge.MatchAny(list(values)))
-
-    def between(self, key: str, bounds: Mapping[str, float]) -> Filter:
-        """The number is within the bounds."""
-        return edge.FieldCondition(key, range=edge.RangeFloat(**bounds))
-
-    def during(self, key: str, bounds: Mapping[str, str]) -> Filter:
-        """The time is within the bounds."""
-        return edge.FieldCondition(key, range=edge.RangeDateTime(**bounds))
-
-    def empty(self, key: str) -> Filter:
-        """The field is missing, null or an empty list."""
-        return edge.IsEmptyCondition(key)
-
-    def ids(self, ids: Sequence[str]) -> Filter:
-        """The point has one of these ids."""
-        return edge.Filter(must=[edge.HasIdCondition(set(ids))])
-
-    def every(self, conditions: Sequence[Filter], but: Sequence[Filter] = ()) -> Filter:
-        """All conditions hold, and none of `but`."""
-        return edge.Filter(must=list(conditions), must_not=list(but))
-
-    def some(self, conditions: Sequence[Filter]) -> Filter:
-        """At least one of the conditions holds."""
-        return edge.Filter(should=list(conditions))
 
 
 class EdgeShard:
@@ -184,7 +149,7 @@ class EdgeShard:
         """Return (id, score) for each query, sorted by (-score, id)."""
         requests = edge.QueryBatchRequest([_request(query) for query in queries])
         with engine_errors(self._path):
-            results = self._shard.query_batch(requests)
+            results: Any = self._shard.query_batch(requests)
         hits = [[(_spelled(point.id.int), point.score) for point in result] for result in results]
         return [sorted(found, key=lambda hit: (-hit[1], hit[0])) for found in hits]
 

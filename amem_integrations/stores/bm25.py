@@ -22,7 +22,7 @@ from typing import Any
 from unicodedata import normalize
 
 import mmh3
-import snowballstemmer  # type: ignore[import-untyped]
+import snowballstemmer
 
 from ..errors import ConfigurationError
 

@@ -1,19 +1,57 @@
-"""Every store keeps the contract."""
+"""Every store keeps the contract, and survives what machines, networks and neighbours do to it."""
 
 from __future__ import annotations
 
+import json
+import logging
 import os
+import signal
+import socket
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.qdrant_server import FakeQdrant, Fault, serving
 
-from amem_integrations.ports import NoteStore
-from amem_integrations.stores import EdgeStore, QdrantStore
-from amem_integrations.testing.conformance import DIMENSIONS, NoteStoreConformance
+from amem_integrations.errors import (
+    ConfigurationError,
+    EmbedderMismatchError,
+    StoreError,
+    StoreFullError,
+    StoreLockedError,
+    StoreUnavailableError,
+)
+from amem_integrations.ports import NoteStore, Query
+from amem_integrations.stores import Bm25, EdgeStore, QdrantStore
+from amem_integrations.stores._edge_shard import EdgeShard
+from amem_integrations.testing.conformance import (
+    DIMENSIONS,
+    NoteStoreConformance,
+    change,
+    item,
+    note,
+    note_id,
+    unit,
+)
 
+ROOT = Path(__file__).parents[2]
 IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where an fsync costs nothing
+ANN = ("ann",)
+QUICK = {"pauses": (0.001, 0.001, 0.001)}
+
+SETUP = f"""
+import os, sys
+from amem_integrations.stores import EdgeStore
+from amem_integrations.testing.conformance import change, item, note_id
+def opened():
+    return EdgeStore(sys.argv[1], dimensions={DIMENSIONS})
+"""
 
 
 class TestEdgeStore(NoteStoreConformance):
@@ -32,8 +70,553 @@ class TestQdrantStoreInMemory(NoteStoreConformance):
 
 
 @pytest.mark.enable_socket
+class TestQdrantStoreOverHttp(NoteStoreConformance):
+    @pytest.fixture(autouse=True)
+    def server(self) -> Iterator[None]:
+        with serving(FakeQdrant()) as self.fake:
+            yield
+
+    def make_store(self, folder: Path) -> NoteStore:
+        return QdrantStore(self.fake.url, dimensions=DIMENSIONS)
+
+
+@pytest.mark.enable_socket
 @pytest.mark.skipif("QDRANT_URL" not in os.environ, reason="no QDRANT_URL")
 class TestQdrantStoreOnAServer(NoteStoreConformance):
     def make_store(self, folder: Path) -> NoteStore:
         collection = f"amem-test-{os.urandom(8).hex()}"
         return QdrantStore(os.environ["QDRANT_URL"], dimensions=DIMENSIONS, collection=collection)
+
+
+# --- the embedded store -------------------------------------------------------------------------
+
+
+def run_child(code: str, folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", SETUP + code, str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        **options,
+    )
+
+
+def open_edge(folder: Path, **options: Any) -> EdgeStore:
+    return EdgeStore(folder, **{"dimensions": DIMENSIONS, **options})
+
+
+@pytest.fixture
+def edge(tmp_path: Path) -> Iterator[EdgeStore]:
+    store = open_edge(tmp_path / "m")
+    yield store
+    store.close()
+
+
+def test_every_acknowledged_write_survives_a_kill(tmp_path: Path) -> None:
+    code = """
+store = opened()
+for n in range(10_000):
+    store.insert(("ann",), [item(str(n), [1, n], f"word{n}")], [change(str(n), str(n))])
+    print(n, flush=True)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", SETUP + code, str(tmp_path / "m")],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdout is not None
+        acknowledged = [int(child.stdout.readline()) for _ in range(150)]
+        child.send_signal(signal.SIGKILL)
+        acknowledged += [int(line) for line in child.stdout if line.endswith("\n")]
+    store = open_edge(tmp_path / "m")
+    ids = [note_id(str(n)) for n in acknowledged]
+    assert [found.id for found in store.get(ANN, ids)] == ids
+    assert {made.note_id for made in store.changes(ANN, limit=20_000)} >= set(ids)
+    (found,) = store.search(ANN, [Query(text="word149")])
+    assert [hit for hit, _ in found.lexical] == [note_id("149")]
+    store.close()
+
+
+def test_a_kill_between_history_and_notes_leaves_neither(tmp_path: Path) -> None:
+    open_edge(tmp_path / "m").insert(ANN, [item("a")], [change("add", "a")])
+    code = """
+store = opened()
+store._notes.upsert = lambda points: os.kill(os.getpid(), 9)
+told = [change("lost", "a", kind="evolve"), change("kept", "b", kind="proposal")]
+store.replace(("ann",), [item("a", revision=1)], told)
+"""
+    assert run_child(code, tmp_path / "m").returncode == -signal.SIGKILL
+    store = open_edge(tmp_path / "m")
+    assert store.get(ANN, [note_id("a")]) == [note("a")]
+    assert {made.op for made in store.changes(ANN)} == {"op add", "op kept"}
+    store.close()
+
+
+def test_a_kill_after_a_delete_keeps_the_history_of_others(tmp_path: Path) -> None:
+    code = """
+store = opened()
+store.insert(("ann",), [item("a"), item("b")], [change("a", "a"), change("b", "b")])
+store.delete(("ann",), [note_id("a")], [change("receipt", "a", kind="delete")])
+os.kill(os.getpid(), 9)
+"""
+    assert run_child(code, tmp_path / "m").returncode == -signal.SIGKILL
+    store = open_edge(tmp_path / "m")
+    assert {made.op for made in store.changes(ANN)} == {"op b", "op receipt"}
+    store.close()
+
+
+def test_a_second_process_is_told_at_once(edge: EdgeStore, tmp_path: Path) -> None:
+    code = """
+from amem_integrations.errors import StoreLockedError
+try:
+    opened()
+except StoreLockedError as error:
+    print(error)
+"""
+    started = time.monotonic()
+    told = run_child(code, tmp_path / "m").stdout
+    assert "open already" in told
+    assert "Qdrant server" in told
+    assert time.monotonic() - started < 20
+    edge.insert(ANN, [item("a")], [])
+
+
+def test_a_second_store_in_one_process_is_refused(edge: EdgeStore, tmp_path: Path) -> None:
+    with pytest.raises(StoreLockedError, match="open already"):
+        open_edge(tmp_path / "m")
+    other = open_edge(tmp_path / "m", collection="other")
+    other.close()
+
+
+def test_a_dropped_store_is_closed(tmp_path: Path) -> None:
+    open_edge(tmp_path / "m").insert(ANN, [item("a")], [])
+    store = open_edge(tmp_path / "m")
+    assert store.get(ANN, [note_id("a")]) == [note("a")]
+    store.close()
+
+
+def test_a_process_that_ends_without_closing_closes(tmp_path: Path) -> None:
+    code = "store = opened(); store.insert(('ann',), [item('a')], [])"
+    assert run_child(code, tmp_path / "m").returncode == 0
+    sidecar = json.loads((tmp_path / "m" / "amem" / "amem.json").read_text())
+    assert sidecar["closed"]["notes"] == 1
+
+
+def test_a_forked_child_is_refused_and_does_no_harm(tmp_path: Path) -> None:
+    code = """
+from amem_integrations.errors import StoreError
+store = opened()
+store.insert(("ann",), [item("a")], [])
+if (child := os.fork()) == 0:
+    try:
+        store.get(("ann",), [note_id("a")])
+    except StoreError as error:
+        print(error, flush=True)
+    store.close()
+    sys.exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+store.insert(("ann",), [item("b")], [])
+print(store.count(("ann",)))
+"""
+    done = run_child(code, tmp_path / "m")
+    assert "fork" in done.stdout
+    assert done.stdout.endswith("2\n")
+    assert done.returncode == 0
+
+
+def test_a_disk_that_is_almost_full_refuses_writes(tmp_path: Path) -> None:
+    left = [10**12]
+    store = open_edge(tmp_path / "m", min_free_bytes=10**9, free_bytes=lambda folder: left[0])
+    store.insert(ANN, [item("a")], [])
+    left[0] = 10**8
+    for write in (
+        lambda: store.insert(ANN, [item("b")], [change("b", "b")]),
+        lambda: store.replace(ANN, [item("a", revision=1)], []),
+    ):
+        with pytest.raises(StoreFullError, match="free"):
+            write()
+    assert store.scan(ANN) == [note("a")]
+    assert store.changes(ANN) == []
+    store.close()
+
+
+def _without(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+def _with(name: str, content: bytes) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _without("amem.json"),
+        _with("amem.json", b""),
+        _with("amem.json", b"[1]"),
+        _with("amem.json", b'{"format": 1}'),
+        _with("amem.json", b"\xff\xfe{"),
+        _with("notes/edge_config.json", b"{}"),
+        _with("notes/edge_config.json", b"garbage"),
+        _without("history/edge_config.json"),
+        _with("notes/wal/first-index", b"x"),
+    ],
+)
+def test_a_damaged_folder_is_a_store_error(
+    tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    store = open_edge(tmp_path / "m")
+    store.insert(ANN, [item("a", [1], "text")], [])
+    store.close()
+    damage(tmp_path / "m" / "amem")
+    opened = _open_or_store_error(tmp_path / "m")
+    assert opened or True
+
+
+def test_garbage_in_any_file_is_no_worse_than_a_store_error(tmp_path: Path) -> None:
+    store = open_edge(tmp_path / "m")
+    store.insert(ANN, [item(str(n), [1, n], "text") for n in range(50)], [])
+    store.close()
+    files = sorted(path for path in (tmp_path / "m").rglob("*") if path.is_file())
+    assert len(files) > 20
+    for path in files:
+        whole = path.read_bytes()[: 2**20]
+        if not whole.strip(b"\0"):
+            continue
+        with path.open("r+b") as file:
+            file.write(b"\xa5" * min(len(whole), 4096))
+        _open_or_store_error(tmp_path / "m")
+        with path.open("r+b") as file:
+            file.write(whole[:4096])
+
+
+def _open_or_store_error(folder: Path) -> bool:
+    """Open, read and write in a process of its own, for the engine may abort it."""
+    code = """
+from amem_integrations.errors import StoreError
+from amem_integrations.ports import Query
+try:
+    store = opened()
+    store.scan(("ann",))
+    store.search(("ann",), [Query(text="text")])
+    store.insert(("ann",), [item("new", [1], "text")], [])
+except StoreError as error:
+    print("refused:", error)
+else:
+    print("opened")
+"""
+    done = run_child(code, folder)
+    assert done.stdout.startswith(("refused:", "opened")), (done.stdout, done.stderr[-2000:])
+    return done.stdout.startswith("opened")
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "m" / "amem").mkdir(parents=True)
+    (tmp_path / "m" / "amem" / "thesis.txt").write_text("precious")
+    with pytest.raises(StoreError, match="no memory"):
+        open_edge(tmp_path / "m")
+    assert [path.name for path in (tmp_path / "m" / "amem").iterdir()] == ["thesis.txt"]
+
+
+def test_missing_notes_are_reported_at_open(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    open_edge(tmp_path / "m").close()
+    sidecar = tmp_path / "m" / "amem" / "amem.json"
+    stored = json.loads(sidecar.read_text())
+    sidecar.write_text(json.dumps({**stored, "closed": {"notes": 3, "history": 0}}))
+    with caplog.at_level(logging.WARNING):
+        open_edge(tmp_path / "m").close()
+    assert "3 of 3 points are missing" in caplog.text
+
+
+def test_a_later_format_is_refused_and_named(tmp_path: Path) -> None:
+    open_edge(tmp_path / "m").close()
+    sidecar = tmp_path / "m" / "amem" / "amem.json"
+    sidecar.write_text(json.dumps({"format": 99, "new": "things"}))
+    with pytest.raises(StoreError, match=r"format 99.*newer version"):
+        open_edge(tmp_path / "m")
+
+
+def test_durability_always_flushes_every_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed = []
+    flush = EdgeShard.flush
+    monkeypatch.setattr(EdgeShard, "flush", lambda shard: (flushed.append(shard), flush(shard)))
+    lazy = open_edge(tmp_path / "lazy", flush_seconds=1000)
+    always = open_edge(tmp_path / "always", durability="always")
+    flushed.clear()
+    lazy.insert(ANN, [item("a")], [])
+    assert flushed == []
+    always.insert(ANN, [item("a")], [])
+    assert flushed == [always._history, always._notes]
+    lazy.close()
+    always.close()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dimensions": 0},
+        {"durability": "sometimes"},
+        {"collection": "../outside"},
+        {"collection": ""},
+        {"collection": ".."},
+    ],
+)
+def test_a_wrong_setting_is_named(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        open_edge(tmp_path / "m", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- both ---------------------------------------------------------------------------------------
+
+Opener = Callable[..., NoteStore]
+
+
+@pytest.fixture(params=["edge", "http"])
+def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
+    """Opens the same place again and again, with given options."""
+    if request.param == "edge":
+        yield lambda **options: open_edge(tmp_path / "m", **options)
+        return
+    with serving(FakeQdrant()) as fake:
+        yield lambda **options: open_server(fake, **options)
+
+
+def open_server(fake: FakeQdrant, **options: Any) -> QdrantStore:
+    return QdrantStore(fake.url, **{"dimensions": DIMENSIONS, **QUICK, **options})
+
+
+@pytest.mark.enable_socket
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"embedder": "another"}, "'mine', now 'another'"),
+        ({"dimensions": 5}, "dimensions 4, now 5"),
+        ({"bm25": Bm25("german")}, "bm25"),
+    ],
+)
+def test_another_encoder_is_refused_and_reindex_is_named(
+    opener: Opener, options: dict[str, Any], named: str
+) -> None:
+    opener(embedder="mine").close()
+    with pytest.raises(EmbedderMismatchError, match=f"(?s){named}.*reindex"):
+        opener(**{"embedder": "mine", **options})
+    opener(embedder="mine").close()
+    opener(embedder="").close()
+
+
+@pytest.mark.enable_socket
+def test_racing_threads_lose_no_update(opener: Opener) -> None:
+    store = opener()
+    store.insert(ANN, [item("counter", metadata={"n": 0})], [])
+
+    def increment(thread: int) -> None:
+        for turn in range(10):
+            while True:
+                (old,) = store.get(ANN, [note_id("counter")])
+                new = item(
+                    "counter",
+                    metadata={"n": old.metadata["n"] + 1},
+                    revision=old.revision + 1,
+                    ops=(*old.ops[-31:], f"{thread}-{turn}"),
+                )
+                if not store.replace(ANN, [new], [change(f"{thread}-{turn}", "counter")]):
+                    break
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(increment, range(8)))
+    (counter,) = store.get(ANN, [note_id("counter")])
+    assert (counter.metadata["n"], counter.revision) == (80, 80)
+    assert len(store.changes(ANN)) == 80
+    store.close()
+
+
+# --- the served store ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeQdrant]:
+    with serving(FakeQdrant()) as fake:
+        yield fake
+
+
+@pytest.fixture
+def served(fake: FakeQdrant) -> Iterator[QdrantStore]:
+    store = open_server(fake)
+    yield store
+    store.close()
+
+
+@pytest.mark.enable_socket
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(status=503),
+        Fault(status=500),
+        Fault(status=429),
+        Fault(status=429, headers={"retry-after": "0"}),
+        Fault(),
+        Fault(works=True),
+        Fault(status=504, works=True),
+    ],
+    ids=repr,
+)
+def test_a_passing_fault_is_not_noticed(
+    fake: FakeQdrant, served: QdrantStore, fault: Fault
+) -> None:
+    fake.faults.extend([fault] * 3)
+    assert served.insert(ANN, [item("a", [1])], [change("a", "a")]) == {note_id("a")}
+    fault.path = "points"
+    fake.faults.extend([fault] * 2)
+    assert served.replace(ANN, [item("a", revision=1, ops=("op",))], []) == set()
+    assert not fake.faults
+    assert [found.revision for found in served.get(ANN, [note_id("a")])] == [1]
+    assert served.changes(ANN) == [change("a", "a")]
+
+
+@pytest.mark.enable_socket
+@pytest.mark.parametrize("fault", [Fault(status=503), Fault(status=429), Fault()], ids=repr)
+def test_a_lasting_fault_is_unavailability(
+    fake: FakeQdrant, served: QdrantStore, fault: Fault
+) -> None:
+    fake.faults.extend([fault] * 4)
+    with pytest.raises(StoreUnavailableError, match="after 4 tries"):
+        served.get(ANN, [note_id("a")])
+    assert served.get(ANN, [note_id("a")]) == []
+
+
+@pytest.mark.enable_socket
+def test_a_server_that_is_not_there_is_unavailable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    with pytest.raises(StoreUnavailableError, match=f"127.0.0.1:{port}"):
+        QdrantStore(f"http://127.0.0.1:{port}", dimensions=DIMENSIONS, **QUICK)
+
+
+@pytest.mark.enable_socket
+def test_a_server_that_is_silent_is_unavailable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(StoreUnavailableError, match=r"one try.*Timeout"):
+            QdrantStore(url, dimensions=DIMENSIONS, pauses=(), timeout=1)
+
+
+@pytest.mark.enable_socket
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_revoked_key_is_named_but_not_shown(fake: FakeQdrant, status: int) -> None:
+    store = open_server(fake, api_key="s3cret")
+    assert all(headers["api-key"] == "s3cret" for _, _, headers in fake.requests)
+    fake.faults.append(Fault(status=status))
+    with pytest.raises(StoreError, match="API key") as caught:
+        store.count(ANN)
+    assert not isinstance(caught.value, StoreUnavailableError)
+    assert "s3cret" not in str(caught.value)
+    store.close()
+
+
+@pytest.mark.enable_socket
+def test_a_refusal_is_not_repeated(fake: FakeQdrant, served: QdrantStore) -> None:
+    asked = len(fake.requests)
+    fake.faults.append(Fault(status=400))
+    with pytest.raises(StoreError, match="refused: 400"):
+        served.count(ANN)
+    assert len(fake.requests) == asked + 1
+
+
+def test_a_key_does_not_travel_unencrypted() -> None:
+    with pytest.raises(ConfigurationError, match="unencrypted") as caught:
+        QdrantStore("http://qdrant.example:6333", dimensions=DIMENSIONS, api_key="s3cret")
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("location", "options"),
+    [
+        ("ftp://host", {}),
+        ("http://", {}),
+        ("http://127.0.0.1:1", {"no_such_option": 1}),
+        ("http://127.0.0.1:1", {"prefer_grpc": True}),
+        (":memory:", {"dimensions": 0}),
+        (":memory:", {"collection": ""}),
+    ],
+)
+def test_a_wrong_option_is_named(location: str, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        QdrantStore(location, **{"dimensions": DIMENSIONS, **options})
+
+
+@pytest.mark.enable_socket
+def test_an_old_server_is_refused() -> None:
+    with (
+        serving(FakeQdrant(version="1.16.3")) as fake,
+        pytest.raises(StoreError, match=r"1\.16\.3.*1\.17"),
+    ):
+        open_server(fake)
+
+
+@pytest.mark.enable_socket
+def test_a_collection_of_something_else_is_left_alone(fake: FakeQdrant) -> None:
+    fake._put_("amem", {"vectors": {"size": 3, "distance": "Dot"}})
+    with pytest.raises(StoreError, match="no memory"):
+        open_server(fake)
+
+
+@pytest.mark.enable_socket
+def test_a_server_gets_an_index_for_every_field_that_can_be_named(
+    fake: FakeQdrant, served: QdrantStore
+) -> None:
+    assert {"namespace", "seq", "speaker", "links[].target"} <= fake.indexes["amem"].keys()
+    assert fake.indexes["amem_history"].keys() == {"namespace", "note_id", "cause", "seq"}
+
+
+@pytest.mark.enable_socket
+def test_a_note_changed_by_another_process_in_between_is_stale(
+    fake: FakeQdrant, served: QdrantStore
+) -> None:
+    other = open_server(fake)
+    served.insert(ANN, [item("a"), item("b")], [])
+
+    def interfere() -> None:
+        theirs = item("a", revision=1, ops=("theirs",), content="theirs")
+        assert other.replace(ANN, [theirs], []) == set()
+
+    fake.before_write = interfere
+    ours = [item(name, revision=1, ops=("ours",), content="ours") for name in ("a", "b")]
+    told = [change(name, name) for name in ("a", "b")]
+    assert served.replace(ANN, ours, told) == {note_id("a")}
+    assert {found.content for found in served.scan(ANN)} == {"theirs", "ours"}
+    assert served.changes(ANN) == [change("b", "b")]
+    other.close()
+
+
+@pytest.mark.enable_socket
+def test_a_note_inserted_by_another_process_in_between_is_not_new(
+    fake: FakeQdrant, served: QdrantStore
+) -> None:
+    other = open_server(fake)
+    fake.before_write = lambda: other.insert(ANN, [item("a", number=9)], [])
+    assert served.insert(ANN, [item("a"), item("b")], []) == {note_id("b")}
+    assert served.get(ANN, [note_id("a")])[0].seq == note("a", number=9).seq
+    other.close()
+
+
+@pytest.mark.enable_socket
+def test_only_a_server_is_remote(fake: FakeQdrant, served: QdrantStore, edge: EdgeStore) -> None:
+    memory = QdrantStore(":memory:", dimensions=DIMENSIONS)
+    assert (served.remote, edge.remote, memory.remote) == (True, False, False)
+    memory.close()
+
+
+def test_more_notes_than_local_mode_advises_are_no_warning() -> None:
+    store = QdrantStore(":memory:", dimensions=DIMENSIONS)
+    store.insert(ANN, [item(str(n), [1]) for n in range(20_001)], [])
+    (found,) = store.search(ANN, [Query(vector=unit(1), limit=1)])
+    assert len(found.dense) == 1
+    store.close()

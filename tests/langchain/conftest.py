@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("langchain_core")
 
-from langchain_kit import ANN, BOB, Contents, scripted  # noqa: E402 - after the check
+from langchain_kit import ANN, BOB, Contents, scripted
 
-from amem_integrations import AgenticMemory  # noqa: E402
-from amem_integrations.testing import HashEmbedder, ScriptedModel  # noqa: E402
+from amem_integrations import AgenticMemory
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from langchain_kit import ANN, BOB
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.load import dumpd
 from langchain_core.runnables import ConfigurableField
 from langchain_core.tools import create_retriever_tool
+from langchain_kit import ANN, BOB
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from amem_integrations import (

@@ -96,9 +96,14 @@ def test_the_second_turn_stores_only_what_is_new(memory: AgenticMemory, contents
     for text in ("I moved to Oslo.", "Yes.", "Yes."):
         graph.invoke(ask(text), thread("1"), context=User("ann"))
     said = [text for text in contents(ANN) if text[0] in "IY"]
-    assert said == ["I moved to Oslo.", "I do not know.", "Yes.", "In Oslo.", "Yes.", "In Oslo."] or (
-        said.count("Yes.") == 2 and said.count("I moved to Oslo.") == 1
-    )
+    assert said == [
+        "I moved to Oslo.",
+        "I do not know.",
+        "Yes.",
+        "In Oslo.",
+        "Yes.",
+        "In Oslo.",
+    ] or (said.count("Yes.") == 2 and said.count("I moved to Oslo.") == 1)
 
 
 def test_a_note_carries_the_key_thread_and_speaker_of_its_message(memory: AgenticMemory) -> None:
@@ -195,9 +200,7 @@ def test_the_namespace_may_come_from_the_state_or_the_configuration(memory: Agen
     by_config = remember_node(
         memory, namespace=lambda run: (run.config["configurable"]["user_id"],)
     )
-    by_config.invoke(
-        {"messages": [("user", "Two.")]}, config={"configurable": {"user_id": "ann"}}
-    )
+    by_config.invoke({"messages": [("user", "Two.")]}, config={"configurable": {"user_id": "ann"}})
     assert [note.content for note in memory.get_all(namespace=ANN)] == ["One.", "Two."]
 
 

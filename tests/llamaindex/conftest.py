@@ -6,8 +6,16 @@ import pytest
 
 pytest.importorskip("llama_index.core")
 
-from amem_integrations import AgenticMemory
 from llamaindex_fakes import Probe, open_memory
+
+from amem_integrations import AgenticMemory
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # A `Memory` has no close: its SQLite connection, and the loop of a synchronous call, are left to
+    # the garbage collector by the framework.
+    for warning in ("<aiosqlite.core.Connection.*> was deleted", "unclosed event loop"):
+        config.addinivalue_line("filterwarnings", f"ignore:{warning}:ResourceWarning")
 
 
 @pytest.fixture

@@ -64,9 +64,7 @@ class Probe:
 def open_memory(model: Any = None, *, embedder: Any = None) -> tuple[AgenticMemory, Probe]:
     """Return a memory over Qdrant's `:memory:`, and the probe around its store."""
     embedder = embedder or HashEmbedder(256)
-    store = Probe(
-        QdrantStore(":memory:", dimensions=embedder.dimensions, embedder=embedder.name)
-    )
+    store = Probe(QdrantStore(":memory:", dimensions=embedder.dimensions, embedder=embedder.name))
     return AgenticMemory(store, embedder, model or ScriptedModel(annotated)), store
 
 

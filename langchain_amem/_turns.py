@@ -1,0 +1,63 @@
+"""Pure: which messages of a conversation a run has to remember.
+
+The middleware keeps in the agent's state, for each of its names: `cursor`, the id of the last message
+that was stored; and of the run under way `namespace` and `asked`, the ids of the messages it was started
+with. Messages are found by id, since other middleware may remove or rewrite some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+Entry = dict[str, Any]
+Namespace = tuple[str, ...]
+
+
+def begin(
+    messages: Sequence[BaseMessage], entry: Entry, namespace: Namespace
+) -> tuple[Entry, list[BaseMessage]]:
+    """Return the entry for a run that starts with these messages, and what is somebody else's.
+
+    What an unfinished run was asked is stored with this one, unless that run was for somebody else: then
+    it has to be stored for them.
+    """
+    new = spoken(messages, entry)
+    left: list[BaseMessage] = []
+    if entry.get("namespace") not in (None, list(namespace)):
+        theirs = set(entry.get("asked", ()))
+        mine = [m for m in since_last_answer(messages) if m.id not in theirs]
+        left, new = new[: len(new) - len(mine)] if theirs else [], mine
+    asked = [message.id for message in new if isinstance(message, HumanMessage)]
+    return {**entry, "namespace": list(namespace), "asked": asked, "recalled": ""}, left
+
+
+def spoken(messages: Sequence[BaseMessage], entry: Entry) -> list[BaseMessage]:
+    """Return what the run under way was asked and has answered."""
+    asked = set(entry.get("asked", ()))
+    if not asked:
+        return after(messages, entry.get("cursor"))
+    for position, message in enumerate(messages):
+        if message.id in asked:
+            return list(messages[position:])
+    # All of it was summarised away meanwhile, and so was everything before it.
+    return list(messages)
+
+
+def after(messages: Sequence[BaseMessage], cursor: str | None) -> list[BaseMessage]:
+    """Return the messages after the cursor.
+
+    Without a known cursor (the first run, or no checkpointer and the history passed in each time) only
+    what follows the last answer is new; ids would tell nothing then.
+    """
+    ids = [message.id for message in messages]
+    if cursor in ids:
+        return list(messages[ids.index(cursor) + 1 :])
+    return since_last_answer(messages)
+
+
+def since_last_answer(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    answers = [i for i, message in enumerate(messages) if isinstance(message, AIMessage)]
+    return list(messages[answers[-1] + 1 :]) if answers else list(messages)

@@ -1,0 +1,130 @@
+"""`AMemRetriever`: the memory as a LlamaIndex retriever."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+from amem_integrations import AgenticMemory, ScoredNote
+
+from ._calls import call
+from ._failures import Failures, OnError
+from ._namespaces import checked_namespace
+
+# What a language model is shown beside the text of a note; the rest of its metadata is for programs.
+SHOWN = {"speaker", "at", "contexts"}
+
+
+class AMemRetriever(BaseRetriever):
+    """Finds notes, and what they are linked to, without calling a chat model.
+
+    A node is a note: its id is the note's id, its text the note's content word for word. Score,
+    similarity, tags, keywords, contexts and links are in its metadata; `via` is `"match"`, or the path of
+    links that led to the note.
+    https://developers.llamaindex.ai/python/framework/module_guides/querying/retriever/
+
+    Example:
+        >>> retriever = AMemRetriever(memory=memory, namespace=("ann",))
+        >>> engine = RetrieverQueryEngine.from_args(retriever)
+    """
+
+    def __init__(
+        self,
+        memory: AgenticMemory,
+        namespace: Sequence[str],
+        *,
+        k: int = 10,
+        where: Mapping[str, Any] | None = None,
+        min_similarity: float | None = None,
+        links: bool = True,
+        on_error: OnError = "log",
+        callback_manager: CallbackManager | None = None,
+        verbose: bool = False,
+    ) -> None:
+        """Take what `AgenticMemory.search` takes.
+
+        Args:
+            memory: The memory to search.
+            namespace: Whose notes.
+            k: Most notes to return.
+            where: Conditions on fields.
+            min_similarity: Least cosine of query and note.
+            links: Whether links are followed.
+            on_error: `"log"` returns no notes while the store or the encoder does not answer; `"raise"`
+                raises.
+            callback_manager: The framework's.
+            verbose: The framework's.
+
+        Raises:
+            NamespaceError: The namespace is not a non-empty tuple of strings.
+        """
+        self._memory = memory
+        self._options: dict[str, Any] = {
+            "namespace": checked_namespace(namespace),
+            "k": k,
+            "where": where,
+            "min_similarity": min_similarity,
+            "links": links,
+        }
+        self._failures = Failures(on_error)
+        super().__init__(callback_manager=callback_manager, verbose=verbose)
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How often the memory did not answer so far."""
+        return self._failures.snapshot()
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        query = query_bundle.query_str
+        with self._failures.tolerated("recall"):
+            hits = self._memory.search(query, **self._options) if query.strip() else []
+            return [to_node(hit) for hit in hits]
+        return []
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        query = query_bundle.query_str
+        search, asearch = self._memory.search, self._memory.asearch
+        with self._failures.tolerated("recall"):
+            hits = await call(search, asearch, query, **self._options) if query.strip() else []
+            return [to_node(hit) for hit in hits]
+        return []
+
+
+def to_node(hit: ScoredNote) -> NodeWithScore:
+    """Return a note as a node; see `AMemRetriever`."""
+    metadata = _metadata(hit)
+    hidden = [name for name, value in metadata.items() if name not in SHOWN or not value]
+    node = TextNode(
+        id_=hit.note.id,
+        text=hit.note.content,
+        metadata=metadata,
+        excluded_llm_metadata_keys=hidden,
+        excluded_embed_metadata_keys=list(metadata),
+    )
+    return NodeWithScore(node=node, score=float(hit.score))
+
+
+def _metadata(hit: ScoredNote) -> dict[str, Any]:
+    note = hit.note
+    return {
+        "note_id": note.id,
+        "namespace": list(note.namespace),
+        "similarity": None if hit.similarity is None else float(hit.similarity),
+        "via": hit.via if isinstance(hit.via, str) else [asdict(step) for step in hit.via],
+        "contexts": [entry.text for entry in note.contexts],
+        "keywords": list(note.keywords),
+        "tags": list(note.tags),
+        "links": list(note.links),
+        "speaker": note.speaker,
+        "source": note.source,
+        "thread": note.thread,
+        "at": note.at.isoformat() if note.at else None,
+        "recorded_at": note.recorded_at.isoformat(),
+        "state": note.state,
+        "metadata": dict(note.metadata),
+    }

@@ -1,0 +1,64 @@
+"""Scripts for `ScriptedModel`: what a sensible model would say, and a few that are not sensible."""
+
+from __future__ import annotations
+
+from amem_integrations import ModelRequest
+from amem_integrations.testing import ScriptedModel
+
+
+def construct(request: ModelRequest) -> dict:
+    """Attributes for each note: its first words as keywords, one tag, a context that names it."""
+    return {"notes": [attributes(note) for note in request.inputs["notes"]]}
+
+
+def attributes(note) -> dict:
+    words = note["content"].split()
+    return {
+        "id": note["alias"],
+        "context": f"About {note['content']}",
+        "keywords": words[:2],
+        "tags": ["topic"],
+    }
+
+
+def nothing(_request: ModelRequest) -> dict:
+    return {"notes": []}
+
+
+def link_to_first(request: ModelRequest) -> dict:
+    """Link every note to its best candidate."""
+    return {
+        "notes": [
+            {
+                "id": note["alias"],
+                "links": [
+                    {
+                        "to": note["candidates"][0]["alias"],
+                        "relation": "continues",
+                        "reason": "goes on with it",
+                        "strength": 0.8,
+                    }
+                ],
+            }
+            for note in request.inputs["notes"]
+            if note["candidates"]
+        ]
+    }
+
+
+def update_first(text: str, *, tags: tuple[str, ...] = ()):
+    """Return an answer that links every note to its best candidate and adds `text` to that one."""
+
+    def answer(request: ModelRequest) -> dict:
+        reply = link_to_first(request)
+        for note in reply["notes"]:
+            target = note["links"][0]["to"]
+            note["updates"] = [{"to": target, "context": text, "tags": list(tags)}]
+        return reply
+
+    return answer
+
+
+def model(evolve=nothing, construct=construct) -> ScriptedModel:
+    """A model that always has an answer."""
+    return ScriptedModel({"construct": construct, "evolve": evolve})
