@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import ge, gt, le, lt
 from typing import Any, Literal, cast, get_args
 
 from .errors import InvalidInputError
 
 Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in"]
 OPERATORS: tuple[str, ...] = get_args(Operator)
-RANGES = ("$gt", "$gte", "$lt", "$lte")
+_RANGES = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 FIELDS = (
     "id", "seq", "content", "speaker", "source", "thread", "key", "at", "when", "recorded_at",
     "keywords", "tags", "attributes_source", "state", "superseded_by", "expires_at",
@@ -68,7 +69,7 @@ def _condition(field: str, operator: str, value: object) -> Condition:
             raise InvalidInputError(message)
         return Condition(field, "$in", tuple(_scalar(field, item) for item in value))
     scalar = _scalar(field, value)
-    if operator in RANGES and (scalar is None or isinstance(scalar, str | bool)):
+    if operator in _RANGES and (scalar is None or isinstance(scalar, str | bool)):
         message = f"{operator} for {field!r} wants a number or a datetime, not {value!r}"
         raise InvalidInputError(message)
     return Condition(field, cast("Operator", operator), scalar)
@@ -109,8 +110,8 @@ def _compare(value: Any, operator: Operator, wanted: Any) -> bool:  # noqa: ANN4
         return bool(value == wanted)
     if operator == "$in":
         return value in wanted
-    if value is None or isinstance(value, str | bool):
+    if isinstance(value, datetime) != isinstance(wanted, datetime):
         return False
-    tests = {"$gt": value > wanted, "$gte": value >= wanted}
-    tests |= {"$lt": value < wanted, "$lte": value <= wanted}
-    return bool(tests[operator])
+    if not isinstance(value, int | float | datetime) or isinstance(value, bool):
+        return False
+    return bool(_RANGES[operator](value, wanted))

@@ -162,7 +162,7 @@ class ScoredNote:
 
     `score` orders hits (higher is better) and is comparable within one search only; `similarity` is
     the cosine of query and note, for thresholds (None if the note has no vector yet). `via` is
-    `"match"`, or the links that led here. `why` is filled when the search was asked to explain.
+    `"match"` if a search without links finds the note too, or else the links that led here. `why` is filled when the search was asked to explain.
     """
 
     note: Note

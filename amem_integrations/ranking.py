@@ -5,7 +5,7 @@ Constants were chosen on LoCoMo's conv-26 and checked on conv-30; `docs/adr` has
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import sqrt
 
@@ -69,6 +69,7 @@ def spread(notes: Activations, links: Mapping[str, Mapping[str, Link]]) -> Activ
     return notes
 
 
-def seeds(notes: Activations) -> Sequence[str]:
-    """Return the ids whose links are followed."""
-    return order(notes)[:SPREAD_FROM]
+def matched(notes: Activations, k: int) -> list[str]:
+    """Return the ids of the best `k` by fusion alone, best first: what a search without links finds."""
+    ranked = sorted((-note.fusion, note_id) for note_id, note in notes.items() if note.fusion)
+    return [note_id for _, note_id in ranked[:k]]

@@ -17,23 +17,38 @@ except ImportError as error:
     raise MissingExtraError("langchain-core", "langchain") from error
 
 if TYPE_CHECKING:
+    from .embeddings import LangChainEmbedder
     from .graph import build_evolution_graph
+    from .middleware import AMemMiddleware
+    from .models import LangChainChatModel
     from .nodes import MemoryState, evolve_node, recall_node, remember_node
+    from .opening import open_memory
+    from .tools import memory_tools
 
 __all__ = [
+    "AMemMiddleware",
     "AMemRetriever",
+    "LangChainChatModel",
+    "LangChainEmbedder",
     "MemoryState",
     "build_evolution_graph",
     "evolve_node",
+    "memory_tools",
+    "open_memory",
     "recall_node",
     "remember_node",
 ]
 
 # Loaded on first use: each needs a package beyond langchain-core, or is rarely wanted.
 _LATE = {
+    "AMemMiddleware": "middleware",
+    "LangChainChatModel": "models",
+    "LangChainEmbedder": "embeddings",
     "MemoryState": "nodes",
     "build_evolution_graph": "graph",
     "evolve_node": "nodes",
+    "memory_tools": "tools",
+    "open_memory": "opening",
     "recall_node": "nodes",
     "remember_node": "nodes",
 }

@@ -8,6 +8,8 @@ from langchain_core.messages import HumanMessage, SystemMessage
 
 from amem_integrations import MissingExtraError
 
+from ._agent_state import entry_of
+
 try:
     from langchain.agents.middleware import ModelRequest
 except ImportError as error:
@@ -16,8 +18,9 @@ except ImportError as error:
 Inject = Literal["system", "message"]
 
 
-def with_memories(request: ModelRequest[Any], text: str, inject: Inject) -> ModelRequest[Any]:
-    """Return the request with the notes in it, or as it is if there are none."""
+def with_memories(request: ModelRequest[Any], name: str, inject: Inject) -> ModelRequest[Any]:
+    """Return the request with the notes that `name` recalled, or as it is if there are none."""
+    text = str(entry_of(request.state, name).get("recalled", ""))
     if not text:
         return request
     if inject == "system":

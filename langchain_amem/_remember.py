@@ -26,9 +26,21 @@ class Remember:
 
     def store(
         self, messages: Sequence[BaseMessage], *, namespace: tuple[str, ...], thread: str | None
-    ) -> list[Note]:
-        """Return the notes of the messages worth storing, new ones and known ones."""
-        items = self._items(messages, thread)
+    ) -> list[Note] | None:
+        """Return the notes of the messages worth storing, or None if the store did not answer."""
+        with self.failures.tolerated("remember"):
+            return self._store(self._items(messages, thread), namespace)
+        return None
+
+    async def astore(
+        self, messages: Sequence[BaseMessage], *, namespace: tuple[str, ...], thread: str | None
+    ) -> list[Note] | None:
+        """Asynchronous twin of `store`."""
+        with self.failures.tolerated("remember"):
+            return await self._astore(self._items(messages, thread), namespace)
+        return None
+
+    def _store(self, items: list[NoteInput], namespace: tuple[str, ...]) -> list[Note]:
         if len(items) > RECENT:
             before = self.memory.get_all(
                 namespace=namespace, where={"key": items[-RECENT].key}, limit=1
@@ -39,11 +51,7 @@ class Remember:
         except InvalidInputError:
             return [note for item in items for note in self._one(item, namespace)]
 
-    async def astore(
-        self, messages: Sequence[BaseMessage], *, namespace: tuple[str, ...], thread: str | None
-    ) -> list[Note]:
-        """Asynchronous twin of `store`."""
-        items = self._items(messages, thread)
+    async def _astore(self, items: list[NoteInput], namespace: tuple[str, ...]) -> list[Note]:
         if len(items) > RECENT:
             before = await self.memory.aget_all(
                 namespace=namespace, where={"key": items[-RECENT].key}, limit=1

@@ -43,9 +43,6 @@ class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
 
     Put it last in `middleware`: what rewrites the system message after it would erase the notes.
     https://docs.langchain.com/oss/python/langchain/middleware/custom
-
-    Attributes:
-        failures: How often the memory did not answer, by what it was doing.
     """
 
     state_schema = AMemState
@@ -114,7 +111,7 @@ class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
             hits = self._recall.find(state["messages"], tuple(entry["namespace"]))
             entry["recalled"] = render_notes(hits, max_tokens=self._max_tokens)
         if left:
-            self._store(left, entry_of(state, self._name), runtime)
+            self._remember.store(left, **_whose(entry_of(state, self._name)))
         return {"amem": {self._name: entry}}
 
     async def abefore_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -124,7 +121,7 @@ class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
             hits = await self._recall.afind(state["messages"], tuple(entry["namespace"]))
             entry["recalled"] = render_notes(hits, max_tokens=self._max_tokens)
         if left:
-            await self._astore(left, entry_of(state, self._name), runtime)
+            await self._remember.astore(left, **_whose(entry_of(state, self._name)))
         return {"amem": {self._name: entry}}
 
     def wrap_model_call(
@@ -133,7 +130,7 @@ class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelResponse[Any]:
         """Show the notes to the model."""
-        return handler(with_memories(request, self._recalled(request), self._inject))
+        return handler(with_memories(request, self._name, self._inject))
 
     async def awrap_model_call(
         self,
@@ -141,14 +138,18 @@ class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Asynchronous twin of `wrap_model_call`."""
-        return await handler(with_memories(request, self._recalled(request), self._inject))
+        return await handler(with_memories(request, self._name, self._inject))
 
-    def after_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+    def after_agent(
+        self,
+        state: AMemState,
+        runtime: Runtime[Any],  # noqa: ARG002 - LangChain passes it by name
+    ) -> dict[str, Any] | None:
         """Store what was said, then evolve or have it evolved."""
         entry, new = self._spoken(state)
         if not new:
             return None
-        if self._store(new, entry, runtime):
+        if self._remember.store(new, **_whose(entry)) is not None:
             entry = {**entry, "cursor": state["messages"][-1].id, "asked": []}
         if self._write == "background":
             self._worker.submit(tuple(entry["namespace"]))
@@ -157,12 +158,16 @@ class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
                 self._memory.evolve(namespace=entry["namespace"])
         return {"amem": {self._name: {**entry, "recalled": ""}}}
 
-    async def aafter_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+    async def aafter_agent(
+        self,
+        state: AMemState,
+        runtime: Runtime[Any],  # noqa: ARG002 - LangChain passes it by name
+    ) -> dict[str, Any] | None:
         """Asynchronous twin of `after_agent`."""
         entry, new = self._spoken(state)
         if not new:
             return None
-        if await self._astore(new, entry, runtime):
+        if await self._remember.astore(new, **_whose(entry)) is not None:
             entry = {**entry, "cursor": state["messages"][-1].id, "asked": []}
         if self._write == "background":
             self._worker.submit(tuple(entry["namespace"]))
@@ -189,19 +194,6 @@ class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
         entry = entry_of(state, self._name)
         return entry, [] if self._write == "off" else spoken(state["messages"], entry)
 
-    def _store(self, new: list[BaseMessage], entry: Entry, runtime: Runtime[Any]) -> bool:
-        thread = run_now(None, runtime.context).thread
-        with self._failures.tolerated("remember"):
-            self._remember.store(new, namespace=tuple(entry["namespace"]), thread=thread)
-            return True
-        return False
 
-    async def _astore(self, new: list[BaseMessage], entry: Entry, runtime: Runtime[Any]) -> bool:
-        thread = run_now(None, runtime.context).thread
-        with self._failures.tolerated("remember"):
-            await self._remember.astore(new, namespace=tuple(entry["namespace"]), thread=thread)
-            return True
-        return False
-
-    def _recalled(self, request: ModelRequest[Any]) -> str:
-        return str(entry_of(request.state, self._name).get("recalled", ""))
+def _whose(entry: Entry) -> dict[str, Any]:
+    return {"namespace": tuple(entry["namespace"]), "thread": run_now(None, None).thread}

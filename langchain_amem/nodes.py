@@ -120,24 +120,20 @@ def remember_node(
     remember = Remember(memory=memory, failures=failures, should_store=should_store)
     whose = checked_source(namespace)
 
-    def done(notes: list[Note]) -> dict[str, Any]:
-        ids = [note.id for note in notes]
+    def done(notes: list[Note] | None) -> dict[str, Any]:
+        ids = [note.id for note in notes or ()]
         tell("remember", notes=ids)
         return {output_key: ids}
 
     def node(state: State, config: RunnableConfig) -> dict[str, Any]:
         run, messages = run_of(state, config), messages_of(state, messages_key)
         space = namespace_of(whose, run)
-        with failures.tolerated("remember"):
-            return done(remember.store(messages, namespace=space, thread=run.thread))
-        return {output_key: []}
+        return done(remember.store(messages, namespace=space, thread=run.thread))
 
     async def anode(state: State, config: RunnableConfig) -> dict[str, Any]:
         run, messages = run_of(state, config), messages_of(state, messages_key)
         space = namespace_of(whose, run)
-        with failures.tolerated("remember"):
-            return done(await remember.astore(messages, namespace=space, thread=run.thread))
-        return {output_key: []}
+        return done(await remember.astore(messages, namespace=space, thread=run.thread))
 
     return RunnableLambda(node, anode, name="remember")
 

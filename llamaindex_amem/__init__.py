@@ -17,7 +17,21 @@ from amem_integrations import MissingExtraError
 if find_spec("llama_index") is None or find_spec("llama_index.core") is None:
     raise MissingExtraError("llama-index-core", "llamaindex")
 
+from ._events import AMemEvolutionEvent, AMemRecallEvent, AMemWriteEvent
 from .memory import AMemMemory
 from .memory_block import AMemMemoryBlock
+from .models import LlamaIndexChatModel, LlamaIndexEmbedder
+from .retriever import AMemRetriever
+from .tools import AMemToolSpec
 
-__all__ = ["AMemMemory", "AMemMemoryBlock"]
+__all__ = [
+    "AMemEvolutionEvent",
+    "AMemMemory",
+    "AMemMemoryBlock",
+    "AMemRecallEvent",
+    "AMemRetriever",
+    "AMemToolSpec",
+    "AMemWriteEvent",
+    "LlamaIndexChatModel",
+    "LlamaIndexEmbedder",
+]

@@ -78,7 +78,8 @@ class AMemMemoryBlock(BaseMemoryBlock[str]):
     ) -> None:
         # Checked here, since pydantic would make an error of its own of ours.
         space = checked_namespace(namespace)
-        super().__init__(memory=memory, namespace=space, **options)
+        fields = {"memory": memory, "namespace": space, **options}
+        super().__init__(**fields)
         self._failures = Failures(self.on_error)
         self._recall = Recall(memory, space, self._failures, k=self.k, max_tokens=self.max_tokens)
         self._writer = Writer(memory, space, self._failures, self.evolve)

@@ -150,7 +150,7 @@ class LlamaIndexEmbedder:
 def _unit(values: Sequence[Any]) -> Vector:
     vectors = np.asarray(values, dtype=np.float32)
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    unit: Vector = vectors / np.where(lengths == 0, 1, lengths).astype(np.float32)
+    unit: Vector = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     return unit
 
 

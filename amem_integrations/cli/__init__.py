@@ -7,6 +7,7 @@ import sys
 from ..errors import MissingExtraError
 
 _EXTRA = ("typer", "rich")
+_INTERRUPTED = 130  # what a shell reports of a program that Ctrl-C ended
 
 
 def main() -> None:
@@ -17,4 +18,6 @@ def main() -> None:
         if error.name not in _EXTRA:
             raise
         sys.exit(f"amem: {MissingExtraError(error.name, 'cli')}")
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
     app()

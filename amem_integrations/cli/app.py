@@ -12,5 +12,6 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # help and errors as plain lines, for terminals and logs alike
 )
 app.add_typer(evaluation, name="eval")

@@ -20,11 +20,13 @@ from ..evaluation.markdown import render
 from ..evaluation.provenance import describe
 from ._plain import plain_errors
 
-app = typer.Typer(help="Measure the memory.", no_args_is_help=True)
+app = typer.Typer(help="Measure the memory.", no_args_is_help=True, rich_markup_mode=None)
 
 Tell = Callable[[str, str, int, int], None]
 
-Dataset = Annotated[Path, typer.Argument(help="A file in the form of locomo10.json.")]
+Dataset = Annotated[
+    Path, typer.Argument(metavar="DATASET", help="A file in the form of locomo10.json.")
+]
 Out = Annotated[Path, typer.Option(help="Folder for report.json and report.md.")]
 Annotations = Annotated[
     list[Path] | None,

@@ -69,11 +69,21 @@ class Reading:
         found = ranking.fuse(lists)
         links: Mapping[str, Mapping[str, Link]] = {}
         if options.links:
-            links = await resolve(store.links(space, ranking.seeds(found)))
+            links = await resolve(store.links(space, ranking.matched(found, ranking.SPREAD_FROM)))
             ranking.spread(found, links)
         cosines = dict(lists.dense)
         notes = await self._best(space, vector, found, cosines, where, options)
-        return [_scored(note, found, cosines, links, options) for note in notes]
+        matched = set(ranking.matched(found, options.k))
+        return [
+            ScoredNote(
+                note=note,
+                score=found[note.id].score,
+                similarity=cosines.get(note.id),
+                via="match" if note.id in matched else _path(note.id, found[note.id], links),
+                why=_why(found[note.id]) if options.explain else None,
+            )
+            for note in notes
+        ]
 
     async def context(
         self, query: str, *, namespace: Sequence[str], max_tokens: int, options: SearchOptions
@@ -143,26 +153,12 @@ def _too_far(cosine: float | None, floor: float | None) -> bool:
     return floor is not None and (cosine is None or cosine < floor)
 
 
-def _scored(
-    note: Note,
-    found: ranking.Activations,
-    cosines: Mapping[str, float],
-    links: Mapping[str, Mapping[str, Link]],
-    options: SearchOptions,
-) -> ScoredNote:
-    activation = found[note.id]
-    why = Why(
+def _why(activation: ranking.Activation) -> Why:
+    return Why(
         dense_rank=activation.dense_rank,
         lexical_rank=activation.lexical_rank,
         fusion=activation.fusion,
         spread=activation.spread,
-    )
-    return ScoredNote(
-        note=note,
-        score=activation.score,
-        similarity=cosines.get(note.id),
-        via="match" if activation.fusion else _path(note.id, activation, links),
-        why=why if options.explain else None,
     )
 
 
@@ -170,12 +166,16 @@ def _path(
     note_id: str, activation: ranking.Activation, links: Mapping[str, Mapping[str, Link]]
 ) -> tuple[Via, ...] | Literal["match"]:
     """Return the links that led to a note, the one that gave most first."""
-    return tuple(
-        Via(
-            note_id=source,
-            relation=links[source][note_id].relation,
-            reason=links[source][note_id].reason,
-            strength=links[source][note_id].strength,
+    steps = [(source, links[source][note_id]) for _, source in sorted(activation.sources)[::-1]]
+    return (
+        tuple(
+            Via(
+                note_id=source,
+                relation=link.relation,
+                reason=link.reason,
+                strength=link.strength,
+            )
+            for source, link in steps
         )
-        for _, source in sorted(activation.sources, reverse=True)
+        or "match"
     )

@@ -128,7 +128,7 @@ class QdrantCollection:
         if limit is not None:
             direction = models.Direction.DESC if newest_first else models.Direction.ASC
             order = models.OrderBy(key="seq", direction=direction)
-            return self._page(which, limit, order_by=order)[0] if limit > 0 else []
+            return self._page(which, limit, order_by=order)[0]
         points, offset = self._page(which, PAGE)
         while offset is not None:
             page, offset = self._page(which, PAGE, offset=offset)

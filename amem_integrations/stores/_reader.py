@@ -10,7 +10,7 @@ import numpy as np
 from ..filters import Conditions
 from ..notes import Change, Link, Namespace, Note
 from ..ports import Query, Ranked, Vector
-from ._checks import check_vector, is_id, namespace_key
+from ._checks import check_vector, is_id, namespace_key, plain
 from ._collection import Collection, Nearest, Point
 from ._filters import Filter, note_filter
 from ._points import decode_change, decode_links, decode_namespace, decode_note
@@ -104,7 +104,9 @@ class PointReader:
         """Return up to `limit` notes in order of (seq, id); continue with a condition on `seq`."""
         self._check_open()
         which = note_filter(self._dialect, namespace_key(namespace), where)
-        points = self._notes.scroll(which, limit=limit, newest_first=newest_first)
+        points = (
+            self._notes.scroll(which, limit=limit, newest_first=newest_first) if limit > 0 else []
+        )
         notes = [decode_note(point.id, point.payload) for point in points]
         return sorted(notes, key=_in_order, reverse=newest_first)
 
@@ -120,8 +122,9 @@ class PointReader:
         self._check_open()
         about = [self._dialect.match("namespace", namespace_key(namespace))]
         if note_id is not None:
-            about.append(self._dialect.match("note_id", note_id))
-        points = self._history.scroll(self._dialect.every(about), limit=limit, newest_first=True)
+            about.append(self._dialect.match("note_id", plain(note_id, "note_id")))
+        which = self._dialect.every(about)
+        points = self._history.scroll(which, limit=limit, newest_first=True) if limit > 0 else []
         return sorted((decode_change(point.payload) for point in points), key=_in_order)
 
     def _plan(
@@ -130,6 +133,8 @@ class PointReader:
         """Add the query's lists to `wanted`; return where its dense and its lexical list will be."""
         which = note_filter(self._dialect, namespace, query.where) if query.where else corpus
         dense = lexical = None
+        if query.limit < 1:
+            return None, None
         if query.vector is not None:
             vector = check_vector(query.vector, self._dimensions, "vector of a query")
             dense = len(wanted)

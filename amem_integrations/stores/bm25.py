@@ -1,7 +1,7 @@
 """BM25 weights as sparse vectors, with nothing to download.
 
-A document is a set of (index, weight) pairs, a query a set of indices of weight 1; the engine
-multiplies by the inverse document frequency. Indices are those of Qdrant's own BM25 (murmur3 of the
+A document is a set of (index, weight) pairs, a query the indices of its words; the engine multiplies by
+the inverse document frequency. Indices are those of Qdrant's own BM25 (murmur3 of the
 token), so that vectors of both can live together.
 
 Text without spaces between words (Chinese, Japanese, Thai, …) is cut into pairs of neighbouring

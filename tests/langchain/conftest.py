@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -21,10 +20,8 @@ def model() -> ScriptedModel:
 
 
 @pytest.fixture
-def memory(tmp_path: Path, model: ScriptedModel) -> Iterator[AgenticMemory]:
-    with AgenticMemory.open(
-        str(tmp_path / "memory"), model=model, embedder=HashEmbedder()
-    ) as opened:
+def memory(model: ScriptedModel) -> Iterator[AgenticMemory]:
+    with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as opened:
         yield opened
 
 

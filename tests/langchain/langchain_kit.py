@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, SystemMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import Field
 
 from amem_integrations import ModelRequest
 from amem_integrations.testing import ScriptedModel
@@ -67,3 +74,45 @@ def evolve(request: ModelRequest) -> dict[str, Any]:
 def scripted() -> ScriptedModel:
     """Return a model that constructs, links and evolves in a fixed way."""
     return ScriptedModel({"construct": construct, "evolve": evolve})
+
+
+class Talker(BaseChatModel):
+    """A chat model that says what `answer` makes of the messages, and streams it word by word."""
+
+    answer: Callable[[list[BaseMessage]], AIMessage | str]
+    seen: list[list[BaseMessage]] = Field(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "talker"
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools])
+
+    def _reply(self, messages: list[BaseMessage]) -> AIMessage:
+        self.seen.append(messages)
+        answer = self.answer(messages)
+        return AIMessage(answer) if isinstance(answer, str) else answer
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=self._reply(messages))])
+
+    def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
+        reply = self._reply(messages)
+        if reply.tool_calls:
+            chunk = AIMessageChunk(content=reply.text, tool_calls=reply.tool_calls)
+            yield ChatGenerationChunk(message=chunk)
+            return
+        for word in re.findall(r"\S+\s*", reply.text):
+            yield ChatGenerationChunk(message=AIMessageChunk(content=word))
+
+
+def system_text(messages: list[BaseMessage]) -> str:
+    """Return the text of the system messages."""
+    return "\n".join(message.text for message in messages if isinstance(message, SystemMessage))
+
+
+def oslo(messages: list[BaseMessage]) -> str:
+    """Answer from what was recalled, and from nothing else."""
+    shown = "\n".join(message.text for message in messages if "<memories>" in message.text)
+    return "In Oslo." if "Oslo" in shown else "I do not know."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -31,9 +30,8 @@ def retriever(seeded: AgenticMemory) -> AMemRetriever:
 
 class TestStandardSuite(RetrieversIntegrationTests):
     @pytest.fixture(autouse=True)
-    def _memory(self, seeded: AgenticMemory) -> Iterator[None]:
+    def _memory(self, seeded: AgenticMemory) -> None:
         self.memory = seeded
-        yield
 
     @property
     def retriever_constructor(self) -> type[AMemRetriever]:

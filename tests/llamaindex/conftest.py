@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,11 +12,28 @@ from llamaindex_fakes import Probe, open_memory
 from amem_integrations import AgenticMemory
 
 
+HERE = Path(__file__).parent
+
+# A `Memory` has no close: the framework leaves its SQLite connection, and the loop of a synchronous
+# call, to the garbage collector, which may come by in any later test.
+LEFT_OPEN = (
+    "ignore:<aiosqlite.core.Connection.*> was deleted:ResourceWarning",
+    "ignore:unclosed event loop:ResourceWarning",
+    r"ignore:Exception in thread .*_connection_worker_thread:pytest.PytestUnhandledThreadExceptionWarning",
+)
+# Workflows look at every attribute of an agent, the deprecated ones too.
+LOOKED_AT = "ignore::pydantic.warnings.PydanticDeprecationWarning"
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    # A `Memory` has no close: its SQLite connection, and the loop of a synchronous call, are left to
-    # the garbage collector by the framework.
-    for warning in ("<aiosqlite.core.Connection.*> was deleted", "unclosed event loop"):
-        config.addinivalue_line("filterwarnings", f"ignore:{warning}:ResourceWarning")
+    for warning in LEFT_OPEN:
+        config.addinivalue_line("filterwarnings", warning)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings(LOOKED_AT))
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from llama_index.core.base.llms.types import (
@@ -11,9 +12,13 @@ from llama_index.core.base.llms.types import (
     ChatResponse,
     ChatResponseAsyncGen,
     ChatResponseGen,
+    CompletionResponse,
     LLMMetadata,
+    ToolCallBlock,
 )
+from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.llms import MockLLM
+from llama_index.core.llms.mock import MockFunctionCallingLLM
 
 from amem_integrations import AgenticMemory, ModelRequest, QdrantStore, StoreUnavailableError
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -76,41 +81,54 @@ def assistant(text: str) -> ChatMessage:
     return ChatMessage(role="assistant", content=text)
 
 
+def shown(messages: Sequence[ChatMessage]) -> str:
+    """Return what a model was shown, as one text."""
+    return "\n".join(f"{message.role.value}: {message.content}" for message in messages)
+
+
 class Chatbot(MockLLM):
     """Answers with the next of `replies` (the last one again and again), and keeps what it was shown."""
 
-    def __init__(self, *replies: str, **options: Any) -> None:
-        super().__init__(is_chat_model=True, **options)
+    _replies: list[str] = PrivateAttr()
+    _prompts: list[str] = PrivateAttr(default_factory=list)
+
+    def __init__(self, *replies: str) -> None:
+        super().__init__(is_chat_model=True)
         self._replies = list(replies) or ["Noted."]
-        self._prompts: list[list[ChatMessage]] = []
 
     @property
     def prompts(self) -> list[str]:
-        """What each call was shown, as one text."""
-        return ["\n".join(f"{m.role.value}: {m.content}" for m in p) for p in self._prompts]
+        """What each call was shown."""
+        return self._prompts
 
     @property
     def metadata(self) -> LLMMetadata:
         return LLMMetadata(is_chat_model=True, model_name="chatbot", context_window=8000)
 
-    def _answer(self, messages: Sequence[ChatMessage]) -> ChatMessage:
-        self._prompts.append([m.model_copy(deep=True) for m in messages])
-        text = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
-        return assistant(text)
+    def _answer(self, prompt: str) -> str:
+        self._prompts.append(prompt)
+        return self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
+
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        return CompletionResponse(text=self._answer(prompt))
+
+    async def acomplete(
+        self, prompt: str, formatted: bool = False, **kwargs: Any
+    ) -> CompletionResponse:
+        return self.complete(prompt)
 
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        return ChatResponse(message=self._answer(messages))
+        return ChatResponse(message=assistant(self._answer(shown(messages))))
 
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        return ChatResponse(message=self._answer(messages))
+        return self.chat(messages)
 
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
-        answer = self._answer(messages)
+        answer = self._answer(shown(messages))
 
         def chunks() -> ChatResponseGen:
             said = ""
-            for word in (answer.content or "").split(" "):
-                delta = f" {word}" if said else word
+            for delta in re.findall(r"\S+\s*", answer):
                 said += delta
                 yield ChatResponse(message=assistant(said), delta=delta)
 
@@ -128,4 +146,26 @@ class Chatbot(MockLLM):
         return chunks()
 
 
-Reply = Callable[[Sequence[ChatMessage]], str]
+class Toolbot(MockFunctionCallingLLM):
+    """Calls the tools it is told to, one at a time, then answers; keeps what it was shown."""
+
+    _prompts: list[str] = PrivateAttr(default_factory=list)
+
+    def __init__(self, *calls: tuple[str, dict[str, Any]], answer: str = "Done.") -> None:
+        super().__init__(is_chat_model=True)
+        waiting = list(calls)
+
+        def respond(messages: Sequence[ChatMessage], **kwargs: Any) -> ChatMessage:
+            self._prompts.append(shown(messages))
+            if not waiting:
+                return assistant(answer)
+            name, arguments = waiting.pop(0)
+            call = ToolCallBlock(tool_call_id=name, tool_name=name, tool_kwargs=arguments)
+            return ChatMessage(role="assistant", blocks=[call])
+
+        self.response_generator = respond
+
+    @property
+    def prompts(self) -> list[str]:
+        """What each call was shown."""
+        return self._prompts

@@ -105,10 +105,12 @@ class ReadingRules(StoreRules):
             after = page[-1].seq
         assert seen == [SEQ + n for n in range(2500)]
 
-    def test_scan_of_no_notes_at_all_is_empty(self, store: NoteStore) -> None:
+    def test_an_empty_store_answers_everything(self, store: NoteStore) -> None:
         assert done(store.scan(ANN)) == []
-        done(store.insert(ANN, [item("a")], []))
-        assert done(store.scan(ANN, limit=0)) == []
+        assert done(store.changes(ANN)) == []
+        assert done(store.namespaces()) == []
+        (found,) = done(store.search(ANN, [Query(vector=unit(1), text="pottery")]))
+        assert list(found.dense) == list(found.lexical) == []
 
     def test_count_is_exact(self, store: NoteStore) -> None:
         assert done(store.count(ANN)) == 0

@@ -7,7 +7,7 @@ import pytest
 
 from ...filters import Condition
 from ...ports import Indexed, NoteStore, Query
-from ._builders import ANN, BOB, StoreRules, done, item, note, note_id, unit
+from ._builders import ANN, BOB, StoreRules, change, done, item, note, note_id, unit
 
 
 class SearchingRules(StoreRules):
@@ -60,6 +60,14 @@ class SearchingRules(StoreRules):
         assert [(len(a.dense), len(a.lexical)) for a in answers] == [(2, 0), (0, 3), (0, 0), (4, 0)]
         assert answers[0].dense[0][0] == note_id("0")
         assert done(store.search(ANN, [])) == []
+
+    @pytest.mark.parametrize("limit", [0, -1])
+    def test_a_limit_below_one_asks_for_nothing(self, store: NoteStore, limit: int) -> None:
+        done(store.insert(ANN, [item("a", [1], "words")], [change("a", "a")]))
+        (found,) = done(store.search(ANN, [Query(vector=unit(1), text="words", limit=limit)]))
+        assert list(found.dense) == list(found.lexical) == []
+        assert done(store.scan(ANN, limit=limit)) == []
+        assert done(store.changes(ANN, limit=limit)) == []
 
     def test_a_note_without_vector_is_found_by_its_words(self, store: NoteStore) -> None:
         done(store.insert(ANN, [item("words", text="pottery"), item("vector", [1])], []))

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from support.notes import NOON, make_entry, make_note
+
+from amem_integrations import InvalidInputError
+from amem_integrations.filters import Condition, matches, parse
+
+NOTE = make_note(
+    speaker="Ann",
+    at=NOON,
+    metadata={"city": "Oslo", "age": 7, "ok": True, "none": None, "places": ["a", "b"]},
+)
+NOTE = NOTE.revised(contexts=(make_entry("x", NOTE.id, tags=("pets", "home")),))
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {},
+        {"speaker": "Ann"},
+        {"speaker": {"$ne": "Bob"}},
+        {"tags": "pets"},
+        {"tags": {"$in": ["home", "x"]}},
+        {"at": {"$gte": NOON, "$lt": NOON + timedelta(days=1)}},
+        {"metadata.city": "Oslo", "metadata.age": {"$gt": 6.5}},
+        {"metadata.missing": None},
+        {"metadata.places": "b"},
+        {"thread": None},
+    ],
+)
+def test_a_note_meets_what_is_true_of_it(where):
+    assert matches(NOTE, parse(where))
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"speaker": "ann"},
+        {"speaker": {"$in": []}},
+        {"tags": {"$ne": "pets"}},
+        {"at": {"$gt": NOON}},
+        {"metadata.age": {"$lt": 7}},
+        {"metadata.city": {"$gt": 5}},
+        {"metadata.missing": {"$gt": 0}},
+        {"at": {"$gt": 5}},
+        {"speaker": "Ann", "metadata.city": "Rome"},
+    ],
+)
+def test_a_note_does_not_meet_what_is_not(where):
+    assert not matches(NOTE, parse(where))
+
+
+def test_a_value_means_equals_and_several_operators_must_all_hold():
+    assert parse({"thread": "t", "seq": {"$gt": 1, "$lte": 5}}) == (
+        Condition("thread", "$eq", "t"),
+        Condition("seq", "$gt", 1),
+        Condition("seq", "$lte", 5),
+    )
+
+
+@pytest.mark.parametrize(
+    "where", [{"tags": ["a"]}, {"at": {"$gt": "2024"}}, {"key": {"$gt": None}}]
+)
+def test_what_cannot_be_compared_is_refused(where):
+    with pytest.raises(InvalidInputError):
+        parse(where)

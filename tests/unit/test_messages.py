@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+
+from amem_integrations import AgenticMemory, InvalidInputError
+from amem_integrations.testing import HashEmbedder
+
+ANN = ("ann",)
+CHAT = [
+    {"role": "system", "content": "Be kind."},
+    {"role": "user", "content": "Hello"},
+    {"role": "assistant", "content": ""},
+    {"role": "assistant", "content": None, "tool_calls": [{}]},
+    {"role": "tool", "content": "42"},
+    {"role": "assistant", "content": [{"type": "text", "text": "Hi!"}, {"type": "image_url"}]},
+    {"role": "user", "content": "ok", "name": "Ann"},
+    {"role": "user", "content": "ok", "name": "Ann"},
+]
+
+
+@pytest.fixture
+def memory():
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as opened:
+        yield opened
+
+
+def test_each_message_with_text_of_a_wanted_role_becomes_a_note(memory):
+    notes = memory.add_messages(CHAT, namespace=ANN, thread="t")
+    assert [(n.speaker, n.source, n.content) for n in notes] == [
+        ("user", "user", "Hello"),
+        ("assistant", "assistant", "Hi!"),
+        ("Ann", "user", "ok"),
+        ("Ann", "user", "ok"),
+    ]
+    assert {note.thread for note in notes} == {"t"}
+
+
+def test_a_conversation_delivered_again_adds_nothing_and_a_repeat_within_it_is_kept(memory):
+    memory.add_messages(CHAT[:-1], namespace=ANN, thread="t")
+    memory.add_messages(CHAT, namespace=ANN, thread="t")
+    assert memory.stats()["notes"] == 4
+
+
+def test_the_same_words_in_another_thread_are_another_note(memory):
+    for thread in ("t", "u"):
+        memory.add_messages(CHAT[1:2], namespace=ANN, thread=thread)
+    assert memory.stats()["notes"] == 2
+
+
+def test_a_messages_own_id_is_its_key(memory):
+    memory.add_messages([{"id": "m1", "role": "user", "content": "Meet at 5"}], namespace=ANN)
+    (note,) = memory.add_messages(
+        [{"id": "m1", "role": "user", "content": "Meet at 6"}], namespace=ANN
+    )
+    assert (note.key, note.content, memory.stats()["notes"]) == ("m1", "Meet at 6", 1)
+
+
+def test_the_caller_says_what_is_stored(memory):
+    notes = memory.add_messages(
+        CHAT, namespace=ANN, roles=("user",), should_store=lambda m: m["content"] != "ok"
+    )
+    assert [note.content for note in notes] == ["Hello"]
+
+
+@pytest.mark.parametrize("message", ["hello", {"content": "x"}, {"role": "user", "content": 5}])
+def test_what_is_no_message_is_refused_and_nothing_stored(memory, message):
+    with pytest.raises(InvalidInputError, match="message"):
+        memory.add_messages([CHAT[1], message], namespace=ANN)
+    assert memory.stats()["notes"] == 0

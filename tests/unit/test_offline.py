@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from amem_integrations import AgenticMemory, MemoryConfig, ModelRequest, NoteInput, OfflineModel
+from amem_integrations.prompts import ConstructReply
+from amem_integrations.testing import HashEmbedder
+
+ANN = ("ann",)
+
+
+@pytest.fixture
+def memory():
+    config = MemoryConfig(min_gate_similarity=0.0)
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder(256), config=config) as opened:
+        yield opened
+
+
+def test_a_context_says_who_spoke_when_and_what_it_replied_to(memory):
+    at = datetime(2023, 5, 8, tzinfo=UTC)
+    turns = [("Bob", "What did you do?"), ("Ann", "I went to a pottery class")]
+    notes = memory.add_many(
+        [NoteInput(content=c, speaker=s, at=at, thread="t") for s, c in turns], namespace=ANN
+    )
+    assert notes[0].contexts[0].text == "Bob on 8 May 2023"
+    assert notes[1].contexts[0].text == 'Ann on 8 May 2023, replying to "What did you do?"'
+    assert "pottery class" in notes[1].keywords
+    assert "pottery" in notes[1].tags
+    assert {note.attributes_source for note in notes} == {"offline"}
+
+
+def test_a_turn_is_linked_to_the_one_before_with_a_reason(memory):
+    notes = memory.add_many(
+        [NoteInput(content=c, thread="t") for c in ("How are you?", "Fine", "Good")], namespace=ANN
+    )
+    answer = notes[1].links[notes[0].id]
+    assert (answer.relation, answer.reason) == ("answers", "answers the question before")
+    assert notes[2].links[notes[1].id].relation == "follows"
+
+
+def test_a_note_of_another_conversation_that_says_the_same_is_linked_and_evolves(memory):
+    first = memory.add("I want to paddle around Lofoten by kayak", namespace=ANN, thread="1")
+    later = memory.add("I did paddle around Lofoten by kayak", namespace=ANN, thread="2")
+    assert later.links[first.id].relation == "same_topic"
+    assert "kayak" in later.links[first.id].reason or "paddle" in later.links[first.id].reason
+    evolved = memory.get(first.id, namespace=ANN)
+    assert evolved.contexts[1].cause == later.id
+    assert "did paddle" in evolved.contexts[1].text
+
+
+def test_without_threads_and_likeness_nothing_is_linked(memory):
+    memory.add("Bananas are yellow", namespace=ANN)
+    assert memory.add("My car broke down", namespace=ANN).links == {}
+
+
+def test_it_answers_the_same_every_time():
+    def build():
+        with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
+            items = [NoteInput(content=f"turn {n} of kayak", thread=str(n % 2)) for n in range(12)]
+            notes = memory.add_many(items, namespace=ANN)
+            return [
+                (n.content, n.keywords, n.tags, sorted(n.links), [e.text for e in n.contexts])
+                for n in notes
+            ]
+
+    assert build() == build()
+
+
+def test_the_papers_calls_are_answered_too():
+    config = MemoryConfig.paper()
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder(256), config=config) as memory:
+        first = memory.add("I want to paddle around Lofoten by kayak", namespace=ANN, thread="1")
+        later = memory.add("I did paddle around Lofoten by kayak", namespace=ANN, thread="2")
+        assert first.id in later.links
+        assert len(memory.get(first.id, namespace=ANN).contexts) == 2
+        assert set(memory.usage()) == {"construct", "link", "revise", "evolve", "total"}
+
+
+def test_an_unknown_task_is_refused():
+    request = ModelRequest(task="poem", system="", prompt="", reply=ConstructReply, inputs={})
+    with pytest.raises(ValueError, match="poem"):
+        OfflineModel().generate(request)
+
+
+def test_a_construct_answer_is_json_of_the_form_asked_for():
+    note = {"alias": "n1", "key": None, "content": "I like tea", "speaker": None, "at": None}
+    request = ModelRequest(
+        task="construct",
+        system="",
+        prompt="",
+        reply=ConstructReply,
+        inputs={"notes": [note], "before": []},
+    )
+    reply = ConstructReply.model_validate(json.loads(OfflineModel().generate(request).text))
+    assert reply.notes[0].id == "n1"
