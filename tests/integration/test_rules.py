@@ -24,6 +24,7 @@ from amem_integrations import (
     NoteNotFoundError,
     StoreError,
     render_notes,
+    texts,
 )
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
@@ -172,24 +173,28 @@ def _update_by_content(answers):
 
 
 def test_rule_3_the_rendered_context_keeps_the_first_entry_and_the_newest(open_memory):
-    texts = iter([f"Entry number {n} " + "word " * 40 for n in range(20)])
+    added = iter(range(1, 100))
 
     def answer(request):
-        return models.update_first(next(texts))(request)
+        (note,) = request.inputs["notes"]
+        hub = [c["alias"] for c in request.inputs["candidates"] if c["content"] == "hub"]
+        text = f"Entry {next(added)} {'word ' * 40}"
+        return {"notes": [{"id": note["alias"], "updates": [{"to": hub[0], "context": text}]}]}
 
-    memory = open_memory(models.model(answer), recent=1, candidates=1)
-    first = memory.add("start", namespace=ANN, thread="t")
-    for number in range(8):
-        memory.add(f"start again {number}", namespace=ANN, at=_day(number + 1), thread=None)
-    # Whatever was evolved, what is shown of a note stays within its budget.
-    from amem_integrations import texts as rendering
-
-    for note in memory.get_all(namespace=ANN):
-        shown = rendering.shown_entries(note)
-        if note.contexts:
-            assert shown[0] == note.contexts[0]
-            assert rendering.count_tokens(rendering.context(note)) <= 220
-    assert memory.get(first.id, namespace=ANN)
+    memory = open_memory(models.model(answer))
+    hub = memory.add("hub", namespace=ANN)
+    for number in range(9):
+        memory.add(f"hub again {number}", namespace=ANN)
+    note = memory.get(hub.id, namespace=ANN)
+    assert len(note.contexts) == 10
+    shown = texts.context(note)
+    assert re.findall(r"About hub|Entry \d+", shown) == [
+        "About hub",
+        "Entry 7",
+        "Entry 8",
+        "Entry 9",
+    ]
+    assert texts.count_tokens(shown) <= 200
 
 
 def _day(number: int) -> datetime:
@@ -737,6 +742,6 @@ def test_a_port_that_only_exists_as_a_coroutine_asks_for_the_twin():
             await asyncio.sleep(0)
 
     with AgenticMemory.open(":memory:", model=OnlyAsync(), embedder=HashEmbedder()) as memory:
-        with pytest.raises((TypeError, ModelUnavailableError), match="aadd|raised"):
+        with pytest.raises((TypeError, ModelUnavailableError), match=r"aadd|raised"):
             memory.add("one", namespace=ANN)
         assert memory.get_all(namespace=ANN)

@@ -127,11 +127,8 @@ def test_tokens_are_counted() -> None:
     model = LangChainChatModel(Talker(answer=by_schema))
     with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
         memory.add("I moved to Oslo.", namespace=ANN)
-        assert memory.usage()["construct"] == {
-            "calls": 1,
-            "input_tokens": 7,
-            "output_tokens": 3,
-        } | {k: v for k, v in memory.usage()["construct"].items() if v == 0}
+        counted = memory.usage()["construct"]
+        assert (counted["input_tokens"], counted["output_tokens"]) == (7, 3)
 
 
 class Listener(BaseCallbackHandler):

@@ -23,6 +23,8 @@ LEFT_OPEN = (
 )
 # Workflows look at every attribute of an agent, the deprecated ones too.
 LOOKED_AT = "ignore::pydantic.warnings.PydanticDeprecationWarning"
+# `ReActAgent` asks its context whether it is running.
+ASKED = "ignore:is_running called from within a step:DeprecationWarning"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,6 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings(LOOKED_AT))
+            item.add_marker(pytest.mark.filterwarnings(ASKED))
 
 
 @pytest.fixture

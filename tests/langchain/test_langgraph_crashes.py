@@ -1,0 +1,153 @@
+"""The evolution graph breaks at every step, and what is stored in the end is as if it had not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evolution_kit import STEPS, WHEN, Crash, Crashing, opened, picture, raising, seed, undisturbed
+from langchain_kit import ANN, scripted
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.errors import EmptyInputError
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import RetryPolicy
+
+from amem_integrations import ModelUnavailableError
+from amem_integrations.testing import HashEmbedder
+from langchain_amem import MemoryState, build_evolution_graph
+
+DURABILITY = ("sync", "async", "exit")
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+CONFIG: Any = {"configurable": {"thread_id": "1"}}
+START_WITH: Any = {"namespace": list(ANN)}
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    if request.param == "memory":
+        yield InMemorySaver()
+        return
+    with SqliteSaver.from_conn_string(str(tmp_path / "checkpoints.sqlite")) as sqlite:
+        yield sqlite
+
+
+@pytest.fixture
+def fragile() -> Any:
+    with Crashing.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
+        seed(memory)
+        memory.crash = raising
+        yield memory
+
+
+@pytest.mark.parametrize("durability", DURABILITY)
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("step", STEPS)
+def test_after_an_exception_the_graph_resumes_where_it_broke(
+    fragile: Crashing, saver: Any, step: str, when: str, durability: Any
+) -> None:
+    fragile.step, fragile.when = step, when
+    graph = build_evolution_graph(fragile, checkpointer=saver)
+    with pytest.raises(Crash):
+        graph.invoke(START_WITH, CONFIG, durability=durability)
+    assert graph.get_state(CONFIG).next == (step,)
+    graph.invoke(None, CONFIG, durability=durability)
+    assert picture(fragile) == undisturbed()
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("step", STEPS)
+def test_without_a_checkpointer_running_it_again_is_enough(
+    fragile: Crashing, step: str, when: str
+) -> None:
+    fragile.step, fragile.when = step, when
+    graph = build_evolution_graph(fragile)
+    with pytest.raises(Crash):
+        graph.invoke(START_WITH)
+    graph.invoke(START_WITH)
+    assert picture(fragile) == undisturbed()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_as_a_node_the_subgraph_resumes_inside(fragile: Crashing, step: str) -> None:
+    fragile.step = step
+    visits: list[str] = []
+
+    class State(MessagesState, MemoryState):
+        """A conversation with a memory."""
+
+    parent = StateGraph(State)
+    parent.add_node("before", lambda _: visits.append("before"))
+    parent.add_node("evolution", build_evolution_graph(fragile, namespace=ANN))
+    parent.add_edge(START, "before")
+    parent.add_edge("before", "evolution")
+    graph = parent.compile(checkpointer=InMemorySaver())
+    with pytest.raises(Crash):
+        graph.invoke({"messages": []}, CONFIG)
+    asked = len(fragile._engine._runtime.model.requests)
+    state = graph.invoke(None, CONFIG)
+    assert visits == ["before"]
+    assert picture(fragile) == undisturbed()
+    assert len(state["evolution"]["done"]) == 3
+    again = [request.task for request in fragile._engine._runtime.model.requests[asked:]]
+    assert again == {"construct": ["construct", "evolve"], "propose": ["evolve"], "commit": []}[step]
+
+
+def test_a_commit_done_twice_reports_what_it_did_the_first_time(fragile: Crashing) -> None:
+    fragile.step, fragile.when = "commit", "after"
+    graph = build_evolution_graph(fragile, checkpointer=InMemorySaver())
+    with pytest.raises(Crash):
+        graph.invoke(START_WITH, CONFIG)
+    report = graph.invoke(None, CONFIG)["evolution"]
+    with Crashing.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
+        seed(memory)
+        whole = build_evolution_graph(memory).invoke(START_WITH)["evolution"]
+    assert {**report, "constructed": whole["constructed"]} == whole
+
+
+def test_a_retry_policy_tries_a_step_again(fragile: Crashing) -> None:
+    def down() -> None:
+        raise ModelUnavailableError("not now")
+
+    fragile.step, fragile.crash = "propose", down
+    policy = RetryPolicy(initial_interval=0.001, retry_on=ModelUnavailableError)
+    graph = build_evolution_graph(fragile, on_error="raise", retry_policy=policy)
+    assert graph.invoke(START_WITH)["evolution"]["interrupted"] is None
+    assert picture(fragile) == undisturbed()
+
+
+def killed(tmp_path: Path, step: str, when: str, durability: str) -> None:
+    """Run the graph in a process of its own that is killed on the way."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}"}
+    program = [sys.executable, str(HERE / "evolution_kit.py"), str(tmp_path), step, when, durability]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == -9, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("step", "when", "durability"),
+    [(step, when, "sync") for step in STEPS for when in WHEN]
+    + [("commit", "after", "async"), ("propose", "after", "exit")],
+)
+def test_after_kill_9_another_process_resumes(
+    tmp_path: Path, step: str, when: str, durability: str
+) -> None:
+    killed(tmp_path, step, when, durability)
+    with (
+        opened(tmp_path / "memory") as memory,
+        SqliteSaver.from_conn_string(str(tmp_path / "checkpoints.sqlite")) as saver,
+    ):
+        graph = build_evolution_graph(memory, checkpointer=saver)
+        if durability == "exit":
+            # Nothing of the run was written down, so there is nothing to resume; a new run does it.
+            with pytest.raises(EmptyInputError):
+                graph.invoke(None, CONFIG)
+            graph.invoke(START_WITH, CONFIG)
+        else:
+            graph.invoke(None, CONFIG)
+        assert picture(memory) == undisturbed()

@@ -1,0 +1,426 @@
+"""`AMemMemory`: what a chat engine or an agent gets as `memory=`."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.chat_engine import ContextChatEngine, SimpleChatEngine
+from llama_index.core.memory import BaseMemory, InsertMethod, Memory, StaticMemoryBlock
+from llama_index.core.workflow import Context, JsonSerializer
+from llamaindex_fakes import ANN, BOB, Chatbot, Probe, Toolbot, assistant, open_memory, user
+
+from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError
+from llamaindex_amem import AMemMemory, AMemMemoryBlock, AMemRetriever
+
+
+def ann(memory: AgenticMemory, **options: Any) -> AMemMemory:
+    return AMemMemory.from_defaults(memory=memory, user_id="ann", **options)
+
+
+def contents(memory: AgenticMemory, namespace: tuple[str, ...] = ANN) -> list[str]:
+    return [note.content for note in memory.get_all(namespace=namespace)]
+
+
+def text(messages: list[ChatMessage]) -> str:
+    return "\n".join(f"{message.role.value}: {message.content}" for message in messages)
+
+
+# --- making one
+
+
+def test_it_is_a_memory(memory: AgenticMemory) -> None:
+    made = ann(memory)
+
+    assert isinstance(made, Memory)
+    assert [base.__name__ for base in AMemMemory.__mro__].index("BaseMemory") > 0
+    assert AMemMemory.class_name() == "AMemMemory"
+
+
+def test_an_empty_one_is_not_falsy_or_engines_would_replace_it(memory: AgenticMemory) -> None:
+    made = ann(memory)
+
+    assert bool(made)
+    assert not hasattr(made, "__len__")
+    assert SimpleChatEngine.from_defaults(memory=made, llm=Chatbot())._memory is made
+
+
+def test_a_missing_user_is_an_error_that_says_so(memory: AgenticMemory) -> None:
+    with pytest.raises(NamespaceError, match="user_id=None .* no shared default"):
+        AMemMemory.from_defaults(memory=memory)
+
+
+@pytest.mark.parametrize(
+    "whose", [{"user_id": ""}, {"namespace": ()}, {"user_id": "ann", "namespace": ("ann",)}]
+)
+def test_a_user_that_names_nobody_or_two_is_an_error(
+    memory: AgenticMemory, whose: dict[str, Any]
+) -> None:
+    with pytest.raises(NamespaceError):
+        AMemMemory.from_defaults(memory=memory, **whose)
+
+
+def test_a_namespace_can_have_many_levels(memory: AgenticMemory) -> None:
+    made = AMemMemory.from_defaults(memory=memory, namespace=("acme", "ann"))
+    made.put(user("I like tea."))
+
+    assert contents(memory, ("acme", "ann")) == ["I like tea."]
+
+
+def test_made_without_its_block_it_says_how_to_make_it() -> None:
+    with pytest.raises(ValueError, match=r"AMemMemory.from_defaults\(memory=…, user_id=…\)"):
+        AMemMemory(token_limit=100)
+
+
+def test_options_reach_the_memory_and_the_block(memory: AgenticMemory) -> None:
+    static = StaticMemoryBlock(name="profile", static_content="Ann is a nurse.")
+    made = ann(
+        memory, session_id="s", token_limit=500, memory_blocks=[static], k=3, evolve="off"
+    )
+
+    assert (made.session_id, made.token_limit) == ("s", 500)
+    assert (made.block.k, made.block.evolve) == (3, "off")
+    assert "Ann is a nurse." in text(made.get(input="Who am I?"))
+
+
+def test_an_unknown_option_is_an_error(memory: AgenticMemory) -> None:
+    with pytest.raises(TypeError, match="no_such_option"):
+        ann(memory, no_such_option=1)
+
+
+# --- writing
+
+
+def test_every_message_is_remembered_as_it_is_put(memory: AgenticMemory) -> None:
+    made = ann(memory)
+    made.put(user("My dog is called Rex."))
+    assert contents(memory) == ["My dog is called Rex."]
+
+    made.put(assistant("A fine name."))
+
+    assert contents(memory) == ["My dog is called Rex.", "A fine name."]
+    assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
+
+
+def test_both_sides_of_a_turn_are_evolved_together() -> None:
+    memory, _ = open_memory()
+    made = ann(memory)
+    made.put(user("My dog is called Rex."))
+    assert memory.usage()["total"]["calls"] == 0
+
+    made.put(assistant("A fine name."))
+
+    assert memory.usage()["construct"]["calls"] == 1
+
+
+async def test_messages_are_not_changed_by_being_remembered(memory: AgenticMemory) -> None:
+    message = user("My dog is called Rex.")
+
+    await ann(memory, session_id="s").aput(message)
+
+    assert message.additional_kwargs == {}
+
+
+async def test_no_messages_are_no_trouble(memory: AgenticMemory) -> None:
+    await ann(memory).aput_messages([])
+
+    assert contents(memory) == []
+
+
+def test_saying_the_same_twice_makes_two_notes(memory: AgenticMemory) -> None:
+    made = ann(memory, session_id="s")
+    made.put_messages([user("yes"), assistant("Sure?"), user("yes")])
+
+    assert contents(memory) == ["yes", "Sure?", "yes"]
+
+
+def test_counting_goes_on_where_a_stored_session_is_resumed(
+    memory: AgenticMemory, tmp_path: Path
+) -> None:
+    uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
+    for _ in range(3):
+        ann(memory, session_id="s", async_database_uri=uri).put(user("yes"))
+
+    assert contents(memory) == ["yes"] * 3
+
+
+def test_history_that_is_given_is_not_remembered_unless_asked_for(
+    memory: AgenticMemory,
+) -> None:
+    history = [user("My dog is called Rex."), assistant("A fine name.")]
+    made = ann(memory, chat_history=history, session_id="s")
+    assert len(made.get_all()) == 2
+    assert contents(memory) == []
+
+    for _ in range(2):
+        ann(memory, chat_history=history, session_id="s", ingest_history=True)
+
+    assert contents(memory) == ["My dog is called Rex.", "A fine name."]
+
+
+def test_a_stateless_server_stores_each_message_once(memory: AgenticMemory) -> None:
+    history: list[ChatMessage] = []
+    for n in range(4):
+        made = ann(memory, session_id="s", token_limit=60, ingest_history=True)
+        engine = SimpleChatEngine.from_defaults(memory=made, llm=Chatbot(f"Noted {n}."))
+        engine.chat(f"I planted tree number {n}.", chat_history=list(history))
+        history += [user(f"I planted tree number {n}."), assistant(f"Noted {n}.")]
+
+    assert contents(memory) == [message.content for message in history]
+
+
+def test_overflow_is_not_delivered_a_second_time(memory: AgenticMemory) -> None:
+    made = ann(memory, token_limit=60, chat_history_token_ratio=0.1, token_flush_size=4)
+    for n in range(4):
+        made.put(user(f"I planted tree number {n}."))
+        made.put(assistant(f"Noted {n}."))
+
+    assert len(contents(memory)) == len(set(contents(memory))) == 8
+
+
+def test_reset_clears_the_history_and_keeps_what_was_remembered(memory: AgenticMemory) -> None:
+    made = ann(memory)
+    engine = SimpleChatEngine.from_defaults(memory=made, llm=Chatbot("A fine name."))
+    engine.chat("My dog is called Rex.")
+
+    engine.reset()
+
+    assert engine.chat_history == []
+    assert contents(memory) == ["My dog is called Rex.", "A fine name."]
+
+
+# --- recalling
+
+
+def test_sessions_share_what_is_remembered_and_users_do_not(memory: AgenticMemory) -> None:
+    ann(memory, session_id="one").put(user("My dog is called Rex."))
+    bob = AMemMemory.from_defaults(memory=memory, user_id="bob", session_id="one")
+
+    assert "Rex" in text(ann(memory, session_id="two").get(input="What is my dog called?"))
+    assert "Rex" not in text(bob.get(input="What is my dog called?"))
+    assert contents(memory, BOB) == []
+
+
+def test_one_agent_run_is_one_search(memory: AgenticMemory, store: Probe) -> None:
+    memory.add("My dog is called Rex.", namespace=ANN)
+    llm = Toolbot(("weather", {"city": "Oslo"}), ("weather", {"city": "Rome"}))
+
+    def weather(city: str) -> str:
+        """Tell the weather."""
+        return f"sunny in {city}"
+
+    agent = FunctionAgent(llm=llm, tools=[weather])
+    made = ann(memory, evolve="off")
+    store.calls.clear()
+
+    async def run() -> None:
+        await agent.run("Does my dog need a coat?", memory=made)
+
+    asyncio.run(run())
+
+    assert len(llm.prompts) == 3
+    assert store.calls["search"] == 1
+    assert all("Rex" in prompt for prompt in llm.prompts)
+
+
+def test_the_same_question_later_is_looked_up_again(memory: AgenticMemory) -> None:
+    llm = Chatbot("I do not know.")
+    engine = SimpleChatEngine.from_defaults(memory=ann(memory), llm=llm)
+    engine.chat("What is my dog called?")
+    memory.add("My dog is called Rex.", namespace=ANN)
+
+    engine.chat("What is my dog called?")
+
+    assert "Rex" in llm.prompts[-1]
+
+
+def test_recalled_text_goes_with_the_question_where_the_history_ends_in_one(
+    memory: AgenticMemory,
+) -> None:
+    memory.add("My dog is called Rex.", namespace=ANN)
+    made = ann(memory)
+    made.put(user("What is my dog called?"))
+
+    (message,) = made.get()
+
+    assert message.role == "user"
+    assert "Rex" in (message.content or "")
+    assert (message.content or "").endswith("What is my dog called?")
+
+
+def test_recalled_text_goes_into_a_system_message_where_the_question_is_yet_to_come(
+    memory: AgenticMemory,
+) -> None:
+    memory.add("My dog is called Rex.", namespace=ANN)
+    made = ann(memory, chat_history=[user("Hello"), assistant("Hello!")])
+
+    system, *history = made.get(input="What is my dog called?")
+
+    assert system.role == "system"
+    assert "Rex" in (system.content or "")
+    assert text(history) == "user: Hello\nassistant: Hello!"
+
+
+@pytest.mark.parametrize("method", list(InsertMethod))
+def test_an_insert_method_that_is_given_is_kept(
+    memory: AgenticMemory, method: InsertMethod
+) -> None:
+    memory.add("My dog is called Rex.", namespace=ANN)
+    made = ann(memory, insert_method=method)
+    made.put(user("What is my dog called?"))
+
+    (found,) = [m.role.value for m in made.get() if "Rex" in (m.content or "")]
+
+    assert found == method.value
+
+
+async def test_agents_that_replace_the_system_message_see_the_notes_all_the_same(
+    memory: AgenticMemory,
+) -> None:
+    memory.add("My dog is called Rex.", namespace=ANN)
+    llm = Chatbot("Thought: I know.\nAnswer: Rex.")
+
+    await ReActAgent(llm=llm).run("What is my dog called?", memory=ann(memory))
+
+    assert "Rex" in llm.prompts[0]
+    assert contents(memory)[-1] == "Rex."
+
+
+async def test_notes_survive_a_handoff_between_agents(memory: AgenticMemory) -> None:
+    memory.add("My dog is called Rex.", namespace=ANN)
+    first = Toolbot(("handoff", {"to_agent": "second", "reason": "It knows dogs."}))
+    second = Chatbot("Thought: I know.\nAnswer: Rex.")
+    workflow = AgentWorkflow(
+        agents=[
+            FunctionAgent(name="first", description="Starts.", llm=first),
+            ReActAgent(name="second", description="Knows dogs.", llm=second),
+        ],
+        root_agent="first",
+    )
+
+    await workflow.run("What is my dog called?", memory=ann(memory))
+
+    assert "My dog is called Rex" in second.prompts[0]
+
+
+def test_placeholders_in_notes_are_not_filled_in_by_engines(memory: AgenticMemory) -> None:
+    memory.add("The riddle says {query_str} and {context_str}.", namespace=ANN)
+    memory.add("Oslo is cold.", namespace=("documents",))
+    llm = Chatbot()
+    engine = ContextChatEngine.from_defaults(
+        AMemRetriever(memory, ("documents",)), memory=ann(memory), llm=llm
+    )
+
+    engine.chat("What says the riddle?")
+
+    assert llm.prompts[0].count("What says the riddle?") == 1
+    assert "{ query_str }" in llm.prompts[0]
+
+
+# --- several tasks and threads
+
+
+async def test_the_first_use_may_be_by_many_tasks_at_once(memory: AgenticMemory) -> None:
+    made = ann(memory)
+
+    await asyncio.gather(*(made.aput(user(f"fact {n}")) for n in range(8)), made.aget())
+
+    assert sorted(contents(memory)) == sorted(f"fact {n}" for n in range(8))
+
+
+async def test_conversations_at_the_same_time_store_each_message_once(
+    memory: AgenticMemory,
+) -> None:
+    made = ann(memory, token_limit=60)
+
+    async def talk(name: str) -> None:
+        for n in range(5):
+            await made.aput(user(f"{name} planted tree {n}"))
+            await made.aput(assistant(f"Noted {n}, {name}."))
+
+    await asyncio.gather(*(talk(name) for name in "abcd"))
+
+    assert len(contents(memory)) == len(set(contents(memory))) == 40
+
+
+async def test_threads_may_share_it(memory: AgenticMemory) -> None:
+    made = ann(memory)
+
+    await asyncio.gather(*(asyncio.to_thread(made.put, user(f"fact {n}")) for n in range(8)))
+
+    assert sorted(contents(memory)) == sorted(f"fact {n}" for n in range(8))
+
+
+# --- state and resume
+
+
+def test_a_deep_copy_is_the_same_memory(memory: AgenticMemory) -> None:
+    made = ann(memory)
+
+    assert copy.deepcopy({"memory": made})["memory"] is made
+
+
+async def test_a_tool_that_edits_the_state_leaves_the_memory_in_its_place(
+    memory: AgenticMemory,
+) -> None:
+    async def visit(ctx: Context, city: str) -> str:
+        """Visit a city."""
+        async with ctx.store.edit_state() as state:
+            state["city"] = city
+        return "visited"
+
+    agent = FunctionAgent(llm=Toolbot(("visit", {"city": "Oslo"})), tools=[visit])
+
+    await agent.run("Please visit Oslo.", memory=ann(memory))
+
+    assert contents(memory) == ["Please visit Oslo.", "Done."]
+
+
+async def test_a_context_is_used_again_with_the_memory_passed_again(
+    memory: AgenticMemory,
+) -> None:
+    agent, made = FunctionAgent(llm=Toolbot()), ann(memory, session_id="s")
+    context = Context(agent)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # says that the memory is not kept in the context
+        for n in range(3):
+            await agent.run(f"This is message {n}.", ctx=context, memory=made)
+
+    assert len(made.get_all()) == 6
+    assert contents(memory)[::2] == [f"This is message {n}." for n in range(3)]
+
+
+async def test_a_stored_context_is_resumed_with_the_memory_made_again(
+    memory: AgenticMemory, tmp_path: Path
+) -> None:
+    uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
+    agent = FunctionAgent(llm=Toolbot())
+    context = Context(agent)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = ann(memory, session_id="s", async_database_uri=uri)
+        await agent.run("My dog is called Rex.", ctx=context, memory=made)
+        stored = context.to_dict(serializer=JsonSerializer())
+
+        llm = Toolbot()
+        again = FunctionAgent(llm=llm)
+        resumed = Context.from_dict(again, stored, serializer=JsonSerializer())
+        made = ann(memory, session_id="s", async_database_uri=uri)
+        await again.run("What did I just say?", ctx=resumed, memory=made)
+
+    assert "user: My dog is called Rex." in llm.prompts[0]
+    assert len(made.get_all()) == 4
+
+
+def test_other_memories_still_take_it_for_one_of_them() -> None:
+    assert issubclass(AMemMemory, BaseMemory)
+    assert not issubclass(AMemMemoryBlock, BaseMemory)
+    assert issubclass(ConfigurationError, ValueError)
