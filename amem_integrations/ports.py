@@ -85,14 +85,13 @@ class Embedder(Protocol):
 class Indexed:
     """A note with what it is searched by.
 
-    `vector` is its dense vector (None: not known yet); `texts` are weighted passages for BM25: the
-    note's own text at weight 1, its neighbours in the thread at less. In a `replace`, None keeps
-    what is stored.
+    `vector` is its dense vector (None: not known yet), `text` what BM25 reads. In a `replace`, None
+    keeps what is stored.
     """
 
     note: Note
     vector: Vector | None = None
-    texts: Sequence[tuple[str, float]] | None = None
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

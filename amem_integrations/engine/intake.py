@@ -124,7 +124,7 @@ async def _insert(runtime: Runtime, namespace: Namespace, notes: Sequence[Note])
     ordered = [note.revised(seq=clock.tick(), ops=(op,)) for note in notes]
     vectors = await embed_if_possible(runtime, [texts.embedding_text(note) for note in ordered])
     items = [
-        Indexed(note=note, vector=vector, texts=[(texts.lexical_text(note), 1.0)])
+        Indexed(note=note, vector=vector, text=texts.lexical_text(note))
         for note, vector in zip(ordered, vectors, strict=True)
     ]
     changes = [change(op, "add", note, recorded_at=note.recorded_at) for note in ordered]

@@ -73,7 +73,7 @@ async def _indexed(runtime: Runtime, moved: Sequence[tuple[Note, Note]]) -> list
         runtime, [texts.embedding_text(note) for note in changed]
     )
     vectors = {note.id: row for note, row in zip(changed, rows, strict=True)}
-    lexical = {note.id: [(texts.lexical_text(note), 1.0)] for note in changed}
+    lexical = {note.id: texts.lexical_text(note) for note in changed}
     return [
-        Indexed(note=new, vector=vectors.get(new.id), texts=lexical.get(new.id)) for _, new in moved
+        Indexed(note=new, vector=vectors.get(new.id), text=lexical.get(new.id)) for _, new in moved
     ]

@@ -125,12 +125,12 @@ class PointStore(PointReader):
             None
             if dense is None
             else check_vector(dense, self._dimensions, f"vector of {note.id}"),
-            None if item.texts is None else self._bm25.encode_document(item.texts),
+            None if item.text is None else self._bm25.encode_document(item.text),
         )
 
     def _stored(self, namespace: Namespace, items: Sequence[Indexed]) -> dict[str, Point]:
         """Return what must be known of stored notes to replace them; vectors only if any is kept."""
-        keeps = any(item.vector is None or item.texts is None for item in items)
+        keeps = any(item.vector is None or item.text is None for item in items)
         ids = [item.note.id for item in items]
         return self._found(namespace, ids, ("namespace", "revision", "ops"), vectors=keeps)
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -88,17 +88,10 @@ class Bm25:
             "b": self._b,
         }
 
-    def encode_document(self, texts: Sequence[tuple[str, float]]) -> Sparse:
-        """Return (indices, values) of a document made of weighted passages.
-
-        A word of a passage of weight 0.5 counts half, in its frequency and in the length.
-        """
-        counts: defaultdict[int, float] = defaultdict(float)
-        for text, weight in texts:
-            for token in _tokens(text, singles=True) if weight > 0 else ():
-                if (index := self._index(token)) is not None:
-                    counts[index] += weight
-        discount = self._k * (1 - self._b + self._b * sum(counts.values()) / self._avg_len)
+    def encode_document(self, text: str) -> Sparse:
+        """Return (indices, values) of a document: how much each of its words says about it."""
+        counts = self._counts(_tokens(text, singles=True))
+        discount = self._k * (1 - self._b + self._b * counts.total() / self._avg_len)
         indices = sorted(counts)
         return indices, [counts[i] * (self._k + 1) / (counts[i] + discount) for i in indices]
 
@@ -108,9 +101,13 @@ class Bm25:
         In a question that is once; where a whole note asks for its neighbours, its repeated words are
         what it is about.
         """
-        counts = Counter(self._index(token) for token in _tokens(text, singles=False))
-        indices = sorted(index for index in counts if index is not None)
+        counts = self._counts(_tokens(text, singles=False))
+        indices = sorted(counts)
         return indices, [float(counts[index]) for index in indices]
+
+    def _counts(self, tokens: Iterable[str]) -> Counter[int]:
+        found = (self._index(token) for token in tokens)
+        return Counter(index for index in found if index is not None)
 
     def _index_of(self, token: str) -> int | None:
         if token in self._stopwords:

@@ -24,7 +24,7 @@ STEPS = ("construct", "propose", "commit")
 WHEN = ("before", "after")
 
 
-class Crash(RuntimeError):
+class CrashError(RuntimeError):
     """What is raised in place of a killed process."""
 
 
@@ -57,7 +57,7 @@ class Crashing(AgenticMemory):
 
 
 def raising() -> None:
-    raise Crash
+    raise CrashError
 
 
 def killing() -> None:
@@ -104,9 +104,10 @@ def main(folder: str, step: str, when: str, durability: str) -> None:
     from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415 - of one test only
 
     root = Path(folder)
-    with opened(root / "memory") as memory, SqliteSaver.from_conn_string(
-        str(root / "checkpoints.sqlite")
-    ) as saver:
+    with (
+        opened(root / "memory") as memory,
+        SqliteSaver.from_conn_string(str(root / "checkpoints.sqlite")) as saver,
+    ):
         seed(memory)
         memory.step, memory.when, memory.crash = step, when, killing
         graph = build_evolution_graph(memory, checkpointer=saver)

@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evolution_kit import STEPS, WHEN, Crash, Crashing, opened, picture, raising, seed, undisturbed
+from evolution_kit import (
+    STEPS,
+    WHEN,
+    CrashError,
+    Crashing,
+    opened,
+    picture,
+    raising,
+    seed,
+    undisturbed,
+)
 from langchain_kit import ANN, scripted
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -53,7 +63,7 @@ def test_after_an_exception_the_graph_resumes_where_it_broke(
 ) -> None:
     fragile.step, fragile.when = step, when
     graph = build_evolution_graph(fragile, checkpointer=saver)
-    with pytest.raises(Crash):
+    with pytest.raises(CrashError):
         graph.invoke(START_WITH, CONFIG, durability=durability)
     assert graph.get_state(CONFIG).next == (step,)
     graph.invoke(None, CONFIG, durability=durability)
@@ -67,7 +77,7 @@ def test_without_a_checkpointer_running_it_again_is_enough(
 ) -> None:
     fragile.step, fragile.when = step, when
     graph = build_evolution_graph(fragile)
-    with pytest.raises(Crash):
+    with pytest.raises(CrashError):
         graph.invoke(START_WITH)
     graph.invoke(START_WITH)
     assert picture(fragile) == undisturbed()
@@ -87,7 +97,7 @@ def test_as_a_node_the_subgraph_resumes_inside(fragile: Crashing, step: str) -> 
     parent.add_edge(START, "before")
     parent.add_edge("before", "evolution")
     graph = parent.compile(checkpointer=InMemorySaver())
-    with pytest.raises(Crash):
+    with pytest.raises(CrashError):
         graph.invoke({"messages": []}, CONFIG)
     asked = len(fragile._engine._runtime.model.requests)
     state = graph.invoke(None, CONFIG)
@@ -95,13 +105,15 @@ def test_as_a_node_the_subgraph_resumes_inside(fragile: Crashing, step: str) -> 
     assert picture(fragile) == undisturbed()
     assert len(state["evolution"]["done"]) == 3
     again = [request.task for request in fragile._engine._runtime.model.requests[asked:]]
-    assert again == {"construct": ["construct", "evolve"], "propose": ["evolve"], "commit": []}[step]
+    assert (
+        again == {"construct": ["construct", "evolve"], "propose": ["evolve"], "commit": []}[step]
+    )
 
 
 def test_a_commit_done_twice_reports_what_it_did_the_first_time(fragile: Crashing) -> None:
     fragile.step, fragile.when = "commit", "after"
     graph = build_evolution_graph(fragile, checkpointer=InMemorySaver())
-    with pytest.raises(Crash):
+    with pytest.raises(CrashError):
         graph.invoke(START_WITH, CONFIG)
     report = graph.invoke(None, CONFIG)["evolution"]
     with Crashing.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
@@ -124,7 +136,14 @@ def test_a_retry_policy_tries_a_step_again(fragile: Crashing) -> None:
 def killed(tmp_path: Path, step: str, when: str, durability: str) -> None:
     """Run the graph in a process of its own that is killed on the way."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}"}
-    program = [sys.executable, str(HERE / "evolution_kit.py"), str(tmp_path), step, when, durability]
+    program = [
+        sys.executable,
+        str(HERE / "evolution_kit.py"),
+        str(tmp_path),
+        step,
+        when,
+        durability,
+    ]
     done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == -9, done.stderr
 

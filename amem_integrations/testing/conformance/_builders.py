@@ -72,7 +72,7 @@ def item(
     return Indexed(
         note=note(name, **fields),
         vector=None if vector is None else unit(*vector),
-        texts=None if text is None else [(text, 1.0)],
+        text=text,
     )
 
 

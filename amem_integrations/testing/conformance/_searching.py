@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from ...filters import Condition
-from ...ports import Indexed, NoteStore, Query
-from ._builders import ANN, BOB, StoreRules, change, done, item, note, note_id, unit
+from ...ports import NoteStore, Query
+from ._builders import ANN, BOB, StoreRules, change, done, item, note_id, unit
 
 
 class SearchingRules(StoreRules):
@@ -27,13 +27,6 @@ class SearchingRules(StoreRules):
         assert found.lexical[0][0] == note_id("a")
         assert {hit for hit, _ in found.lexical} == {note_id("a"), note_id("b"), note_id("c")}
         assert list(found.dense) == []
-
-    def test_passages_of_less_weight_count_less(self, store: NoteStore) -> None:
-        weighted = [("about chess", 1.0), ("about pottery", 0.3)]
-        own = Indexed(note=note("own"), texts=list(weighted))
-        done(store.insert(ANN, [own, item("other", text="about pottery")], []))
-        (found,) = done(store.search(ANN, [Query(text="pottery")]))
-        assert [hit for hit, _ in found.lexical] == [note_id("other"), note_id("own")]
 
     def test_equal_scores_are_ordered_by_id(self, store: NoteStore) -> None:
         done(store.insert(ANN, [item(str(n), [1], "same words") for n in range(20)], []))

@@ -148,7 +148,7 @@ class WritingRules(StoreRules):
         other = item("a", revision=1, ops=("other",))
         assert done(store.replace(ANN, [other], [])) == {note_id("a")}
 
-    def test_replace_without_vector_or_texts_keeps_those_stored(self, store: NoteStore) -> None:
+    def test_replace_without_vector_or_text_keeps_those_stored(self, store: NoteStore) -> None:
         done(store.insert(ANN, [item("a", [1, 2], "pottery")], []))
         done(store.replace(ANN, [item("a", revision=1)], []))
         done(store.replace(ANN, [item("a", text="chess", revision=2)], []))

@@ -1,0 +1,355 @@
+"""The evolution graph: three steps, a review if wanted, and a state of plain JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evolution_kit import SAID, picture, seed, undisturbed
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_kit import ANN, BOB, User, scripted, user
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command
+
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    ModelUnavailableError,
+    NamespaceError,
+)
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+from langchain_amem import MemoryState, build_evolution_graph, remember_node
+
+CONFIG: Any = {"configurable": {"thread_id": "1"}}
+ALL: Any = {"namespace": list(ANN)}
+
+
+@pytest.fixture
+def said(memory: AgenticMemory) -> AgenticMemory:
+    seed(memory)
+    return memory
+
+
+class State(MessagesState, MemoryState):
+    """A conversation with a memory."""
+
+    plan: str
+
+
+def parent(memory: AgenticMemory, **options: Any) -> Any:
+    """Return a graph of which evolution is the last step."""
+    graph = StateGraph(State, context_schema=User)
+    graph.add_node("answer", lambda _: {"messages": [AIMessage("I see.")]})
+    graph.add_node("remember", remember_node(memory, namespace=user))
+    graph.add_node("evolution", build_evolution_graph(memory, namespace=user, **options))
+    graph.add_edge(START, "answer")
+    graph.add_edge("answer", "remember")
+    graph.add_edge("remember", "evolution")
+    return graph.compile(checkpointer=InMemorySaver())
+
+
+def ask(text: str) -> Any:
+    return {"messages": [HumanMessage(text)], "plan": "mine"}
+
+
+def test_alone_it_finishes_what_is_pending_and_reports_it(said: AgenticMemory) -> None:
+    report = build_evolution_graph(said).invoke(ALL)["evolution"]
+    assert len(report["constructed"]) == len(report["done"]) == report["links"] == 3
+    assert picture(said) == undisturbed()
+
+
+async def test_the_asynchronous_form_does_the_same(said: AgenticMemory) -> None:
+    await build_evolution_graph(said).ainvoke(ALL)
+    assert picture(said) == undisturbed()
+
+
+def test_it_does_what_evolve_does(said: AgenticMemory) -> None:
+    build_evolution_graph(said).invoke(ALL)
+    with AgenticMemory.open(":memory:", model=scripted(), embedder=HashEmbedder()) as other:
+        seed(other)
+        other.evolve(namespace=ANN)
+        assert picture(said) == picture(other)
+
+
+def test_as_a_node_it_works_on_what_was_remembered_and_keeps_to_itself(
+    memory: AgenticMemory,
+) -> None:
+    graph = parent(memory)
+    state = graph.invoke(ask("I moved to Oslo."), CONFIG, context=User("ann"))
+    assert state["evolution"]["done"] == state["remembered"]
+    assert state["plan"] == "mine"
+    assert "decisions" not in state
+
+
+def test_a_node_in_a_graph_without_our_keys_works_on_what_is_pending(said: AgenticMemory) -> None:
+    graph = StateGraph(MessagesState)
+    graph.add_node("evolution", build_evolution_graph(said, namespace=ANN))
+    graph.add_edge(START, "evolution")
+    graph.compile().invoke({"messages": [HumanMessage("Hello.")]})
+    assert picture(said) == undisturbed()
+
+
+def test_with_nothing_pending_no_model_is_called_and_the_report_is_empty(
+    memory: AgenticMemory, model: ScriptedModel
+) -> None:
+    report = build_evolution_graph(memory).invoke(ALL)["evolution"]
+    assert (report["done"], report["links"], report["interrupted"]) == ([], 0, None)
+    assert model.requests == []
+
+
+def test_nothing_is_written_before_the_commit_but_the_notes_own_attributes(
+    said: AgenticMemory,
+) -> None:
+    graph = build_evolution_graph(said, checkpointer=InMemorySaver())
+    earlier = said.get_all(namespace=ANN)[0]
+    for step in graph.stream(ALL, CONFIG, stream_mode="updates"):
+        notes = said.get_all(namespace=ANN)
+        if "commit" not in step:
+            assert notes[0] == earlier
+            assert {note.state for note in notes[1:]} == {"constructed"}
+    assert {note.state for note in said.get_all(namespace=ANN)} == {"done"}
+
+
+def test_the_state_is_plain_json_without_vectors(said: AgenticMemory) -> None:
+    graph = build_evolution_graph(said, checkpointer=InMemorySaver())
+    graph.invoke(ALL, CONFIG)
+    for snapshot in graph.get_state_history(CONFIG):
+        values = snapshot.values
+        assert json.loads(json.dumps(values)) == values
+        assert "vector" not in json.dumps(values)
+
+
+def test_a_second_run_on_the_same_thread_starts_clean(said: AgenticMemory) -> None:
+    graph = build_evolution_graph(said, checkpointer=InMemorySaver())
+    graph.invoke(ALL, CONFIG)
+    said.add("I bought a coat.", namespace=ANN, thread="t", evolve=False)
+    report = graph.invoke(ALL, CONFIG)["evolution"]
+    assert len(report["done"]) == len(report["constructed"]) == 1
+    assert graph.invoke(ALL, CONFIG)["evolution"]["done"] == []
+
+
+def test_limit_leaves_the_rest_for_the_next_run(said: AgenticMemory) -> None:
+    graph = build_evolution_graph(said, limit=2)
+    assert [len(graph.invoke(ALL)["evolution"]["done"]) for _ in range(3)] == [2, 1, 0]
+
+
+def test_every_step_tells_the_stream_what_it_changed(memory: AgenticMemory) -> None:
+    events = [
+        event
+        for _, event in parent(memory).stream(
+            ask("I moved to Oslo."),
+            CONFIG,
+            context=User("ann"),
+            stream_mode="custom",
+            subgraphs=True,
+        )
+    ]
+    assert [event["amem"] for event in events] == ["remember", "construct", "propose", "commit"]
+    _, construct, propose, commit = events
+    assert len(construct["constructed"]) == 2
+    assert (propose["links"], propose["updates"]) == (1, 1)
+    assert (commit["links"], len(commit["evolved"])) == (1, 1)
+
+
+def test_events_of_a_subgraph_need_to_be_asked_for(memory: AgenticMemory) -> None:
+    events = parent(memory).stream(
+        ask("I moved to Oslo."), CONFIG, context=User("ann"), stream_mode="custom"
+    )
+    assert [event["amem"] for event in events] == ["remember"]
+
+
+def test_without_a_namespace_nothing_is_touched(said: AgenticMemory) -> None:
+    with pytest.raises(NamespaceError, match="whose memory"):
+        build_evolution_graph(said).invoke({})
+    with pytest.raises(NamespaceError):
+        build_evolution_graph(said, namespace=user).invoke(ALL)
+    assert said.stats(namespace=ANN)["states"]["pending"] == 3
+
+
+def test_two_users_of_one_graph_and_one_thread_are_evolved_apart(memory: AgenticMemory) -> None:
+    graph = parent(memory)
+    graph.invoke(ask("I moved to Oslo."), CONFIG, context=User("ann"))
+    memory.add("Bob moved to Oslo.", namespace=BOB, evolve=False)
+    graph.invoke(ask("I like Oslo."), CONFIG, context=User("ann"))
+    assert memory.stats(namespace=BOB)["states"] == {"pending": 1}
+    targets = {target for note in memory.get_all(namespace=ANN) for target in note.links}
+    assert targets <= {note.id for note in memory.get_all(namespace=ANN)}
+
+
+@pytest.mark.parametrize("on_error", ["log", "raise"])
+def test_a_model_that_is_down_ends_the_run_and_loses_nothing(on_error: Any) -> None:
+    model = ScriptedModel({"construct": ModelUnavailableError("down")})
+    with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
+        memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
+        graph = build_evolution_graph(memory, on_error=on_error)
+        if on_error == "raise":
+            with pytest.raises(ModelUnavailableError):
+                graph.invoke(ALL)
+        else:
+            assert "construct" in graph.invoke(ALL)["evolution"]["interrupted"]
+        assert memory.get_all(namespace=ANN)[0].state == "pending"
+
+
+async def test_a_model_that_goes_down_later_keeps_what_was_done() -> None:
+    good = scripted()
+    model = ScriptedModel({"construct": good.generate, "evolve": ModelUnavailableError("down")})
+    with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
+        for text in SAID[:2]:
+            memory.add(text, namespace=ANN, evolve=False)
+        report = (await build_evolution_graph(memory).ainvoke(ALL))["evolution"]
+        assert len(report["constructed"]) == 2
+        assert "propose" in report["interrupted"]
+        assert memory.stats(namespace=ANN)["states"] == {"constructed": 2}
+
+
+# Review
+
+
+def reviewing(memory: AgenticMemory) -> tuple[Any, list[dict[str, Any]]]:
+    """Return the graph, and the entries it waits with."""
+    graph = build_evolution_graph(memory, review=True, checkpointer=InMemorySaver())
+    result = graph.invoke(ALL, CONFIG)
+    (pending,) = result["__interrupt__"]
+    assert pending.value["kind"] == "amem.review"
+    return graph, pending.value["entries"]
+
+
+def added(memory: AgenticMemory) -> dict[str, str]:
+    """Return by note id the context that evolution added."""
+    return {
+        note.id: entry.text
+        for note in memory.get_all(namespace=ANN)
+        for entry in note.contexts
+        if entry.cause != note.id
+    }
+
+
+def test_a_person_sees_every_entry_as_before_and_after(said: AgenticMemory) -> None:
+    _, entries = reviewing(said)
+    first = entries[0]
+    note = said.get(first["note"]["id"], namespace=ANN)
+    assert first["note"]["content"] == note.content
+    assert first["because_of"]["content"] in SAID
+    assert first["before"] == note.contexts[0].text
+    assert first["after"] == f"{first['before']} {first['adds']['context']}"
+    assert added(said) == {}
+    json.dumps(entries)
+
+
+def test_approved_entries_are_written_and_no_model_is_asked_again(
+    said: AgenticMemory, model: ScriptedModel
+) -> None:
+    graph, entries = reviewing(said)
+    asked = len(model.requests)
+    report = graph.invoke(Command(resume=True), CONFIG)["evolution"]
+    assert picture(said) == undisturbed()
+    assert set(report["evolved"]) == {entry["note"]["id"] for entry in entries}
+    assert len(model.requests) == asked
+
+
+def test_rejected_entries_are_not_written_but_kept_as_proposals(said: AgenticMemory) -> None:
+    graph, entries = reviewing(said)
+    report = graph.invoke(Command(resume=False), CONFIG)["evolution"]
+    assert added(said) == {}
+    assert len(report["proposals"]) == len(entries)
+    assert report["links"] == 3
+
+
+async def test_each_entry_can_be_approved_edited_or_rejected(said: AgenticMemory) -> None:
+    graph = build_evolution_graph(said, review=True, checkpointer=InMemorySaver())
+    (pending,) = (await graph.ainvoke(ALL, CONFIG))["__interrupt__"]
+    one, two, three = pending.value["entries"]
+    edit = {"context": "A person wrote this.", "tags": []}
+    answer = {one["id"]: True, two["id"]: edit, three["id"]: False}
+    await graph.ainvoke(Command(resume=answer), CONFIG)
+    found = added(said)
+    assert found[one["note"]["id"]] == one["adds"]["context"]
+    assert "A person wrote this." in found.values()
+    assert three["adds"]["context"] not in found.values()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "yes",
+        1,
+        {"nobody": True},
+        {"first": "yes"},
+        {"first": {}},
+        {"first": {"text": "x"}},
+        {"first": {"context": ""}},
+        {"first": {"tags": "x"}},
+    ],
+)
+def test_an_answer_that_cannot_be_used_is_asked_for_again(said: AgenticMemory, wrong: Any) -> None:
+    graph, entries = reviewing(said)
+    if isinstance(wrong, dict) and "first" in wrong:
+        wrong = {entries[0]["id"]: wrong["first"]}
+    result = graph.invoke(Command(resume=wrong), CONFIG)
+    (again,) = result["__interrupt__"]
+    assert again.value["problem"]
+    graph.invoke(Command(resume=True), CONFIG)
+    assert picture(said) == undisturbed()
+
+
+def test_with_nothing_proposed_nobody_is_asked(memory: AgenticMemory) -> None:
+    memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
+    graph = build_evolution_graph(memory, review=True, checkpointer=InMemorySaver())
+    assert len(graph.invoke(ALL, CONFIG)["evolution"]["done"]) == 1
+
+
+@pytest.mark.parametrize("config", [None, CONFIG])
+def test_a_review_that_could_never_be_answered_is_refused(said: AgenticMemory, config: Any) -> None:
+    with pytest.raises(ConfigurationError, match="checkpointer"):
+        build_evolution_graph(said, review=True).invoke(ALL, config)
+
+
+def test_a_review_in_a_parent_graph_resumes_for_whom_it_began(memory: AgenticMemory) -> None:
+    graph = parent(memory, review=True)
+    graph.invoke(ask("I moved to Oslo."), CONFIG, context=User("ann"))
+    memory.add("Bob moved to Rome.", namespace=BOB)
+    graph.invoke(Command(resume=True), CONFIG, context=User("bob"))
+    assert len(added(memory)) == 1
+    assert memory.stats(namespace=BOB)["evolved"] == 0
+
+
+STRICT = """
+import sys, warnings
+warnings.simplefilter("error")
+from evolution_kit import picture, seed, undisturbed
+from langchain_kit import ANN, scripted
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.types import Command
+from amem_integrations import AgenticMemory
+from amem_integrations.testing import HashEmbedder
+from langchain_amem import build_evolution_graph
+
+config = {"configurable": {"thread_id": "1"}}
+with AgenticMemory.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
+    seed(memory)
+    with SqliteSaver.from_conn_string(sys.argv[1]) as saver:
+        graph = build_evolution_graph(memory, review=True, checkpointer=saver)
+        graph.invoke({"namespace": list(ANN)}, config)
+    with SqliteSaver.from_conn_string(sys.argv[1]) as saver:
+        graph = build_evolution_graph(memory, review=True, checkpointer=saver)
+        graph.invoke(Command(resume=True), config)
+    assert picture(memory) == undisturbed()
+"""
+
+
+def test_strict_msgpack_takes_the_state(tmp_path: Path) -> None:
+    here = Path(__file__).parent
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{here.parents[1]}{os.pathsep}{here}",
+        "LANGGRAPH_STRICT_MSGPACK": "true",
+    }
+    program = [sys.executable, "-c", STRICT, str(tmp_path / "checkpoints.sqlite")]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
