@@ -12,6 +12,9 @@ from amem_integrations import NoteInput
 
 ShouldStore = Callable[[BaseMessage], bool]
 
+# Metadata of a note: what its message said. It tells an edited message from a corrected note.
+HASH = "message_hash"
+
 
 def said(message: BaseMessage) -> bool:
     """Return whether a person said it, or the agent answered it.
@@ -51,6 +54,7 @@ def note_inputs(
                 thread=thread,
                 speaker=message.name or role,
                 source="assistant" if role == "assistant" else "user",
+                metadata={HASH: digest(text)},
             )
         )
     return items
@@ -58,8 +62,12 @@ def note_inputs(
 
 def occurrence_key(thread: str | None, role: str, text: str, number: int) -> str:
     """Return the key of the `number`-th time that `role` says `text` in a thread."""
-    digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
-    return f"{thread or ''}/{role}/{digest}/{number}"
+    return f"{thread or ''}/{role}/{digest(text)}/{number}"
+
+
+def digest(text: str) -> str:
+    """Return a short fingerprint of a text."""
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
 def question(messages: Sequence[BaseMessage]) -> str:

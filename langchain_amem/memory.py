@@ -11,7 +11,6 @@ from pydantic import ConfigDict, Field, PrivateAttr, field_validator
 
 from amem_integrations import (
     AgenticMemory,
-    ConfigurationError,
     MissingExtraError,
     NoteInput,
     ScoredNote,
@@ -20,6 +19,7 @@ from amem_integrations import (
 
 from ._documents import to_document
 from ._failures import Failures, OnError
+from ._chain_values import Role, only, text_of
 from ._messages import occurrence_key
 from ._run import checked_namespace
 
@@ -30,6 +30,9 @@ except ImportError as error:
 
 Values: TypeAlias = Mapping[str, Any]
 Namespace: TypeAlias = tuple[str, ...]
+
+# A chain has no message ids: what was said is known by how often it has been said, looked up in this many.
+CHUNK = 64
 
 
 class AMemMemory(BaseMemory):
@@ -117,16 +120,68 @@ class AMemMemory(BaseMemory):
         """
         for role, text in self._turn(inputs, outputs):
             with self._failures.tolerated("remember"):
-                before = self.memory.get_all(**self._same(role, text))
-                self.memory.add_many([self._note(role, text, before)], **self._how())
+                number = 1
+                while taken := self.memory.get_all(**self._same(role, text, number)):
+                    number += len(taken)
+                self.memory.add_many([self._note(role, text, number)], **self._how())
 
     async def asave_context(self, inputs: Values, outputs: Mapping[str, str]) -> None:
         """Asynchronous twin of `save_context`."""
         for role, text in self._turn(inputs, outputs):
             with self._failures.tolerated("remember"):
-                before = await self.memory.aget_all(**self._same(role, text))
-                await self.memory.aadd_many([self._note(role, text, before)], **self._how())
+                number = 1
+                while taken := await self.memory.aget_all(**self._same(role, text, number)):
+                    number += len(taken)
+                await self.memory.aadd_many([self._note(role, text, number)], **self._how())
 
     def clear(self) -> None:
         """Delete every note of this namespace, and nothing else. It cannot be undone."""
-        self.memory.clear(namespace=self.namespace)
+        while notes := self.memory.get_all(namespace=self.namespace):
+            for note in notes:
+                self.memory.delete(note.id, namespace=self.namespace)
+
+    async def aclear(self) -> None:
+        """Asynchronous twin of `clear`."""
+        while notes := await self.memory.aget_all(namespace=self.namespace):
+            for note in notes:
+                await self.memory.adelete(note.id, namespace=self.namespace)
+
+    def _said(self, inputs: Values) -> str:
+        """Return what to recall for; a chain with several inputs and no `input_key` gives them all."""
+        given = self._given(inputs)
+        if self.input_key is not None:
+            return text_of(inputs.get(self.input_key))
+        return "\n".join(text for text in map(text_of, given.values()) if text)
+
+    def _given(self, inputs: Values) -> dict[str, Any]:
+        """Return the inputs without what this memory put there itself."""
+        ours = {self.memory_key, "stop", *self.exclude_input_keys}
+        return {key: value for key, value in inputs.items() if key not in ours}
+
+    def _turn(self, inputs: Values, outputs: Values) -> list[tuple[Role, str]]:
+        """Return who said what, without what is empty or no text."""
+        said = only(self._given(inputs), self.input_key, "input_key")
+        key = self.output_key or ("output" if "output" in outputs else None)
+        answered = only(outputs, key, "output_key")
+        turn: list[tuple[Role, str]] = [("user", text_of(said)), ("assistant", text_of(answered))]
+        return [(role, text) for role, text in turn if text]
+
+    def _shown(self, hits: list[ScoredNote]) -> str | list[BaseMessage] | list[Document]:
+        if self.return_docs:
+            return [to_document(hit) for hit in hits]
+        text = render_notes(hits, max_tokens=self.max_tokens)
+        if not self.return_messages:
+            return text
+        return [HumanMessage(text)] if text else []
+
+    def _same(self, role: Role, text: str, number: int) -> dict[str, Any]:
+        """Return how to find out whether this was said before, so often already."""
+        keys = [occurrence_key(self.thread, role, text, n) for n in range(number, number + CHUNK)]
+        return {"namespace": self.namespace, "where": {"key": {"$in": keys}}, "limit": CHUNK}
+
+    def _note(self, role: Role, text: str, number: int) -> NoteInput:
+        key = occurrence_key(self.thread, role, text, number)
+        return NoteInput(content=text, key=key, thread=self.thread, speaker=role, source=role)
+
+    def _how(self) -> dict[str, Any]:
+        return {"namespace": self.namespace, "evolve": self.evolve}
