@@ -23,7 +23,7 @@ import numpy as np
 
 from amem_integrations import AgenticMemory, ContextEntry, EdgeStore, Link, Note
 from amem_integrations.ports import Indexed, Vector
-from amem_integrations.texts import embedding_text
+from amem_integrations.texts import lexical_text
 
 NOTES = 10_000
 DIMENSIONS = 384
@@ -86,7 +86,7 @@ class World:
                 state="done",
             )
             vector = self.vector(place % TOPICS)
-            yield Indexed(note=note, vector=vector, texts=[(embedding_text(note), 1.0)])
+            yield Indexed(note=note, vector=vector, text=lexical_text(note))
 
     def _entry(self, place: int, at: datetime) -> ContextEntry:
         topic = place % TOPICS
@@ -154,11 +154,11 @@ def main(number: int) -> None:
     calls: list[Call] = []
     with TemporaryDirectory(prefix="amem-bench-") as folder:
         store = EdgeStore(folder, dimensions=DIMENSIONS, embedder=embedder.name)
-        _fill(store, world, number)
-        shards: list[Any] = [store._notes, store._history]  # noqa: SLF001 - the engine is private
-        for shard in shards:
-            shard._shard = Tape(shard._shard, calls)  # noqa: SLF001
         with AgenticMemory(store, embedder) as memory:
+            _fill(store, world, number)
+            shards: list[Any] = [store._notes, store._history]  # noqa: SLF001 - the engine is private
+            for shard in shards:
+                shard._shard = Tape(shard._shard, calls)  # noqa: SLF001
             print(f"{number} notes in one namespace, {DIMENSIONS} dimensions\n")
             print(f"{'':10}{'engine':>10}{'memory':>10}{'ratio':>8}{'beyond':>10}")
             for name, operation in _operations(memory, world, embedder, number).items():

@@ -108,7 +108,9 @@ def show(graph: Any, given: Any, options: dict[str, Any]) -> None:  # noqa: ANN4
             print(part[0].text, end="", flush=True)
         else:
             step = part.pop("amem")
-            print(f"\n   [{step}] " + ", ".join(f"{k}: {v}" for k, v in part.items() if v), end="")
+            counts = {k: v if isinstance(v, int) else len(v) for k, v in part.items() if v}
+            told = ", ".join(f"{count} {name}" for name, count in counts.items())
+            print(f"\n    {step:<9} {told or 'nothing'}", end="\nAgent: " * (step == "recall"))
     print()
 
 
@@ -126,13 +128,16 @@ def main() -> None:
             "config": {"configurable": {"thread_id": thread}},
             "context": Context("melanie"),
         }
-        print(f"\nMelanie: {text}\nAgent:   ", end="")
+        print(f"\nMelanie: {text}", end="")
         show(graph, {"messages": [HumanMessage(text)]}, options)
         for pending in graph.get_state(options["config"]).interrupts:
             (entry,) = pending.value["entries"]
-            print(f"   A person reviews the note {entry['note']['content']!r}")
-            print(f"     before: {entry['before']}\n     after:  {entry['after']}")
             edited = {"context": LATER.replace("Ella", "her daughter Ella")}
+            print(f"    review    the note {entry['note']['content']!r} is to change")
+            print(
+                f"              before: {entry['before']}\n              after:  {entry['after']}"
+            )
+            print(f"              edited: {edited['context']}", end="")
             show(graph, Command(resume={entry["id"]: edited}), options)
     first = memory.get_all(namespace=("melanie",))[0]
     print(f"\nThe first note now: {first.content!r}")

@@ -19,6 +19,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from .embeddings import LangChainEmbedder
     from .graph import build_evolution_graph
+    from .memory import AMemMemory
     from .middleware import AMemMiddleware
     from .models import LangChainChatModel
     from .nodes import MemoryState, evolve_node, recall_node, remember_node
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .tools import memory_tools
 
 __all__ = [
+    "AMemMemory",
     "AMemMiddleware",
     "AMemRetriever",
     "LangChainChatModel",
@@ -41,6 +43,7 @@ __all__ = [
 
 # Loaded on first use: each needs a package beyond langchain-core, or is rarely wanted.
 _LATE = {
+    "AMemMemory": "memory",
     "AMemMiddleware": "middleware",
     "LangChainChatModel": "models",
     "LangChainEmbedder": "embeddings",

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
-from amem_integrations import AgenticMemory, EvolutionReport, NamespaceError, Note, Plan
+from amem_integrations import AgenticMemory, EvolutionReport, NamespaceError, Plan
 
 from ._failures import Failures
 from ._graphs import as_json, run_of, tell
 from ._run import NamespaceOf, checked_namespace, namespace_of
 
-UNFINISHED = {"state": {"$in": ["pending", "constructed", "failed"]}}
+NEW = {"state": {"$in": ["pending", "constructed"]}}
+FAILED = {"state": "failed"}
 
 State = Mapping[str, Any]
 Update = dict[str, Any]
@@ -38,10 +39,11 @@ class Evolving:
         space = self._space(state, config)
         begun = self._begin(space)
         with self.failures.tolerated("construct"):
-            ids = state.get("remembered") or _ids(
-                self.memory.get_all(namespace=space, where=UNFINISHED, limit=self.limit)
-            )
-            begun["ids"] = list(ids[: self.limit])
+            notes = self.memory.get_all(namespace=space, where=NEW, limit=self.limit)
+            # What failed before is tried again, after what is new.
+            if left := self.limit - len(notes):
+                notes += self.memory.get_all(namespace=space, where=FAILED, limit=left)
+            begun["ids"] = [note.id for note in notes]
             outcome = self.memory.construct(begun["ids"], namespace=space)
             return self._constructed(begun, outcome)
         return _interrupted(begun, "construct")
@@ -51,10 +53,11 @@ class Evolving:
         space = self._space(state, config)
         begun = self._begin(space)
         with self.failures.tolerated("construct"):
-            ids = state.get("remembered") or _ids(
-                await self.memory.aget_all(namespace=space, where=UNFINISHED, limit=self.limit)
-            )
-            begun["ids"] = list(ids[: self.limit])
+            notes = await self.memory.aget_all(namespace=space, where=NEW, limit=self.limit)
+            # What failed before is tried again, after what is new.
+            if left := self.limit - len(notes):
+                notes += await self.memory.aget_all(namespace=space, where=FAILED, limit=left)
+            begun["ids"] = [note.id for note in notes]
             outcome = await self.memory.aconstruct(begun["ids"], namespace=space)
             return self._constructed(begun, outcome)
         return _interrupted(begun, "construct")
@@ -129,10 +132,6 @@ class Evolving:
         plain = as_json((whole + report).to_dict())
         tell("commit", **plain)
         return {"evolution": plain}
-
-
-def _ids(notes: Sequence[Note]) -> list[str]:
-    return [note.id for note in notes]
 
 
 def _kept(state: State) -> tuple[str, ...]:

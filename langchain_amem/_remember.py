@@ -40,13 +40,13 @@ class Remember:
             if _long(items) and self.memory.get_all(**_known(items[-RECENT:][:1], namespace)):
                 items = items[-RECENT:]
             known = self.memory.get_all(**_known(items, namespace)) if items else []
-            for note, item in _edited(items, known):
-                self.memory.update(note.id, namespace=namespace, **_edit(note, item))
             fresh = _fresh(items, known)
             try:
                 added = self.memory.add_many(fresh, namespace=namespace, evolve=False)
             except InvalidInputError:
                 added = [note for item in fresh for note in self._one(item, namespace)]
+            for note, item in _edited(items, known):
+                self._edit(note, item)
             return _in_order(items, known, added)
         return None
 
@@ -60,13 +60,13 @@ class Remember:
             if _long(items) and await self.memory.aget_all(**first):
                 items = items[-RECENT:]
             known = await self.memory.aget_all(**_known(items, namespace)) if items else []
-            for note, item in _edited(items, known):
-                await self.memory.aupdate(note.id, namespace=namespace, **_edit(note, item))
             fresh = _fresh(items, known)
             try:
                 added = await self.memory.aadd_many(fresh, namespace=namespace, evolve=False)
             except InvalidInputError:
                 added = [note for item in fresh for note in await self._aone(item, namespace)]
+            for note, item in _edited(items, known):
+                await self._aedit(note, item)
             return _in_order(items, known, added)
         return None
 
@@ -86,6 +86,18 @@ class Remember:
         except InvalidInputError as error:
             self.failures.note("remember a message", error)
             return []
+
+    def _edit(self, note: Note, item: NoteInput) -> None:
+        try:
+            self.memory.update(note.id, namespace=note.namespace, **_changes(note, item))
+        except InvalidInputError as error:
+            self.failures.note("edit a message", error)
+
+    async def _aedit(self, note: Note, item: NoteInput) -> None:
+        try:
+            await self.memory.aupdate(note.id, namespace=note.namespace, **_changes(note, item))
+        except InvalidInputError as error:
+            self.failures.note("edit a message", error)
 
 
 def _long(items: Sequence[NoteInput]) -> bool:
@@ -110,7 +122,7 @@ def _edited(items: Sequence[NoteInput], known: Sequence[Note]) -> list[tuple[Not
     return [(n, i) for n, i in pairs if n.metadata.get(HASH, i.metadata[HASH]) != i.metadata[HASH]]
 
 
-def _edit(note: Note, item: NoteInput) -> dict[str, Any]:
+def _changes(note: Note, item: NoteInput) -> dict[str, Any]:
     return {"content": item.content, "metadata": {**note.metadata, **item.metadata}}
 
 

@@ -35,14 +35,9 @@ except ImportError as error:
 
 
 class EvolutionInput(TypedDict, total=False):
-    """What the graph reads of its caller's state; all of it may be missing.
-
-    `namespace` says whose memory, unless the graph was built with one; `remembered` which notes
-    (`remember_node` writes it), otherwise all that is unfinished in the namespace.
-    """
+    """What the graph reads of its caller's state: whose memory, unless it was built with a namespace."""
 
     namespace: list[str]
-    remembered: list[str]
 
 
 class EvolutionOutput(TypedDict, total=False):
@@ -74,7 +69,7 @@ def build_evolution_graph(
 ) -> EvolutionGraph:
     """Return the compiled graph, for use as a node of your own graph or alone.
 
-    Use it as it is in `add_node`; it inherits the parent's checkpointer. Alone:
+    It works on what is unfinished in the namespace, oldest first. Use it as it is in `add_node`; it inherits the parent's checkpointer. Alone:
     `graph.invoke({"namespace": ["ann"]})`. Each step tells the stream (mode `custom`, with
     `subgraphs=True` from a parent) what it changed: `{"amem": "commit", "evolved": […], …}`.
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, HumanMessage
-from pydantic import ConfigDict, Field, PrivateAttr, field_validator
+from pydantic import ConfigDict, Field, PrivateAttr
 
 from amem_integrations import (
     AgenticMemory,
@@ -17,11 +17,10 @@ from amem_integrations import (
     render_notes,
 )
 
+from ._chain_values import Role, only, text_of
 from ._documents import to_document
 from ._failures import Failures, OnError
-from ._chain_values import Role, only, text_of
 from ._messages import occurrence_key
-from ._run import checked_namespace
 
 try:
     from langchain_classic.base_memory import BaseMemory
@@ -36,7 +35,7 @@ CHUNK = 64
 
 
 class AMemMemory(BaseMemory):
-    """Long-term memory for any classic chain: `ConversationChain`, `LLMChain`, `AgentExecutor`, …
+    """Long-term memory for any classic chain.
 
     Before a chain runs, notes about its input are put into the variable `memory_key`: as text, with
     `return_messages` as one message, with `return_docs` as documents. When it has run, input and output are
@@ -76,11 +75,6 @@ class AMemMemory(BaseMemory):
     evolve: bool = True
     on_error: OnError = "log"
     _failures: Failures = PrivateAttr()
-
-    @field_validator("namespace")
-    @classmethod
-    def _whose(cls, namespace: Namespace) -> Namespace:
-        return checked_namespace(namespace)
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
         """Start counting failures."""
@@ -170,9 +164,8 @@ class AMemMemory(BaseMemory):
         if self.return_docs:
             return [to_document(hit) for hit in hits]
         text = render_notes(hits, max_tokens=self.max_tokens)
-        if not self.return_messages:
-            return text
-        return [HumanMessage(text)] if text else []
+        messages: list[BaseMessage] = [HumanMessage(text)] if text else []
+        return messages if self.return_messages else text
 
     def _same(self, role: Role, text: str, number: int) -> dict[str, Any]:
         """Return how to find out whether this was said before, so often already."""

@@ -1,0 +1,33 @@
+"""Every example runs offline, and prints what it promises."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.filterwarnings("ignore::langchain_core._api.deprecation.LangChainDeprecationWarning")
+@pytest.mark.parametrize(
+    ("name", "promised"),
+    [
+        (
+            "langgraph_evolution",
+            ["before: Melanie and pottery.", "1 evolved", "something she does with her daughter"],
+        ),
+        (
+            "langchain_agent",
+            ["You live in Oslo.", "I do not know yet.", "[correct_memory]", "You live in Bergen."],
+        ),
+        ("langchain_classic_chain", ["<memories>", "I made a bowl", "You made a bowl."]),
+    ],
+)
+def test_an_example_runs_offline(
+    name: str, promised: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert [text for text in promised if text not in printed] == []

@@ -1,0 +1,120 @@
+"""What is imported when, and what is said when a package is missing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import amem_integrations
+import langchain_amem
+
+PACKAGE = Path(langchain_amem.__file__).parent
+ROOT = PACKAGE.parent
+
+BLOCK = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {blocked!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Missing())
+"""
+
+EXTRAS = {
+    "AMemMiddleware": "langchain",
+    "AMemMemory": "classic",
+    "recall_node": "langgraph",
+    "build_evolution_graph": "langgraph",
+}
+
+
+def run(program: str, blocked: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    """Run a program in which some packages are not installed."""
+    return subprocess.run(
+        [sys.executable, "-c", BLOCK.format(blocked=blocked) + program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_package_needs_langchain_core_alone() -> None:
+    done = run(
+        "import langchain_amem as a\n"
+        "from langchain_amem import AMemRetriever, LangChainChatModel, LangChainEmbedder\n"
+        "from amem_integrations import AgenticMemory\n"
+        "from amem_integrations.testing import HashEmbedder\n"
+        "memory = AgenticMemory.open(':memory:', embedder=HashEmbedder())\n"
+        "memory.add('I moved to Oslo.', namespace=('ann',))\n"
+        "print(AMemRetriever(memory=memory, namespace=('ann',)).invoke('Oslo')[0].page_content)\n"
+        "print([tool.name for tool in a.memory_tools(memory, namespace=('ann',))])\n",
+        ("langchain", "langgraph", "langchain_classic"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("I moved to Oslo.\n['search_memory'")
+
+
+@pytest.mark.parametrize(("name", "extra"), EXTRAS.items())
+def test_what_needs_more_names_the_extra(name: str, extra: str) -> None:
+    done = run(
+        f"from langchain_amem import {name}", ("langchain", "langgraph", "langchain_classic")
+    )
+    last = done.stderr.strip().splitlines()[-1]
+    assert "MissingExtraError" in last
+    assert f"amem-integrations[{extra}]" in last
+
+
+def test_without_langchain_core_the_extra_is_named() -> None:
+    done = run("import langchain_amem", ("langchain_core",))
+    assert "amem-integrations[langchain]" in done.stderr.strip().splitlines()[-1]
+
+
+def test_importing_loads_neither_langgraph_nor_langchain() -> None:
+    done = run(
+        "import langchain_amem\n"
+        "print([n for n in ('langgraph', 'langchain', 'langchain_classic') if n in sys.modules])",
+        (),
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_public_name_can_be_had_and_they_are_sorted() -> None:
+    assert langchain_amem.__all__ == sorted(langchain_amem.__all__)
+    for name in langchain_amem.__all__:
+        assert getattr(langchain_amem, name) is not None
+    assert dir(langchain_amem) == langchain_amem.__all__
+    with pytest.raises(AttributeError):
+        langchain_amem.nothing  # noqa: B018 - the access is the test
+
+
+def test_only_public_names_of_the_core_are_used_and_never_the_other_adapter() -> None:
+    for path in PACKAGE.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                assert not any(a.name.startswith("llamaindex_amem") for a in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                module = node.module or ""
+                assert not module.startswith(("llamaindex_amem", "amem_integrations."))
+                if module == "amem_integrations":
+                    assert {a.name for a in node.names} <= set(amem_integrations.__all__), path
+
+
+def test_files_and_functions_stay_short() -> None:
+    lengths = []
+    for path in PACKAGE.glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert len(text.splitlines()) < 200, path.name
+        lengths += [
+            (node.end_lineno or 0) - node.lineno + 1
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+    lengths.sort()
+    assert lengths[len(lengths) // 2] <= 10
+    assert lengths[len(lengths) * 9 // 10] <= 25
+    assert lengths[-1] <= 50

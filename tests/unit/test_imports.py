@@ -1,0 +1,75 @@
+"""Importing costs little, and asks for nothing that is not needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = [
+    "torch",
+    "sentence_transformers",
+    "qdrant_client",
+    "qdrant_edge",
+    "openai",
+    "yake",
+    "networkx",
+    "langchain_core",
+    "langgraph",
+    "llama_index",
+    "typer",
+    "pytest",
+]
+
+WITHOUT = """
+import sys
+for name in {missing!r}:
+    sys.modules[name] = None
+"""
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.mark.parametrize("module", ["amem_integrations", "amem_integrations.testing"])
+def test_importing_the_core_loads_nothing_heavy(module):
+    done = python(f"import sys, {module}\nprint([n for n in {HEAVY!r} if n in sys.modules])")
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_the_core_works_with_its_own_dependencies_alone():
+    missing = ["sentence_transformers", "torch", "openai", "rich", "typer", "matplotlib"]
+    missing += ["langchain_core", "langgraph", "llama_index", "pytest"]
+    done = python(
+        WITHOUT.format(missing=missing)
+        + """
+from amem_integrations import AgenticMemory
+from amem_integrations.testing import HashEmbedder
+with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
+    memory.add("I like tea", namespace=("ann",))
+    print(memory.search("tea", namespace=("ann",))[0].note.content)
+"""
+    )
+    assert done.stdout.strip() == "I like tea", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("use", "missing", "extra"),
+    [
+        ("from amem_integrations import OpenAIChatModel as M; M('m')", ["openai"], "openai"),
+        ("import langchain_amem", ["langchain_core"], "langchain"),
+        ("from langchain_amem import AMemMiddleware", ["langchain"], "langchain"),
+        ("from langchain_amem import recall_node", ["langgraph"], "langgraph"),
+        ("from langchain_amem import build_evolution_graph", ["langgraph"], "langgraph"),
+        ("import llamaindex_amem", ["llama_index"], "llamaindex"),
+        ("from amem_integrations.cli import main; main()", ["typer"], "cli"),
+    ],
+)
+def test_what_is_missing_is_said_with_the_extra_that_brings_it(use, missing, extra):
+    done = python(WITHOUT.format(missing=missing) + use)
+    assert done.returncode != 0
+    assert f"amem-integrations[{extra}]" in done.stderr
