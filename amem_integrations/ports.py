@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from ._sync import MaybeAwaitable
 from .filters import Conditions
-from .notes import Change, Link, Namespace, Note
+from .notes import Change, Namespace, Note
 
 Vector = NDArray[np.float32]
 
@@ -133,12 +133,6 @@ class NoteStore(Protocol):
         self, namespace: Namespace, ids: Sequence[str]
     ) -> MaybeAwaitable[dict[str, Vector]]:
         """Return the dense vectors of these notes; notes without one are left out."""
-        ...
-
-    def links(
-        self, namespace: Namespace, ids: Sequence[str]
-    ) -> MaybeAwaitable[dict[str, Mapping[str, Link]]]:
-        """Return the links of these notes, by note id and then target id."""
         ...
 
     def search(

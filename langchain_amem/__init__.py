@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from .models import LangChainChatModel
     from .nodes import MemoryState, evolve_node, recall_node, remember_node
     from .opening import open_memory
+    from .store import AMemStore
     from .tools import memory_tools
 
 __all__ = [
     "AMemMemory",
     "AMemMiddleware",
     "AMemRetriever",
+    "AMemStore",
     "LangChainChatModel",
     "LangChainEmbedder",
     "MemoryState",
@@ -45,6 +47,7 @@ __all__ = [
 _LATE = {
     "AMemMemory": "memory",
     "AMemMiddleware": "middleware",
+    "AMemStore": "store",
     "LangChainChatModel": "models",
     "LangChainEmbedder": "embeddings",
     "MemoryState": "nodes",

@@ -67,12 +67,13 @@ class Reading:
         question = Query(vector=vector, text=query, limit=ranking.FUSION_DEPTH, where=where)
         (lists,) = await resolve(store.search(space, [question]))
         found = ranking.fuse(lists)
-        links: Mapping[str, Mapping[str, Link]] = {}
-        if options.links:
-            links = await resolve(store.links(space, ranking.matched(found, ranking.SPREAD_FROM)))
-            ranking.spread(found, links)
+        # Most of the notes that will be shown are among those whose links are followed.
+        seeds = ranking.matched(found, ranking.SPREAD_FROM) if options.links else []
+        known = {note.id: note for note in await resolve(store.get(space, seeds))}
+        links = {note.id: note.links for note in known.values()}
+        ranking.spread(found, links)
         cosines = dict(lists.dense)
-        notes = await self._best(space, vector, found, cosines, where, options)
+        notes = await self._best(space, vector, found, known, cosines, where, options)
         matched = set(ranking.matched(found, options.k))
         return [
             ScoredNote(
@@ -118,6 +119,7 @@ class Reading:
         namespace: Namespace,
         vector: Vector,
         found: ranking.Activations,
+        known: dict[str, Note],
         cosines: dict[str, float],
         where: Conditions,
         options: SearchOptions,
@@ -127,10 +129,10 @@ class Reading:
         for start in range(0, len(ordered), options.k):
             page = ordered[start : start + options.k]
             await self._add_cosines(namespace, vector, page, cosines)
-            for note in await resolve(self._runtime.store.get(namespace, page)):
-                activation = found[note.id]
+            await self._add_notes(namespace, page, known)
+            for note in (known[note_id] for note_id in page if note_id in known):
                 # What the store found meets the conditions; what a link led to has yet to.
-                if not activation.fusion and not matches(note, where):
+                if not found[note.id].fusion and not matches(note, where):
                     continue
                 expired = note.expires_at is not None and note.expires_at <= at
                 if expired or _too_far(cosines.get(note.id), options.min_similarity):
@@ -139,6 +141,14 @@ class Reading:
             if len(best) >= options.k:
                 break
         return best[: options.k]
+
+    async def _add_notes(
+        self, namespace: Namespace, page: Sequence[str], known: dict[str, Note]
+    ) -> None:
+        missing = [note_id for note_id in page if note_id not in known]
+        if missing:
+            stored = await resolve(self._runtime.store.get(namespace, missing))
+            known.update({note.id: note for note in stored})
 
     async def _add_cosines(
         self, namespace: Namespace, vector: Vector, page: Sequence[str], cosines: dict[str, float]

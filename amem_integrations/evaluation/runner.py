@@ -178,7 +178,7 @@ def _others(
     """Return what the memory is compared with."""
     if not settings.baselines:
         return {}
-    plain = Baselines([turn.content for turn in conversation.turns], embedder)
+    plain = Baselines([f"{turn.speaker}: {turn.content}" for turn in conversation.turns], embedder)
 
     def ids(rank: Callable[[str], Sequence[int]]) -> Search:
         depth = max(settings.ks)

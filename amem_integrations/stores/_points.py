@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from ..errors import InvalidInputError, NamespaceError, StoreError
@@ -87,14 +88,14 @@ def decode_note(note_id: str, payload: Payload) -> Note:
         seq=payload["seq"],
         namespace=decode_namespace(payload["namespace"]),
         content=payload["content"],
-        recorded_at=datetime.fromisoformat(payload["recorded_at"]),
+        recorded_at=_time(payload["recorded_at"]),
         at=_optional_time(get("at")),
         speaker=get("speaker"),
         source=payload["source"],
         thread=get("thread"),
         key=get("key"),
         contexts=tuple(map(_decode_entry, payload["contexts"])),
-        links=decode_links(payload),
+        links={link["target"]: _decode_link(link) for link in payload["links"]},
         state=payload["state"],
         failure=get("failure"),
         attempts=payload["attempts"],
@@ -106,11 +107,7 @@ def decode_note(note_id: str, payload: Payload) -> Note:
     )
 
 
-def decode_links(payload: Payload) -> dict[str, Link]:
-    """Return the links of a note's payload, by target id."""
-    return {link["target"]: _decode_link(link) for link in payload["links"]}
-
-
+@lru_cache(maxsize=1024)
 def decode_namespace(key: str) -> Namespace:
     """Return the namespace that `namespace_key` made this of."""
     return tuple(json.loads(key))
@@ -158,7 +155,7 @@ def decode_change(payload: Payload) -> Change:
         note_id=payload["note_id"],
         cause=payload.get("cause"),
         model=payload.get("model"),
-        recorded_at=datetime.fromisoformat(payload["recorded_at"]),
+        recorded_at=_time(payload["recorded_at"]),
         data=payload["data"],
     )
 
@@ -176,8 +173,14 @@ def _optional_stamp(time: datetime | None, where: str) -> str | None:
     return None if time is None else stamp(time, where)
 
 
+# The times of one note, and of notes written together, are mostly the same few.
+@lru_cache(maxsize=4096)
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
 def _optional_time(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
+    return None if text is None else _time(text)
 
 
 def _encode_entry(entry: ContextEntry) -> Payload:
@@ -201,8 +204,8 @@ def _decode_entry(entry: Payload) -> ContextEntry:
         cause=entry["cause"],
         model=entry["model"],
         change=entry["change"],
-        at=datetime.fromisoformat(entry["at"]),
-        recorded_at=datetime.fromisoformat(entry["recorded_at"]),
+        at=_time(entry["at"]),
+        recorded_at=_time(entry["recorded_at"]),
     )
 
 
@@ -224,6 +227,6 @@ def _decode_link(link: Payload) -> Link:
         reason=link["reason"],
         strength=link["strength"],
         direction=link["direction"],
-        created=datetime.fromisoformat(link["created"]),
-        reinforced=datetime.fromisoformat(link["reinforced"]),
+        created=_time(link["created"]),
+        reinforced=_time(link["reinforced"]),
     )

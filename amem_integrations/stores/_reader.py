@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 import numpy as np
 
 from ..filters import Conditions
-from ..notes import Change, Link, Namespace, Note
+from ..notes import Change, Namespace, Note
 from ..ports import Query, Ranked, Vector
 from ._checks import check_vector, is_id, namespace_key, plain
 from ._collection import Collection, Nearest, Point
 from ._filters import Filter, note_filter
-from ._points import decode_change, decode_links, decode_namespace, decode_note
+from ._points import decode_change, decode_namespace, decode_note
 from .bm25 import Bm25
 
 IDS_AT_ONCE = 512  # in one filter; servers may limit the number of conditions
@@ -48,11 +48,6 @@ class PointReader:
             for i, point in found.items()
             if point.dense is not None
         }
-
-    def links(self, namespace: Namespace, ids: Sequence[str]) -> dict[str, Mapping[str, Link]]:
-        """Return the links of these notes, by note id and then target id; unknown notes are left out."""
-        found = self._found(namespace, ids, ("namespace", "links"))
-        return {i: decode_links(point.payload) for i, point in found.items()}
 
     def search(self, namespace: Namespace, queries: Sequence[Query]) -> list[Ranked]:
         """Return for each query its dense and its BM25 list, each sorted by (-score, id).

@@ -46,12 +46,6 @@ class ReadingRules(StoreRules):
         assert found[note_id("a")].dtype == np.float32
         assert np.allclose(found[note_id("a")], unit(3, 4), atol=1e-6)
 
-    def test_links_returns_the_links_of_each_note(self, store: NoteStore) -> None:
-        links = {note_id("b"): link(), note_id("c"): link(relation="later")}
-        done(store.insert(ANN, [item("a", links=links), item("b")], []))
-        ids = [note_id("a"), note_id("b"), note_id("unknown")]
-        assert done(store.links(ANN, ids)) == {note_id("a"): links, note_id("b"): {}}
-
     def test_backlinks_returns_who_links_to_any_of_the_notes(self, store: NoteStore) -> None:
         to = {name: {note_id(name): link()} for name in ("x", "y", "z")}
         done(
@@ -139,7 +133,6 @@ class ReadingRules(StoreRules):
         ids = [note_id("a")]
         assert done(store.get(BOB, ids)) == []
         assert done(store.vectors(BOB, ids)) == {}
-        assert done(store.links(BOB, ids)) == {}
         assert done(store.backlinks(BOB, [note_id("x")])) == []
         assert done(store.count(BOB)) == 0
         assert done(store.scan(BOB)) == []
