@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any, Self, cast
 
@@ -12,10 +11,10 @@ from llama_index.core.memory import BaseMemoryBlock, InsertMethod
 
 from amem_integrations import AgenticMemory, ConfigurationError
 
-from ._calls import holding, on_callers_loop
+from ._calls import on_callers_loop
 from ._messages import Occurrences, occurrences, spoken, to_notes
 from ._namespaces import namespace_of
-from ._synchronous import SynchronousMemory
+from ._shared import SharedMemory
 from .memory_block import AMemMemoryBlock
 
 # What `from_defaults` passes on to the block; the rest is for `Memory`.
@@ -25,7 +24,7 @@ BLOCK_OPTIONS = set(AMemMemoryBlock.model_fields) - {"accept_short_term_memory",
 _UNANSWERED = (MessageRole.USER, MessageRole.TOOL, MessageRole.FUNCTION)
 
 
-class AMemMemory(SynchronousMemory):
+class AMemMemory(SharedMemory):
     """Chat history, and everything this user has said before.
 
     Pass it as `memory=` to a chat engine, or to each `run` of an agent. Short-term history works as in
@@ -48,7 +47,6 @@ class AMemMemory(SynchronousMemory):
     adaptive: bool = True
     ingest_history: bool = False
     _occurrences: Occurrences | None = PrivateAttr(default=None)
-    _opening: threading.Lock = PrivateAttr(default_factory=threading.Lock)
 
     @classmethod
     def class_name(cls) -> str:
@@ -128,26 +126,24 @@ class AMemMemory(SynchronousMemory):
         **block_kwargs: Any,  # noqa: ANN401 - passed on to the blocks
     ) -> list[ChatMessage]:
         """Return the history, with what is recalled for the question in it (or in `input`)."""
-        await self._open()
         with on_callers_loop():
             return await super().aget(input=input, **block_kwargs)
 
     async def aput(self, message: ChatMessage) -> None:
         """Add a message to the history, and remember it."""
-        await self._open()
+        await self._count()
         await super().aput(message)
         await self._remember([message])
 
     async def aput_messages(self, messages: list[ChatMessage]) -> None:
         """Add messages to the history, and remember them."""
         if messages:
-            await self._open()
+            await self._count()
             await super().aput_messages(messages)
             await self._remember(messages)
 
     async def aset(self, messages: list[ChatMessage]) -> None:
         """Replace the history; what has been remembered stays."""
-        await self._open()
         await super().aset(messages)
         if self.ingest_history:
             self._occurrences = Occurrences()
@@ -155,12 +151,12 @@ class AMemMemory(SynchronousMemory):
         else:
             self._occurrences = occurrences(messages)
 
-    async def _open(self) -> None:
-        """Set the SQL store up, which two tasks must not do at the same time, and count what is in it."""
+    async def _count(self) -> None:
+        """Count what was said in this session before; it may have been in another process."""
         if self._occurrences is None:
-            async with holding(self._opening):
-                if self._occurrences is None:
-                    self._occurrences = occurrences(await self.aget_all())
+            said = occurrences(await self.aget_all())
+            if self._occurrences is None:  # no other task was faster
+                self._occurrences = said
 
     async def _remember(self, messages: Sequence[ChatMessage]) -> None:
         block = self.block

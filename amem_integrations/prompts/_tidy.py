@@ -106,7 +106,8 @@ def _string(value: object) -> str | None:
         value = str(value)
     if not isinstance(value, str) or value.strip() in _PLACEHOLDERS:
         return None
-    return value.encode(errors="ignore").decode()  # half a surrogate pair is no UTF-8
+    # Half a surrogate pair is no UTF-8, and a NUL no text; neither can be stored.
+    return value.replace("\0", "").encode(errors="ignore").decode()
 
 
 def _share(value: object) -> float | None:

@@ -268,6 +268,21 @@ def test_rule_4_an_alias_that_was_not_shown_is_dropped_counted_and_reported(open
     assert memory.usage()["evolve"]["dropped"] == 1
 
 
+def test_what_a_model_writes_that_cannot_be_stored_is_left_out(open_memory):
+    def construct(_request):
+        return '{"notes": [{"id": "n1", "context": "a\\u0000b \\ud800c", "tags": ["t\\u0000"]}]}'
+
+    def evolve(_request):
+        link = {"to": "c1", "relation": "r\0", "reason": "\0z", "strength": float("inf")}
+        return {"notes": [{"id": "n1", "links": [link], "updates": []}]}
+
+    memory = open_memory(models.model(evolve, construct))
+    first = memory.add("one", namespace=ANN, thread="t")
+    note = memory.add("two", namespace=ANN, thread="t")
+    assert (first.contexts[0].text, first.tags) == ("ab c", ("t",))
+    assert (note.links[first.id].relation, note.links[first.id].reason) == ("r", "z")
+
+
 # Rule 5: order is explicit
 
 

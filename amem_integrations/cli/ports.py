@@ -1,0 +1,68 @@
+"""Where a command gets its encoder and its chat model from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..errors import ConfigurationError
+from ..ports import ChatModel, Embedder, Vector
+
+_SERVED = "openai:"
+
+
+def make_encoder(name: str | None, base_url: str | None) -> Embedder:
+    """Return the encoder of this name, or without a name the default one.
+
+    Raises:
+        MissingExtraError: What it needs is not installed.
+        ConfigurationError: It cannot be loaded.
+    """
+    if name is not None and name.startswith(_SERVED):
+        from ..providers.openai import OpenAIEmbedder  # noqa: PLC0415 - imports the SDK
+
+        return OpenAIEmbedder(name.removeprefix(_SERVED), base_url=base_url)
+    from ..providers.sentence_transformers import (  # noqa: PLC0415 - imports PyTorch
+        DEFAULT_MODEL,
+        SentenceTransformerEmbedder,
+    )
+
+    return SentenceTransformerEmbedder(name or DEFAULT_MODEL)
+
+
+def make_model(name: str | None, base_url: str | None) -> ChatModel | None:
+    """Return the chat model of this name; None, which means offline, without a name.
+
+    Raises:
+        MissingExtraError: The openai package is not installed.
+        ConfigurationError: There is no API key.
+    """
+    if name is None:
+        return None
+    from ..providers.openai import OpenAIChatModel  # noqa: PLC0415 - imports the SDK
+
+    return OpenAIChatModel(name, base_url=base_url)
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Makes what a command needs; a program that runs commands itself can bring its own."""
+
+    encoder: Callable[[str | None, str | None], Embedder] = make_encoder
+    model: Callable[[str | None, str | None], ChatModel | None] = make_model
+
+
+@dataclass(frozen=True, slots=True)
+class NoEncoder:
+    """Stands in for an encoder in commands that read only, so that none has to be loaded."""
+
+    name: str
+    dimensions: int
+
+    def embed_documents(self, texts: object) -> Vector:
+        """Refuse."""
+        raise ConfigurationError(f"this command opened the memory without its encoder {self.name!r}")
+
+    def embed_query(self, text: object) -> Vector:
+        """Refuse."""
+        raise ConfigurationError(f"this command opened the memory without its encoder {self.name!r}")

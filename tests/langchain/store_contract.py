@@ -1,0 +1,330 @@
+"""What any LangGraph store must do: subclass `StoreContract` and give it a `store`.
+
+LangGraph ships no such suite. `faults` names the rules that a store is known to break; those tests are
+expected to fail.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import Any, ClassVar
+
+import pytest
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    InvalidNamespaceError,
+    ListNamespacesOp,
+    MatchCondition,
+    PutOp,
+    SearchOp,
+)
+
+NS = ("memories", "ann")
+EXACT: dict[str, Any] = {
+    "text": "Grüße, 世界 🌍",
+    "number": 1.5,
+    "big": 2**40,
+    "none": None,
+    "flag": True,
+    "nested": {"list": [1, {"deep": "x"}], "empty": {}},
+    "braces": '{not} a %template$ \\ "quoted"',
+}
+
+
+class StoreContract:
+    """Rules every store has to keep."""
+
+    faults: ClassVar[frozenset[str]] = frozenset()
+    searches: ClassVar[bool] = True
+    expires: ClassVar[bool] = True
+
+    @pytest.fixture(autouse=True)
+    def _expect(self, request: pytest.FixtureRequest) -> None:
+        if request.function.__name__ in self.faults:
+            reason = "a known fault of this store"
+            request.node.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+        if "search_by_meaning" in request.function.__name__ and not self.searches:
+            pytest.skip("set up without an index")
+        if "ttl" in request.function.__name__ and not self.expires:
+            pytest.skip("knows no time to live")
+
+    # Items
+
+    def test_what_was_put_is_returned_exactly(self, store: BaseStore) -> None:
+        store.put(NS, "k", EXACT)
+        item = store.get(NS, "k")
+        assert item is not None
+        assert (item.value, item.key, item.namespace) == (EXACT, "k", NS)
+        assert isinstance(item.created_at, datetime)
+        assert item.created_at.tzinfo is not None
+
+    def test_an_unknown_key_is_none(self, store: BaseStore) -> None:
+        store.put(NS, "k", {"a": 1})
+        assert store.get(NS, "other") is None
+        assert store.get(("elsewhere",), "k") is None
+
+    def test_putting_again_replaces_the_value(self, store: BaseStore) -> None:
+        store.put(NS, "k", {"a": 1, "b": 2})
+        store.put(NS, "k", {"a": 3})
+        assert store.get(NS, "k").value == {"a": 3}
+        assert len(store.search(NS)) == 1
+
+    def test_putting_again_keeps_the_time_of_creation(self, store: BaseStore) -> None:
+        store.put(NS, "k", {"a": 1})
+        first = store.get(NS, "k")
+        time.sleep(0.01)
+        store.put(NS, "k", {"a": 2})
+        second = store.get(NS, "k")
+        assert second.created_at == first.created_at
+        assert second.updated_at >= first.updated_at
+
+    def test_an_update_is_dated(self, store: BaseStore) -> None:
+        store.put(NS, "k", {"a": 1})
+        item = store.get(NS, "k")
+        assert item.updated_at >= item.created_at
+
+    def test_what_was_deleted_is_gone(self, store: BaseStore) -> None:
+        store.put(NS, "k", {"a": 1})
+        store.delete(NS, "k")
+        store.delete(NS, "never there")
+        assert store.get(NS, "k") is None
+        assert store.search(NS) == []
+
+    def test_a_deleted_key_can_be_put_again(self, store: BaseStore) -> None:
+        store.put(NS, "k", {"a": 1})
+        store.delete(NS, "k")
+        store.put(NS, "k", {"a": 2})
+        assert store.get(NS, "k").value == {"a": 2}
+
+    def test_changing_a_returned_value_changes_nothing_stored(self, store: BaseStore) -> None:
+        store.put(NS, "k", {"list": [1]})
+        store.get(NS, "k").value["list"].append(2)
+        assert store.get(NS, "k").value == {"list": [1]}
+
+    def test_namespaces_do_not_share_keys(self, store: BaseStore) -> None:
+        store.put(("a",), "k", {"who": "a"})
+        store.put(("a", "b"), "k", {"who": "ab"})
+        store.delete(("a",), "k")
+        assert store.get(("a", "b"), "k").value == {"who": "ab"}
+
+    def test_labels_are_case_sensitive(self, store: BaseStore) -> None:
+        store.put(("Ann",), "K", {"a": 1})
+        assert store.get(("ann",), "K") is None
+        assert store.get(("Ann",), "k") is None
+        assert store.search(("ann",)) == []
+
+    @pytest.mark.parametrize("namespace", [(), ("",), ("a.b",), ("langgraph",), ("langgraph", "x")])
+    def test_a_bad_namespace_is_refused(self, store: BaseStore, namespace: Any) -> None:
+        with pytest.raises(InvalidNamespaceError):
+            store.put(namespace, "k", {"a": 1})
+
+    @pytest.mark.parametrize("label", ["*", "%", "_", "a b", "ü", "a/b", "[x]", "'"])
+    def test_signs_in_labels_and_keys_mean_only_themselves(
+        self, store: BaseStore, label: str
+    ) -> None:
+        store.put((label, "x"), label, {"a": 1})
+        store.put(("other", "x"), "other", {"a": 2})
+        assert store.get((label, "x"), label).value == {"a": 1}
+        assert [item.value for item in store.search((label,))] == [{"a": 1}]
+
+    # Search
+
+    def test_a_prefix_is_made_of_whole_labels(self, store: BaseStore) -> None:
+        store.put(("us",), "1", {"a": 1})
+        store.put(("us", "er"), "2", {"a": 2})
+        store.put(("user",), "3", {"a": 3})
+        assert {item.key for item in store.search(("us",))} == {"1", "2"}
+
+    def test_an_empty_prefix_is_everything(self, store: BaseStore) -> None:
+        store.put(("a",), "1", {"a": 1})
+        store.put(("b", "c"), "2", {"a": 2})
+        assert {item.key for item in store.search(())} == {"1", "2"}
+
+    def test_limit_and_offset_page_through_everything_once(self, store: BaseStore) -> None:
+        for number in range(7):
+            store.put(NS, str(number), {"n": number})
+        pages = [store.search(NS, limit=3, offset=offset) for offset in (0, 3, 6)]
+        assert [len(page) for page in pages] == [3, 3, 1]
+        assert {item.key for page in pages for item in page} == set("0123456")
+
+    @pytest.mark.parametrize(
+        ("condition", "keys"),
+        [
+            ({"color": "red"}, "ad"),
+            ({"color": {"$eq": "red"}}, "ad"),
+            ({"color": {"$ne": "red"}}, "bc"),
+            ({"n": {"$gt": 1}}, "bc"),
+            ({"n": {"$gte": 1, "$lt": 3}}, "ab"),
+            ({"n": {"$lte": 1}}, "a"),
+            ({"color": "red", "n": 1}, "a"),
+            ({"color": "pink"}, ""),
+        ],
+    )
+    def test_a_filter_compares_values(self, store: BaseStore, condition: Any, keys: str) -> None:
+        self._colours(store)
+        assert {item.key for item in store.search(NS, filter=condition)} == set(keys)
+
+    def test_a_filter_can_look_inside(self, store: BaseStore) -> None:
+        self._colours(store)
+        found = store.search(NS, filter={"at": {"city": "Oslo"}})
+        assert {item.key for item in found} == {"a", "b"}
+
+    def test_a_missing_value_equals_none(self, store: BaseStore) -> None:
+        self._colours(store)
+        assert {item.key for item in store.search(NS, filter={"n": None})} == {"d"}
+
+    def test_an_unknown_operator_is_an_error(self, store: BaseStore) -> None:
+        self._colours(store)
+        with pytest.raises(ValueError, match="perator"):
+            store.search(NS, filter={"n": {"$near": 1}})
+
+    def _colours(self, store: BaseStore) -> None:
+        store.put(NS, "a", {"color": "red", "n": 1, "at": {"city": "Oslo", "no": 1}})
+        store.put(NS, "b", {"color": "blue", "n": 2, "at": {"city": "Oslo"}})
+        store.put(NS, "c", {"color": "green", "n": 3, "at": {"city": "Rome"}})
+        store.put(NS, "d", {"color": "red"})
+
+    # Search by meaning
+
+    def test_search_by_meaning_finds_the_nearest_first(self, store: BaseStore) -> None:
+        store.put(NS, "cat", {"text": "my cat is called Mia"})
+        store.put(NS, "job", {"text": "she works as a nurse"})
+        found = store.search(NS, query="what is my cat called")
+        assert [item.key for item in found] == ["cat", "job"]
+        assert found[0].score > found[1].score
+
+    def test_search_by_meaning_sees_changes_at_once(self, store: BaseStore) -> None:
+        store.put(NS, "a", {"text": "my cat is called Mia"})
+        store.put(NS, "b", {"text": "I live in Oslo"})
+        store.put(NS, "a", {"text": "we play chess"})
+        store.put(NS, "b", {"text": "my cat is called Leo"})
+        assert store.search(NS, query="my cat is called")[0].key == "b"
+        store.delete(NS, "b")
+        assert [item.key for item in store.search(NS, query="my cat is called")] == ["a"]
+
+    def test_search_by_meaning_keeps_to_filter_prefix_and_limit(self, store: BaseStore) -> None:
+        for number in range(30):
+            store.put(NS, str(number), {"text": f"cat number {number}", "even": number % 2 == 0})
+        store.put(("memories", "bob"), "bob", {"text": "cat number 1", "even": False})
+        found = store.search(NS, query="cat number 1", filter={"even": True}, limit=4)
+        assert len(found) == 4
+        assert all(item.value["even"] and item.namespace == NS for item in found)
+
+    def test_search_by_meaning_goes_through_all_namespaces_of_a_prefix(
+        self, store: BaseStore
+    ) -> None:
+        store.put(("memories", "ann"), "a", {"text": "my cat is called Mia"})
+        store.put(("memories", "bob"), "b", {"text": "what is my cat called"})
+        found = store.search(("memories",), query="what is my cat called")
+        assert [item.key for item in found] == ["b", "a"]
+
+    def test_search_by_meaning_knows_only_the_paths_asked_for(self, store: BaseStore) -> None:
+        store.put(NS, "a", {"secret": "the cat", "open": "a nurse"}, index=["open"])
+        store.put(NS, "b", {"secret": "a nurse", "open": "the cat"}, index=["open"])
+        assert store.search(NS, query="the cat")[0].key == "b"
+
+    def test_search_by_meaning_takes_several_paths(self, store: BaseStore) -> None:
+        value = {"one": "my cat", "many": [{"text": "a nurse"}, {"text": "in Oslo"}]}
+        store.put(NS, "a", value, index=["one", "many[*].text"])
+        store.put(NS, "b", {"one": "we play chess"}, index=["one"])
+        for query in ("my cat", "a nurse", "in Oslo"):
+            assert store.search(NS, query=query)[0].key == "a"
+
+    def test_search_by_meaning_puts_what_is_not_indexed_last_without_a_score(
+        self, store: BaseStore
+    ) -> None:
+        store.put(NS, "hidden", {"text": "my cat is called Mia"}, index=False)
+        store.put(NS, "job", {"text": "she works as a nurse"})
+        found = store.search(NS, query="my cat is called Mia")
+        assert [item.key for item in found] == ["job", "hidden"]
+        assert found[1].score is None
+        assert store.get(NS, "hidden").value == {"text": "my cat is called Mia"}
+
+    def test_search_by_meaning_forgets_what_is_indexed_no_more(self, store: BaseStore) -> None:
+        store.put(NS, "a", {"text": "my cat is called Mia"})
+        store.put(NS, "a", {"text": "my cat is called Mia"}, index=False)
+        assert [item.score for item in store.search(NS, query="my cat is called Mia")] == [None]
+
+    def test_search_by_meaning_takes_two_items_of_the_same_text(self, store: BaseStore) -> None:
+        store.batch([PutOp(NS, key, {"text": "my cat"}) for key in "ab"])
+        assert {item.key for item in store.search(NS, query="my cat")} == {"a", "b"}
+
+    # Namespaces
+
+    def test_namespaces_are_listed_by_prefix_suffix_and_depth(self, store: BaseStore) -> None:
+        for space in (("a", "x", "1"), ("a", "y", "1"), ("b", "x", "2")):
+            store.put(space, "k", {"v": 1})
+        listed = store.list_namespaces
+        assert listed() == [("a", "x", "1"), ("a", "y", "1"), ("b", "x", "2")]
+        assert listed(prefix=("a",)) == [("a", "x", "1"), ("a", "y", "1")]
+        assert listed(suffix=("1",)) == [("a", "x", "1"), ("a", "y", "1")]
+        assert listed(prefix=("*", "x")) == [("a", "x", "1"), ("b", "x", "2")]
+        assert listed(prefix=("a",), suffix=("y", "*")) == [("a", "y", "1")]
+        assert listed(max_depth=1) == [("a",), ("b",)]
+        assert listed(limit=1, offset=1) == [("a", "y", "1")]
+        assert listed(prefix=("a", "x", "1", "more")) == []
+
+    def test_an_emptied_namespace_is_not_listed(self, store: BaseStore) -> None:
+        store.put(("a",), "k", {"v": 1})
+        store.delete(("a",), "k")
+        assert store.list_namespaces() == []
+
+    def test_reading_makes_no_namespace(self, store: BaseStore) -> None:
+        store.get(("nowhere",), "k")
+        store.search(("nowhere",))
+        assert store.list_namespaces() == []
+
+    # Batches
+
+    def test_a_batch_reads_before_it_writes_and_the_last_write_wins(self, store: BaseStore) -> None:
+        store.put(NS, "k", {"v": 0})
+        results = store.batch(
+            [
+                PutOp(NS, "k", {"v": 1}),
+                GetOp(NS, "k"),
+                PutOp(NS, "k", {"v": 2}),
+                SearchOp(NS),
+                ListNamespacesOp((MatchCondition("prefix", ("memories",)),)),
+            ]
+        )
+        assert results[0] is None
+        assert results[1].value == {"v": 0}
+        assert [item.value for item in results[3]] == [{"v": 0}]
+        assert results[4] == [NS]
+        assert store.get(NS, "k").value == {"v": 2}
+
+    def test_an_empty_batch_does_nothing(self, store: BaseStore) -> None:
+        assert store.batch([]) == []
+
+    async def test_the_asynchronous_form_does_the_same(self, store: BaseStore) -> None:
+        await store.aput(NS, "k", EXACT)
+        assert (await store.aget(NS, "k")).value == EXACT
+        assert [item.key for item in await store.asearch(NS)] == ["k"]
+        assert await store.alist_namespaces() == [NS]
+        await store.adelete(NS, "k")
+        assert await store.aget(NS, "k") is None
+
+    # Time to live
+
+    def test_after_its_ttl_an_item_is_not_shown(self, store: BaseStore) -> None:
+        store.put(NS, "short", {"v": 1}, ttl=0.2 / 60)
+        store.put(NS, "long", {"v": 2}, ttl=60)
+        store.put(NS, "ever", {"v": 3}, ttl=None)
+        assert store.get(NS, "short", refresh_ttl=False) is not None
+        time.sleep(0.3)
+        assert store.get(NS, "short") is None
+        assert {item.key for item in store.search(NS)} == {"long", "ever"}
+
+    def test_reading_refreshes_the_ttl(self, store: BaseStore) -> None:
+        store.put(NS, "k", {"v": 1}, ttl=0.6 / 60)
+        for _ in range(3):
+            time.sleep(0.25)
+            assert store.get(NS, "k", refresh_ttl=True) is not None
+
+    def test_a_put_after_the_ttl_starts_anew(self, store: BaseStore) -> None:
+        store.put(NS, "k", {"v": 1}, ttl=0.05 / 60)
+        time.sleep(0.1)
+        store.put(NS, "k", {"v": 2})
+        assert store.get(NS, "k").value == {"v": 2}
