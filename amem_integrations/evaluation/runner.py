@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from tempfile import TemporaryDirectory
 
@@ -20,10 +21,11 @@ from .baselines import Baselines
 from .locomo import Conversation
 from .recordings import Recording
 from .results import Outcome, Result, Writes
-from .settings import Settings
+from .settings import Ablation, Settings
 
 MAIN = "amem"
-WITHOUT_LINKS = "amem_without_links"
+WITHOUT_LINKS = "amem_without_links"  # the same memory, searched without following links
+WITHOUT_EVOLUTION = "amem_without_evolution"  # built again, with no note updated by a later one
 
 Search = Callable[[str], Sequence[str]]
 Progress = Callable[[str, str, int, int], None]  # conversation, stage, done, total
@@ -78,38 +80,40 @@ def evaluate(
     """
     for conversation in conversations:
         recording = (recordings or {}).get(conversation.id)
-        model = RecordedModel(recording.as_records()) if recording else None
-        yield _evaluate_one(conversation, settings, embedder, model, progress)
+        yield _evaluate_one(conversation, settings, embedder, recording, progress)
 
 
 def _evaluate_one(
     conversation: Conversation,
     settings: Settings,
     embedder: Embedder,
-    model: RecordedModel | None,
+    recording: Recording | None,
     progress: Progress | None,
 ) -> Result:
     timed = Stopwatch(embedder)
-    with (
-        TemporaryDirectory(prefix="amem-eval-") as folder,
-        AgenticMemory.open(folder, model=model, embedder=timed, config=settings.config) as memory,
-    ):
+    model = _model(recording)
+    with _opened(timed, model, settings) as memory:
         writes = _build(memory, conversation, model, progress)
         timed.query_ms.clear()
         # First of all systems: an encoder that remembers queries would make it look faster than it is.
         asked = list(_ask(memory, conversation, settings, progress))
         embed_query_ms = tuple(timed.query_ms)
-        others = _others(memory, conversation, settings, embedder)
-        outcomes = tuple(
-            Outcome(
-                question=question,
-                found={MAIN: found} | {name: ask(question.text) for name, ask in others.items()},
-            )
-            for question, (found, _) in zip(conversation.questions, asked, strict=True)
+        found = {MAIN: [hits for hits, _ in asked]}
+        if settings.baselines:
+            found |= _compared(memory, conversation, settings, embedder)
+    if settings.baselines:
+        found[WITHOUT_EVOLUTION] = (
+            _without_evolution(conversation, settings, embedder, recording)
+            if writes.updates
+            else found[MAIN]  # it would be built the same
         )
+    outcomes = tuple(
+        Outcome(question=question, found={name: hits[place] for name, hits in found.items()})
+        for place, question in enumerate(conversation.questions)
+    )
     return Result(
         conversation=conversation.id,
-        annotated=model is not None,
+        annotated=recording is not None,
         notes=len(conversation.turns),
         outcomes=outcomes,
         writes=writes,
@@ -172,24 +176,57 @@ def _search(
     return search
 
 
-def _others(
+def _compared(
     memory: AgenticMemory, conversation: Conversation, settings: Settings, embedder: Embedder
-) -> dict[str, Search]:
-    """Return what the memory is compared with."""
-    if not settings.baselines:
-        return {}
+) -> dict[str, list[Sequence[str]]]:
+    """Return what the same memory finds without links, and what the plain rankings find."""
     plain = Baselines([f"{turn.speaker}: {turn.content}" for turn in conversation.turns], embedder)
+    depth = max(settings.ks)
 
     def ids(rank: Callable[[str], Sequence[int]]) -> Search:
-        depth = max(settings.ks)
         return lambda query: [conversation.turns[place].id for place in rank(query)[:depth]]
 
-    return {
+    systems = {
         WITHOUT_LINKS: _search(memory, conversation, settings, links=False),
         "dense": ids(plain.dense),
         "bm25": ids(plain.bm25),
         "rrf": ids(plain.rrf),
     }
+    questions = conversation.questions
+    return {name: [ask(question.text) for question in questions] for name, ask in systems.items()}
+
+
+def _without_evolution(
+    conversation: Conversation,
+    settings: Settings,
+    embedder: Embedder,
+    recording: Recording | None,
+) -> list[Sequence[str]]:
+    """Return what a memory finds in which notes are linked and never updated."""
+    ablated = replace(settings, ablation=Ablation.EVOLUTION)
+    model = _model(recording)
+    with _opened(embedder, model, ablated) as memory:
+        _build(memory, conversation, model, None)
+        search = _search(memory, conversation, settings)
+        return [search(question.text) for question in conversation.questions]
+
+
+def _model(recording: Recording | None) -> RecordedModel | None:
+    return RecordedModel(recording.as_records()) if recording else None
+
+
+@contextmanager
+def _opened(
+    embedder: Embedder, model: RecordedModel | None, settings: Settings
+) -> Iterator[AgenticMemory]:
+    """Give an empty memory in a folder that is gone afterwards."""
+    with (
+        TemporaryDirectory(prefix="amem-eval-") as folder,
+        AgenticMemory.open(
+            folder, model=model, embedder=embedder, config=settings.config
+        ) as opened,
+    ):
+        yield opened
 
 
 def _ms_since(start: float) -> float:

@@ -24,7 +24,8 @@ class Settings:
     Attributes:
         ks: How many of the first hits count, for each figure.
         ablation: What is left out when the memory is built.
-        baselines: Whether the plain rankings, and search without links, are run as well.
+        baselines: Whether the memory is compared with plain rankings, and with itself without links
+            and without evolution.
 
     Raises:
         InvalidInputError: No `ks`, or one below 1.
