@@ -8,7 +8,7 @@ CODE := amem_integrations langchain_amem llamaindex_amem examples tests benchmar
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test lint types format bench clean
+.PHONY: demo test lint types docs format bench clean
 
 demo: $(VENV)/ready
 	$(BIN)/python examples/demo.py
@@ -23,6 +23,9 @@ lint: $(VENV)/ready
 
 types: $(VENV)/ready
 	$(BIN)/mypy
+
+docs: $(VENV)/ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
 
 format: $(VENV)/ready
 	$(BIN)/ruff format $(CODE)

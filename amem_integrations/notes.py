@@ -28,7 +28,11 @@ ChangeKind = Literal[
     "unlink",
     "evolve",
     "proposal",
+    "rejection",
     "failure",
+    "undo",
+    "upgrade",
+    "clear",
 ]
 
 SOURCES: tuple[Source, ...] = ("user", "assistant", "tool", "import")
@@ -174,7 +178,10 @@ class ScoredNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One entry of the history: what happened to `note_id`, because of `cause`, by operation `op`."""
+    """One entry of the history: what happened to `note_id`, because of `cause`, by operation `op`.
+
+    A change of kind `clear` is about the whole namespace, and its `note_id` is empty.
+    """
 
     id: str
     seq: int

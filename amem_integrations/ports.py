@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from ._sync import MaybeAwaitable
 from .filters import Conditions
-from .notes import Change, Namespace, Note
+from .notes import Change, ChangeKind, Namespace, Note
 
 Vector = NDArray[np.float32]
 
@@ -157,6 +157,10 @@ class NoteStore(Protocol):
         """Remove these notes and all changes of which one is subject or cause; keep the receipts."""
         ...
 
+    def clear(self, namespace: Namespace, receipts: Sequence[Change]) -> MaybeAwaitable[None]:
+        """Remove everything of a namespace but the receipts of this and of earlier removals."""
+        ...
+
     def backlinks(self, namespace: Namespace, ids: Sequence[str]) -> MaybeAwaitable[list[Note]]:
         """Return the notes that hold a link to, or a context entry caused by, any of these others."""
         ...
@@ -181,9 +185,25 @@ class NoteStore(Protocol):
         ...
 
     def changes(
-        self, namespace: Namespace, *, note_id: str | None = None, limit: int = 1000
+        self,
+        namespace: Namespace,
+        *,
+        note_id: str | None = None,
+        kinds: Sequence[ChangeKind] = (),
+        after: int | None = None,
+        limit: int = 1000,
     ) -> MaybeAwaitable[list[Change]]:
-        """Return the history of a note, or of the whole namespace, oldest first."""
+        """Return the history of a note, or of the whole namespace, oldest first.
+
+        It is the last `limit` changes, or, with `after`, the first `limit` of those with a greater `seq`:
+        start with `after=-1` and go on with the `seq` of the last one. `kinds` keeps only these.
+        """
+        ...
+
+    def changes_by_id(
+        self, namespace: Namespace, ids: Sequence[str]
+    ) -> MaybeAwaitable[list[Change]]:
+        """Return the changes with these ids, in this order; unknown ones are left out."""
         ...
 
     def flush(self) -> MaybeAwaitable[None]:

@@ -46,8 +46,11 @@ class Reader(CustomLLM):
         return CompletionResponse(text=f"You told me: {best}" if known else "I do not know.")
 
     def stream_complete(
-        self, prompt: str, formatted: bool = False, **_: Any
-    ) -> CompletionResponseGen:  # noqa: ANN401, ARG002
+        self,
+        prompt: str,
+        formatted: bool = False,  # noqa: ARG002
+        **_: Any,  # noqa: ANN401
+    ) -> CompletionResponseGen:
         """Yield the whole answer at once."""
         answer = self.complete(prompt).text
         yield CompletionResponse(text=answer, delta=answer)

@@ -21,6 +21,8 @@ except ImportError as error:
 # Metadata: says that a note is an item of a store, and whether it may be searched by meaning.
 FLAG = "langgraph_store"
 INDEXED, UNINDEXED = "indexed", "unindexed"
+OURS: dict[str, Any] = {f"metadata.{FLAG}": {"$in": [INDEXED, UNINDEXED]}}
+SEARCHED: dict[str, Any] = {f"metadata.{FLAG}": INDEXED}
 KEY = "store:"
 
 # An encoder reads less; the value itself is kept whole.
@@ -89,7 +91,7 @@ def _leaves(value: object) -> Iterator[str]:
         yield str(value)
 
 
-def metadata_of(op: PutOp, *, searched: bool, before: Note | None, now: datetime) -> Metadata:
+def metadata_of(op: PutOp, *, indexed: bool, before: Note | None, now: datetime) -> Metadata:
     """Return the metadata of the note for an item.
 
     Raises:
@@ -99,10 +101,16 @@ def metadata_of(op: PutOp, *, searched: bool, before: Note | None, now: datetime
         value = json.dumps(op.value)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"value={op.value!r} of {op.key!r} is not JSON: {error}") from error
-    created = before.metadata["created_at"] if before else now.isoformat()
+    # What has expired is gone, whether it was swept or not: its successor is a new item.
+    created = before.metadata["created_at"] if before and alive(before) else now.isoformat()
     found = {"value": value, "created_at": created, "updated_at": now.isoformat()}
-    found[FLAG] = INDEXED if searched else UNINDEXED
+    found[FLAG] = INDEXED if indexed else UNINDEXED
     return {**found, **expiry(op.ttl, now)}
+
+
+def searched(note: Note) -> bool:
+    """Return whether a note is an item that may be searched by meaning."""
+    return note.metadata.get(FLAG) == INDEXED
 
 
 def expiry(minutes: float | None, now: datetime) -> Metadata:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from amem_integrations import AgenticMemory, MissingExtraError, Note, ScoredNote
 
 from ._store_items import (
-    FLAG,
-    INDEXED,
     KEY,
-    UNINDEXED,
+    OURS,
+    SEARCHED,
     alive,
     content_of,
     expiry,
     found_item,
     item_of,
     metadata_of,
+    searched,
     value_of,
 )
 from ._store_match import Namespace, checked_labels, listed, matches
@@ -39,10 +38,8 @@ try:
 except ImportError as error:
     raise MissingExtraError("langgraph", "langgraph") from error
 
-OURS: dict[str, Any] = {f"metadata.{FLAG}": {"$in": [INDEXED, UNINDEXED]}}
-SEARCHED: dict[str, Any] = {f"metadata.{FLAG}": INDEXED}
 PAGE = 256
-DEPTH = 100  # how far down a search looks before it goes through everything
+DEPTH = 100  # how far down a search looks, before it goes through everything
 
 
 class AMemStore(BaseStore):
@@ -52,8 +49,8 @@ class AMemStore(BaseStore):
     words, is linked and evolves (`evolve_on_put`, or `memory.evolve()`); `note` returns it. Notes of a
     namespace that are no items are left alone. `score` is the cosine of query and note.
 
-    Searching a prefix asks each namespace under it. An item with several indexed paths has one vector, of
-    all of them together. `sweep_ttl` removes what has expired; until then it is only not shown.
+    Searching a prefix asks each namespace under it. Several indexed paths make one vector. What has expired
+    is not shown, and removed by `sweep_ttl`.
     https://reference.langchain.com/python/langgraph/store/
     """
 
@@ -106,9 +103,8 @@ class AMemStore(BaseStore):
 
     def note(self, namespace: Namespace, key: str) -> Note | None:
         """Return the note of an item, with what evolution made of it."""
-        where = {"key": f"{KEY}{key}"}
-        found = self._memory.get_all(namespace=checked_labels(namespace), where=where, limit=1)
-        return found[0] if found and alive(found[0]) else None
+        stored = self._stored(checked_labels(namespace), key)
+        return stored if stored is not None and alive(stored) else None
 
     def sweep_ttl(self) -> int:
         """Delete what has expired, and return how much that was."""
@@ -125,29 +121,26 @@ class AMemStore(BaseStore):
             self._refresh([note])
         return item_of(note)
 
+    def _stored(self, namespace: Namespace, key: str) -> Note | None:
+        where = {"key": f"{KEY}{key}"}
+        return next(iter(self._memory.get_all(namespace=namespace, where=where, limit=1)), None)
+
     def _put(self, op: PutOp) -> None:
-        where = {"key": f"{KEY}{op.key}"}
-        stored = self._memory.get_all(namespace=op.namespace, where=where, limit=1)
-        before = stored[0] if stored else None
+        space, before = op.namespace, self._stored(op.namespace, op.key)
+        if op.value is None and before is not None:
+            self._memory.delete(before.id, namespace=space)
         if op.value is None:
-            if before is not None:
-                self._memory.delete(before.id, namespace=op.namespace)
             return
-        content, searched = content_of(op, self._fields)
-        old = before if before is not None and alive(before) else None
-        metadata = metadata_of(op, searched=searched, before=old, now=datetime.now(UTC))
-        if before is None:
+        content, indexed = content_of(op, self._fields)
+        metadata = metadata_of(op, indexed=indexed, before=before, now=datetime.now(UTC))
+        if before is not None:
+            self._memory.update(before.id, namespace=space, content=content, metadata=metadata)
+        else:
             self._memory.add(
-                content,
-                namespace=op.namespace,
-                key=where["key"],
-                metadata=metadata,
-                evolve=self._evolve and searched,
+                content, namespace=space, key=f"{KEY}{op.key}", metadata=metadata, evolve=False
             )
-            return
-        self._memory.update(before.id, namespace=op.namespace, content=content, metadata=metadata)
-        if self._evolve and searched:
-            self._memory.evolve(namespace=op.namespace)
+        if self._evolve and indexed:
+            self._memory.evolve(namespace=space)
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         spaces = self._spaces(checked_labels(op.namespace_prefix))
@@ -167,12 +160,17 @@ class AMemStore(BaseStore):
         return [found_item(note, score) for note, score in shown]
 
     def _meant(self, op: SearchOp, namespace: Namespace) -> list[ScoredNote]:
+        """Return the items of a namespace that the query means."""
         if not op.query or not op.query.strip():
             return []
-        hits = self._memory.search(
-            op.query, namespace=namespace, k=max(DEPTH, op.offset + op.limit), where=SEARCHED
-        )
-        return [hit for hit in hits if self._fits(hit.note, op)]
+        wanted = max(1, op.offset + op.limit)
+        # Usually everything there is an item: to find that out afterwards costs less than a condition.
+        for k, where in ((wanted, None), (max(wanted, DEPTH), SEARCHED)):
+            hits = self._memory.search(op.query, namespace=namespace, k=k, where=where)
+            found = [hit for hit in hits if searched(hit.note) and self._fits(hit.note, op)]
+            if len(found) >= wanted or len(hits) < k:
+                break
+        return found
 
     def _fits(self, note: Note, op: SearchOp) -> bool:
         return alive(note) and matches(value_of(note), op.filter)

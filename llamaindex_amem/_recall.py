@@ -57,8 +57,8 @@ class Recall:
             return ""
         said = texts_in(messages)
         with self._failures.tolerated("recall"):
-            notes = await self._lookup(asked, thread, extra=len(said))
-            return self._render([hit for hit in notes if hit.note.content not in said])
+            notes = await self._lookup(asked, thread, said)
+            return self._render(_fresh(notes, said))
         return ""
 
     def shorter(self, text: str, tokens: int, count: Callable[[str], int]) -> str | None:
@@ -70,27 +70,28 @@ class Recall:
                 return less
         return None
 
-    async def _lookup(self, asked: str, thread: str | None, extra: int) -> Sequence[ScoredNote]:
+    async def _lookup(self, asked: str, thread: str | None, said: set[str]) -> Sequence[ScoredNote]:
         found = self._found.get(asked)
         cached = found is not None and await self._is_current(found, thread)
         if found is None or not cached:
-            found = await self._search(asked, extra)
+            found = await self._search(asked, said)
             _keep(self._found, asked, found)
         ids = [hit.note.id for hit in found.notes]
         dispatcher.event(AMemRecallEvent(question=asked, note_ids=ids, cached=cached))
         return found.notes
 
-    async def _search(self, asked: str, extra: int) -> Found:
+    async def _search(self, asked: str, said: set[str]) -> Found:
         seen, at = version(self._memory, self._namespace), time.time_ns()
-        limit = min(self._k + extra, max(self._k, RANKED))
-        notes = await call(
-            self._memory.search,
-            self._memory.asearch,
-            asked,
-            namespace=self._namespace,
-            k=limit,
-        )
+        limit = min(self._k + len(said), max(self._k, RANKED))
+        notes = await self._ask(asked, limit)
+        if len(notes) == limit < RANKED and len(_fresh(notes, said)) < self._k:
+            # The same was said again and again, and stands before everything else.
+            notes = await self._ask(asked, RANKED)
         return Found(notes, seen, at)
+
+    async def _ask(self, asked: str, limit: int) -> list[ScoredNote]:
+        search, asearch = self._memory.search, self._memory.asearch
+        return await call(search, asearch, asked, namespace=self._namespace, k=limit)
 
     async def _is_current(self, found: Found, thread: str | None) -> bool:
         """Return whether nothing was learnt since, here or in another process.
@@ -113,6 +114,15 @@ class Recall:
         text = render_notes(best, max_tokens=self._max_tokens)
         _keep(self._shown, text, best)
         return text
+
+
+def _fresh(notes: Sequence[ScoredNote], said: set[str]) -> list[ScoredNote]:
+    """Return what the prompt does not say already, each thing once."""
+    best: dict[str, ScoredNote] = {}
+    for hit in notes:
+        if hit.note.content not in said:
+            best.setdefault(hit.note.content, hit)
+    return list(best.values())
 
 
 def _keep(values: dict[str, V], key: str, value: V) -> None:

@@ -21,7 +21,7 @@ from ._namespaces import checked_namespace
 from ._versions import changed
 
 DOWN = "The memory does not answer now. Go on without it."
-INVALID = "Error: this text is empty or too long to be remembered."
+INVALID = "Error: this text is empty or too long."
 UNKNOWN = "Error: there is no note with this id. Use recall, and take an id from there."
 NOTHING = "Nothing is known about this."
 

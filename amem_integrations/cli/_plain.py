@@ -39,6 +39,7 @@ class PlainGroup(TyperGroup):
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:  # noqa: ANN401
         """Run the command line; without `standalone_mode` errors are left to the caller."""
+        extra.setdefault("prog_name", "amem")  # also as `python -m amem_integrations.cli`
         if not standalone_mode:
             return super().main(*args, standalone_mode=False, **extra)
         try:

@@ -44,7 +44,10 @@ Without = Annotated[
     Ablation, typer.Option(help="What to leave out; without links, nothing evolves either.")
 ]
 Compare = Annotated[
-    bool, typer.Option("--baselines", help="Compare with plain rankings, and without links.")
+    bool,
+    typer.Option(
+        "--baselines", help="Compare with plain rankings, and without links or evolution."
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--no-progress", help="Show no progress bar.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]

@@ -10,6 +10,7 @@ from ..runtime import Runtime
 from .claims import Claims
 from .decisions import Decisions
 from .editing import Editing
+from .history import History
 from .reading import Reading, SearchOptions
 from .writing import Progress, Writing
 
@@ -18,6 +19,7 @@ __all__ = [
     "Decisions",
     "Editing",
     "Engine",
+    "History",
     "Progress",
     "Reading",
     "SearchOptions",
@@ -25,10 +27,11 @@ __all__ = [
 ]
 
 
-class Engine(Writing, Reading, Editing):
+class Engine(Writing, Reading, Editing, History):
     """All flows over one form of the ports."""
 
     def __init__(self, runtime: Runtime, claims: Claims) -> None:
         Writing.__init__(self, runtime, claims)
         Reading.__init__(self, runtime)
         Editing.__init__(self, runtime)
+        History.__init__(self, runtime)

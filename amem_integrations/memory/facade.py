@@ -12,12 +12,15 @@ from ..ports import ChatModel, Embedder, NoteStore
 from .admin import Admin
 from .editing import EditingMethods
 from .evolving import EvolvingMethods
+from .history import HistoryMethods
 from .opening import open_embedder, open_model, open_store
 from .reading import ReadingMethods
 from .writing import WritingMethods
 
 
-class AgenticMemory(WritingMethods, EvolvingMethods, ReadingMethods, EditingMethods, Admin):
+class AgenticMemory(
+    WritingMethods, EvolvingMethods, ReadingMethods, EditingMethods, HistoryMethods, Admin
+):
     """Long-term memory that organises itself, after A-MEM (arXiv 2502.12110).
 
     Safe to use from many threads and tasks at once. Every method that an agent calls at run time has an

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from ..notes import Change, Link, Note
+from .fields import entry_json, link_json
 from .history import change
 
 Edit = Callable[[Note], tuple[Note, list[Change]]]
@@ -62,7 +63,8 @@ def unlinked(note: Note, target: str, link: Link, op: str, at: datetime) -> Chan
 
 def link_data(link: Link) -> dict[str, Any]:
     """Return a link as JSON values."""
-    return {"relation": link.relation, "reason": link.reason, "strength": link.strength}
+    data: dict[str, Any] = link_json(link)
+    return data
 
 
 def update(
@@ -81,9 +83,12 @@ def update(
             new["content"] = content
         if not new:
             return note, []
-        data = {
+        data: dict[str, Any] = {
             name: {"before": getattr(note, name), "after": value} for name, value in new.items()
         }
+        if "content" in new:
+            data["own"] = entry_json(note.own_entry)
+            data["state"] = {"before": note.state, "after": "pending"}
         record = change(op, "update", note, recorded_at=at, data=data)
         if "content" in new:
             new["contexts"] = tuple(entry for entry in note.contexts if entry.cause != note.id)

@@ -56,7 +56,7 @@ def _link(
     def edit(note: Note) -> tuple[Note, list[Change]]:
         if other in note.links:
             return note, []
-        data = {"target": other, "direction": direction, **link_data(link)}
+        data = {"target": other, **link_data(link)}
         made = change(op, "link", note, cause=other, model=plan.model, recorded_at=at, data=data)
         links, dropped = _cap({**note.links, other: link}, max_links)
         gone = [unlinked(note, target, old, op, at) for target, old in dropped.items()]

@@ -35,7 +35,10 @@ CHANGE_INDEXES: Mapping[str, IndexKind] = {
     "namespace": "tenant",
     "note_id": "keyword",
     "cause": "keyword",
+    "kind": "keyword",
     "seq": "integer",
+    "seq_us": "integer",
+    "seq_ns": "integer",
 }
 # A server may refuse to filter by what has no index, so there everything users can name has one.
 SERVER_NOTE_INDEXES: Mapping[str, IndexKind] = {

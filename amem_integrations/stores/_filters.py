@@ -89,7 +89,7 @@ def _clause(dialect: Dialect, condition: Condition) -> Filter:
         message = f"{condition.operator} for {field!r} wants a number or a datetime, not {value!r}"
         raise InvalidInputError(message)
     if field == "seq":
-        return _seq_range(dialect, bound, int(value))
+        return seq_range(dialect, bound, int(value))
     return dialect.between(_path(field), {bound: float(value)})
 
 
@@ -122,7 +122,7 @@ def _is_exact_double(field: str, value: int) -> bool:
     return not isinstance(value, bool) and field != "seq" and abs(value) < EXACT_IN_DOUBLE
 
 
-def _seq_range(dialect: Dialect, bound: str, seq: int) -> Filter:
+def seq_range(dialect: Dialect, bound: str, seq: int) -> Filter:
     """Compare by (microseconds, nanoseconds): a double cannot tell today's nanoseconds apart."""
     microseconds, nanoseconds = seq_parts(seq)
     same = dialect.between("seq_us", {"gte": microseconds, "lte": microseconds})

@@ -9,9 +9,11 @@ when reading. `seq` counts nanoseconds, which is more than the engine's range fi
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
+from uuid import UUID, uuid5
 
 from ..errors import InvalidInputError, NamespaceError, StoreError
 from ..notes import Change, ContextEntry, Link, Namespace, Note
@@ -20,6 +22,17 @@ from ._checks import check_id, namespace_key, plain, stamp
 Payload = dict[str, Any]
 
 SCHEMA = 1
+# How a payload of an earlier schema becomes one of the next, by the schema it has. A payload is brought
+# forward whenever it is read, and stored so when its note is next written.
+MIGRATIONS: dict[int, Callable[[Payload], Payload]] = {}
+
+# The id of a change's point comes from its namespace and its own id, under this root.
+_CHANGE_IDS = UUID("5b0c7a62-7c1d-5a0e-9b1f-6d1f6f6c2f10")
+
+
+def change_point_id(namespace: str, change_id: str) -> str:
+    """Return the id of a change's point: changes of two namespaces (here: its key) may share an id."""
+    return str(uuid5(_CHANGE_IDS, f"{namespace}{change_id}"))
 
 
 def seq_parts(seq: int) -> tuple[int, int]:
@@ -81,7 +94,7 @@ def decode_note(note_id: str, payload: Payload) -> Note:
     Raises:
         StoreError: It was written by a later version of this package.
     """
-    _check_schema(payload)
+    payload = _current(payload)
     get = payload.get
     return Note(
         id=note_id,
@@ -123,11 +136,14 @@ def encode_change(change: Change, namespace: Namespace) -> Payload:
     if change.namespace != namespace:
         message = f"change {change.id} belongs to {change.namespace!r}, not to {namespace!r}"
         raise NamespaceError(message)
+    seq_us, seq_ns = seq_parts(change.seq)
     payload = {
         "schema": SCHEMA,
         "namespace": namespace_key(namespace),
         "id": change.id,
         "seq": change.seq,
+        "seq_us": seq_us,
+        "seq_ns": seq_ns,
         "op": change.op,
         "kind": change.kind,
         "note_id": change.note_id,
@@ -145,7 +161,7 @@ def decode_change(payload: Payload) -> Change:
     Raises:
         StoreError: It was written by a later version of this package.
     """
-    _check_schema(payload)
+    payload = _current(payload)
     return Change(
         id=payload["id"],
         seq=payload["seq"],
@@ -160,13 +176,21 @@ def decode_change(payload: Payload) -> Change:
     )
 
 
-def _check_schema(payload: Payload) -> None:
-    if payload["schema"] != SCHEMA:
-        message = (
-            f"a note is stored in format {payload['schema']!r}, this version of amem-integrations "
-            f"reads format {SCHEMA}; install a newer version"
-        )
-        raise StoreError(message)
+def _current(payload: Payload) -> Payload:
+    """Return a payload in the present schema.
+
+    Raises:
+        StoreError: It was written by a later version of this package.
+    """
+    while (schema := payload["schema"]) != SCHEMA:
+        if schema not in MIGRATIONS:
+            message = (
+                f"a note is stored in format {schema!r}, this version of amem-integrations "
+                f"reads up to format {SCHEMA}; install a newer version"
+            )
+            raise StoreError(message)
+        payload = {**MIGRATIONS[schema](payload), "schema": schema + 1}
+    return payload
 
 
 def _optional_stamp(time: datetime | None, where: str) -> str | None:

@@ -8,12 +8,12 @@ from operator import attrgetter
 import numpy as np
 
 from ..filters import Conditions
-from ..notes import Change, Namespace, Note
+from ..notes import Change, ChangeKind, Namespace, Note
 from ..ports import Query, Ranked, Vector
 from ._checks import check_vector, is_id, namespace_key, plain
 from ._collection import Collection, Nearest, Point
-from ._filters import Filter, note_filter
-from ._points import decode_change, decode_namespace, decode_note
+from ._filters import Filter, note_filter, seq_range
+from ._points import change_point_id, decode_change, decode_namespace, decode_note
 from .bm25 import Bm25
 
 IDS_AT_ONCE = 512  # in one filter; servers may limit the number of conditions
@@ -111,16 +111,39 @@ class PointReader:
         return sorted(decode_namespace(key) for key in self._notes.distinct("namespace"))
 
     def changes(
-        self, namespace: Namespace, *, note_id: str | None = None, limit: int = 1000
+        self,
+        namespace: Namespace,
+        *,
+        note_id: str | None = None,
+        kinds: Sequence[ChangeKind] = (),
+        after: int | None = None,
+        limit: int = 1000,
     ) -> list[Change]:
-        """Return the last `limit` changes of a note, or of the whole namespace, oldest first."""
+        """Return changes of a note, or of the whole namespace, oldest first.
+
+        They are the last `limit`, or, with `after`, the first `limit` whose `seq` is greater.
+        """
         self._check_open()
         about = [self._dialect.match("namespace", namespace_key(namespace))]
         if note_id is not None:
             about.append(self._dialect.match("note_id", plain(note_id, "note_id")))
+        if kinds:
+            about.append(self._dialect.any_of("kind", kinds))
+        if after is not None:
+            about.append(seq_range(self._dialect, "gt", after))
+        if limit < 1:
+            return []
         which = self._dialect.every(about)
-        points = self._history.scroll(which, limit=limit, newest_first=True) if limit > 0 else []
+        points = self._history.scroll(which, limit=limit, newest_first=after is None)
         return sorted((decode_change(point.payload) for point in points), key=_in_order)
+
+    def changes_by_id(self, namespace: Namespace, ids: Sequence[str]) -> list[Change]:
+        """Return the changes with these ids, in this order; unknown ones are left out."""
+        self._check_open()
+        key = namespace_key(namespace)
+        points = [change_point_id(key, plain(change_id, "id of a change")) for change_id in ids]
+        found = self._history.retrieve(points) if points else {}
+        return [decode_change(found[point].payload) for point in points if point in found]
 
     def _plan(
         self, query: Query, namespace: str, corpus: Filter, wanted: list[Nearest]

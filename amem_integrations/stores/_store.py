@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Collection as Items
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from uuid import UUID, uuid5
+from dataclasses import dataclass
 
 from ..errors import InvalidInputError
-from ..notes import Change, Namespace
+from ..notes import Change, ChangeKind, Namespace
 from ..ports import Indexed
 from ._checks import check_vector, namespace_key
 from ._collection import Point
-from ._points import encode_change, encode_note
+from ._points import change_point_id, encode_change, encode_note
 from ._reader import PointReader, batches
 
-# The id of a change's point comes from its namespace and its own id, under this root.
-CHANGE_IDS = UUID("5b0c7a62-7c1d-5a0e-9b1f-6d1f6f6c2f10")
-RECEIPTS = ("delete", "forget", "clear")  # what stays of a deleted note's history
+RECEIPTS: tuple[ChangeKind, ...] = ("delete", "clear")  # what stays when a namespace is cleared
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What is to go: these notes of a namespace (given as its key) but no receipts, or (None) all of it."""
+
+    namespace: str
+    ids: Sequence[str] | None
+    receipts: Sequence[str] = ()
 
 
 class PointStore(PointReader):
@@ -105,17 +112,40 @@ class PointStore(PointReader):
         Raises:
             StoreError: The store could not write.
         """
-        ours = self._dialect.match("namespace", namespace_key(namespace))
         records = [_change_point(namespace, receipt) for receipt in receipts]
-        every, some = self._dialect.every, self._dialect.some
+        kept = tuple(record.id for record in records)
         with self._writing():
-            # History first: if this is interrupted, the notes are still there to be deleted again.
-            for batch in batches(ids):
-                told = [self._dialect.any_of(end, batch) for end in ("note_id", "cause")]
-                self._history.delete(every([ours, some(told)]))
-            self._record(records, [])
-            for batch in batches(ids):
-                self._notes.delete(every([ours, self._dialect.ids(batch)]))
+            self._remove(Removal(namespace_key(namespace), tuple(ids), kept), records)
+
+    def clear(self, namespace: Namespace, receipts: Sequence[Change]) -> None:
+        """Remove everything of a namespace but the receipts of this and of earlier removals.
+
+        Raises:
+            StoreError: The store could not write.
+        """
+        records = [_change_point(namespace, receipt) for receipt in receipts]
+        with self._writing():
+            self._remove(Removal(namespace_key(namespace), None), records)
+
+    def _remove(self, removal: Removal, receipts: Sequence[Point]) -> None:
+        """Write the receipts, then take away the history and at last the notes."""
+        self._record(receipts, [])
+        self._finish_removal(removal)
+
+    def _finish_removal(self, removal: Removal) -> None:
+        ours = self._dialect.match("namespace", removal.namespace)
+        every, some = self._dialect.every, self._dialect.some
+        if removal.ids is None:
+            receipts = self._dialect.any_of("kind", RECEIPTS)
+            self._history.delete(every([ours], but=[receipts]))
+            self._notes.delete(every([ours]))
+            return
+        kept = [self._dialect.ids(removal.receipts)]
+        for batch in batches(removal.ids):
+            told = [self._dialect.any_of(end, batch) for end in ("note_id", "cause")]
+            self._history.delete(every([ours, some(told)], but=kept))
+        for batch in batches(removal.ids):
+            self._notes.delete(every([ours, self._dialect.ids(batch)]))
 
     def _encode(self, namespace: Namespace, item: Indexed) -> Point:
         note, dense = item.note, item.vector
@@ -143,7 +173,7 @@ class PointStore(PointReader):
 
 def _change_point(namespace: Namespace, change: Change) -> Point:
     payload = encode_change(change, namespace)
-    return Point(str(uuid5(CHANGE_IDS, f"{payload['namespace']}{change.id}")), payload)
+    return Point(change_point_id(payload["namespace"], change.id), payload)
 
 
 def _about_others(records: Sequence[Point], ids: Items[str]) -> list[Point]:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from typing import get_args
 
 from ..errors import ConfigurationError
+from ..notes import Change
 from ._collection import Point
 from ._folder import Durability, Folder, free_bytes
+from ._points import decode_change
 from ._sidecar import Sidecar
-from ._store import PointStore
+from ._store import PointStore, Removal
 from .bm25 import Bm25
 
 FLUSH_SECONDS = 5.0
+STEPS = 64  # changes looked at after a kill; one operation makes as many as a note may have links
 MIN_FREE_BYTES = 256 * 2**20  # the log grows by 32 MiB at a time, for each of the two shards
 
 INTENT = (
@@ -83,6 +87,8 @@ class EdgeStore(PointStore):
         self._lock = threading.RLock()
         # Also at exit, and when the store is dropped without having been closed.
         self._finalizer = weakref.finalize(self, self._folder.close)
+        # For the memory to look at, after a process was killed: it may have been in the middle of these.
+        self.interrupted: Sequence[Change] = ()
         super().__init__(self._folder.notes, self._folder.history, dimensions=dimensions, bm25=bm25)
         if not self._folder.was_closed:
             self._reconcile()
@@ -124,12 +130,33 @@ class EdgeStore(PointStore):
         }
         self._history.upsert([*changes, Point(INTENT, {"intent": intent})])
 
+    def _remove(self, removal: Removal, receipts: Sequence[Point]) -> None:
+        """Write the receipts together with what is to go, so that a killed process leaves no half of it."""
+        intent = {"intent": {}, "removal": asdict(removal)}
+        self._history.upsert([*receipts, Point(INTENT, intent)])
+        self._finish_removal(removal)
+        self._history.upsert([Point(INTENT, {"intent": {}})])
+
     def _reconcile(self) -> None:
-        """Remove the changes whose notes a killed process did not get to write."""
+        """Bring history and notes together after a process was killed.
+
+        What was to be removed is removed; changes whose notes were not written are taken back.
+        """
+        self.interrupted = [decode_change(point.payload) for point in self._last_steps()]
         found = self._history.retrieve([INTENT])
-        intent: dict[str, tuple[str, int]] = found[INTENT].payload["intent"] if found else {}
-        if not intent:
+        if not found:
             return
+        if removal := found[INTENT].payload.get("removal"):
+            self._finish_removal(Removal(**removal))
+        self._take_back(found[INTENT].payload["intent"])
+        self._history.upsert([Point(INTENT, {"intent": {}})])
+
+    def _last_steps(self) -> list[Point]:
+        """Return the last changes that are steps of something longer, which may not have been finished."""
+        steps = self._dialect.every([self._dialect.any_of("kind", ("forget", "unlink"))])
+        return self._history.scroll(steps, limit=STEPS, newest_first=True)
+
+    def _take_back(self, intent: Mapping[str, tuple[str, int]]) -> None:
         notes = self._notes.retrieve([note_id for note_id, _ in intent.values()], ("revision",))
         revisions = {note.id: note.payload["revision"] for note in notes.values()}
         undone = [

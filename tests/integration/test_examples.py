@@ -11,8 +11,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def code(page: Path) -> list[str]:
+    """The blocks of a page that are Python, in order."""
+    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
 def run(*arguments: object, folder: Path) -> str:
@@ -52,14 +56,30 @@ def test_the_demo_run_again_adds_nothing_and_says_so(tmp_path):
     assert again.partition("\n")[2] == first.partition("\n")[2]
 
 
-@pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_the_code_in_the_readme_runs(number, tmp_path):
-    # A block may go on from the first one, which opens the memory.
-    code = BLOCKS[number] if number == 0 else _after_the_first(BLOCKS[number])
-    out = run("-c", code, folder=tmp_path)
-    if number == 0:
-        assert out.strip() in README
+def test_the_readme_shows_what_its_first_block_prints(tmp_path):
+    readme = ROOT / "README.md"
+    assert run("-c", code(readme)[0], folder=tmp_path).strip() in readme.read_text(encoding="utf-8")
 
 
-def _after_the_first(block: str) -> str:
-    return block if "AgenticMemory.open" in block else f"{BLOCKS[0]}\n{block}"
+@pytest.mark.parametrize("page", [p for p in PAGES if code(p)], ids=lambda page: page.name)
+def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path):
+    run("-c", ALL_OF_A_PAGE + "".join(map(numbered, code(page))), folder=tmp_path)
+
+
+# The blocks of a page go on from each other; one that opens the same folder again is another program.
+ALL_OF_A_PAGE = """
+import gc
+from amem_integrations import AgenticMemory
+
+
+def program_ends():
+    for thing in gc.get_objects():
+        if isinstance(thing, AgenticMemory):
+            thing.close()
+
+"""
+
+
+def numbered(block: str) -> str:
+    opens = re.search(r"^(with|memory = )?.*AgenticMemory\.open\(", block, flags=re.MULTILINE)
+    return ("program_ends()\n" if opens else "") + block + "\n"

@@ -579,7 +579,8 @@ def test_a_server_gets_an_index_for_every_field_that_can_be_named(
     fake: FakeQdrant, served: QdrantStore
 ) -> None:
     assert {"namespace", "seq", "speaker", "links[].target"} <= fake.indexes["amem"].keys()
-    assert fake.indexes["amem_history"].keys() == {"namespace", "note_id", "cause", "seq"}
+    history = {"namespace", "note_id", "cause", "kind", "seq", "seq_us", "seq_ns"}
+    assert fake.indexes["amem_history"].keys() == history
 
 
 @pytest.mark.enable_socket

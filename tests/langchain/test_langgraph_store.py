@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import langgraph.store.base
 import pytest
 from langchain_kit import scripted
 from langgraph.store.base import BaseStore, GetOp, InvalidNamespaceError, PutOp, SearchOp
@@ -19,6 +20,15 @@ from amem_integrations.testing import HashEmbedder
 from langchain_amem import AMemStore
 
 
+# Versions of LangGraph's stores that match namespaces as text have more faults.
+OLD = not hasattr(langgraph.store.base, "validate_op_namespace")
+TEXTUAL = {
+    "test_labels_are_case_sensitive",
+    "test_signs_in_labels_and_keys_mean_only_themselves",
+    "test_a_prefix_is_made_of_whole_labels",
+}
+
+
 class TestAMemStore(StoreContract):
     """Ours keeps every rule."""
 
@@ -27,14 +37,15 @@ class TestAMemStore(StoreContract):
         return AMemStore(memory)
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgenticMemory]:
+    path = str(tmp_path_factory.mktemp("store"))
+    with AgenticMemory.open(path, model=scripted(), embedder=HashEmbedder()) as opened:
+        yield opened
+
+
 class TestAMemStoreOnDisk(StoreContract):
     """So it does over the embedded engine."""
-
-    @pytest.fixture(scope="class")
-    def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgenticMemory]:
-        path = str(tmp_path_factory.mktemp("store"))
-        with AgenticMemory.open(path, model=scripted(), embedder=HashEmbedder()) as opened:
-            yield opened
 
     @pytest.fixture
     def store(self, folder: AgenticMemory) -> AMemStore:
@@ -51,6 +62,7 @@ class TestInMemoryStore(StoreContract):
         {
             "test_putting_again_keeps_the_time_of_creation",
             "test_changing_a_returned_value_changes_nothing_stored",
+            "test_a_range_leaves_out_what_is_no_number",
             "test_search_by_meaning_forgets_what_is_indexed_no_more",
             "test_search_by_meaning_takes_two_items_of_the_same_text",
             "test_an_emptied_namespace_is_not_listed",
@@ -72,6 +84,17 @@ class TestInMemoryStore(StoreContract):
 class TestSqliteStore(StoreContract):
     """LangGraph's SQLite store, without an index (which would need an extension)."""
 
+    faults: ClassVar[frozenset[str]] = frozenset(
+        {
+            "test_times_know_their_zone",
+            "test_a_range_leaves_out_what_is_no_number",
+            "test_a_filter_can_look_inside",
+            "test_the_asynchronous_form_does_the_same",  # AsyncSqliteStore is for that
+            "test_after_its_ttl_an_item_is_not_shown",  # not before it is swept
+            *(TEXTUAL if OLD else ()),
+        }
+    )
+    strict: ClassVar[bool] = not OLD
     searches: ClassVar[bool] = False
 
     @pytest.fixture

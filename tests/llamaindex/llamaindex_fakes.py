@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -42,6 +43,16 @@ def annotated(request: ModelRequest) -> dict[str, Any]:
             ]
         }
     return {"notes": []}
+
+
+def annotated_text(messages: Sequence[ChatMessage]) -> str:
+    """Answer the core's prompts from their text, for language models that see nothing else."""
+    aliases = dict.fromkeys(re.findall(r"\bn\d+\b", messages[-1].content or ""))
+    notes = [
+        {"id": alias, "context": "Something was said.", "keywords": ["said"], "tags": ["talk"]}
+        for alias in aliases
+    ]
+    return json.dumps({"notes": notes})
 
 
 class Probe:

@@ -450,3 +450,18 @@ async def test_the_encoder_is_asked_once_for_a_question_read_often() -> None:
         await block.aget([user("What is my dog called?")])
 
     assert embedder.encoded == before + 1
+
+
+async def test_what_was_said_again_and_again_does_not_crowd_out_the_rest(
+    memory: AgenticMemory,
+) -> None:
+    question = "What is my dog called?"
+    memory.add("My dog is called Rex.", namespace=ANN)
+    for n in range(30):
+        memory.add(question, namespace=ANN, thread=f"t-{n}")
+        memory.add("The dog and the cat.", namespace=ANN, thread=f"t-{n}")
+
+    recalled = await block_of(memory, k=3).aget([user(question)])
+
+    assert "Rex" in recalled
+    assert recalled.count("The dog and the cat.") == 1

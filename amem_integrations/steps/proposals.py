@@ -1,0 +1,84 @@
+"""Pure: a person's answer to an update that the gate stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from ..errors import InvalidInputError
+from ..ids import derive
+from ..notes import Change, ContextEntry, Note
+from .construct import MAX_KEYWORDS, MAX_TAGS, clean
+from .edits import Edit
+from .history import change, entry_data
+
+
+def approved_entry(
+    proposal: Change, source: Note, op: str, edited: Mapping[str, Any], at: datetime
+) -> ContextEntry:
+    """Return the entry that a proposal becomes, with what the reviewer changed.
+
+    Raises:
+        InvalidInputError: Its text is empty.
+    """
+    proposed = {**proposal.data["entry"], **edited}
+    text = proposed["text"]
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidInputError(f"the entry of proposal {proposal.id!r} is empty; give context=")
+    return ContextEntry(
+        text=" ".join(text.split()),
+        keywords=clean(proposed["keywords"], MAX_KEYWORDS),
+        tags=clean(proposed["tags"], MAX_TAGS),
+        cause=source.id,
+        model=proposal.model or "",
+        change=derive("change", op, "evolve", proposal.note_id, source.id),
+        at=source.when,
+        recorded_at=at,
+    )
+
+
+def approve(proposal: Change, entry: ContextEntry, op: str, edited: Sequence[str]) -> Edit:
+    """Return the edit that writes the entry although the gate stopped it."""
+
+    def edit(note: Note) -> tuple[Note, list[Change]]:
+        data = {
+            "entry": entry_data(entry),
+            "similarity": proposal.data.get("similarity"),
+            "proposal": proposal.id,
+            "edited": list(edited),
+        }
+        made = change(
+            op,
+            "evolve",
+            note,
+            cause=entry.cause,
+            model=entry.model,
+            recorded_at=entry.recorded_at,
+            data=data,
+        )
+        return note.revised(contexts=(*note.contexts, entry)), [made]
+
+    return edit
+
+
+def rejection(proposal: Change, note: Note, op: str, at: datetime, why: str) -> Change:
+    """Return the record that a proposal is not wanted."""
+    data = {"proposal": proposal.id, "why": why}
+    made = change(op, "rejection", note, cause=proposal.cause, recorded_at=at, data=data)
+    # Several proposals of one cause may be rejected by one operation.
+    return replace(made, id=derive("change", op, "rejection", proposal.id))
+
+
+def open_proposals(changes: Sequence[Change], entries: set[str]) -> list[Change]:
+    """Return the proposals among `changes` that nobody has answered.
+
+    `entries` are the changes whose context entry is there now: what was approved and undone is open again.
+    """
+    answered = {
+        other.data.get("proposal")
+        for other in changes
+        if other.kind == "rejection" or (other.kind == "evolve" and other.id in entries)
+    }
+    return [made for made in changes if made.kind == "proposal" and made.id not in answered]

@@ -1,0 +1,153 @@
+"""An agent that remembers what it is told, tidies its memory up, and is resumed later. No network needed.
+
+    python examples/llamaindex_agent.py
+
+Both language models are scripts, so that the run is the same each time: one plays the agent, the other
+makes, links and evolves the notes. With real ones, `FunctionAgent(llm=…)` and `LlamaIndexChatModel(llm)`
+take any LlamaIndex LLM.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
+from llama_index.core.llms.mock import MockFunctionCallingLLM
+
+from amem_integrations import AgenticMemory, ModelRequest
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+from llamaindex_amem import AMemMemory, AMemRetriever, AMemToolSpec
+
+USER = "ann"
+CORRECTION = "Ann's sister Clara works as a nurse in Porto."
+
+Step = Callable[[str], ChatMessage]
+
+
+def annotate(request: ModelRequest) -> dict[str, Any]:
+    """Play the model that makes notes: what is about Clara is linked to the first note about her."""
+    notes = [note for note in request.inputs["notes"] if "Clara" in note["content"]]
+    if request.task == "construct":
+        return {
+            "notes": [
+                {
+                    "id": note["alias"],
+                    "context": f"Ann talks about family and trips: {note['content']}",
+                    "keywords": ["Clara"] if note in notes else [],
+                    "tags": ["family" if note in notes else "chat"],
+                }
+                for note in request.inputs["notes"]
+            ]
+        }
+    earlier = [note for note in request.inputs["candidates"] if "Clara" in note["content"]]
+    if not earlier:
+        return {"notes": []}
+    first = earlier[0]["alias"]
+    link = {
+        "to": first,
+        "relation": "same person",
+        "reason": "both are about Clara",
+        "strength": 0.9,
+    }
+    return {
+        "notes": [
+            {
+                "id": note["alias"],
+                "links": [link],
+                "updates": [{"to": first, "context": f"Ann on Clara, later: {note['content']}"}],
+            }
+            for note in notes
+        ]
+    }
+
+
+def say(answer: str) -> Step:
+    """Return a step in which the agent answers."""
+    return lambda _: ChatMessage(role="assistant", content=answer)
+
+
+def call(tool: str, **arguments: str) -> Step:
+    """Return a step in which the agent calls a tool."""
+    block = ToolCallBlock(tool_call_id=tool, tool_name=tool, tool_kwargs=arguments)
+    return lambda _: ChatMessage(role="assistant", blocks=[block])
+
+
+def correct_the_first_note(prompt: str) -> ChatMessage:
+    """Call the tool `correct` for the note that was remembered, whose id `recall` has shown."""
+    line = next(
+        line for line in prompt.splitlines() if line.startswith("- [") and "works as" in line
+    )
+    note_id = line.removeprefix("- [").split("]")[0].split(",")[0]
+    return call("correct", note_id=note_id, content=CORRECTION)(prompt)
+
+
+def scripted(*steps: Step) -> MockFunctionCallingLLM:
+    """Return a language model that takes one step for each call."""
+    left = list(steps)
+
+    def respond(messages: Sequence[ChatMessage], **_: Any) -> ChatMessage:  # noqa: ANN401
+        return left.pop(0)("\n".join(message.content or "" for message in messages))
+
+    return MockFunctionCallingLLM(response_generator=respond, is_chat_model=True)
+
+
+async def session(memory: AgenticMemory, session_id: str, message: str, *steps: Step) -> None:
+    """Hold one session with an agent of its own, as a new process would."""
+    tools = AMemToolSpec(memory, (USER,)).to_tool_list()
+    agent = FunctionAgent(llm=scripted(*steps), tools=tools)
+    # To be passed to every run: a workflow's context does not carry a memory from run to run.
+    chat_memory = AMemMemory.from_defaults(
+        memory=memory, user_id=USER, session_id=session_id, evolve="background"
+    )
+    print(f"\n--- {session_id}\nann: {message}")
+    answer = await agent.run(message, memory=chat_memory)
+    for used in answer.tool_calls:
+        lines = used.tool_output.content.splitlines()
+        print(
+            f"  agent calls {used.tool_name}: {next((s for s in lines if s[0] == '-'), lines[0])}"
+        )
+    print(f"agent: {answer}")
+    await chat_memory.block.aflush()
+
+
+async def run(memory: AgenticMemory) -> None:
+    """Hold three sessions, and show what became of the notes."""
+    fact = "Ann's sister Clara works as a nurse in Lisbon."
+    await session(
+        memory,
+        "monday",
+        "Clara is a nurse in Lisbon.",
+        call("remember", content=fact),
+        say("Noted."),
+    )
+    await session(memory, "friday", "I shall visit Clara in May.", say("Enjoy the trip!"))
+    await session(
+        memory,
+        "sunday",
+        "It is Porto where my sister lives, not Lisbon.",
+        call("recall", query="where does Ann's sister Clara work as a nurse"),
+        correct_the_first_note,
+        say("I have corrected that."),
+    )
+
+    print("\n--- what is found for 'trip to Clara', and why")
+    for found in await AMemRetriever(memory, (USER,), k=4).aretrieve("trip to Clara"):
+        path = found.metadata["via"]
+        why = path if isinstance(path, str) else f"linked: {path[0]['reason']}"
+        print(f"- {found.text}\n    {why}; {len(found.metadata['links'])} links")
+        for context in found.metadata["contexts"][1:]:
+            print(f"    learnt later: {context}")
+
+
+def main() -> None:
+    """Run the example."""
+    model = ScriptedModel(annotate)
+    with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(256)) as memory:
+        asyncio.run(run(memory))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""A memory on the command line, empty or with a dialogue in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("typer")
+
+from cli_kit import DIALOGUE, Amem
+
+
+@pytest.fixture
+def amem(tmp_path: Path) -> Amem:
+    return Amem(tmp_path / "memory")
+
+
+@pytest.fixture
+def talk(amem: Amem) -> Amem:
+    """A memory that holds the dialogue of the examples."""
+    assert amem("import", DIALOGUE).exit_code == 0
+    amem.names.clear()
+    return amem

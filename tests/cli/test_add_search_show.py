@@ -1,0 +1,206 @@
+"""`amem add`, `search`, `show`, `stats`, `evolve`, and what all commands have in common."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from amem_integrations.cli.namespaces import format_namespace, parse_namespace
+from amem_integrations.errors import ModelUnavailableError, NamespaceError
+from amem_integrations.testing import ScriptedModel
+
+
+def test_what_was_added_is_found_and_shown(amem):
+    added = amem.json(
+        "add", "I moved to Oslo.", "--speaker", "Ann", "--at", "2026-05-08", "--key", "k1",
+        "--thread", "t", "--metadata", "city=Oslo",
+    )  # fmt: skip
+    assert (added["content"], added["state"], added["metadata"]) == (
+        "I moved to Oslo.",
+        "done",
+        {"city": "Oslo"},
+    )
+    assert added["at"] == "2026-05-08T00:00:00Z"
+    (hit,) = amem.json("search", "Who moved to Oslo?")
+    assert hit["note"]["id"] == added["id"]
+    assert hit["via"] == "match"
+    for name in (added["id"], added["id"][:6], "k1"):
+        assert amem.json("show", name)["content"] == "I moved to Oslo."
+    text = amem("show", "k1").stdout
+    assert "Ann" in text
+    assert "2026-05-08" in text
+    assert "Oslo" in amem("show").stdout
+
+
+def test_text_can_come_from_standard_input(amem):
+    done = amem("add", "-", input="Two lines\nof it\n")
+    assert done.exit_code == 0
+    assert amem.json("show")[0]["content"] == "Two lines\nof it"
+
+
+def test_a_search_shows_the_path_of_links(talk):
+    hits = talk.json("search", "Which holiday plan did Jonas carry out?", "-k", "12")
+    led = [hit for hit in hits if hit["via"] != "match"]
+    assert led
+    assert {"note_id", "relation", "reason", "strength"} == set(led[0]["via"][0])
+    text = talk("search", "Which holiday plan did Jonas carry out?", "-k", "12").stdout
+    assert "over a link with" in text
+    assert led[0]["via"][0]["reason"] in text
+
+
+def test_a_search_takes_conditions_and_explains_itself(talk):
+    conditions = ("--where", '{"speaker": "Mira"}', "--explain")
+    hits = talk.json("search", "Porto", *conditions)
+    assert {hit["note"]["speaker"] for hit in hits} == {"Mira"}
+    assert {"dense_rank", "lexical_rank", "fusion", "spread"} == set(hits[0]["why"])
+    assert "BM25 rank" in talk("search", "Porto", *conditions).stdout
+    assert talk.json("search", "Porto", "--as-of", "2025-01-01") == []
+    assert "Nothing found" in talk("search", "Porto", "--as-of", "2025-01-01").stdout
+
+
+def test_statistics_are_by_namespace_and_in_all(talk):
+    talk("add", "Something else.", namespace="bo/x")
+    figures = talk.json("stats", namespace=None)
+    assert figures["notes"] == 31
+    assert [one["namespace"] for one in figures["by_namespace"]] == [["ann"], ["bo", "x"]]
+    assert talk.json("stats")["notes"] == 30
+    text = talk("stats", namespace=None).stdout
+    assert "bo/x" in text
+    assert "all" in text
+
+
+def test_a_namespace_is_a_wall(talk):
+    assert talk.json("search", "Porto", namespace="bo") == []
+    assert "no note" in talk.fails("show", "1:7", namespace="bo")
+
+
+def test_commands_that_read_load_no_encoder(talk):
+    note = talk.json("show")[0]["id"]
+    for arguments in (("show",), ("show", note), ("stats",)):
+        assert talk(*arguments).exit_code == 0
+    assert talk.names == []
+
+
+def test_the_encoder_is_the_one_the_memory_was_made_with(amem):
+    amem("add", "One.", "--encoder", "special")
+    amem("add", "Two.")
+    amem("search", "two")
+    assert amem.names == ["special", "special", "special"]
+    assert "reindex" in amem.fails("search", "two", "--encoder", "other")
+
+
+def test_what_is_stored_only_is_finished_by_evolve(amem):
+    assert amem.json("add", "First.", "--later")["state"] == "pending"
+    assert amem.json("stats")["states"] == {"pending": 1}
+    assert len(amem.json("evolve")["done"]) == 1
+    assert amem.json("stats", namespace=None)["states"] == {"done": 1}
+    assert "0 notes finished" in amem("evolve", namespace=None).stdout
+
+
+def test_a_model_that_is_down_loses_nothing(amem):
+    amem.model = ScriptedModel(lambda _: ModelUnavailableError("nobody answers"))
+    assert amem.json("add", "Kept all the same.")["state"] == "pending"
+    assert "nobody answers" in amem.fails("evolve")
+    assert amem.json("search", "kept")[0]["note"]["content"] == "Kept all the same."
+    amem.model = None
+    assert amem.json("evolve")["done"]
+
+
+def test_a_note_cannot_steer_the_terminal(amem):
+    amem("add", "red \x1b[31m [bold]x[/bold] \N{RIGHT-TO-LEFT OVERRIDE} :smile:", "--key", "k")
+    for arguments in (("show",), ("show", "k"), ("search", "red bold")):
+        text = amem(*arguments).stdout
+        assert "\x1b[31m" not in text
+        assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in text
+        assert "[bold]x[/bold]" in text
+        assert ":smile:" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "namespace"),
+    [
+        ("ann", ("ann",)),
+        ("team/ann", ("team", "ann")),
+        ('["a/b", "c"]', ("a/b", "c")),
+        ('["[x"]', ("[x",)),
+        ("a b/ü", ("a b", "ü")),
+    ],
+)
+def test_a_namespace_is_written_in_one_way_and_read_back(text, namespace):
+    assert parse_namespace(text) == namespace
+    assert format_namespace(namespace) == text
+
+
+@pytest.mark.parametrize("text", ["", "/", "a//b", "a/", "[", "[]", '["a", 1]', '[""]'])
+def test_a_malformed_namespace_is_an_error(text):
+    with pytest.raises(NamespaceError):
+        parse_namespace(text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("add", " "), "empty"),
+        (("add", "x", "--at", "yesterday"), "'yesterday' is no time"),
+        (("add", "x", "--metadata", "novalue"), "NAME=VALUE"),
+        (("search", "x", "--where", "{"), "not JSON"),
+        (("search", "x", "--where", "[]"), "JSON object"),
+        (("search", "x", "--where", '{"colour": 1}'), "unknown field 'colour'"),
+        (("search", "x", "-k", "0"), "at least 1"),
+        (("show", "nothing"), "no note has the id or key 'nothing'"),
+        (("show", "11111111-1111-1111-1111-111111111111"), "there is no note"),
+        (("import", "missing.jsonl"), "missing.jsonl: No such file"),
+        (("stats", "--memory", ":memory:"), "keeps nothing"),
+    ],
+)
+def test_an_error_is_one_line_and_a_status(talk, arguments, said):
+    assert said in talk.fails(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nonsense",), "No such command"),
+        (("add",), "Missing argument"),
+        (("add", "x", "--nonsense"), "No such option"),
+        (("search", "x", "-k", "many"), "Invalid value for '-k'"),
+        (("eval", "locomo"), "Missing"),
+    ],
+)
+def test_a_wrong_call_is_one_line_and_a_status_too(amem, arguments, said):
+    assert said in amem.fails(*arguments, status=2)
+    assert "amem" in amem(*arguments).stderr
+
+
+def test_without_a_namespace_nothing_is_read_or_written(talk):
+    for arguments in (("add", "x"), ("search", "x"), ("show",)):
+        assert "--namespace" in talk.fails(*arguments, namespace=None)
+
+
+@pytest.mark.parametrize("arguments", [("stats",), ("show",), ("search", "x"), ("evolve",)])
+def test_a_memory_that_is_not_there_is_not_made_by_looking(amem, arguments):
+    assert "there is no memory in" in amem.fails(*arguments)
+    assert not amem.folder.exists()
+
+
+def test_a_folder_that_is_in_use_is_said_to_be(talk):
+    from amem_integrations import AgenticMemory
+    from amem_integrations.testing import HashEmbedder
+
+    with AgenticMemory.open(talk.folder, embedder=HashEmbedder(256)):
+        assert "open already" in talk.fails("stats")
+
+
+def test_a_server_that_does_not_answer_is_one_line(amem):
+    assert "did not answer" in amem.fails("stats", "--memory", "http://127.0.0.1:9")
+
+
+def test_the_api_key_is_not_sent_in_the_clear(amem):
+    done = amem.fails("stats", "--memory", "http://example.org:6333", "--api-key", "s3cret")
+    assert "unencrypted" in done
+    assert "s3cret" not in done
+
+
+def test_standard_input_may_be_empty(amem):
+    assert "empty" in amem.fails("add", "-", input=io.BytesIO(b""))

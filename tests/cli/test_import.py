@@ -1,0 +1,221 @@
+"""`amem import`: every form of file, again and again, with nothing lost."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from cli_kit import DIALOGUE
+
+from amem_integrations.testing import ScriptedModel
+
+MEM0 = {
+    "results": [
+        {
+            "id": "m-1",
+            "memory": "Allergic to nuts",
+            "hash": "0f",
+            "user_id": "ann",
+            "run_id": "r1",
+            "created_at": "2026-05-08T10:00:00-07:00",
+            "metadata": {"kind": "health"},
+            "categories": ["health"],
+        },
+        {"id": "m-2", "memory": "Answers in French", "agent_id": "ann", "created_at": None},
+    ]
+}
+STORE = [
+    {
+        "namespace": ["memories", "ann"],
+        "key": "k1",
+        "value": {"kind": "Memory", "content": {"content": "Likes tea"}},
+        "created_at": "2026-05-08T10:00:00+00:00",
+        "updated_at": "2026-05-08T10:00:00+00:00",
+    },
+    {"namespace": ["memories", "bo"], "key": "k2", "value": {"text": "Likes rum"}},
+    {"namespace": ["memories", "bo"], "key": "k3", "value": {"likes": ["mate"]}},
+]
+SAID = [("user", "I am Ann."), ("assistant", "Hello Ann!")]
+HISTORIES = {
+    "openai": [{"role": role, "content": text} for role, text in SAID],
+    "blocks": [{"role": r, "content": [{"type": "text", "text": t}]} for r, t in SAID],
+    "langchain": [
+        {"type": {"user": "human", "assistant": "ai"}[r], "data": {"content": t, "type": r}}
+        for r, t in SAID
+    ],
+    "dumped": [
+        {
+            "lc": 1,
+            "type": "constructor",
+            "id": ["langchain", {"user": "HumanMessage", "assistant": "AIMessage"}[r]],
+            "kwargs": {"content": t},
+        }
+        for r, t in SAID
+    ],
+    "state": {"values": {"messages": [{"type": "human", "content": SAID[0][1], "id": "1"},
+                                      {"type": "ai", "content": SAID[1][1], "id": "2"}]}},
+    "llamaindex": {"store": {"chat_history": [
+        {"role": r, "blocks": [{"block_type": "text", "text": t}]} for r, t in SAID]}},
+}  # fmt: skip
+
+
+def write(folder, name, data):
+    path = folder / name
+    path.write_text(data if isinstance(data, str) else json.dumps(data), encoding="utf-8")
+    return path
+
+
+def test_the_same_file_again_adds_nothing(amem):
+    (first,) = amem.json("import", DIALOGUE)
+    assert (first["items"], first["added"], first["namespace"]) == (30, 30, ["ann"])
+    assert first["links"] > 0
+    (again,) = amem.json("import", DIALOGUE)
+    assert (again["added"], again["links"], again["notes"]) == (0, 0, 30)
+    assert "0 notes added, 30 were there" in amem("import", DIALOGUE).stdout
+
+
+def test_lines_are_texts_or_objects_and_keep_every_field(amem, tmp_path):
+    lines = [
+        '"Just text."',
+        "",
+        json.dumps({"text": "More \u2028 text.", "session": 3, "role": "ann", "id": 7, "mood": "fine",
+                    "timestamp": "2026-05-08", "metadata": {"a": 1}}, ensure_ascii=False),
+    ]  # fmt: skip
+    amem("import", write(tmp_path, "x.jsonl", "\n".join(lines)))
+    one, two = amem.json("show")
+    assert one["content"] == "Just text."
+    assert two["content"] == "More \u2028 text."
+    assert (two["thread"], two["speaker"], two["key"]) == ("3", "ann", "7")
+    assert two["metadata"] == {"mood": "fine", "a": 1}
+    assert two["at"].startswith("2026-05-08")
+
+
+def test_the_same_key_with_other_text_is_a_correction(amem, tmp_path):
+    amem("import", write(tmp_path, "x.jsonl", '{"text": "Monday", "key": "1"}'))
+    amem("import", write(tmp_path, "x.jsonl", '{"text": "Tuesday", "key": "1"}'))
+    (note,) = amem.json("show")
+    assert (note["content"], note["state"]) == ("Tuesday", "done")
+
+
+def test_what_mem0_holds_of_several_is_kept_apart(amem, tmp_path):
+    rows = amem.json("import", write(tmp_path, "mem0.json", MEM0), namespace=None)
+    assert [row["namespace"] for row in rows] == [["ann"], ["agent", "ann"]]
+    (note,) = amem.json("show", namespace="ann")
+    assert (note["content"], note["key"], note["thread"]) == ("Allergic to nuts", "m-1", "r1")
+    assert note["at"] == "2026-05-08T17:00:00Z"
+    assert note["source"] == "import"
+    assert note["metadata"] == {"kind": "health", "categories": ["health"]}
+
+
+def test_a_namespace_goes_above_those_of_the_file(amem, tmp_path):
+    rows = amem.json("import", write(tmp_path, "mem0.json", MEM0["results"]), namespace="old/mem0")
+    assert rows[0]["namespace"] == ["old", "mem0", "ann"]
+
+
+def test_the_items_of_a_langgraph_store_keep_their_namespaces_and_values(amem, tmp_path):
+    amem("import", write(tmp_path, "store.json", STORE), namespace=None)
+    (tea,) = amem.json("show", namespace="memories/ann")
+    rum, mate = amem.json("show", namespace="memories/bo")
+    assert (tea["content"], rum["content"]) == ("Likes tea", "Likes rum")
+    assert tea["metadata"] == {"value": STORE[0]["value"]}
+    assert rum["metadata"] == {}
+    assert json.loads(mate["content"]) == STORE[2]["value"]
+
+
+@pytest.mark.parametrize("spelling", HISTORIES)
+def test_a_chat_history_is_read_in_every_spelling(amem, tmp_path, spelling):
+    amem("import", write(tmp_path, "chat-7.json", HISTORIES[spelling]))
+    notes = amem.json("show")
+    assert [(note["source"], note["content"]) for note in notes] == SAID
+    assert {note["thread"] for note in notes} == {"chat-7"}
+    assert "no labels" not in amem("import", tmp_path / "chat-7.json", "--thread", "x").output
+
+
+def test_what_messages_are_added_by_hand_and_imported_is_the_same(amem, tmp_path):
+    from amem_integrations import AgenticMemory
+    from amem_integrations.testing import HashEmbedder
+
+    with AgenticMemory.open(amem.folder, embedder=HashEmbedder(256)) as memory:
+        memory.add_messages(HISTORIES["openai"], namespace=("ann",), thread="t")
+    (row,) = amem.json("import", write(tmp_path, "c.json", HISTORIES["openai"]), "--thread", "t")
+    assert (row["added"], row["notes"]) == (0, 2)
+
+
+def test_a_locomo_file_gives_each_conversation_a_namespace(amem, tmp_path):
+    turn = {"speaker": "Ines", "dia_id": "D1:1", "text": "I planted a quince."}
+    talk = {"session_1_date_time": "10:15 am on 3 June, 2024", "session_1": [turn]}
+    samples = [{"sample_id": name, "conversation": talk, "qa": []} for name in ("c-1", "c-2")]
+    rows = amem.json("import", write(tmp_path, "locomo.json", samples), namespace=None)
+    assert [row["namespace"] for row in rows] == [["locomo", "c-1"], ["locomo", "c-2"]]
+    (note,) = amem.json("show", namespace="locomo/c-1")
+    assert (note["key"], note["thread"], note["at"]) == ("D1:1", "session_1", "2024-06-03T10:15:00Z")
+
+
+def test_what_an_import_left_unfinished_the_next_one_finishes(amem):
+    assert amem("import", DIALOGUE, "--later").exit_code == 0
+    assert amem.json("stats")["states"] == {"pending": 30}
+    (row,) = amem.json("import", DIALOGUE)
+    assert row["added"] == 0
+    assert amem.json("stats")["states"] == {"done": 30}
+
+
+def test_importing_makes_the_notes_that_adding_makes(amem):
+    from amem_integrations import AgenticMemory, NoteInput
+    from amem_integrations.cli.imports import read
+    from amem_integrations.testing import HashEmbedder
+
+    amem("import", DIALOGUE)
+    (part,) = read(DIALOGUE)
+    assert all(isinstance(item, NoteInput) for item in part.items)
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder(256)) as memory:
+        expected = memory.add_many(part.items, namespace=("ann",))
+    found = {note["id"]: note for note in amem.json("show", "-k", "99")}
+    assert {n.id: sorted(n.links) for n in expected} == {
+        i: sorted(note["links"]) for i, note in found.items()
+    }
+    assert {n.id: n.tags for n in expected} == {i: tuple(n["tags"]) for i, n in found.items()}
+
+
+def test_a_note_that_the_model_cannot_make_is_named(amem, tmp_path):
+    amem.model = ScriptedModel(lambda _: "no JSON at all")
+    (row,) = amem.json("import", write(tmp_path, "x.jsonl", '"One."'))
+    assert len(row["failed"]) == 1
+    assert "1 failed: see `amem doctor`" in amem("import", tmp_path / "x.jsonl").stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("x.jsonl", "{,", "x.jsonl, line 1 is not JSON"),
+        ("x.jsonl", '"a"\n{"mood": 1}', "x.jsonl, line 2 has no text"),
+        ("x.jsonl", '"a"\n[1]', "line 2: expected a JSON object"),
+        ("x.jsonl", '{"text": "a", "at": "noon"}', "'noon' is no time"),
+        ("x.jsonl", '{"text": "a", "source": "radio"}', "source 'radio'"),
+        ("x.jsonl", "\n", "is empty"),
+        ("x.json", "[]", "none of the known forms"),
+        ("x.json", '{"a": 1}', "none of the known forms"),
+        ("x.json", [{"memory": ""}], "memory 1 has no text"),
+        ("x.json", [{"namespace": [], "value": {}}], "namespace []"),
+        ("x.json", [{"namespace": ["a"], "value": {}}], "has no key"),
+        ("x.json", [{"role": "system", "content": "Be kind."}], "holds no messages"),
+        ("x.json", [{"sample_id": "c", "conversation": {}}], "not in the form of locomo10"),
+        ("x.txt", "hello", "line 1 is not JSON"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_line_and_nothing_is_stored(
+    amem, tmp_path, name, data, said
+):
+    assert said in amem.fails("import", write(tmp_path, name, data))
+    assert not amem.folder.exists()
+
+
+def test_the_form_can_be_named(amem, tmp_path):
+    path = write(tmp_path, "x.json", MEM0)
+    assert "store items" in amem.fails("import", path, "--format", "langgraph")
+    assert amem("import", path, "--format", "mem0", namespace=None).exit_code == 0
+    assert "one JSON document" in amem.fails("import", DIALOGUE, "--format", "mem0")
+
+
+def test_a_file_without_owners_needs_a_namespace(amem):
+    assert "--namespace" in amem.fails("import", DIALOGUE, namespace=None)
+    assert not amem.folder.exists()

@@ -1,0 +1,357 @@
+"""The history, and taking things back: rule 9, as a user sees it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from support import models
+
+from amem_integrations import (
+    AgenticMemory,
+    InvalidInputError,
+    MemoryConfig,
+    NoteNotFoundError,
+    RevisionConflictError,
+)
+from amem_integrations.testing import HashEmbedder
+
+ANN, BOB = ("ann",), ("bob",)
+CHANGING = ("revision", "ops")
+
+
+@pytest.fixture(params=["edge", "memory"])
+def open_memory(request, tmp_path):
+    """Opens memories over each of the engines; the gate lets HashEmbedder's rough cosines pass."""
+    opened = []
+
+    def open_(model=None, **settings):
+        location = ":memory:" if request.param == "memory" else tmp_path / str(len(opened))
+        config = MemoryConfig(**{"min_gate_similarity": -1.0, **settings})
+        memory = AgenticMemory.open(location, model=model, embedder=HashEmbedder(), config=config)
+        opened.append(memory)
+        return memory
+
+    yield open_
+    for memory in opened:
+        memory.close()
+
+
+@pytest.fixture
+def evolved(open_memory):
+    """A memory with two notes, linked, and the first evolved by the second."""
+    memory = open_memory(models.model(models.update_first("It was moved to May.", tags=("plans",))))
+    first = memory.add("The trip is in April", namespace=ANN, thread="t")
+    second = memory.add("The trip is in May now", namespace=ANN, thread="t")
+    return memory, first.id, second.id
+
+
+def state(memory, *ids):
+    """The notes, but for how often they were written."""
+    return [
+        dataclasses.replace(memory.get(note_id, namespace=ANN), revision=0, ops=())
+        for note_id in ids
+    ]
+
+
+def last(memory, note_id, kind):
+    return [c for c in memory.history(note_id, namespace=ANN) if c.kind == kind][-1]
+
+
+# history
+
+
+def test_history_is_oldest_first_and_of_one_note(evolved):
+    memory, first, second = evolved
+    changes = memory.history(first, namespace=ANN)
+    assert [change.kind for change in changes] == ["add", "construct", "link", "evolve"]
+    assert [change.seq for change in changes] == sorted(change.seq for change in changes)
+    assert {change.note_id for change in changes} == {first}
+    assert {c.note_id for c in memory.history(None, namespace=ANN)} == {first, second}
+
+
+def test_a_long_history_comes_whole(open_memory):
+    memory = open_memory(models.model())
+    note = memory.add("0", namespace=ANN, evolve=False)
+    for number in range(1, 1102):
+        memory.update(note.id, namespace=ANN, metadata={"n": number})
+    changes = memory.history(note.id, namespace=ANN)
+    assert len(changes) == 1102
+    assert changes[-1].data["metadata"]["after"] == {"n": 1101}
+
+
+def test_the_history_of_an_unknown_note_is_an_error(evolved):
+    memory, first, _ = evolved
+    for note_id, namespace in (("no id", ANN), (first, BOB)):
+        with pytest.raises(NoteNotFoundError, match="no note"):
+            memory.history(note_id, namespace=namespace)
+
+
+# undo
+
+
+@pytest.mark.parametrize("kind", ["construct", "evolve", "link"])
+def test_undo_takes_back_what_a_change_did_and_undoing_that_brings_it_back(evolved, kind):
+    memory, first, second = evolved
+    before = state(memory, first, second)
+    undone = memory.undo(last(memory, first, kind).id, namespace=ANN)
+    assert (undone.kind, undone.note_id) == ("undo", first)
+    note, other = state(memory, first, second)
+    if kind == "construct":
+        assert (note.own_entry, note.state, len(note.contexts)) == (None, "pending", 1)
+    if kind == "evolve":
+        assert [entry.text for entry in note.contexts] == ["About The trip is in April"]
+        assert note.tags == ("topic",)
+    if kind == "link":
+        assert (dict(note.links), dict(other.links)) == ({}, {})
+    again = memory.undo(undone.id, namespace=ANN)
+    assert state(memory, first, second) == before
+    memory.undo(again.id, namespace=ANN)
+    assert state(memory, first, second) == [note, other]
+
+
+def test_what_was_undone_is_not_searched_by_any_more(evolved):
+    memory, first, _ = evolved
+    assert memory.search("moved plans", namespace=ANN, links=False)[0].note.id == first
+    memory.undo(last(memory, first, "evolve").id, namespace=ANN)
+    (hit,) = [
+        h
+        for h in memory.search("moved plans", namespace=ANN, links=False, explain=True)
+        if h.note.id == first
+    ]
+    assert hit.why.lexical_rank is None
+
+
+def test_undo_of_a_link_works_from_either_end(evolved):
+    memory, first, second = evolved
+    memory.undo(last(memory, second, "link").id, namespace=ANN)
+    assert [dict(note.links) for note in state(memory, first, second)] == [{}, {}]
+    with pytest.raises(RevisionConflictError):
+        memory.undo(last(memory, first, "link").id, namespace=ANN)
+
+
+def test_undo_of_an_unlink_restores_the_link_at_both_ends(open_memory):
+    strengths = iter([0.9, 0.1, 0.8])
+
+    def answer(request):
+        reply = models.link_to_first(request)
+        hub = [c["alias"] for c in request.inputs["candidates"] if c["content"] == "hub"]
+        for note in reply["notes"]:
+            note["links"][0] |= {"to": hub[0], "strength": next(strengths)}
+        return reply
+
+    memory = open_memory(models.model(answer), max_links=2, recent=0)
+    hub = memory.add("hub", namespace=ANN)
+    memory.add("hub spoke 0", namespace=ANN)
+    weak = memory.add("hub spoke 1", namespace=ANN)
+    ends = hub.id, weak.id
+    linked = state(memory, *ends)
+    memory.add("hub spoke 2", namespace=ANN)
+    assert weak.id not in memory.get(hub.id, namespace=ANN).links
+    for end in ends:
+        undone = memory.undo(last(memory, end, "unlink").id, namespace=ANN)
+        restored = state(memory, *ends)
+        assert restored[0].links[weak.id] == linked[0].links[weak.id]
+        assert restored[1].links == linked[1].links
+        memory.undo(undone.id, namespace=ANN)
+        assert weak.id not in memory.get(hub.id, namespace=ANN).links
+
+
+def test_undo_of_an_update_brings_back_the_content_and_what_was_made_of_it(evolved):
+    memory, first, second = evolved
+    before = state(memory, first, second)
+    memory.update(first, namespace=ANN, content="The trip is off", metadata={"city": "Rome"})
+    memory.evolve(namespace=ANN)
+    assert memory.get(first, namespace=ANN).own_entry.text == "About The trip is off"
+    undone = memory.undo(last(memory, first, "update").id, namespace=ANN)
+    assert state(memory, first, second) == before
+    memory.undo(undone.id, namespace=ANN)
+    note = memory.get(first, namespace=ANN)
+    assert (note.content, note.metadata) == ("The trip is off", {"city": "Rome"})
+    assert note.own_entry.text == "About The trip is off"
+
+
+def test_undo_of_a_construction_lets_it_be_done_again(evolved):
+    memory, first, _ = evolved
+    memory.undo(last(memory, first, "construct").id, namespace=ANN)
+    assert memory.evolve(namespace=ANN).done == (first,)
+    assert memory.get(first, namespace=ANN).own_entry is not None
+
+
+def test_undo_names_the_later_change_of_the_same_field(evolved):
+    memory, first, _ = evolved
+    memory.update(first, namespace=ANN, content="B")
+    one = last(memory, first, "update")
+    memory.update(first, namespace=ANN, content="C")
+    two = last(memory, first, "update")
+    with pytest.raises(RevisionConflictError, match=two.id):
+        memory.undo(one.id, namespace=ANN)
+    with pytest.raises(RevisionConflictError, match=two.id):
+        memory.undo(last(memory, first, "construct").id, namespace=ANN)
+    assert memory.get(first, namespace=ANN).content == "C"
+    # Once that one is undone, it stands in the way no more.
+    memory.undo(two.id, namespace=ANN)
+    memory.undo(one.id, namespace=ANN)
+    assert memory.get(first, namespace=ANN).content == "The trip is in April"
+
+
+def test_undo_leaves_what_touched_other_fields(evolved):
+    memory, first, _ = evolved
+    memory.update(first, namespace=ANN, metadata={"city": "Rome"})
+    memory.undo(last(memory, first, "evolve").id, namespace=ANN)
+    assert memory.get(first, namespace=ANN).metadata == {"city": "Rome"}
+
+
+@pytest.mark.parametrize("kind", ["construct", "evolve", "link", "update"])
+def test_a_change_is_undone_once(evolved, kind):
+    memory, first, _ = evolved
+    if kind == "update":
+        memory.update(first, namespace=ANN, content="B")
+    made = last(memory, first, kind)
+    undone = memory.undo(made.id, namespace=ANN)
+    with pytest.raises(RevisionConflictError, match=undone.id):
+        memory.undo(made.id, namespace=ANN)
+
+
+def test_what_cannot_be_undone_says_what_to_do_instead(open_memory):
+    answers = iter(["no json", "no json"])
+    memory = open_memory(
+        models.model(
+            models.update_first("word " * 61),
+            lambda request: next(answers, None) or models.construct(request),
+        )
+    )
+    first = memory.add("one", namespace=ANN, thread="t")
+    second = memory.add("two", namespace=ANN, thread="t")
+    third = memory.add("three", namespace=ANN, thread="t")
+    memory.reject(last(memory, second.id, "proposal").id, namespace=ANN)
+    memory.delete(third.id, namespace=ANN)
+    for note_id, kind, advice in (
+        (first.id, "add", r"delete\(\)"),
+        (first.id, "failure", r"evolve\(\)"),
+        (second.id, "rejection", r"approve\(\)"),
+        (third.id, "delete", "gone for good"),
+    ):
+        made = last(memory, note_id, kind)
+        with pytest.raises(InvalidInputError, match=advice):
+            memory.undo(made.id, namespace=ANN)
+
+
+@pytest.mark.parametrize("change_id", ["no id", "", "00000000-0000-4000-8000-000000000001"])
+def test_an_unknown_change_is_an_error(evolved, change_id):
+    memory, first, _ = evolved
+    for call in (memory.undo, memory.approve, memory.reject):
+        with pytest.raises(NoteNotFoundError, match="no change"):
+            call(change_id, namespace=ANN)
+    with pytest.raises(NoteNotFoundError, match="no change"):
+        memory.undo(last(memory, first, "evolve").id, namespace=BOB)
+
+
+def test_a_deleted_note_leaves_nothing_to_undo(evolved):
+    memory, first, second = evolved
+    made = last(memory, first, "evolve")
+    undone = memory.undo(made.id, namespace=ANN)
+    memory.delete(second, namespace=ANN)
+    for change_id in (made.id, undone.id):
+        with pytest.raises(NoteNotFoundError):
+            memory.undo(change_id, namespace=ANN)
+    assert "May" not in repr(memory.history(None, namespace=ANN))
+
+
+# clear
+
+
+def test_clear_removes_everything_of_one_namespace_and_nothing_of_another(evolved):
+    memory, _, second = evolved
+    mine = memory.add("Bob's", namespace=BOB)
+    memory.delete(second, namespace=ANN)
+    memory.clear(namespace=ANN)
+    assert memory.get_all(namespace=ANN) == []
+    assert memory.search("trip", namespace=ANN) == []
+    assert memory.namespaces() == [BOB]
+    left = memory.history(None, namespace=ANN)
+    assert [change.kind for change in left] == ["delete", "clear"]
+    assert left[1].data == {"notes": 1}
+    assert memory.get(mine.id, namespace=BOB) == mine
+    assert [c.kind for c in memory.history(mine.id, namespace=BOB)] == ["add", "construct"]
+    memory.clear(namespace=ANN)
+    assert memory.add("The trip is in April", namespace=ANN).state == "done"
+
+
+# proposals
+
+
+@pytest.fixture
+def proposed(open_memory):
+    """A memory with an update that the gate stopped."""
+    memory = open_memory(
+        models.model(models.update_first("zebra quartz", tags=("odd",))), min_gate_similarity=0.5
+    )
+    first = memory.add("I bought a red bicycle", namespace=ANN, thread="t")
+    second = memory.add("It has a bell", namespace=ANN, thread="t")
+    (proposal,) = memory.proposals(namespace=ANN)
+    return memory, first.id, second.id, proposal
+
+
+def test_approve_writes_the_entry_although_the_gate_stopped_it(proposed):
+    memory, first, second, proposal = proposed
+    made = memory.approve(proposal.id, namespace=ANN)
+    entry = memory.get(first, namespace=ANN).contexts[-1]
+    assert (entry.text, entry.tags, entry.cause) == ("zebra quartz", ("odd",), second)
+    assert (entry.change, made.kind, made.data["proposal"]) == (made.id, "evolve", proposal.id)
+    assert memory.proposals(namespace=ANN) == []
+    assert memory.search("zebra", namespace=ANN)[0].note.id == first
+    with pytest.raises(InvalidInputError, match=made.id):
+        memory.approve(proposal.id, namespace=ANN)
+    with pytest.raises(InvalidInputError, match=made.id):
+        memory.reject(proposal.id, namespace=ANN)
+
+
+def test_approve_takes_a_reviewers_words(proposed):
+    memory, first, _, proposal = proposed
+    made = memory.approve(
+        proposal.id, namespace=ANN, context="It got a bell.", keywords=["bell"], tags=[]
+    )
+    entry = memory.get(first, namespace=ANN).contexts[-1]
+    assert (entry.text, entry.keywords, entry.tags) == ("It got a bell.", ("bell",), ())
+    assert made.data["edited"] == ["keywords", "tags", "text"]
+
+
+def test_an_approved_entry_can_be_undone_and_the_proposal_is_open_again(proposed):
+    memory, first, _, proposal = proposed
+    made = memory.approve(proposal.id, namespace=ANN)
+    memory.undo(made.id, namespace=ANN)
+    assert len(memory.get(first, namespace=ANN).contexts) == 1
+    assert memory.proposals(namespace=ANN) == [proposal]
+    memory.approve(proposal.id, namespace=ANN)
+    assert len(memory.get(first, namespace=ANN).contexts) == 2
+
+
+def test_reject_takes_a_proposal_off_the_list(proposed):
+    memory, first, _, proposal = proposed
+    record = memory.reject(proposal.id, namespace=ANN)
+    assert (record.kind, record.data["proposal"]) == ("rejection", proposal.id)
+    assert memory.proposals(namespace=ANN) == []
+    assert memory.proposals(namespace=BOB) == []
+    memory.approve(proposal.id, namespace=ANN)
+    assert len(memory.get(first, namespace=ANN).contexts) == 2
+
+
+def test_only_a_proposal_is_approved_or_rejected_and_an_empty_one_needs_a_text(open_memory):
+    memory = open_memory(models.model(models.update_first("")))
+    first = memory.add("one", namespace=ANN, thread="t")
+    memory.add("two", namespace=ANN, thread="t")
+    for call in (memory.approve, memory.reject):
+        with pytest.raises(InvalidInputError, match="not a proposal"):
+            call(last(memory, first.id, "add").id, namespace=ANN)
+    (proposal,) = memory.proposals(namespace=ANN)
+    with pytest.raises(InvalidInputError, match="context="):
+        memory.approve(proposal.id, namespace=ANN)
+    memory.approve(proposal.id, namespace=ANN, context="More is said of it.")
+    assert memory.get(first.id, namespace=ANN).contexts[-1].text == "More is said of it."
+
+
+def test_a_proposal_goes_with_either_of_its_notes(proposed):
+    memory, _, second, _ = proposed
+    memory.delete(second, namespace=ANN)
+    assert memory.proposals(namespace=ANN) == []

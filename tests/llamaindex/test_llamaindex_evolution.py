@@ -1,0 +1,218 @@
+"""Notes are linked and evolved in the caller's time, in a thread, or not at all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from llamaindex_fakes import ANN, BOB, annotated, assistant, open_memory, user
+
+from amem_integrations import AgenticMemory, ConfigurationError, ModelRequest, ModelUnavailableError
+from amem_integrations.testing import ScriptedModel
+from llamaindex_amem import AMemMemory, AMemMemoryBlock
+from llamaindex_amem._evolution import Background, Job, background_of
+from llamaindex_amem._failures import Failures
+
+
+class Gated:
+    """A script that waits at a gate, and counts who is waiting."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.entered = threading.Event()
+
+    def __call__(self, request: ModelRequest) -> Any:
+        self.entered.set()
+        assert self.gate.wait(10)
+        return annotated(request)
+
+
+@pytest.fixture
+def gated() -> Iterator[Gated]:
+    gated = Gated()
+    yield gated
+    gated.gate.set()
+
+
+def states(memory: AgenticMemory, namespace: tuple[str, ...] = ANN) -> list[str]:
+    return [note.state for note in memory.get_all(namespace=namespace)]
+
+
+def turn(chat_memory: AMemMemory, said: str = "My dog is called Rex.") -> None:
+    chat_memory.put(user(said))
+    chat_memory.put(assistant("A fine name."))
+
+
+def background(memory: AgenticMemory, user_id: str = "ann", **options: Any) -> AMemMemory:
+    return AMemMemory.from_defaults(
+        memory=memory, user_id=user_id, evolve="background", **options
+    )
+
+
+def test_in_the_background_a_slow_model_keeps_nobody_waiting(gated: Gated) -> None:
+    memory, _ = open_memory(ScriptedModel(gated))
+    chat_memory = background(memory)
+
+    turn(chat_memory)
+    assert gated.entered.wait(10)
+    assert set(states(memory)) == {"pending"}
+
+    gated.gate.set()
+    chat_memory.block.flush(timeout=10)
+    assert set(states(memory)) == {"done"}
+
+
+@pytest.mark.parametrize("evolve", ["inline", "background", "off"])
+def test_what_was_written_can_be_read_at_once(gated: Gated, evolve: str) -> None:
+    memory, _ = open_memory(ScriptedModel(annotated if evolve == "inline" else gated))
+    chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve=evolve)
+
+    turn(chat_memory)
+
+    again = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve="off")
+    assert "Rex" in (again.get(input="What is my dog called?")[0].content or "")
+
+
+def test_turned_off_it_leaves_notes_to_a_later_evolve() -> None:
+    memory, _ = open_memory()
+    turn(AMemMemory.from_defaults(memory=memory, user_id="ann", evolve="off"))
+    assert set(states(memory)) == {"pending"}
+
+    memory.evolve(namespace=ANN)
+
+    assert set(states(memory)) == {"done"}
+
+
+def test_what_an_earlier_process_left_is_picked_up_at_the_start() -> None:
+    memory, _ = open_memory()
+    memory.add("My dog is called Rex.", namespace=ANN, evolve=False)
+
+    background(memory).block.flush(timeout=10)
+
+    assert states(memory) == ["done"]
+
+
+def test_turns_that_wait_are_finished_together(gated: Gated) -> None:
+    memory, _ = open_memory(ScriptedModel(gated))
+    chat_memory = background(memory, session_id="s")
+    turn(chat_memory)
+    assert gated.entered.wait(10)
+    for n in range(3):
+        turn(chat_memory, f"I planted tree {n}.")
+
+    gated.gate.set()
+    chat_memory.block.flush(timeout=10)
+
+    assert set(states(memory)) == {"done"}
+    assert memory.usage()["construct"]["calls"] == 2
+
+
+def test_closing_finishes_what_is_under_way_and_leaves_the_rest(gated: Gated) -> None:
+    memory, _ = open_memory(ScriptedModel(gated))
+    chat_memory = background(memory)
+    turn(chat_memory)
+    assert gated.entered.wait(10)
+    turn(chat_memory, "I planted a tree.")
+
+    threading.Timer(0.1, gated.gate.set).start()
+    chat_memory.block.close()
+
+    assert states(memory) == ["done", "done", "pending", "pending"]
+    turn(chat_memory, "I like tea.")
+    chat_memory.block.close()
+    background(memory).block.flush(timeout=10)
+    assert set(states(memory)) == {"done"}
+
+
+def test_one_user_leaving_does_not_stop_the_others() -> None:
+    memory, _ = open_memory()
+    one, other = background(memory), background(memory, "bob")
+    one.block.close()
+
+    turn(other)
+    other.block.flush(timeout=10)
+
+    assert set(states(memory, BOB)) == {"done"}
+
+
+def test_all_users_of_a_memory_share_one_thread() -> None:
+    memory, _ = open_memory()
+    before = {thread for thread in threading.enumerate() if thread.name.startswith("amem-")}
+
+    for n in range(20):
+        turn(background(memory, f"user-{n}"))
+    background_of(memory).flush(timeout=10)
+
+    after = {thread for thread in threading.enumerate() if thread.name.startswith("amem-")}
+    assert len(after - before) == 1
+
+
+def test_a_full_queue_blocks_nobody_and_loses_nothing(gated: Gated) -> None:
+    memory, _ = open_memory(ScriptedModel(gated))
+    work = Background(capacity=2)
+    notes = [memory.add(f"fact {n}", namespace=ANN, evolve=False) for n in range(6)]
+
+    for note in notes:
+        work.submit(Job(memory=memory, namespace=ANN, failures=Failures(), ids=(note.id,)))
+    gated.gate.set()
+    work.flush(timeout=10)
+
+    assert set(states(memory)) == {"done"}
+
+
+def test_waiting_for_the_background_has_a_limit(gated: Gated) -> None:
+    memory, _ = open_memory(ScriptedModel(gated))
+    chat_memory = background(memory)
+    turn(chat_memory)
+
+    with pytest.raises(TimeoutError, match=r"still being evolved after 0\.05 seconds"):
+        chat_memory.block.flush(timeout=0.05)
+
+
+async def test_waiting_leaves_the_loop_free() -> None:
+    memory, _ = open_memory()
+    chat_memory = background(memory)
+    await chat_memory.aput(user("My dog is called Rex."))
+    await chat_memory.aput(assistant("A fine name."))
+
+    await chat_memory.block.aflush(timeout=10)
+
+    assert set(states(memory)) == {"done"}
+
+
+def test_a_model_that_is_away_is_counted_and_its_notes_wait() -> None:
+    memory, _ = open_memory(ScriptedModel(lambda request: ModelUnavailableError("away")))
+    chat_memory = background(memory)
+
+    turn(chat_memory)
+    chat_memory.block.flush(timeout=10)
+
+    assert chat_memory.block.failures["evolve"] >= 1
+    assert set(states(memory)) == {"pending"}
+
+
+def test_a_mistake_in_the_background_comes_out_when_one_waits_for_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    memory, _ = open_memory(ScriptedModel(lambda request: ConfigurationError("a wrong setting")))
+    chat_memory = background(memory)
+    turn(chat_memory)
+
+    with pytest.raises(ConfigurationError, match="a wrong setting"):
+        chat_memory.block.flush(timeout=10)
+    assert "evolution failed" in caplog.text
+    chat_memory.block.flush(timeout=10)
+
+
+async def test_both_ways_give_the_same_notes() -> None:
+    tags = []
+    for evolve in ("inline", "background"):
+        memory, _ = open_memory()
+        block = AMemMemoryBlock(memory, ANN, evolve=evolve)
+        await block.aput([user("My dog is called Rex."), assistant("A fine name.")])
+        await block.aflush(timeout=10)
+        tags.append([(n.content, n.state, n.tags) for n in memory.get_all(namespace=ANN)])
+
+    assert tags[0] == tags[1]

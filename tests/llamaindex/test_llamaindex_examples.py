@@ -1,0 +1,39 @@
+"""The examples run, and say what they promise to say."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def output_of(name: str, capsys: pytest.CaptureFixture[str]) -> str:
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    return capsys.readouterr().out
+
+
+def test_the_chat_engine_remembers_across_sessions_and_tells_users_apart(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, monday, friday, bob, notes = output_of("llamaindex_chat_engine.py", capsys).split("--- ")
+
+    assert monday.count("I will remember that.") == 3
+    assert "You told me: My sister Clara moved to Lisbon" in friday
+    assert "You told me: I am allergic to peanuts" in friday
+    assert "I do not know." in bob
+    assert "tags" in notes
+    assert "links" in notes
+
+
+def test_the_agent_corrects_its_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    _, monday, friday, sunday, found = output_of("llamaindex_agent.py", capsys).split("--- ")
+
+    assert "agent calls remember: Remembered as note" in monday
+    assert "Enjoy the trip!" in friday
+    assert "agent calls correct: Corrected." in sunday
+    assert "works as a nurse in Porto." in found
+    assert "works as a nurse in Lisbon." not in found
+    assert "learnt later: Ann on Clara, later: I shall visit Clara in May." in found

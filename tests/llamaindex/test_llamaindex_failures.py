@@ -1,0 +1,172 @@
+"""A memory that is down does not take the conversation with it; a mistake is not hidden."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from llama_index.core.memory import Memory
+from llamaindex_fakes import ANN, Probe, annotated, assistant, open_memory, user
+
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    EmbedderMismatchError,
+    MissingExtraError,
+    ModelUnavailableError,
+    NamespaceError,
+    StoreUnavailableError,
+)
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+from llamaindex_amem import AMemMemoryBlock, AMemRetriever
+
+ASKED = [user("What is my dog called?")]
+
+
+class Unwell(HashEmbedder):
+    """An encoder that raises what it is told to."""
+
+    error: Exception | None = None
+
+    def embed_query(self, text: str) -> Any:
+        if self.error:
+            raise self.error
+        return super().embed_query(text)
+
+
+def contents(memory: AgenticMemory) -> list[str]:
+    return [note.content for note in memory.get_all(namespace=ANN)]
+
+
+async def test_a_store_that_is_down_is_logged_counted_and_done_without(
+    memory: AgenticMemory, store: Probe, caplog: pytest.LogCaptureFixture
+) -> None:
+    block = AMemMemoryBlock(memory, ANN)
+    store.down = True
+
+    assert await block.aget(ASKED) == ""
+    await block.aput([user("My dog is called Rex.")])
+
+    assert block.failures == {"recall": 1, "write": 1}
+    assert caplog.text.count("the Qdrant server does not answer") == 2
+
+
+async def test_what_was_said_while_the_store_was_down_is_written_when_it_is_back(
+    memory: AgenticMemory, store: Probe
+) -> None:
+    block = AMemMemoryBlock(memory, ANN)
+    store.down = True
+    await block.aput([user("one"), assistant("two")])
+    await block.aput([user("three")])
+    store.down = False
+
+    await block.aput([user("four")])
+
+    assert contents(memory) == ["one", "two", "three", "four"]
+
+
+async def test_what_the_framework_has_archived_is_not_lost_with_the_store_down(
+    memory: AgenticMemory, store: Probe
+) -> None:
+    block = AMemMemoryBlock(memory, ANN)
+    chat_memory = Memory.from_defaults(
+        memory_blocks=[block], token_limit=40, chat_history_token_ratio=0.1, token_flush_size=4
+    )
+    store.down = True
+    for n in range(4):
+        await chat_memory.aput(user(f"I planted tree {n}"))
+        await chat_memory.aput(assistant(f"Noted {n}"))
+    store.down = False
+    await block.aflush_from(chat_memory)
+
+    assert sorted(contents(memory)) == sorted(
+        text for n in range(4) for text in (f"I planted tree {n}", f"Noted {n}")
+    )
+
+
+@pytest.mark.parametrize("operation", ["recall", "write"])
+async def test_it_raises_where_that_was_asked_for(
+    memory: AgenticMemory, store: Probe, operation: str
+) -> None:
+    block = AMemMemoryBlock(memory, ANN, on_error="raise")
+    store.down = True
+
+    with pytest.raises(StoreUnavailableError):
+        await (block.aget(ASKED) if operation == "recall" else block.aput(list(ASKED)))
+
+    assert block.failures == {operation: 1}
+
+
+@pytest.mark.parametrize(
+    "error", [ModelUnavailableError("the encoder is away"), ConnectionError("refused")]
+)
+async def test_an_encoder_that_is_away_is_done_without(error: Exception) -> None:
+    embedder = Unwell(256)
+    memory, _ = open_memory(embedder=embedder)
+    block = AMemMemoryBlock(memory, ANN)
+    embedder.error = error
+
+    assert await block.aget(ASKED) == ""
+    await block.aput([user("My dog is called Rex.")])
+
+    assert block.failures["recall"] == 1
+    assert contents(memory) == ["My dog is called Rex."]
+
+
+async def test_a_chat_model_that_is_away_costs_no_notes() -> None:
+    answers = iter([ModelUnavailableError("away")])
+    memory, _ = open_memory(ScriptedModel(lambda r: next(answers, None) or annotated(r)))
+    block = AMemMemoryBlock(memory, ANN)
+
+    await block.aput([user("My dog is called Rex.")])
+    assert block.failures == {"evolve": 1}
+    assert [note.state for note in memory.get_all(namespace=ANN)] == ["pending"]
+
+    memory.evolve(namespace=ANN)
+    assert [note.state for note in memory.get_all(namespace=ANN)] == ["done"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConfigurationError("a wrong setting"),
+        NamespaceError("nobody"),
+        EmbedderMismatchError("another encoder"),
+        MissingExtraError("package", "extra"),
+    ],
+)
+async def test_a_mistake_is_raised_whatever_was_asked_for(error: Exception) -> None:
+    embedder = Unwell(256)
+    memory, _ = open_memory(embedder=embedder)
+    embedder.error = error
+
+    with pytest.raises(type(error)):
+        await AMemMemoryBlock(memory, ANN).aget(ASKED)
+    with pytest.raises(type(error)):
+        AMemRetriever(memory, ANN).retrieve("What is my dog called?")
+
+
+def test_a_retriever_finds_nothing_in_a_store_that_is_down(
+    memory: AgenticMemory, store: Probe
+) -> None:
+    retriever = AMemRetriever(memory, ANN)
+    store.down = True
+
+    assert retriever.retrieve("What is my dog called?") == []
+    assert retriever.failures == {"recall": 1}
+    with pytest.raises(StoreUnavailableError):
+        AMemRetriever(memory, ANN, on_error="raise").retrieve("What is my dog called?")
+
+
+async def test_a_time_out_is_an_outage(memory: AgenticMemory) -> None:
+    embedder = Unwell(256)
+    memory, store = open_memory(embedder=embedder)
+    block = AMemMemoryBlock(memory, ANN)
+
+    def slow(*args: Any) -> Any:
+        raise TimeoutError("too slow")
+
+    store.search = slow
+
+    assert await block.aget(ASKED) == ""
+    assert block.failures == {"recall": 1}

@@ -1,0 +1,220 @@
+"""LlamaIndex's models as ports of the core."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from llama_index.core import MockEmbedding, Settings
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    CompletionResponse,
+    CompletionResponseGen,
+    LLMMetadata,
+)
+from llama_index.core.embeddings import BaseEmbedding
+from llama_index.core.llms import CustomLLM, MockLLM
+from llamaindex_fakes import ANN, Chatbot, annotated_text, assistant
+from pydantic import BaseModel
+
+from amem_integrations import AgenticMemory, ConfigurationError, ModelRequest
+from amem_integrations.testing import HashEmbedder
+from llamaindex_amem import LlamaIndexChatModel, LlamaIndexEmbedder
+
+
+class Reply(BaseModel):
+    """What is wanted."""
+
+
+REQUEST = ModelRequest(
+    task="construct", system="Be brief.", prompt='{"a": {query_str}} {0}', reply=Reply, inputs={}
+)
+
+
+class Words(BaseEmbedding):
+    """Encodes words, at any length; tells queries from texts."""
+
+    scale: float = 3.0
+
+    def _vector(self, text: str) -> list[float]:
+        return [self.scale * float(x) for x in HashEmbedder(32).embed_query(text)]
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return self._vector(text)
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return self._vector(f"query {query}")
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return self._get_query_embedding(query)
+
+
+class Blocking(CustomLLM):
+    """A plain `CustomLLM`: its asynchronous methods are its synchronous ones."""
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(model_name="local")
+
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        threading.Event().wait(0.2)
+        return CompletionResponse(text="answer")
+
+    def stream_complete(
+        self, prompt: str, formatted: bool = False, **kwargs: Any
+    ) -> CompletionResponseGen:
+        yield self.complete(prompt)
+
+
+class Annotator(Chatbot):
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        return ChatResponse(message=assistant(annotated_text(messages)))
+
+
+@pytest.fixture(autouse=True)
+def settings() -> Iterator[None]:
+    before = Settings._llm, Settings._embed_model
+    yield
+    Settings._llm, Settings._embed_model = before
+
+
+# --- chat models
+
+
+async def test_the_prompt_reaches_the_model_as_it_is() -> None:
+    llm = Chatbot("one", "two")
+    model = LlamaIndexChatModel(llm)
+
+    answers = [model.generate(REQUEST).text, (await model.agenerate(REQUEST)).text]
+
+    assert answers == ["one", "two"]
+    assert set(llm.prompts) == {f"system: Be brief.\nuser: {REQUEST.prompt}"}
+
+
+def test_what_it_cost_is_taken_from_the_answer_or_estimated() -> None:
+    class Counting(Chatbot):
+        def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+            usage = {"prompt_tokens": 11, "completion_tokens": 7}
+            return ChatResponse(message=assistant("Yes."), additional_kwargs=usage)
+
+    told = LlamaIndexChatModel(Counting()).generate(REQUEST)
+    estimated = LlamaIndexChatModel(Chatbot("Yes.")).generate(REQUEST)
+
+    assert (told.input_tokens, told.output_tokens) == (11, 7)
+    assert estimated.input_tokens > 5
+    assert estimated.output_tokens == 2
+
+
+def test_settings_are_read_at_each_call() -> None:
+    model = LlamaIndexChatModel()
+    answers = []
+    for answer in ("first", "second"):
+        Settings.llm = Chatbot(answer)
+        answers.append(model.generate(REQUEST).text)
+
+    assert answers == ["first", "second"]
+    assert model.name == "Settings.llm"
+    assert LlamaIndexChatModel(Chatbot()).name == "chatbot"
+    assert LlamaIndexChatModel(MockLLM()).name == "unknown"
+
+
+async def test_a_model_whose_asynchronous_methods_block_can_be_run_in_a_thread() -> None:
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.01)
+            ticks += 1
+
+    ticking = asyncio.create_task(tick())
+    await LlamaIndexChatModel(Blocking()).agenerate(REQUEST)
+    blocked = ticks
+    await LlamaIndexChatModel(Blocking(), in_thread=True).agenerate(REQUEST)
+    ticking.cancel()
+
+    assert blocked <= 1
+    assert ticks - blocked >= 10
+
+
+def test_notes_are_made_linked_and_evolved_by_it() -> None:
+    with AgenticMemory.open(
+        ":memory:", model=LlamaIndexChatModel(Annotator()), embedder=LlamaIndexEmbedder(Words())
+    ) as memory:
+        note = memory.add("My dog is called Rex.", namespace=ANN)
+
+        assert (note.state, note.tags) == ("done", ("talk",))
+        assert note.attributes_source == "chatbot"
+        assert memory.usage()["total"]["output_tokens"] > 0
+
+
+def test_without_a_model_the_error_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*args: object) -> None:
+        raise ImportError("llama-index-llms-openai")
+
+    Settings._llm = Settings._embed_model = None
+    monkeypatch.setattr("llama_index.core.settings.resolve_llm", missing)
+    monkeypatch.setattr("llama_index.core.settings.resolve_embed_model", missing)
+
+    with pytest.raises(ConfigurationError, match=r"set `Settings\.llm`"):
+        LlamaIndexChatModel().generate(REQUEST)
+    with pytest.raises(ConfigurationError, match=r"set `Settings\.embed_model`"):
+        LlamaIndexEmbedder().embed_query("text")
+
+
+# --- encoders
+
+
+async def test_vectors_have_unit_length_and_the_right_type() -> None:
+    embedder = LlamaIndexEmbedder(Words())
+    rows = [
+        embedder.embed_documents(["one", "two"]),
+        await embedder.aembed_documents(["one", "two"]),
+        np.stack([embedder.embed_query("one"), await embedder.aembed_query("one")]),
+    ]
+
+    for some in rows:
+        assert (some.shape, some.dtype) == ((2, 32), np.float32)
+        assert np.allclose(np.linalg.norm(some, axis=1), 1)
+    assert np.array_equal(rows[0], rows[1])
+    assert embedder.embed_documents([]).shape == (0, 32)
+
+
+def test_a_vector_without_length_stays_as_it_is() -> None:
+    assert not LlamaIndexEmbedder(Words(scale=0.0)).embed_query("one").any()
+
+
+def test_queries_are_encoded_as_queries() -> None:
+    embedder = LlamaIndexEmbedder(Words())
+
+    assert not np.array_equal(embedder.embed_query("one"), embedder.embed_documents(["one"])[0])
+
+
+def test_it_says_who_it_is_and_how_long_its_vectors_are() -> None:
+    embedder = LlamaIndexEmbedder(MockEmbedding(8, model_name="mock-8"))
+
+    assert (embedder.name, embedder.dimensions) == ("MockEmbedding:mock-8", 8)
+    given = LlamaIndexEmbedder(MockEmbedding(8), name="mine", dimensions=8)
+    assert (given.name, given.dimensions) == ("mine", 8)
+
+
+def test_the_encoder_of_settings_is_kept_once_it_was_used() -> None:
+    embedder = LlamaIndexEmbedder()
+    Settings.embed_model = MockEmbedding(8)
+    assert embedder.dimensions == 8
+
+    Settings.embed_model = MockEmbedding(16)
+
+    assert embedder.embed_query("text").shape == (8,)
+
+
+async def test_an_encoder_that_blocks_can_be_run_in_a_thread() -> None:
+    embedder = LlamaIndexEmbedder(Words(), in_thread=True)
+
+    assert (await embedder.aembed_query("one")).shape == (32,)
+    assert (await embedder.aembed_documents(["one"])).shape == (1, 32)

@@ -1,0 +1,81 @@
+"""The package as others find it."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from llama_index.core.memory import BaseMemoryBlock, Memory
+
+import llamaindex_amem
+from amem_integrations import AgenticMemory
+from llamaindex_amem import AMemMemory, AMemMemoryBlock
+
+ROOT = Path(__file__).parents[2]
+BLOCKED = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r} or name.startswith({name!r} + "."):
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+import llamaindex_amem
+"""
+
+
+@pytest.mark.parametrize("missing", ["llama_index", "llama_index.core"])
+def test_without_the_framework_the_error_names_the_extra(missing: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED.format(name=missing)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "MissingExtraError: 'llama-index-core' is not installed" in done.stderr
+    assert "pip install 'amem-integrations[llamaindex]'" in done.stderr
+
+
+def test_all_is_complete_and_sorted() -> None:
+    assert llamaindex_amem.__all__ == sorted(llamaindex_amem.__all__)
+    assert all(getattr(llamaindex_amem, name).__doc__ for name in llamaindex_amem.__all__)
+
+
+def test_the_framework_is_one_it_was_made_for() -> None:
+    assert version("llama-index-core").startswith("0.14.")
+
+
+def test_what_it_overrides_in_the_framework_is_as_it_was() -> None:
+    parameters = inspect.signature(Memory._insert_memory_content).parameters
+
+    assert list(parameters) == ["self", "chat_history", "memory_content", "chat_message_data"]
+
+
+def test_the_kinds_are_what_the_framework_asks_for() -> None:
+    assert issubclass(AMemMemoryBlock, BaseMemoryBlock)
+    assert issubclass(AMemMemory, Memory)
+
+
+def test_the_core_knows_no_framework() -> None:
+    code = "import sys, amem_integrations; print(any(m.startswith('llama_index') for m in sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == "False"
+
+
+def test_a_dump_of_a_memory_holds_nothing_of_the_notes(memory: AgenticMemory) -> None:
+    memory.add("My dog is called Rex.", namespace=("ann",))
+    made = AMemMemory.from_defaults(memory=memory, user_id="ann")
+
+    assert "Rex" not in str(made.to_dict())
