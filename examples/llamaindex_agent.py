@@ -22,6 +22,7 @@ from amem_integrations.testing import HashEmbedder, ScriptedModel
 from llamaindex_amem import AMemMemory, AMemRetriever, AMemToolSpec
 
 USER = "ann"
+FACT = "Ann's sister Clara works as a nurse in Lisbon."
 CORRECTION = "Ann's sister Clara works as a nurse in Porto."
 
 Step = Callable[[str], ChatMessage]
@@ -52,12 +53,13 @@ def annotate(request: ModelRequest) -> dict[str, Any]:
         "reason": "both are about Clara",
         "strength": 0.9,
     }
+    update = {"to": first, "context": "Ann will visit Clara, the nurse, in May."}
     return {
         "notes": [
             {
                 "id": note["alias"],
                 "links": [link],
-                "updates": [{"to": first, "context": f"Ann on Clara, later: {note['content']}"}],
+                "updates": [update] if "visit" in note["content"] else [],
             }
             for note in notes
         ]
@@ -77,9 +79,7 @@ def call(tool: str, **arguments: str) -> Step:
 
 def correct_the_first_note(prompt: str) -> ChatMessage:
     """Call the tool `correct` for the note that was remembered, whose id `recall` has shown."""
-    line = next(
-        line for line in prompt.splitlines() if line.startswith("- [") and "works as" in line
-    )
+    line = next(line for line in prompt.splitlines() if f"] {FACT}" in line)
     note_id = line.removeprefix("- [").split("]")[0].split(",")[0]
     return call("correct", note_id=note_id, content=CORRECTION)(prompt)
 
@@ -115,12 +115,11 @@ async def session(memory: AgenticMemory, session_id: str, message: str, *steps: 
 
 async def run(memory: AgenticMemory) -> None:
     """Hold three sessions, and show what became of the notes."""
-    fact = "Ann's sister Clara works as a nurse in Lisbon."
     await session(
         memory,
         "monday",
         "Clara is a nurse in Lisbon.",
-        call("remember", content=fact),
+        call("remember", content=FACT),
         say("Noted."),
     )
     await session(memory, "friday", "I shall visit Clara in May.", say("Enjoy the trip!"))

@@ -9,13 +9,15 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 from amem_integrations import MissingExtraError
 
-# `llama_index` itself is a namespace package, which other distributions share.
-if find_spec("llama_index") is None or find_spec("llama_index.core") is None:
-    raise MissingExtraError("llama-index-core", "llamaindex")
+try:
+    import llama_index.core  # noqa: F401 - to see whether it is there
+except ModuleNotFoundError as error:
+    # `llama_index` is a namespace package, which may be there without its core.
+    if not (error.name or "").startswith("llama_index"):
+        raise
+    raise MissingExtraError("llama-index-core", "llamaindex") from error
 
 from ._events import AMemEvolutionEvent, AMemRecallEvent, AMemWriteEvent
 from .memory import AMemMemory

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from ..errors import InvalidInputError, RevisionConflictError
+from ..ids import derive
 from ..notes import Change, Note
 from . import fields
 from .edits import Edit
@@ -92,7 +93,9 @@ def _give_back(
     def edit(note: Note) -> tuple[Note, list[Change]]:
         done = {name: {"before": fields.get(note, name), "after": v} for name, v in values.items()}
         cause = made.cause if own else made.note_id
-        data = {"undone": made.id, "kind": made.kind, "fields": done}
+        # The other end has its own record of the same, under an id made likewise.
+        undone = made.id if own else derive("change", made.op, made.kind, note.id, made.note_id)
+        data = {"undone": undone, "kind": made.kind, "fields": done}
         if own is not None:
             _check_unchanged(made, note)
         revised = note

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -266,3 +267,29 @@ def test_evolution_can_be_left_to_later(memory: AgenticMemory) -> None:
     mine = AMemMemory(memory=memory, namespace=ANN, evolve=False)
     mine.save_context({"input": "I moved to Oslo."}, {"output": "Nice."})
     assert memory.stats(namespace=ANN)["states"] == {"pending": 2}
+
+
+def test_making_one_warns_of_nothing(memory: AgenticMemory) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        AMemMemory(memory=memory, namespace=ANN)
+    assert caught == []
+
+
+def test_stream_and_batch_recall_and_store_too(memory: AgenticMemory, contents: Contents) -> None:
+    chain = conversation(AMemMemory(memory=memory, namespace=ANN), TEXT)
+    list(chain.stream({"input": "I moved to Oslo."}))
+    (result,) = chain.batch([{"input": "Where did I move to?"}])
+    assert result["response"] == "In Oslo."
+    assert len(contents(ANN)) == 4
+
+
+def test_a_chain_that_fails_stores_nothing(memory: AgenticMemory, contents: Contents) -> None:
+    def broken(messages: list[BaseMessage]) -> str:
+        raise ConnectionError("no answer")
+
+    mine = AMemMemory(memory=memory, namespace=ANN)
+    chain = ConversationChain(llm=Talker(answer=broken), memory=mine, prompt=TEXT)
+    with pytest.raises(ConnectionError):
+        chain.invoke({"input": "Hello."})
+    assert contents(ANN) == []

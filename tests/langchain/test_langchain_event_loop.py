@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from langchain.agents import create_agent
@@ -46,7 +46,7 @@ sys.addaudithook(audit)  # it cannot be taken away again; with nobody watched it
 class Loop:
     """Says what was done on the event loop that should not be."""
 
-    def __enter__(self) -> Loop:
+    def __enter__(self) -> Self:
         seen.clear()
         watched.add(threading.get_ident())
         return self

@@ -295,6 +295,32 @@ def test_a_middleware_that_replaces_the_system_message_is_outlived_by_a_message(
     assert state["messages"][-1].text == "In Oslo."
 
 
+def test_put_last_it_survives_a_middleware_that_replaces_the_system_message(
+    memory: AgenticMemory,
+) -> None:
+    @dynamic_prompt
+    def replaced(request: Any) -> str:
+        return "Something else."
+
+    memory.add("I moved to Oslo.", namespace=ANN)
+    state = ann(build(memory, before=[replaced]), "Where did I move to?")
+    assert state["messages"][-1].text == "In Oslo."
+
+
+def test_a_user_in_the_configuration_is_not_taken_for_the_context(memory: AgenticMemory) -> None:
+    config = {"configurable": {"thread_id": "1", "user_id": "ann"}}
+    with pytest.raises(NamespaceError, match="whose memory"):
+        build(memory).invoke(ask("Hello."), config)
+
+
+def test_the_configuration_can_say_whose_memory_it_is(
+    memory: AgenticMemory, contents: Contents
+) -> None:
+    agent = build(memory, namespace=lambda run: (run.config["configurable"]["user_id"],))
+    agent.invoke(ask("Hello."), {"configurable": {"thread_id": "1", "user_id": "ann"}})
+    assert contents(ANN) == ["Hello.", "I do not know."]
+
+
 def test_a_summary_of_the_conversation_is_no_note(
     memory: AgenticMemory, contents: Contents
 ) -> None:

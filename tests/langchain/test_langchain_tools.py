@@ -12,6 +12,7 @@ from langchain_core.tools import BaseTool
 from langchain_kit import ANN, BOB, Contents, Talker, User, scripted, user
 from langchain_tests.integration_tests import ToolsIntegrationTests
 from langchain_tests.unit_tests import ToolsUnitTests
+from pydantic import ValidationError
 from typing_extensions import TypedDict
 
 from amem_integrations import (
@@ -234,6 +235,13 @@ def test_a_run_without_a_user_is_an_error(memory: AgenticMemory) -> None:
     agent = create_agent(calling("remember", content="One."), kit, context_schema=User)
     with pytest.raises(NamespaceError):
         agent.invoke({"messages": [HumanMessage("Go.")]})
+    assert memory.namespaces() == []
+
+
+def test_a_tool_that_asks_its_run_cannot_be_used_outside_one(memory: AgenticMemory) -> None:
+    remember = memory_tools(memory, namespace=user, kinds=["remember"])[0]
+    with pytest.raises(ValidationError, match="runtime"):
+        remember.invoke({"content": "One."})
     assert memory.namespaces() == []
 
 

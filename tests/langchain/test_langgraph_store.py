@@ -19,7 +19,6 @@ from amem_integrations import AgenticMemory, InvalidInputError
 from amem_integrations.testing import HashEmbedder
 from langchain_amem import AMemStore
 
-
 # Versions of LangGraph's stores that match namespaces as text have more faults.
 OLD = not hasattr(langgraph.store.base, "validate_op_namespace")
 TEXTUAL = {

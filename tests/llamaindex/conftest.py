@@ -11,7 +11,6 @@ from llamaindex_fakes import Probe, open_memory
 
 from amem_integrations import AgenticMemory
 
-
 HERE = Path(__file__).parent
 
 # A `Memory` has no close: the framework leaves its SQLite connection, and the loop of a synchronous

@@ -46,9 +46,7 @@ def turn(chat_memory: AMemMemory, said: str = "My dog is called Rex.") -> None:
 
 
 def background(memory: AgenticMemory, user_id: str = "ann", **options: Any) -> AMemMemory:
-    return AMemMemory.from_defaults(
-        memory=memory, user_id=user_id, evolve="background", **options
-    )
+    return AMemMemory.from_defaults(memory=memory, user_id=user_id, evolve="background", **options)
 
 
 def test_in_the_background_a_slow_model_keeps_nobody_waiting(gated: Gated) -> None:

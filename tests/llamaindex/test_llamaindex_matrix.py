@@ -1,4 +1,4 @@
-"""Every engine and agent × sync, async, streaming × no loop, running loop, worker thread.
+"""Every engine and agent: sync, async, streaming, with no loop, in a running loop, in a worker thread.
 
 Agents and workflows are asynchronous only; everything else is tried in all combinations.
 """
@@ -200,9 +200,7 @@ async def test_an_engine_remembers_when_awaited(
 ) -> None:
     llm = Chatbot("Well, well.")
     for session, text in (("one", "My dog is called Rex."), ("two", QUESTION)):
-        chat_memory = AMemMemory.from_defaults(
-            memory=memory, user_id="ann", session_id=session
-        )
+        chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", session_id=session)
         await form(ENGINES[engine](chat_memory, llm), text)
     check(llm, memory)
 
@@ -221,9 +219,7 @@ async def test_an_agent_remembers_when_awaited(
 ) -> None:
     made, llm = AGENTS[agent]()
     for session, text in (("one", "My dog is called Rex."), ("two", QUESTION)):
-        chat_memory = AMemMemory.from_defaults(
-            memory=memory, user_id="ann", session_id=session
-        )
+        chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", session_id=session)
         await run(made, chat_memory, text, streaming=streaming)
     check(llm, memory)
 

@@ -52,7 +52,7 @@ def test_an_empty_one_is_not_falsy_or_engines_would_replace_it(memory: AgenticMe
 
 
 def test_a_missing_user_is_an_error_that_says_so(memory: AgenticMemory) -> None:
-    with pytest.raises(NamespaceError, match="user_id=None .* no shared default"):
+    with pytest.raises(NamespaceError, match=r"user_id=None .* no shared default"):
         AMemMemory.from_defaults(memory=memory)
 
 
@@ -80,9 +80,7 @@ def test_made_without_its_block_it_says_how_to_make_it() -> None:
 
 def test_options_reach_the_memory_and_the_block(memory: AgenticMemory) -> None:
     static = StaticMemoryBlock(name="profile", static_content="Ann is a nurse.")
-    made = ann(
-        memory, session_id="s", token_limit=500, memory_blocks=[static], k=3, evolve="off"
-    )
+    made = ann(memory, session_id="s", token_limit=500, memory_blocks=[static], k=3, evolve="off")
 
     assert (made.session_id, made.token_limit) == ("s", 500)
     assert (made.block.k, made.block.evolve) == (3, "off")

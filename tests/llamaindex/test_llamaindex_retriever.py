@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,10 +34,12 @@ def linking(request: ModelRequest) -> dict[str, Any]:
 
 
 @pytest.fixture
-def kennel(memory: AgenticMemory) -> Iterator[AgenticMemory]:
-    memory.add("My dog is called Rex.", namespace=ANN, speaker="Ann", at=datetime(2023, 5, 8, tzinfo=UTC))
+def kennel(memory: AgenticMemory) -> AgenticMemory:
+    memory.add(
+        "My dog is called Rex.", namespace=ANN, speaker="Ann", at=datetime(2023, 5, 8, tzinfo=UTC)
+    )
     memory.add("My dog is called Max.", namespace=BOB)
-    yield memory
+    return memory
 
 
 def test_a_node_is_a_note(kennel: AgenticMemory) -> None:

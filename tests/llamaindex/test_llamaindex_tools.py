@@ -28,9 +28,7 @@ def asynchronous(tools: dict[str, FunctionTool]) -> Call:
 
 @pytest.fixture(params=[sync, asynchronous])
 def call(request: pytest.FixtureRequest, memory: AgenticMemory) -> Call:
-    tools = {
-        tool.metadata.get_name(): tool for tool in AMemToolSpec(memory, ANN).to_tool_list()
-    }
+    tools = {tool.metadata.get_name(): tool for tool in AMemToolSpec(memory, ANN).to_tool_list()}
     made: Call = request.param(tools)
     return made
 
@@ -97,9 +95,7 @@ def test_failures_are_counted(memory: AgenticMemory, store: Probe) -> None:
     assert spec.failures == {"recall": 1}
 
 
-def test_no_user_is_an_error_and_others_are_out_of_reach(
-    memory: AgenticMemory, call: Call
-) -> None:
+def test_no_user_is_an_error_and_others_are_out_of_reach(memory: AgenticMemory, call: Call) -> None:
     theirs = memory.add("My dog is called Max.", namespace=BOB)
 
     with pytest.raises(NamespaceError):
@@ -133,7 +129,9 @@ async def test_what_a_tool_changes_is_recalled_in_the_same_turn(memory: AgenticM
 
 
 async def test_an_agent_uses_them(memory: AgenticMemory) -> None:
-    llm = Toolbot(("remember", {"content": "Ann's dog is called Rex."}), ("recall", {"query": "dog"}))
+    llm = Toolbot(
+        ("remember", {"content": "Ann's dog is called Rex."}), ("recall", {"query": "dog"})
+    )
     agent = FunctionAgent(llm=llm, tools=AMemToolSpec(memory, ANN).to_tool_list())
 
     await agent.run("Please remember my dog Rex.")

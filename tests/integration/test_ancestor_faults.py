@@ -1,0 +1,211 @@
+"""Faults of the code published with the paper, and of its successors: none of them is ours."""
+
+from __future__ import annotations
+
+import pytest
+from support import models
+
+from amem_integrations import AgenticMemory, MemoryConfig
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+
+ANN = ("ann",)
+
+
+@pytest.fixture
+def open_memory(tmp_path):
+    opened = []
+
+    def open_(model, location=tmp_path / "memory", **settings):
+        config = MemoryConfig(**{"min_gate_similarity": -1.0, **settings})
+        memory = AgenticMemory.open(
+            location, model=model, embedder=HashEmbedder(256), config=config
+        )
+        opened.append(memory)
+        return memory
+
+    yield open_
+    for memory in opened:
+        memory.close()
+
+
+def update_of(content: str, text: str):
+    """An answer that links and updates the candidate with this content."""
+
+    def answer(request):
+        shown = [*request.inputs["candidates"], *request.inputs["notes"]]
+        target = next((note["alias"] for note in shown if note["content"] == content), None)
+        last = request.inputs["notes"][-1]
+        offered = {candidate["alias"] for candidate in last["candidates"]}
+        if target not in offered:
+            return {"notes": []}
+        found = {"to": target, "relation": "continues", "reason": "same hunt", "strength": 0.9}
+        update = {"to": target, "context": text, "tags": ["flat"]}
+        return {"notes": [{"id": last["alias"], "links": [found], "updates": [update]}]}
+
+    return answer
+
+
+def test_evolution_changes_the_note_that_was_meant_and_not_the_first_ones_stored(open_memory):
+    answer = update_of("I look for a flat in Porto", "The flat was found.")
+    memory = open_memory(models.model(answer))
+    others = [memory.add(f"hospital visit number {n}", namespace=ANN) for n in range(12)]
+    meant = memory.add("I look for a flat in Porto", namespace=ANN)
+    memory.add("I found a flat in Porto", namespace=ANN)
+    assert memory.get(meant.id, namespace=ANN).contexts[-1].text == "The flat was found."
+    for other in others:
+        assert memory.get(other.id, namespace=ANN).contexts == other.contexts
+
+
+def test_adding_makes_attributes(open_memory):
+    note = open_memory(models.model()).add("I look for a flat", namespace=ANN)
+    assert note.keywords
+    assert note.tags
+    assert note.contexts[0].text
+
+
+def test_links_are_ids_of_notes_that_exist_and_are_not_doubled(open_memory):
+    def twice(request):
+        reply = models.link_to_first(request)
+        for note in reply["notes"]:
+            note["links"] *= 2
+        return reply
+
+    memory = open_memory(models.model(twice))
+    first = memory.add("one", namespace=ANN, thread="t")
+    second = memory.add("two", namespace=ANN, thread="t")
+    assert list(second.links) == [first.id]
+    assert memory.stats()["links"] == 1
+
+
+def test_what_evolved_is_found_at_once_and_after_opening_again(open_memory):
+    answer = update_of("I look for a flat", "The quest ended in Alfama.")
+    memory = open_memory(models.model(answer))
+    note = memory.add("I look for a flat", namespace=ANN)
+    memory.add("We signed, flat hunting is over", namespace=ANN)
+    for _ in range(2):
+        hits = memory.search("Alfama quest", namespace=ANN, k=1)
+        assert hits[0].note.id == note.id
+        assert hits[0].note.tags == ("topic", "flat")
+        memory.close()
+        memory = open_memory(models.model())
+
+
+def test_a_linked_note_comes_back_even_when_hits_alone_would_fill_the_answer(open_memory):
+    def link_all(request):
+        first = next((c for c in request.inputs["candidates"] if "zebra" in c["content"]), None)
+        return {
+            "notes": [
+                {
+                    "id": n["alias"],
+                    "links": [{"to": first["alias"], "reason": "r"}] if first else [],
+                }
+                for n in request.inputs["notes"]
+            ]
+        }
+
+    memory = open_memory(models.model(link_all, construct=bare))
+    target = memory.add("zebra quartz", namespace=ANN, thread="t")
+    for n in range(3):
+        memory.add(f"pottery class {n}", namespace=ANN, thread="t")
+    for n in range(60):
+        memory.add(f"pottery shed {n}", namespace=ANN, evolve=False)
+    hits = memory.search("pottery class", namespace=ANN, k=4)
+    assert [hit.via != "match" for hit in hits if hit.note.id == target.id] == [True]
+
+
+def bare(request):
+    return {"notes": [{"id": n["alias"], "context": n["content"]} for n in request.inputs["notes"]]}
+
+
+def test_opening_a_second_memory_wipes_nothing(open_memory):
+    memory = open_memory(models.model())
+    note = memory.add("keep me", namespace=ANN)
+    other = open_memory(models.model(), location=":memory:")
+    other.add("elsewhere", namespace=ANN)
+    assert memory.get_all(namespace=ANN) == [note]
+    memory.close()
+    assert open_memory(models.model()).get_all(namespace=ANN) == [note]
+
+
+def test_what_looks_like_a_number_stays_text(open_memory):
+    memory = open_memory(models.model())
+    note = memory.add("202405081200", namespace=ANN, key="0042", thread="7", metadata={"n": "1"})
+    stored = memory.get(note.id, namespace=ANN)
+    assert (stored.content, stored.key, stored.thread) == ("202405081200", "0042", "7")
+    assert stored.metadata == {"n": "1"}
+
+
+def test_a_note_is_found_by_a_rare_word_and_by_what_was_understood_of_it(open_memory):
+    def construct(request):
+        return {
+            "notes": [
+                {"id": n["alias"], "context": "About lodging.", "keywords": ["accommodation"]}
+                for n in request.inputs["notes"]
+            ]
+        }
+
+    memory = open_memory(models.model(construct=construct))
+    note = memory.add("We sleep at Quinta Xk-42", namespace=ANN)
+    assert memory.search("Xk-42", namespace=ANN, explain=True)[0].why.lexical_rank == 1
+    assert memory.search("accommodation", namespace=ANN)[0].note.id == note.id
+
+
+def test_scores_are_higher_for_what_is_nearer(open_memory):
+    memory = open_memory(models.model(construct=bare))
+    memory.add("pottery class on Friday", namespace=ANN)
+    memory.add("the tax office called", namespace=ANN)
+    near, far = memory.search("pottery class", namespace=ANN)
+    assert near.note.content.startswith("pottery")
+    assert near.score > far.score
+    assert near.similarity > far.similarity
+
+
+def test_a_reply_cut_off_by_a_token_limit_is_no_silent_no(open_memory):
+    cut = '{"notes": [{"id": "n1", "links": [{"to": "c1", "relation": "conti'
+    memory = open_memory(models.model(lambda _request: cut))
+    memory.add("one", namespace=ANN, thread="t")
+    note = memory.add("two", namespace=ANN, thread="t")
+    assert note.state == "failed"
+    assert "evolve" in note.failure
+    assert memory.usage()["evolve"]["rejected_replies"] == 2
+
+
+def test_no_evolution_in_words_that_contain_strengthen_is_no_evolution(open_memory):
+    words = "No evolution is needed, although a link would strengthen n1 and update c1."
+    memory = open_memory(models.model(lambda _request: words))
+    first = memory.add("one", namespace=ANN, thread="t")
+    second = memory.add("two", namespace=ANN, thread="t")
+    assert second.links == {}
+    assert memory.get(first.id, namespace=ANN).contexts == first.contexts
+
+
+def test_a_link_out_of_range_does_not_break_the_next_search(open_memory):
+    def far_away(request):
+        link = {"to": "c99", "reason": "r"}
+        return {"notes": [{"id": n["alias"], "links": [link]} for n in request.inputs["notes"]]}
+
+    memory = open_memory(models.model(far_away))
+    memory.add("one", namespace=ANN, thread="t")
+    memory.add("two", namespace=ANN, thread="t")
+    assert len(memory.search("one", namespace=ANN)) == 2
+
+
+def test_a_search_for_two_returns_two(open_memory):
+    memory = open_memory(models.model(models.link_to_first))
+    memory.add_many([f"note {n}" for n in range(9)], namespace=ANN)
+    assert len(memory.search("note", namespace=ANN, k=2)) == 2
+
+
+def test_the_first_note_of_an_empty_store_costs_one_call(open_memory):
+    memory = open_memory(models.model())
+    memory.add("hello", namespace=ANN)
+    assert memory.usage()["total"]["calls"] == 1
+
+
+def test_an_update_makes_the_attributes_anew(open_memory):
+    memory = open_memory(ScriptedModel({"construct": models.construct, "evolve": models.nothing}))
+    note = memory.add("hello", namespace=ANN)
+    updated = memory.update(note.id, namespace=ANN, content="good bye")
+    assert updated.keywords == ()
+    memory.evolve()
+    assert memory.get(note.id, namespace=ANN).keywords == ("good", "bye")
