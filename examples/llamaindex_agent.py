@@ -53,7 +53,7 @@ def annotate(request: ModelRequest) -> dict[str, Any]:
         "reason": "both are about Clara",
         "strength": 0.9,
     }
-    update = {"to": first, "context": "Ann will visit Clara, the nurse, in May."}
+    update = {"to": first, "context": "Clara is the nurse whom Ann talks about visiting in May."}
     return {
         "notes": [
             {

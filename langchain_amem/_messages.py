@@ -33,20 +33,23 @@ def note_inputs(
     *,
     thread: str | None,
     should_store: ShouldStore = said,
+    skip: int = 0,
 ) -> list[NoteInput]:
-    """Return a note for each message worth storing that holds text.
+    """Return a note for each message worth storing that holds text, from number `skip` on.
 
     The key is the message's id, so storing a message again makes no second note. Without an id it is
     known by how often its speaker has said the same before, in the messages given.
     """
     seen: Counter[tuple[str, str]] = Counter()
     items = []
-    for message in messages:
+    for position, message in enumerate(messages):
         text = message.text.strip()
         if not text or not should_store(message):
             continue
         role = "assistant" if isinstance(message, AIMessage) else "user"
         seen[role, text] += 1
+        if position < skip:
+            continue
         items.append(
             NoteInput(
                 content=text,

@@ -32,11 +32,19 @@ class Remember:
     should_store: ShouldStore
 
     def store(
-        self, messages: Sequence[BaseMessage], *, namespace: Namespace, thread: str | None
+        self,
+        messages: Sequence[BaseMessage],
+        *,
+        namespace: Namespace,
+        thread: str | None,
+        skip: int = 0,
     ) -> list[Note] | None:
-        """Return the notes of the messages worth storing, or None if the store did not answer."""
+        """Return the notes of the messages worth storing, or None if the store did not answer.
+
+        The first `skip` messages only count for telling repeats without an id apart.
+        """
         with self.failures.tolerated("remember"):
-            items = self._items(messages, thread)
+            items = self._items(messages, thread, skip)
             if _long(items) and self.memory.get_all(**_known(items[-RECENT:][:1], namespace)):
                 items = items[-RECENT:]
             known = self.memory.get_all(**_known(items, namespace)) if items else []
@@ -51,11 +59,16 @@ class Remember:
         return None
 
     async def astore(
-        self, messages: Sequence[BaseMessage], *, namespace: Namespace, thread: str | None
+        self,
+        messages: Sequence[BaseMessage],
+        *,
+        namespace: Namespace,
+        thread: str | None,
+        skip: int = 0,
     ) -> list[Note] | None:
         """Asynchronous twin of `store`."""
         with self.failures.tolerated("remember"):
-            items = self._items(messages, thread)
+            items = self._items(messages, thread, skip)
             first = _known(items[-RECENT:][:1], namespace)
             if _long(items) and await self.memory.aget_all(**first):
                 items = items[-RECENT:]
@@ -70,8 +83,10 @@ class Remember:
             return _in_order(items, known, added)
         return None
 
-    def _items(self, messages: Sequence[BaseMessage], thread: str | None) -> list[NoteInput]:
-        return note_inputs(messages, thread=thread, should_store=self.should_store)
+    def _items(
+        self, messages: Sequence[BaseMessage], thread: str | None, skip: int
+    ) -> list[NoteInput]:
+        return note_inputs(messages, thread=thread, should_store=self.should_store, skip=skip)
 
     def _one(self, item: NoteInput, namespace: Namespace) -> list[Note]:
         try:

@@ -1,8 +1,9 @@
 """Pure: which messages of a conversation a run has to remember.
 
-The middleware keeps in the agent's state, for each of its names: `cursor`, the id of the last message
-that was stored; and of the run under way `namespace` and `asked`, the ids of the messages it was started
-with. Messages are found by id, since other middleware may remove or rewrite some of them.
+The middleware and the nodes keep in the state: `cursor`, the id of the last message that was stored; and of
+the run under way `namespace` and `asked`, the ids of the messages it was started with. Messages are found
+by id, since others may remove or rewrite some of them. Several people may talk in one thread, so a message
+is stored only for whom it was said to.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def begin(
         theirs = set(entry.get("asked", ()))
         mine = [m for m in since_last_answer(messages) if m.id not in theirs]
         left, new = new[: len(new) - len(mine)] if theirs else [], mine
-    asked = [message.id for message in new if isinstance(message, HumanMessage)]
+    asked = [message.id for message in new if message.id and isinstance(message, HumanMessage)]
     return {**entry, "namespace": list(namespace), "asked": asked, "recalled": ""}, left
 
 
@@ -46,6 +47,26 @@ def spoken(messages: Sequence[BaseMessage], entry: Entry) -> list[BaseMessage]:
     return list(messages)
 
 
+def last_turn(
+    messages: Sequence[BaseMessage], entry: Entry, namespace: Namespace
+) -> list[BaseMessage]:
+    """Return what there is to remember at the end of a run, whether or not its beginning was noted."""
+    if entry.get("namespace") == list(namespace):
+        known = {message.id for message in messages if message.id}
+        if entry.get("asked") or entry.get("cursor") in known:
+            return spoken(messages, entry)
+    for position in range(len(messages) - 1, -1, -1):
+        if isinstance(messages[position], HumanMessage):
+            return since_last_answer(messages[: position + 1]) + list(messages[position + 1 :])
+    return list(messages)
+
+
+def stored(messages: Sequence[BaseMessage], namespace: Namespace) -> Entry:
+    """Return the entry after everything has been stored."""
+    cursor = messages[-1].id if messages else None
+    return {"namespace": list(namespace), "cursor": cursor, "asked": []}
+
+
 def after(messages: Sequence[BaseMessage], cursor: str | None) -> list[BaseMessage]:
     """Return the messages after the cursor.
 
@@ -53,7 +74,7 @@ def after(messages: Sequence[BaseMessage], cursor: str | None) -> list[BaseMessa
     what follows the last answer is new; ids would tell nothing then.
     """
     ids = [message.id for message in messages]
-    if cursor in ids:
+    if cursor and cursor in ids:
         return list(messages[ids.index(cursor) + 1 :])
     return since_last_answer(messages)
 

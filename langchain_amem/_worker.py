@@ -68,7 +68,7 @@ class Worker:
                 return
             self._wanted[namespace] = None
             self._changed.notify_all()
-            # A thread does not survive a fork; its lock would, so there is one per process.
+            # It ends when there is nothing to do, and a forked child has none.
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._work, name="amem", daemon=True)
                 self._thread.start()
@@ -77,7 +77,6 @@ class Worker:
         while True:
             with self._changed:
                 if not self._wanted:
-                    # The thread ends when there is nothing to do; the next task starts another.
                     self._thread = None
                     self._changed.notify_all()
                     return
@@ -96,5 +95,5 @@ class Worker:
             with self._failures.tolerated("evolve"):
                 self._memory.evolve(namespace=namespace)
         except AmemError as error:
-            log.exception("evolution in the background failed")
+            log.error("evolution in the background stopped, the notes wait: %s", error)  # noqa: TRY400 - said in full
             self._error = error

@@ -32,6 +32,9 @@ except ImportError as error:
 
 Write = Literal["inline", "background", "off"]
 
+# Most notes to evolve before a run returns: an imported past is not worked off in front of the user.
+INLINE = 64
+
 
 class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
     """Recalls notes before an agent answers, and remembers the turn when it has.
@@ -155,7 +158,7 @@ class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
             self._worker.submit(tuple(entry["namespace"]))
         else:
             with self._failures.tolerated("evolve"):
-                self._memory.evolve(namespace=entry["namespace"])
+                self._memory.evolve(namespace=entry["namespace"], limit=INLINE)
         return {"amem": {self._name: {**entry, "recalled": ""}}}
 
     async def aafter_agent(
@@ -173,7 +176,7 @@ class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
             self._worker.submit(tuple(entry["namespace"]))
         else:
             with self._failures.tolerated("evolve"):
-                await self._memory.aevolve(namespace=entry["namespace"])
+                await self._memory.aevolve(namespace=entry["namespace"], limit=INLINE)
         return {"amem": {self._name: {**entry, "recalled": ""}}}
 
     def flush(self, timeout: float | None = None) -> bool:

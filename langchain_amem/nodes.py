@@ -17,14 +17,15 @@ from typing import Any
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from typing_extensions import TypedDict
 
-from amem_integrations import AgenticMemory, EvolutionReport, Note, ScoredNote, render_notes
+from amem_integrations import AgenticMemory, EvolutionReport
 
 from ._failures import Failures, OnError
-from ._graphs import State, as_json, messages_of, run_of, tell
+from ._graphs import State, as_json, run_of, tell
 from ._messages import ShouldStore, said
 from ._recall import Recall
 from ._remember import Remember
 from ._run import NamespaceOf, checked_source, namespace_of
+from ._steps import Keys, RecallStep, RememberStep
 
 Node = Runnable[State, dict[str, Any]]
 
@@ -33,12 +34,14 @@ class MemoryState(TypedDict, total=False):
     """The keys that the nodes write by default; inherit from it beside your own state.
 
     `memories` is text for a prompt ("" if nothing is known); `remembered` the ids of the notes of this
-    conversation; `evolution` what the last evolution did (`EvolutionReport.to_dict()`).
+    turn; `evolution` what the last evolution did (`EvolutionReport.to_dict()`); `memory_turn` where the
+    nodes note which messages belong to the run, and for whom.
     """
 
     memories: str
     remembered: list[str]
     evolution: dict[str, Any]
+    memory_turn: dict[str, Any]
 
 
 def recall_node(
@@ -49,6 +52,7 @@ def recall_node(
     max_tokens: int = 1000,
     messages_key: str = "messages",
     output_key: str = "memories",
+    turn_key: str = "memory_turn",
     on_error: OnError = "log",
 ) -> Node:
     """Return a node that recalls notes for the last human message, as text under `output_key`.
@@ -63,31 +67,19 @@ def recall_node(
         max_tokens: Most tokens of text, about.
         messages_key: Where the state keeps its messages.
         output_key: Where the text goes.
+        turn_key: Where it is noted what this run was asked.
         on_error: `"log"` recalls nothing when the store or the encoder does not answer.
 
     Raises:
         NamespaceError: In a run that does not say whose memory it is.
     """
-    recall = Recall(memory=memory, k=k, max_tokens=max_tokens)
-    whose, failures = checked_source(namespace), Failures(on_error)
-
-    def done(hits: list[ScoredNote]) -> dict[str, Any]:
-        tell("recall", notes=[hit.note.id for hit in hits])
-        return {output_key: render_notes(hits, max_tokens=max_tokens)}
-
-    def node(state: State, config: RunnableConfig) -> dict[str, Any]:
-        space = namespace_of(whose, run_of(state, config))
-        with failures.tolerated("recall"):
-            return done(recall.find(messages_of(state, messages_key), space))
-        return {output_key: ""}
-
-    async def anode(state: State, config: RunnableConfig) -> dict[str, Any]:
-        space = namespace_of(whose, run_of(state, config))
-        with failures.tolerated("recall"):
-            return done(await recall.afind(messages_of(state, messages_key), space))
-        return {output_key: ""}
-
-    return RunnableLambda(node, anode, name="recall")
+    step = RecallStep(
+        recall=Recall(memory=memory, k=k, max_tokens=max_tokens),
+        namespace=checked_source(namespace),
+        keys=Keys(messages=messages_key, output=output_key, turn=turn_key),
+        failures=Failures(on_error),
+    )
+    return RunnableLambda(step.run, step.arun, name="recall")
 
 
 def remember_node(
@@ -97,12 +89,14 @@ def remember_node(
     should_store: ShouldStore = said,
     messages_key: str = "messages",
     output_key: str = "remembered",
+    turn_key: str = "memory_turn",
     on_error: OnError = "log",
 ) -> Node:
-    """Return a node that stores the conversation so far; the ids of its notes go to `output_key`.
+    """Return a node that stores this turn of the conversation; the ids of its notes go to `output_key`.
 
     The notes are raw (`pending`): no model is called, and they can be found at once. A message is known
-    by its id, so running the node again on the same messages stores nothing.
+    by its id, so running the node again stores nothing. What was said to somebody else in the same thread
+    is not stored; what an earlier run could not store is, if the state has `turn_key`.
 
     Args:
         memory: The memory to write to.
@@ -111,31 +105,18 @@ def remember_node(
             the agent answered, without tool calls and their results.
         messages_key: Where the state keeps its messages.
         output_key: Where the ids go.
-        on_error: `"log"` goes on when the store does not answer; the next run stores what is missing.
+        turn_key: Where it is noted what has been stored.
+        on_error: `"log"` goes on when the store does not answer.
 
     Raises:
         NamespaceError: In a run that does not say whose memory it is.
     """
-    failures = Failures(on_error)
-    remember = Remember(memory=memory, failures=failures, should_store=should_store)
-    whose = checked_source(namespace)
-
-    def done(notes: list[Note] | None) -> dict[str, Any]:
-        ids = [note.id for note in notes or ()]
-        tell("remember", notes=ids)
-        return {output_key: ids}
-
-    def node(state: State, config: RunnableConfig) -> dict[str, Any]:
-        run, messages = run_of(state, config), messages_of(state, messages_key)
-        space = namespace_of(whose, run)
-        return done(remember.store(messages, namespace=space, thread=run.thread))
-
-    async def anode(state: State, config: RunnableConfig) -> dict[str, Any]:
-        run, messages = run_of(state, config), messages_of(state, messages_key)
-        space = namespace_of(whose, run)
-        return done(await remember.astore(messages, namespace=space, thread=run.thread))
-
-    return RunnableLambda(node, anode, name="remember")
+    step = RememberStep(
+        remember=Remember(memory=memory, failures=Failures(on_error), should_store=should_store),
+        namespace=checked_source(namespace),
+        keys=Keys(messages=messages_key, output=output_key, turn=turn_key),
+    )
+    return RunnableLambda(step.run, step.arun, name="remember")
 
 
 def evolve_node(

@@ -13,7 +13,6 @@ from amem_integrations import AgenticMemory, EvolutionReport
 
 from ._events import AMemEvolutionEvent, dispatcher
 from ._failures import PASSING, Failures, log
-from ._versions import changed
 
 # Turns that wait for a thread. What comes on top is found again in the store, once these are done.
 CAPACITY = 256
@@ -40,7 +39,7 @@ def finish(job: Job) -> EvolutionReport:
             report = _reported(made) + memory.commit(memory.propose(ids, namespace=space))
         else:
             report = memory.evolve(namespace=space)
-    return _announced(job, report)
+    return _announced(report)
 
 
 @dispatcher.span
@@ -55,15 +54,14 @@ async def afinish(job: Job) -> EvolutionReport:
             report = _reported(made) + await memory.acommit(plan)
         else:
             report = await memory.aevolve(namespace=space)
-    return _announced(job, report)
+    return _announced(report)
 
 
 def _reported(made: dict[str, Any]) -> EvolutionReport:
     return EvolutionReport(constructed=tuple(made["constructed"]), failed=dict(made["failed"]))
 
 
-def _announced(job: Job, report: EvolutionReport) -> EvolutionReport:
-    changed(job.memory, job.namespace)
+def _announced(report: EvolutionReport) -> EvolutionReport:
     dispatcher.event(AMemEvolutionEvent(report=report.to_dict()))
     return report
 

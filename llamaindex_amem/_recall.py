@@ -53,7 +53,7 @@ class Recall:
     async def text(self, messages: Sequence[ChatMessage], thread: str | None) -> str:
         """Return the notes for the last question in `messages` as text for a prompt, or ""."""
         asked = question(messages)
-        if not asked:
+        if not asked or self._failures.resting("recall"):
             return ""
         said = texts_in(messages)
         with self._failures.tolerated("recall"):

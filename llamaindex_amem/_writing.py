@@ -48,7 +48,8 @@ class Writer:
         notes: list[Note] = []
         try:
             with self._failures.tolerated("write"):
-                notes, todo = await self._store(todo), []
+                if not self._failures.resting("write"):
+                    notes, todo = await self._store(todo), []
         finally:
             self._wait(todo)
         with self._lock:
@@ -67,7 +68,7 @@ class Writer:
             return
         if self.background is not None:
             self.background.submit(self._job(ids))
-        elif self._evolve == "inline":
+        elif self._evolve == "inline" and not self._failures.resting("evolve"):
             await call(finish, afinish, self._job(ids))
 
     def close(self) -> None:
@@ -81,8 +82,6 @@ class Writer:
         return Job(memory=self._memory, namespace=self._namespace, failures=self._failures, ids=ids)
 
     async def _store(self, items: Sequence[NoteInput]) -> list[Note]:
-        if not items:
-            return []
         try:
             return await self._add(items)
         except InvalidInputError as error:

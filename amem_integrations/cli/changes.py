@@ -7,14 +7,21 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..notes import Change
+from ..notes import Change, Note
 
 Data = Mapping[str, Any]
 
 
-def diff(change: Change) -> list[str]:
-    """Return what a change did to the note, as lines of a diff."""
-    return _WRITERS.get(change.kind, _plain)(change.data)
+def diff(change: Change, note: Note | None = None) -> list[str]:
+    """Return what a change did to the note, as lines of a diff.
+
+    What the history leaves to the note itself, the text of its first context, is taken from `note`.
+    """
+    data = change.data
+    if note is not None and not data:
+        made = (entry for entry in note.contexts if entry.change == change.id)
+        data = next(({"text": e.text, "keywords": list(e.keywords), "tags": list(e.tags)} for e in made), data)
+    return _WRITERS.get(change.kind, _plain)(data)
 
 
 def _plain(data: Data) -> list[str]:

@@ -12,6 +12,7 @@ from .decisions import Decisions
 from .editing import Editing
 from .history import History
 from .reading import Reading, SearchOptions
+from .recovery import recover
 from .writing import Progress, Writing
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Reading",
     "SearchOptions",
     "Writing",
+    "recover",
 ]
 
 

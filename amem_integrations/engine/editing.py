@@ -16,6 +16,8 @@ from ..steps.history import change
 from .intake import check
 from .rewriting import rewrite
 
+LATE = ":late"  # ends the operation that forgets what was added while a note was being deleted
+
 
 class Editing:
     """Flows over the ports of `runtime`."""
@@ -54,7 +56,7 @@ class Editing:
         receipt = change(op, "delete", note, recorded_at=at)
         await resolve(self._runtime.store.delete(space, [note_id], [receipt]))
         # A note that was linked to this one in the meantime would keep a link into nothing.
-        await self._forget_traces(space, note_id, f"{op}:late", at)
+        await self._forget_traces(space, note_id, f"{op}{LATE}", at)
 
     async def _forget_traces(
         self, namespace: Namespace, note_id: str, op: str, at: datetime

@@ -45,7 +45,7 @@ async def construct_batch(
     runtime: Runtime, namespace: Namespace, batch: Sequence[Note]
 ) -> EvolutionReport:
     """Give the notes of a batch their attributes; a note without a usable answer is marked failed."""
-    before = await _before(runtime, namespace, batch[0])
+    before = await turns_before(runtime, namespace, batch[0])
     op, at = new_operation(), now()
     try:
         attributes = await construct.ask_attributes(runtime, batch, before)
@@ -61,7 +61,7 @@ async def construct_batch(
     return failed + EvolutionReport(constructed=tuple(attributes))
 
 
-async def _before(runtime: Runtime, namespace: Namespace, note: Note) -> list[Note]:
+async def turns_before(runtime: Runtime, namespace: Namespace, note: Note) -> list[Note]:
     """Return the turns just before a note in its thread, oldest first."""
     if note.thread is None:
         return []

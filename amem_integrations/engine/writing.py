@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from .._sync import resolve
@@ -17,11 +17,15 @@ from .claims import Claims
 from .decisions import Decisions
 from .evolution import batches, commit_plan, construct_batch, propose_batch
 from .intake import store_raw
+from .upgrading import OFFLINE, upgrade_batch
 
 log = logging.getLogger("amem_integrations")
 
 UNFINISHED = Condition("state", "$in", ("pending", "constructed", "failed"))
+MADE_OFFLINE = Condition("attributes_source", "$eq", OFFLINE)
+PAGE = 256
 Progress = Callable[[int, int], None]
+Wave = Callable[[Namespace, Sequence[Sequence[Note]]], Coroutine[Any, Any, EvolutionReport]]
 
 
 class Writing:
@@ -49,9 +53,12 @@ class Writing:
         return await self._fresh(space, notes)
 
     async def evolve(
-        self, *, namespace: Sequence[str] | None, limit: int | None
+        self, *, namespace: Sequence[str] | None, limit: int | None, upgrade: bool = False
     ) -> EvolutionReport:
-        """Finish what is unfinished, oldest first, in one namespace or (None) in all."""
+        """Finish what is unfinished, oldest first, in one namespace or (None) in all.
+
+        With `upgrade`, notes made without a language model are made again first.
+        """
         if namespace is None:
             spaces = await resolve(self._runtime.store.namespaces())
         else:
@@ -60,8 +67,34 @@ class Writing:
         for space in spaces:
             left = None if limit is None else limit - _handled(report)
             if (left is None or left > 0) and not report.interrupted:
+                if upgrade:
+                    report += await self._upgrade_space(space, left)
+                    left = None if limit is None else limit - _handled(report)
                 report += await self._evolve_space(space, left)
         return report
+
+    async def _upgrade_space(self, namespace: Namespace, limit: int | None) -> EvolutionReport:
+        """Construct offline notes with the model there is now, a batch at a time, and finish them."""
+        report, after = EvolutionReport(), -1
+        while self._runtime.model_name != OFFLINE and not report.interrupted:
+            left = PAGE if limit is None else min(PAGE, limit - _handled(report))
+            where = (MADE_OFFLINE, Condition("seq", "$gt", after))
+            page = await resolve(self._runtime.store.scan(namespace, where=where, limit=left))
+            if not page or left < 1:
+                break
+            after = page[-1].seq
+            report += await self._evolve_notes(namespace, page, step=self._upgrade_wave)
+        return report
+
+    async def _upgrade_wave(
+        self, namespace: Namespace, wave: Sequence[Sequence[Note]]
+    ) -> EvolutionReport:
+        async def one(batch: Sequence[Note]) -> EvolutionReport:
+            return await upgrade_batch(self._runtime, namespace, batch)
+
+        width = self._runtime.config.max_concurrency
+        report = sum(await self._runtime.map(one, wave, width), EvolutionReport())
+        return report + await self._link(namespace, report.constructed)
 
     async def construct(self, ids: Sequence[str], *, namespace: Sequence[str]) -> dict[str, Any]:
         """Give pending notes their attributes."""
@@ -91,7 +124,7 @@ class Writing:
         report, after = EvolutionReport(), -1
         while not report.interrupted and (limit is None or _handled(report) < limit):
             where = (UNFINISHED, Condition("seq", "$gt", after))
-            size = 256 if limit is None else min(256, limit - _handled(report))
+            size = PAGE if limit is None else min(PAGE, limit - _handled(report))
             page = await resolve(self._runtime.store.scan(namespace, where=where, limit=size))
             if not page:
                 break
@@ -100,7 +133,11 @@ class Writing:
         return report
 
     async def _evolve_notes(
-        self, namespace: Namespace, notes: Sequence[Note], progress: Progress | None = None
+        self,
+        namespace: Namespace,
+        notes: Sequence[Note],
+        progress: Progress | None = None,
+        step: Wave | None = None,
     ) -> EvolutionReport:
         """Run the three steps over notes, `max_concurrency` batches at a time.
 
@@ -114,7 +151,7 @@ class Writing:
             for start in range(0, len(work), width):
                 wave = work[start : start + width]
                 try:
-                    report += await self._wave(namespace, wave)
+                    report += await (step or self._wave)(namespace, wave)
                 except ModelUnavailableError as error:
                     if self._runtime.config.on_model_error == "raise":
                         raise
@@ -130,10 +167,14 @@ class Writing:
         ids = [note.id for batch in wave for note in batch]
         raw = [[note for note in batch if note.own_entry is None] for batch in wave]
         report = await self._construct(namespace, [batch for batch in raw if batch])
+        return report + await self._link(namespace, ids)
+
+    async def _link(self, namespace: Namespace, ids: Sequence[str]) -> EvolutionReport:
+        """Propose and commit what there is for those of the notes that are constructed."""
         notes = await resolve(self._runtime.store.get(namespace, ids))
         ready = [note for note in notes if note.own_entry is not None and note.state != "done"]
         plan = await self._propose(namespace, self._batches(ready))
-        return report + await commit_plan(self._runtime, plan)
+        return await commit_plan(self._runtime, plan)
 
     async def _construct(
         self, namespace: Namespace, work: Sequence[Sequence[Note]]

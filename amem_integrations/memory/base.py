@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-from .._sync import Awaiting, map_in_tasks, map_in_threads
+from .._sync import Awaiting, map_in_tasks, map_in_threads, run
 from ..config import MemoryConfig
-from ..engine import Claims, Engine
+from ..engine import Claims, Engine, recover
 from ..ports import ChatModel, Embedder, NoteStore
 from ..runtime import Runtime
 from ..usage import Usage
@@ -49,3 +49,5 @@ class Base:
         )
         self._engine = Engine(now, claims)
         self._async_engine = Engine(later, claims)
+        if steps := getattr(store, "interrupted", ()):
+            run(recover(now, steps))

@@ -15,24 +15,35 @@ class EvolvingMethods(Base):
     """`evolve`, `construct`, `propose`, `commit`."""
 
     def evolve(
-        self, *, namespace: Sequence[str] | None = None, limit: int | None = None
+        self,
+        *,
+        namespace: Sequence[str] | None = None,
+        limit: int | None = None,
+        upgrade: bool = False,
     ) -> EvolutionReport:
         """Finish what is unfinished, oldest first, and return what was done.
 
         Args:
             namespace: Whose memory; None works through all of them.
             limit: Most notes to work on.
+            upgrade: Also make anew the notes that were made without a language model: what rules wrote and
+                linked for them goes (the history keeps it), the user's content and all else stays. A note
+                for which the model has no answer stays as it is.
 
         Raises:
             ModelUnavailableError: Only with `on_model_error="raise"`.
         """
-        return run(self._engine.evolve(namespace=namespace, limit=limit))
+        return run(self._engine.evolve(namespace=namespace, limit=limit, upgrade=upgrade))
 
     async def aevolve(
-        self, *, namespace: Sequence[str] | None = None, limit: int | None = None
+        self,
+        *,
+        namespace: Sequence[str] | None = None,
+        limit: int | None = None,
+        upgrade: bool = False,
     ) -> EvolutionReport:
         """Asynchronous twin of `evolve`."""
-        return await self._async_engine.evolve(namespace=namespace, limit=limit)
+        return await self._async_engine.evolve(namespace=namespace, limit=limit, upgrade=upgrade)
 
     def construct(self, ids: Sequence[str], *, namespace: Sequence[str]) -> dict[str, Any]:
         """Give pending notes their keywords, tags and context (Eq. 2); the first of three steps.

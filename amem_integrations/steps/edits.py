@@ -25,14 +25,17 @@ def fail(reason: str, op: str, at: datetime) -> Edit:
     return edit
 
 
-def drop_link(target: str, op: str, at: datetime) -> Edit:
+TOO_MANY = "a note had too many links"
+
+
+def drop_link(target: str, op: str, at: datetime, why: str = TOO_MANY) -> Edit:
     """Return the edit that removes the link to `target`, if there is one."""
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
         if target not in note.links:
             return note, []
         links = {other: link for other, link in note.links.items() if other != target}
-        return note.revised(links=links), [unlinked(note, target, note.links[target], op, at)]
+        return note.revised(links=links), [unlinked(note, target, note.links[target], op, at, why)]
 
     return edit
 
@@ -55,9 +58,11 @@ def finish(note: Note) -> tuple[Note, list[Change]]:
     return note.revised(state="done", failure=None), []
 
 
-def unlinked(note: Note, target: str, link: Link, op: str, at: datetime) -> Change:
-    """Return the record of a link that a note could not keep."""
-    data = {"target": target, **link_data(link), "why": "a note had too many links"}
+def unlinked(
+    note: Note, target: str, link: Link, op: str, at: datetime, why: str = TOO_MANY
+) -> Change:
+    """Return the record of a link that a note did not keep."""
+    data = {"target": target, **link_data(link), "why": why}
     return change(op, "unlink", note, cause=target, recorded_at=at, data=data)
 
 

@@ -33,6 +33,9 @@ def link_json(link: Link | None) -> Any:  # noqa: ANN401 - JSON values
 
 def fields_of(change: Change) -> Fields:
     """Return what a change did, by field; nothing for a change that left the note as it was."""
+    if "fields" in change.data:
+        fields: Fields = change.data["fields"]
+        return fields
     if change.kind == "construct":
         return {"own": {"before": None, "after": {"change": change.id}}}
     if change.kind == "evolve":
@@ -41,10 +44,7 @@ def fields_of(change: Change) -> Fields:
         return {f"{LINK}{change.data['target']}": {"before": None, "after": _link_of(change)}}
     if change.kind == "unlink":
         return {f"{LINK}{change.data['target']}": {"before": _link_of(change), "after": None}}
-    if change.kind == "update":
-        return _updated(change.data)
-    fields: Fields = change.data.get("fields", {})
-    return fields
+    return _updated(change.data) if change.kind == "update" else {}
 
 
 def _updated(data: Mapping[str, Any]) -> Fields:

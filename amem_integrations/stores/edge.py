@@ -142,14 +142,12 @@ class EdgeStore(PointStore):
 
         What was to be removed is removed; changes whose notes were not written are taken back.
         """
+        if found := self._history.retrieve([INTENT]):
+            if removal := found[INTENT].payload.get("removal"):
+                self._finish_removal(Removal(**removal))
+            self._take_back(found[INTENT].payload["intent"])
+            self._history.upsert([Point(INTENT, {"intent": {}})])
         self.interrupted = [decode_change(point.payload) for point in self._last_steps()]
-        found = self._history.retrieve([INTENT])
-        if not found:
-            return
-        if removal := found[INTENT].payload.get("removal"):
-            self._finish_removal(Removal(**removal))
-        self._take_back(found[INTENT].payload["intent"])
-        self._history.upsert([Point(INTENT, {"intent": {}})])
 
     def _last_steps(self) -> list[Point]:
         """Return the last changes that are steps of something longer, which may not have been finished."""

@@ -22,3 +22,12 @@ def talk(amem: Amem) -> Amem:
     assert amem("import", DIALOGUE).exit_code == 0
     amem.names.clear()
     return amem
+
+
+@pytest.fixture
+def wedding(amem: Amem) -> Amem:
+    """A memory of two notes, of which the second is linked to the first and evolved it."""
+    said = "My sister Lena's wedding in Porto is on {} June."
+    amem("add", said.format(14), "--key", "first", "--thread", "March", "--speaker", "Mira")
+    amem("add", said.format(21), "--key", "second", "--thread", "May", "--speaker", "Mira")
+    return amem

@@ -223,14 +223,15 @@ def test_what_cannot_be_undone_says_what_to_do_instead(open_memory):
     )
     first = memory.add("one", namespace=ANN, thread="t")
     second = memory.add("two", namespace=ANN, thread="t")
-    third = memory.add("three", namespace=ANN, thread="t")
+    memory.add("three", namespace=ANN, thread="t")
+    fourth = memory.add("four", namespace=ANN, thread="t")
     memory.reject(last(memory, second.id, "proposal").id, namespace=ANN)
-    memory.delete(third.id, namespace=ANN)
+    memory.delete(fourth.id, namespace=ANN)
     for note_id, kind, advice in (
         (first.id, "add", r"delete\(\)"),
         (first.id, "failure", r"evolve\(\)"),
         (second.id, "rejection", r"approve\(\)"),
-        (third.id, "delete", "gone for good"),
+        (fourth.id, "delete", "gone for good"),
     ):
         made = last(memory, note_id, kind)
         with pytest.raises(InvalidInputError, match=advice):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -62,6 +63,7 @@ class Probe:
         self._store = store
         self.calls: Counter[str] = Counter()
         self.down = False
+        self.delay = 0.0
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._store, name)
@@ -71,6 +73,7 @@ class Probe:
         def counted(*args: Any, **kwargs: Any) -> Any:
             self.calls[name] += 1
             if self.down and name != "close":
+                time.sleep(self.delay)
                 raise StoreUnavailableError("the Qdrant server does not answer")
             return attribute(*args, **kwargs)
 

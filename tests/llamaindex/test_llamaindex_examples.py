@@ -36,4 +36,4 @@ def test_the_agent_corrects_its_memory(capsys: pytest.CaptureFixture[str]) -> No
     assert "agent calls correct: Corrected." in sunday
     assert "works as a nurse in Porto." in found
     assert "works as a nurse in Lisbon." not in found
-    assert "learnt later: Ann will visit Clara, the nurse, in May." in found
+    assert "learnt later: Clara is the nurse whom Ann talks about visiting in May." in found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from amem_integrations import (
     ConfigurationError,
     EmbedderMismatchError,
     MissingExtraError,
+    ModelRequest,
     ModelUnavailableError,
     NamespaceError,
     StoreUnavailableError,
@@ -170,3 +172,44 @@ async def test_a_time_out_is_an_outage(memory: AgenticMemory) -> None:
 
     assert await block.aget(ASKED) == ""
     assert block.failures == {"recall": 1}
+
+
+async def test_not_every_message_waits_for_the_same_time_out(
+    memory: AgenticMemory, store: Probe
+) -> None:
+    block = AMemMemoryBlock(memory, ANN)
+    store.down, store.delay = True, 0.6
+    store.calls.clear()
+
+    for n in range(5):
+        assert await block.aget(ASKED) == ""
+        await block.aput([user(f"fact {n}")])
+    assert store.calls.total() == 2
+    assert block.failures == {"recall": 5, "write": 5}
+
+    store.down = False
+    block._failures._rests_until.clear()
+    await block.aput([user("fact 5")])
+    assert contents(memory) == [f"fact {n}" for n in range(6)]
+
+
+async def test_a_chat_model_that_times_out_does_not_hold_up_every_turn() -> None:
+    def slow(request: ModelRequest) -> ModelUnavailableError:
+        time.sleep(0.6)
+        return ModelUnavailableError("timed out")
+
+    model = ScriptedModel(slow)
+    memory, _ = open_memory(model)
+    block = AMemMemoryBlock(memory, ANN)
+
+    for n in range(4):
+        await block.aput([user(f"fact {n}")])
+
+    assert len(model.requests) == 1
+    assert block.failures == {"evolve": 4}
+    assert len(contents(memory)) == 4
+
+
+def test_a_setting_that_is_none_is_refused(memory: AgenticMemory) -> None:
+    with pytest.raises(ConfigurationError, match="on_error='ignore'"):
+        AMemRetriever(memory, ANN, on_error="ignore")  # type: ignore[arg-type]

@@ -14,9 +14,16 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.chat_engine import ContextChatEngine, SimpleChatEngine
 from llama_index.core.memory import BaseMemory, InsertMethod, Memory, StaticMemoryBlock
 from llama_index.core.workflow import Context, JsonSerializer
-from llamaindex_fakes import ANN, BOB, Chatbot, Probe, Toolbot, assistant, open_memory, user
+from llamaindex_fakes import ANN, BOB, Chatbot, Toolbot, annotated, assistant, open_memory, user
 
-from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    NamespaceError,
+    QdrantStore,
+    ScoredNote,
+)
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 from llamaindex_amem import AMemMemory, AMemMemoryBlock, AMemRetriever
 
 
@@ -205,7 +212,17 @@ def test_sessions_share_what_is_remembered_and_users_do_not(memory: AgenticMemor
     assert contents(memory, BOB) == []
 
 
-def test_one_agent_run_is_one_search(memory: AgenticMemory, store: Probe) -> None:
+@pytest.mark.parametrize("evolve", ["inline", "background", "off"])
+async def test_one_agent_run_is_one_search(evolve: str) -> None:
+    searches = []
+
+    class Counted(AgenticMemory):
+        async def asearch(self, query: str, **options: Any) -> list[ScoredNote]:
+            searches.append(query)
+            return await super().asearch(query, **options)
+
+    store = QdrantStore(":memory:", dimensions=256, embedder="hash")
+    memory = Counted(store, HashEmbedder(256), ScriptedModel(annotated))
     memory.add("My dog is called Rex.", namespace=ANN)
     llm = Toolbot(("weather", {"city": "Oslo"}), ("weather", {"city": "Rome"}))
 
@@ -213,17 +230,12 @@ def test_one_agent_run_is_one_search(memory: AgenticMemory, store: Probe) -> Non
         """Tell the weather."""
         return f"sunny in {city}"
 
-    agent = FunctionAgent(llm=llm, tools=[weather])
-    made = ann(memory, evolve="off")
-    store.calls.clear()
+    agent, made = FunctionAgent(llm=llm, tools=[weather]), ann(memory, evolve=evolve)
+    await agent.run("Does my dog need a coat?", memory=made)
+    await made.block.aflush(timeout=10)
 
-    async def run() -> None:
-        await agent.run("Does my dog need a coat?", memory=made)
-
-    asyncio.run(run())
-
+    assert searches == ["Does my dog need a coat?"]
     assert len(llm.prompts) == 3
-    assert store.calls["search"] == 1
     assert all("Rex" in prompt for prompt in llm.prompts)
 
 

@@ -67,7 +67,7 @@ def _note(note: Note, history: Sequence[Change], ids: Mapping[str, int]) -> dict
             for entry in note.contexts
         ],
         "links": [_link(ids[t], link) for t, link in note.links.items() if t in ids],
-        "history": [_change(change, ids) for change in history],
+        "history": [_change(change, note, ids) for change in history],
     }
 
 
@@ -81,12 +81,12 @@ def _link(target: int, link: Link) -> dict[str, Any]:
     }
 
 
-def _change(change: Change, ids: Mapping[str, int]) -> dict[str, Any]:
+def _change(change: Change, note: Note, ids: Mapping[str, int]) -> dict[str, Any]:
     return {
         "id": change.id,
         "kind": change.kind,
         "cause": ids.get(change.cause) if change.cause else None,
         "model": change.model,
         "at": change.recorded_at.isoformat(timespec="seconds"),
-        "diff": diff(change),
+        "diff": diff(change, note),
     }

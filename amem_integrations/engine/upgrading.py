@@ -1,0 +1,66 @@
+"""Make notes again with a language model that were made without one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from .._sync import resolve
+from ..errors import ModelReplyError
+from ..ids import new_operation, now
+from ..notes import Namespace, Note
+from ..plans import EvolutionReport
+from ..prompts import NoteAttributes
+from ..runtime import Runtime
+from ..steps import construct, edits
+from ..steps.upgrading import OFFLINE, attributed, made_offline, without_offline
+from .evolution import turns_before
+from .history import all_changes
+from .rewriting import rewrite
+
+__all__ = ["OFFLINE", "upgrade_batch"]
+
+log = logging.getLogger("amem_integrations")
+
+
+async def upgrade_batch(
+    runtime: Runtime, namespace: Namespace, batch: Sequence[Note]
+) -> EvolutionReport:
+    """Give offline notes the attributes of a model; what was linked and evolved offline goes with the old ones.
+
+    A note without a usable answer stays as it is. The others are then `constructed`: should this be
+    interrupted, any `evolve` goes on with them.
+    """
+    before = await turns_before(runtime, namespace, batch[0])
+    try:
+        attributes = await construct.ask_attributes(runtime, batch, before)
+    except ModelReplyError as error:
+        return _stayed({note.id: str(error) for note in batch})
+    for note in batch:
+        if note.id in attributes:
+            await _upgrade(runtime, namespace, note, attributes[note.id])
+    missing = {note.id: "the model left it out" for note in batch if note.id not in attributes}
+    return _stayed(missing) + EvolutionReport(constructed=tuple(attributes))
+
+
+async def _upgrade(
+    runtime: Runtime, namespace: Namespace, note: Note, attributes: NoteAttributes
+) -> None:
+    op, at = new_operation(), now()
+    linked = made_offline(await all_changes(runtime, namespace, note.id, ("link",)))
+    (current,) = await resolve(runtime.store.get(namespace, [note.id])) or [note]
+    others = await resolve(runtime.store.backlinks(namespace, [note.id]))
+    steps = without_offline(current, linked, others, op, at)
+    steps[note.id] = edits.chain(
+        [
+            *([steps[note.id]] if note.id in steps else []),
+            attributed(attributes, linked, runtime.model_name, op, at),
+        ]
+    )
+    await rewrite(runtime, namespace, op, steps)
+
+
+def _stayed(reasons: dict[str, str]) -> EvolutionReport:
+    for note_id, reason in reasons.items():
+        log.warning("note %s stays as it was made without a model: %s", note_id, reason)
+    return EvolutionReport(failed=reasons)

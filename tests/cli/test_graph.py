@@ -1,0 +1,163 @@
+"""`amem graph`: a picture, and a page that is tried in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime
+from html import unescape
+
+import pytest
+from support.notes import make_note
+
+from amem_integrations.cli.page import picture, render
+from amem_integrations.notes import ContextEntry, Link
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")
+NOW = datetime(2026, 5, 8, tzinfo=UTC)
+EVIL = """</script><script>document.title="owned"</script><img src=x onerror='document.title="owned"'><!--"""
+
+
+def dom(path, address="", *, budget=6000):
+    """Return what a browser makes of a page, and the text of the part with the note."""
+    done = subprocess.run(
+        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1400,900",
+         f"--user-data-dir={path.parent / 'profile'}", f"--virtual-time-budget={budget}",
+         "--dump-dom", f"{path.as_uri()}#{address}"],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    note = done.stdout.partition("<main")[2].partition("</main>")[0]
+    return done.stdout, unescape(re.sub(r"<[^>]+>", " ", note))
+
+
+def many(count):
+    notes = [make_note(f"Note {n} about topic {n % 7}", thread=f"t{n % 12}") for n in range(count)]
+    link = Link(relation="same_topic", reason="both", strength=0.5, direction="out", created=NOW,
+                reinforced=NOW)  # fmt: skip
+    return [
+        note.revised(links={notes[p].id: link for p in {n // 3, n * 7 % (n or 1)} if p < n})
+        for n, note in enumerate(notes)
+    ]
+
+
+def test_the_picture_is_written(talk, tmp_path):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "graph.png"
+    links = talk.json("stats")["links"]
+    assert talk.json("graph", out) == {"file": str(out), "notes": 30, "links": links}
+    assert out.read_bytes().startswith(b"\x89PNG")
+    assert len(out.read_bytes()) > 20_000
+    assert talk.names == []
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 300])
+def test_a_memory_of_any_size_has_a_picture(tmp_path, count):
+    pytest.importorskip("matplotlib")
+    notes = many(count)
+    if notes:
+        notes[0] = notes[0].revised(content="costs $5 and $x^2 \\frac{ or _{ 日本 🦊")
+    picture.draw(notes, tmp_path / "x.svg", title="$ {")
+    assert "<svg" in (tmp_path / "x.svg").read_text(encoding="utf-8")
+
+
+def test_the_layout_is_always_the_same_and_keeps_notes_apart():
+    edges = [(0, 1, 0.5), (1, 2, 0.9)]
+    xy = picture.layout(4, edges)
+    assert (xy == picture.layout(4, edges)).all()
+    assert min(((xy[a] - xy[b]) ** 2).sum() for a in range(4) for b in range(a)) > 0.1
+
+
+def test_without_matplotlib_the_extra_is_named(talk, tmp_path, monkeypatch):
+    for name in ("matplotlib", *(f"matplotlib.{n}" for n in ("collections", "colors", "figure"))):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert "amem-integrations[evaluation]" in talk.fails("graph", tmp_path / "x.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["memory"]
+
+
+def test_the_page_asks_for_nothing_outside_itself(talk, tmp_path):
+    out = tmp_path / "graph.html"
+    assert talk("graph", out).exit_code == 0
+    text = out.read_text(encoding="utf-8")
+    assert "default-src 'none'" in text
+    assert not re.search(r"""(?:src|href)\s*=\s*["']?(?!data:)[a-z/.]""", text)
+    assert "http" not in text.replace("http-equiv", "")
+    assert talk.names == []
+
+
+def test_a_note_cannot_end_the_script_it_is_kept_in():
+    text = render([make_note(EVIL)], [], title=EVIL)
+    assert text.count("</script>") == 2
+    held = text.split('type="application/json">')[1].split("</script>")[0]
+    data = json.loads(held)
+    assert data["title"] == data["notes"][0]["content"] == EVIL
+
+
+@needs_browser
+def test_the_page_shows_a_note_with_its_contexts_links_and_history(wedding, tmp_path):
+    out = tmp_path / "graph.html"
+    wedding("graph", out)
+    note = wedding.json("show", "first")
+    _, text = dom(out, f"note={note['id']}")
+    assert note["content"] in text
+    for entry in note["contexts"]:
+        assert entry["text"] in text
+    assert "because of" in text
+    for link in note["links"].values():
+        assert link["reason"] in text
+    for word in (*note["keywords"], *note["tags"], "History", "construct", "evolve", "+context:"):
+        assert word in text
+
+
+@needs_browser
+def test_the_page_finds_notes_by_words_and_by_address(talk, tmp_path):
+    out = tmp_path / "graph.html"
+    talk("graph", out)
+    whole, _ = dom(out, "q=kayak+lofoten")
+    rows = re.findall(r'class="row"', whole)
+    assert 1 <= len(rows) < 10
+    assert "30 notes" in whole
+
+
+@needs_browser
+def test_what_notes_hold_is_never_run_by_the_page(tmp_path):
+    entry = ContextEntry(text=EVIL, keywords=(EVIL,), tags=(EVIL,), cause="x", model=EVIL, change="c",
+                         at=NOW, recorded_at=NOW)  # fmt: skip
+    note = make_note(EVIL, speaker=EVIL, thread=EVIL, contexts=(entry,), metadata={EVIL: EVIL})
+    out = tmp_path / "evil.html"
+    out.write_text(render([note], [], title="Safe"), encoding="utf-8")
+    whole, text = dom(out, f"note={note.id}")
+    assert "<title>Safe</title>" in whole
+    assert "<img" not in whole.partition('id="data"')[0]
+    assert text.count(EVIL) >= 5
+
+
+@needs_browser
+def test_a_thousand_notes_fit_the_page(tmp_path):
+    notes = many(1000)
+    out = tmp_path / "many.html"
+    out.write_text(render(notes, [], title="Many"), encoding="utf-8")
+    whole, text = dom(out, f"note={notes[-1].id}")
+    assert "1,000 notes" in whole
+    assert "Show 700 more" in whole
+    assert "Note 999 about topic" in text
+
+
+@needs_browser
+def test_an_empty_memory_has_a_page(tmp_path):
+    out = tmp_path / "none.html"
+    out.write_text(render([], [], title="None"), encoding="utf-8")
+    assert "holds no notes yet" in dom(out)[0]
+
+
+def test_only_known_kinds_of_files_are_written(talk, tmp_path):
+    assert "must end in" in talk.fails("graph", tmp_path / "x.doc")
+    assert "No such file" in talk.fails("graph", tmp_path / "missing" / "x.html")
+
+
+def test_all_namespaces_are_drawn_without_one(talk, tmp_path):
+    talk("add", "Elsewhere.", namespace="bo")
+    assert talk.json("graph", tmp_path / "x.html", namespace=None)["notes"] == 31

@@ -1,0 +1,204 @@
+"""A process killed between writing the history and writing the notes leaves nothing half done."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import models
+
+from amem_integrations import AgenticMemory, MemoryConfig
+from amem_integrations.testing import HashEmbedder
+
+ANN = ("ann",)
+ROOT = Path(__file__).parents[2]
+
+CHILD = """
+import os, sys
+from support import models
+from amem_integrations import AgenticMemory, MemoryConfig
+from amem_integrations.testing import HashEmbedder
+
+ANN = ("ann",)
+memory = AgenticMemory.open(
+    sys.argv[1],
+    model=models.model(models.update_first("It was moved to May.")),
+    embedder=HashEmbedder(),
+    config=MemoryConfig(min_gate_similarity=-1.0, recent=1, candidates=1, max_links=2),
+)
+
+def kill(*_):
+    os.kill(os.getpid(), 9)
+
+def kill_at(shard, method, call=1):
+    # The process dies instead of (call)th calling this.
+    original, left = getattr(shard, method), [call]
+    def faulty(*args, **kwargs):
+        left[0] -= 1
+        return kill() if not left[0] else original(*args, **kwargs)
+    setattr(shard, method, faulty)
+
+notes, history = memory._store._notes, memory._store._history
+ids = [memory.add(f"The trip, part {n}", namespace=ANN, thread="t").id for n in range(3)]
+"""
+
+
+def run_and_kill(folder: Path, code: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD + code, str(folder)],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def reopened(folder: Path) -> AgenticMemory:
+    return AgenticMemory.open(
+        folder,
+        model=models.model(models.update_first("It was moved to May.")),
+        embedder=HashEmbedder(),
+        config=MemoryConfig(min_gate_similarity=-1.0, recent=1, candidates=1, max_links=2),
+    )
+
+
+def check_agreement(memory: AgenticMemory) -> None:
+    """What the history tells, added up, is what the notes are; and no link has one end only."""
+    notes = {note.id: note for note in memory.get_all(namespace=ANN)}
+    told: dict[str, dict[str, set[str]]] = {}
+    for change in memory.history(None, namespace=ANN):
+        if change.kind == "add":
+            told[change.note_id] = {"entries": set(), "links": set(), "ops": set()}
+        if change.note_id not in told:
+            continue
+        note = told[change.note_id]
+        if change.kind in ("construct", "evolve"):
+            note["entries"].add(change.id)
+        if change.kind == "link":
+            note["links"].add(change.data["target"])
+        if change.kind == "unlink":
+            note["links"].remove(change.data["target"])
+    assert told.keys() == notes.keys()
+    for note_id, note in notes.items():
+        assert {entry.change for entry in note.contexts} == told[note_id]["entries"]
+        assert set(note.links) == told[note_id]["links"]
+        assert all(note_id in notes[target].links for target in note.links)
+
+
+WRITES = {
+    "insert": "kill_at(notes, 'upsert'); memory.add('The trip, part 3', namespace=ANN, thread='t')",
+    "insert, before the history": (
+        "kill_at(history, 'upsert'); memory.add('The trip, part 3', namespace=ANN, thread='t')"
+    ),
+    "construct": (
+        "kill_at(notes, 'upsert', 2); memory.add('The trip, part 3', namespace=ANN, thread='t')"
+    ),
+    "evolve": (
+        "kill_at(notes, 'upsert', 3); memory.add('The trip, part 3', namespace=ANN, thread='t')"
+    ),
+    "evolve, before the history": (
+        "kill_at(history, 'upsert', 3); memory.add('The trip, part 3', namespace=ANN, thread='t')"
+    ),
+    "right after": "memory.add('The trip, part 3', namespace=ANN, thread='t'); kill()",
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_kill_between_history_and_notes_leaves_no_half_of_a_write(tmp_path, write):
+    run_and_kill(tmp_path / "m", WRITES[write])
+    with reopened(tmp_path / "m") as memory:
+        check_agreement(memory)
+        memory.evolve(namespace=ANN)
+        check_agreement(memory)
+        memory.add("The trip, part 3", namespace=ANN, thread="t")
+        check_agreement(memory)
+        notes = memory.get_all(namespace=ANN)
+        assert [note.content[-1] for note in notes] == ["0", "1", "2", "3"]
+        assert {note.state for note in notes} == {"done"}
+        assert [len(note.contexts) for note in notes] == [2, 2, 2, 1]
+
+
+EDITS = {
+    "update": "kill_at(notes, 'upsert'); memory.update(ids[1], namespace=ANN, content='No trip')",
+    "undo": (
+        "made = [c for c in memory.history(ids[1], namespace=ANN) if c.kind == 'link'][-1];"
+        "kill_at(notes, 'upsert'); memory.undo(made.id, namespace=ANN)"
+    ),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_kill_in_an_edit_leaves_the_note_as_it_was(tmp_path, edit):
+    run_and_kill(tmp_path / "m", EDITS[edit])
+    with reopened(tmp_path / "m") as memory:
+        check_agreement(memory)
+        assert [n.content[-1] for n in memory.get_all(namespace=ANN)] == ["0", "1", "2"]
+        kinds = {change.kind for change in memory.history(None, namespace=ANN)}
+        assert kinds == {"add", "construct", "link", "evolve"}
+
+
+def test_a_kill_before_the_other_end_of_a_dropped_link_is_made_good(tmp_path):
+    code = """
+object.__setattr__(memory._engine._runtime.config, "max_links", 1)
+kill_at(notes, "upsert", 4)
+memory.add("The trip, part 3", namespace=ANN, thread="t")
+"""
+    run_and_kill(tmp_path / "m", code)
+    with reopened(tmp_path / "m") as memory:
+        check_agreement(memory)
+
+
+DELETES = {
+    "before anything": "kill_at(history, 'upsert', 1)",
+    "before the traces are gone": "kill_at(notes, 'upsert', 1)",
+    "after the traces are gone": "kill_at(history, 'upsert', 2)",
+    "before the history is gone": "kill_at(history, 'delete', 1)",
+    "before the note is gone": "kill_at(notes, 'delete', 1)",
+    "after the note is gone": "kill_at(history, 'upsert', 3)",
+}
+
+
+@pytest.mark.parametrize("moment", DELETES)
+def test_a_delete_that_was_killed_is_finished_or_never_was(tmp_path, moment):
+    run_and_kill(tmp_path / "m", f"{DELETES[moment]}; memory.delete(ids[1], namespace=ANN)")
+    with reopened(tmp_path / "m") as memory:
+        check_agreement(memory)
+        gone = moment not in ("before anything", "before the traces are gone")
+        left = [note.content[-1] for note in memory.get_all(namespace=ANN)]
+        assert left == (["0", "2"] if gone else ["0", "1", "2"])
+        receipts = [c for c in memory.history(None, namespace=ANN) if c.kind == "delete"]
+        assert len(receipts) == gone
+        if gone:
+            assert "part 1" not in repr(memory.history(None, namespace=ANN))
+            assert "part 1" not in repr(memory.get_all(namespace=ANN))
+
+
+@pytest.mark.parametrize("moment", ["history', 'delete", "notes', 'delete"])
+def test_a_clear_that_was_killed_is_finished(tmp_path, moment):
+    run_and_kill(
+        tmp_path / "m",
+        f"kill_at('{moment}'); memory.clear(namespace=ANN)".replace(
+            "kill_at('notes'", "kill_at(notes"
+        ).replace("kill_at('history'", "kill_at(history"),
+    )
+    with reopened(tmp_path / "m") as memory:
+        assert memory.get_all(namespace=ANN) == []
+        assert [c.kind for c in memory.history(None, namespace=ANN)] == ["clear"]
+
+
+def test_what_is_imported_again_after_a_delete_survives_a_kill(tmp_path):
+    code = """
+memory.delete(ids[1], namespace=ANN)
+memory.add("The trip, part 1", namespace=ANN, thread="t")
+kill()
+"""
+    run_and_kill(tmp_path / "m", code)
+    with reopened(tmp_path / "m") as memory:
+        assert len(memory.get_all(namespace=ANN)) == 3
+        check_agreement(memory)

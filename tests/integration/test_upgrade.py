@@ -1,0 +1,141 @@
+"""Notes made without a language model are made again once there is one."""
+
+from __future__ import annotations
+
+import pytest
+from support import models
+
+from amem_integrations import AgenticMemory, MemoryConfig, ModelUnavailableError, NoteInput
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+
+ANN, BOB = ("ann",), ("bob",)
+CONFIG = MemoryConfig(min_gate_similarity=-1.0, batch_size=2)
+TURNS = [
+    ("The cat sat on the red mat", "monday"),
+    ("It is a very old mat", "monday"),
+    ("The cat sat on the red mat again", "friday"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A memory made without a model: links by rules, and a first note that a third one evolved."""
+    with AgenticMemory.open(tmp_path, embedder=HashEmbedder(), config=CONFIG) as memory:
+        items = [NoteInput(content=content, thread=thread) for content, thread in TURNS]
+        memory.add_many(items, namespace=ANN)
+        notes = memory.get_all(namespace=ANN)
+        assert {note.attributes_source for note in notes} == {"offline"}
+        assert sum(len(note.links) for note in notes) == 4
+        assert [len(note.contexts) for note in notes] == [2, 1, 1]
+    return tmp_path
+
+
+def reopened(folder, model):
+    return AgenticMemory.open(folder, model=model, embedder=HashEmbedder(), config=CONFIG)
+
+
+def test_upgrade_makes_offline_notes_again_and_removes_what_rules_made(folder):
+    with reopened(folder, models.model()) as memory:
+        before = memory.get_all(namespace=ANN)
+        report = memory.evolve(namespace=ANN, upgrade=True)
+        notes = memory.get_all(namespace=ANN)
+        assert report.done == report.constructed == tuple(note.id for note in notes)
+        assert [note.content for note in notes] == [content for content, _ in TURNS]
+        assert [note.seq for note in notes] == [note.seq for note in before]
+        assert {note.state for note in notes} == {"done"}
+        assert {entry.model for note in notes for entry in note.contexts} == {"scripted"}
+        assert [dict(note.links) for note in notes] == [{}, {}, {}]
+        kinds = [change.kind for change in memory.history(notes[0].id, namespace=ANN)]
+        assert kinds.count("construct") == 2
+        assert {"upgrade", "unlink"} <= set(kinds)
+
+
+def test_upgrade_links_and_evolves_by_the_model(folder):
+    with reopened(folder, models.model(models.update_first("It is worn out."))) as memory:
+        memory.evolve(namespace=ANN, upgrade=True)
+        first, second, _ = memory.get_all(namespace=ANN)
+        assert first.links[second.id].reason == "goes on with it"
+        texts = [entry.text for entry in first.contexts]
+        assert texts[0] == "About The cat sat on the red mat"
+        assert "It is worn out." in texts
+        assert not any("Taken up again" in text for text in texts)
+
+
+def test_upgrade_is_done_once_and_costs_nothing_again(folder):
+    model = models.model(models.link_to_first)
+    with reopened(folder, model) as memory:
+        memory.evolve(namespace=ANN, upgrade=True)
+        notes, calls = memory.get_all(namespace=ANN), len(model.requests)
+        assert memory.evolve(namespace=ANN, upgrade=True).done == ()
+        assert (memory.get_all(namespace=ANN), len(model.requests)) == (notes, calls)
+
+
+def test_upgrade_leaves_what_a_model_made(folder):
+    with reopened(folder, models.model(models.update_first("Seen by a model."))) as memory:
+        fourth = memory.add("Where is the mat?", namespace=ANN, thread="monday")
+        target = next(iter(fourth.links))
+        memory.evolve(namespace=ANN, upgrade=True)
+        assert target in memory.get(fourth.id, namespace=ANN).links
+        evolved = memory.get(target, namespace=ANN)
+        assert fourth.id in evolved.links
+        assert any(entry.cause == fourth.id for entry in evolved.contexts)
+
+
+def test_without_another_model_upgrade_changes_nothing(folder):
+    with reopened(folder, None) as memory:
+        notes = memory.get_all(namespace=ANN)
+        memory.evolve(upgrade=True)
+        assert memory.get_all(namespace=ANN) == notes
+
+
+def test_a_model_that_is_down_or_talks_nonsense_leaves_the_offline_notes(folder):
+    for answer in (ModelUnavailableError("it is down"), "no json"):
+        with reopened(folder, ScriptedModel(lambda _request, a=answer: a)) as memory:
+            notes = memory.get_all(namespace=ANN)
+            report = memory.evolve(namespace=ANN, upgrade=True)
+            assert report.interrupted or len(report.failed) == 3
+            assert memory.get_all(namespace=ANN) == notes
+
+
+def test_an_interrupted_upgrade_is_resumed_by_evolve(folder):
+    answers = iter([ModelUnavailableError("it is down")])
+    model = models.model(lambda r: next(answers, None) or models.link_to_first(r))
+    with reopened(folder, model) as memory:
+        assert memory.evolve(namespace=ANN, upgrade=True).interrupted
+        assert "constructed" in {note.state for note in memory.get_all(namespace=ANN)}
+        memory.evolve(namespace=ANN)
+        memory.evolve(namespace=ANN, upgrade=True)
+        notes = memory.get_all(namespace=ANN)
+        assert {(note.state, note.attributes_source) for note in notes} == {("done", "scripted")}
+
+
+def test_a_limit_on_an_upgrade_is_kept(folder):
+    with reopened(folder, models.model()) as memory:
+        assert len(memory.evolve(namespace=ANN, upgrade=True, limit=1).done) == 1
+        sources = [note.attributes_source for note in memory.get_all(namespace=ANN)]
+        assert sources == ["scripted", "offline", "offline"]
+
+
+async def test_the_asynchronous_twin_upgrades_too(folder):
+    with reopened(folder, models.model()) as memory:
+        report = await memory.aevolve(upgrade=True)
+        assert len(report.done) == 3
+
+
+def test_an_upgrade_can_be_undone_step_by_step(folder):
+    with reopened(folder, models.model()) as memory:
+        first = memory.get_all(namespace=ANN)[0]
+        memory.evolve(namespace=ANN, upgrade=True)
+        made = [
+            c
+            for c in memory.history(first.id, namespace=ANN)
+            if c.kind in ("unlink", "upgrade") or "fields" in c.data
+        ]
+        for change in reversed(made):
+            memory.undo(change.id, namespace=ANN)
+        again = memory.get(first.id, namespace=ANN)
+        assert (again.contexts, again.links, again.state) == (
+            first.contexts,
+            first.links,
+            first.state,
+        )
