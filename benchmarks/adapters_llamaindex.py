@@ -58,6 +58,7 @@ async def measure(memory: AgenticMemory) -> dict[str, list[float]]:
     text = await block.aget([ChatMessage(role="user", content=sentence())])
     static = StaticMemoryBlock(name="static", static_content=text)
     stock = Memory.from_defaults(memory_blocks=[static])
+    talk = [ChatMessage(role="user", content=sentence()) for _ in range(60)]
     times: dict[str, list[float]] = {}
 
     def keep(name: str, took: float) -> None:
@@ -77,6 +78,9 @@ async def measure(memory: AgenticMemory) -> dict[str, list[float]]:
         keep(
             "block, read again", await amilliseconds(lambda m=asked: block.aget(m, session_id="s"))
         )
+        question = sentence()
+        long = [*talk, ChatMessage(role="user", content=question)]
+        keep("block, 60 messages in the prompt", await amilliseconds(lambda m=long: block.aget(m)))
         framework = await amilliseconds(lambda q=question: stock.aget(input=q))
         whole = await amilliseconds(lambda q=question: own.aget(input=q))
         keep("AMemMemory, without the framework", whole - framework)

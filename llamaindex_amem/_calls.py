@@ -62,7 +62,7 @@ def on_callers_loop() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def holding(lock: threading.Lock, patience: float = 5.0) -> AsyncIterator[None]:
+async def holding(lock: threading.Lock, patience: float = 2.0) -> AsyncIterator[None]:
     """Hold a lock that tasks on several loops and threads share, or go on without it in the end.
 
     Going on is right where the lock only keeps things tidy: its owner may be a task on a loop that a

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from hashlib import sha256
 
-from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
+from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 
 from amem_integrations import NoteInput
 
@@ -15,10 +15,13 @@ ShouldStore = Callable[[ChatMessage], bool]
 Occurrences = Counter[tuple[str, str]]
 
 SPOKEN = (MessageRole.USER, MessageRole.ASSISTANT)
+ASSISTANTS = (MessageRole.ASSISTANT, MessageRole.CHATBOT, MessageRole.MODEL)
 
 # `ReActAgent` keeps its whole reasoning as the assistant's message; only the answer was said to the user.
-_REASONING = re.compile(r"\s*(?:Thought|Action|Observation):")
-_ANSWER = re.compile(r"^Answer:", re.MULTILINE)
+_ANSWERING = re.compile(
+    r"^Thought:(?:(?!^(?:Thought|Action|Observation|Answer):).)*^Answer:", re.MULTILINE | re.DOTALL
+)
+_ACTING = re.compile(r"Thought:.*^Action:", re.MULTILINE | re.DOTALL)
 # `CodeActAgent` puts code into the assistant's messages, and its results into messages of the user.
 _CODE = re.compile(r"<execute>.*?</execute>", re.DOTALL)
 _CODE_RESULT = "Result of executing the code given:"
@@ -39,16 +42,22 @@ def spoken(message: ChatMessage) -> str:
     text = text_of(message)
     if message.role == MessageRole.USER:
         return "" if text.startswith(_CODE_RESULT) else text
-    if message.role != MessageRole.ASSISTANT or _calls_tools(message):
+    if message.role not in ASSISTANTS or _calls_tools(message):
         return ""
-    if _REASONING.match(text):
-        *reasoning, answer = _ANSWER.split(text)
-        return answer.strip() if reasoning else ""
-    return _CODE.sub("", text).strip()
+    if text.startswith("Thought:") and (answers := list(_ANSWERING.finditer(text))):
+        return text[answers[-1].end() :].strip()
+    return "" if _ACTING.match(text) else _CODE.sub("", text).strip()
+
+
+def role_of(message: ChatMessage) -> str:
+    """Return the role of a message; a few models have other names for the assistant."""
+    role = MessageRole.ASSISTANT if message.role in ASSISTANTS else message.role
+    return role.value
 
 
 def _calls_tools(message: ChatMessage) -> bool:
-    in_blocks = any(isinstance(block, ToolCallBlock) for block in message.blocks)
+    # By name: the first releases of 0.14 have no such block.
+    in_blocks = any(block.block_type == "tool_call" for block in message.blocks)
     return in_blocks or bool(message.additional_kwargs.get("tool_calls"))
 
 
@@ -65,7 +74,7 @@ def texts_in(messages: Sequence[ChatMessage]) -> set[str]:
 
 def occurrences(messages: Sequence[ChatMessage]) -> Occurrences:
     """Return how often each role has said each text."""
-    said = ((message.role.value, spoken(message)) for message in messages)
+    said = ((role_of(message), spoken(message)) for message in messages)
     return Counter(pair for pair in said if pair[1])
 
 
@@ -93,15 +102,15 @@ def to_notes(
         text = spoken(message)
         if not text:
             continue
-        role = message.role.value
+        role = role_of(message)
         seen[role, text] += 1
-        if message.role in roles and (should_store is None or should_store(message)):
+        if role in roles and (should_store is None or should_store(message)):
             items.append(_note(message, text, thread, seen[role, text]))
     return items
 
 
 def _note(message: ChatMessage, text: str, thread: str | None, occurrence: int) -> NoteInput:
-    role = message.role.value
+    role = role_of(message)
     known = message.additional_kwargs.get("id")
     identity = known if isinstance(known, str) and known else _identity(role, text, occurrence)
     name = message.additional_kwargs.get("name")

@@ -82,10 +82,10 @@ class Recall:
 
     async def _search(self, asked: str, said: set[str]) -> Found:
         seen, at = version(self._memory, self._namespace), time.time_ns()
-        limit = min(self._k + len(said), max(self._k, RANKED))
+        limit = self._k + min(len(said), 2 * self._k)
         notes = await self._ask(asked, limit)
         if len(notes) == limit < RANKED and len(_fresh(notes, said)) < self._k:
-            # The same was said again and again, and stands before everything else.
+            # What the prompt says already stands before all else.
             notes = await self._ask(asked, RANKED)
         return Found(notes, seen, at)
 
@@ -100,14 +100,11 @@ class Recall:
         """
         if found.version != version(self._memory, self._namespace):
             return False
-        newer = await call(
-            self._memory.get_all,
-            self._memory.aget_all,
-            namespace=self._namespace,
-            limit=1,
-            where={"seq": {"$gt": found.at}, "thread": {"$ne": thread}},
-        )
-        return not newer
+        where: dict[str, object] = {"seq": {"$gt": found.at}}
+        if thread is not None:
+            where["thread"] = {"$ne": thread}
+        get_all, aget_all = self._memory.get_all, self._memory.aget_all
+        return not await call(get_all, aget_all, namespace=self._namespace, limit=1, where=where)
 
     def _render(self, notes: Sequence[ScoredNote]) -> str:
         best = notes[: self._k]

@@ -12,7 +12,7 @@ from llama_index.core.memory import BaseMemoryBlock, InsertMethod
 from amem_integrations import AgenticMemory, ConfigurationError
 
 from ._calls import on_callers_loop
-from ._messages import Occurrences, occurrences, spoken, to_notes
+from ._messages import ASSISTANTS, Occurrences, occurrences, spoken, text_of, to_notes
 from ._namespaces import namespace_of
 from ._shared import SharedMemory
 from .memory_block import AMemMemoryBlock
@@ -42,6 +42,16 @@ class AMemMemory(SharedMemory):
         adaptive: Recalled text goes with the question where the history ends in one (agents,
             `SimpleChatEngine`), else into a system message (the other engines ask outside of it).
         ingest_history: Whether messages given to `set`, or as `chat_history`, are remembered too.
+
+    Example:
+        >>> from amem_integrations import AgenticMemory
+        >>> from amem_integrations.testing import HashEmbedder
+        >>> memory = AgenticMemory.open(":memory:", embedder=HashEmbedder())
+        >>> monday = AMemMemory.from_defaults(memory=memory, user_id="ann", session_id="monday")
+        >>> monday.put(ChatMessage(role="user", content="I moved to Oslo."))
+        >>> friday = AMemMemory.from_defaults(memory=memory, user_id="ann", session_id="friday")
+        >>> "I moved to Oslo." in friday.get(input="Where did I move to?")[0].content
+        True
     """
 
     adaptive: bool = True
@@ -126,8 +136,10 @@ class AMemMemory(SharedMemory):
         **block_kwargs: Any,  # noqa: ANN401 - passed on to the blocks
     ) -> list[ChatMessage]:
         """Return the history, with what is recalled for the question in it (or in `input`)."""
+        # The framework hands a text on to the blocks, and forgets a message.
+        asked = text_of(input) if isinstance(input, ChatMessage) else input
         with on_callers_loop():
-            return await super().aget(input=input, **block_kwargs)
+            return await super().aget(input=asked, **block_kwargs)
 
     async def aput(self, message: ChatMessage) -> None:
         """Add a message to the history, and remember it."""
@@ -167,7 +179,7 @@ class AMemMemory(SharedMemory):
             should_store=block.should_store,
             seen=self._occurrences,
         )
-        answered = any(m.role == MessageRole.ASSISTANT and spoken(m) for m in messages)
+        answered = any(m.role in ASSISTANTS and spoken(m) for m in messages)
         with on_callers_loop():
             await block.remember(items, turn_ended=answered)
 

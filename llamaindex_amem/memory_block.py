@@ -48,8 +48,15 @@ class AMemMemoryBlock(BaseMemoryBlock[str]):
         NamespaceError: The namespace is not a non-empty tuple of strings.
 
     Example:
+        >>> from amem_integrations import AgenticMemory
+        >>> from amem_integrations.testing import HashEmbedder
+        >>> memory = AgenticMemory.open(":memory:", embedder=HashEmbedder())
         >>> block = AMemMemoryBlock(memory=memory, namespace=("ann",))
         >>> chat_memory = Memory.from_defaults(memory_blocks=[block])
+        >>> chat_memory.put(ChatMessage(role="user", content="I moved to Oslo."))
+        >>> block.flush_from(chat_memory)
+        >>> [note.content for note in memory.get_all(namespace=("ann",))]
+        ['I moved to Oslo.']
     """
 
     memory: AgenticMemory = Field(exclude=True, repr=False)

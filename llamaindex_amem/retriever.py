@@ -29,8 +29,13 @@ class AMemRetriever(BaseRetriever):
     https://developers.llamaindex.ai/python/framework/module_guides/querying/retriever/
 
     Example:
+        >>> from amem_integrations import AgenticMemory
+        >>> from amem_integrations.testing import HashEmbedder
+        >>> memory = AgenticMemory.open(":memory:", embedder=HashEmbedder())
+        >>> note = memory.add("I moved to Oslo.", namespace=("ann",))
         >>> retriever = AMemRetriever(memory=memory, namespace=("ann",))
-        >>> engine = RetrieverQueryEngine.from_args(retriever)
+        >>> retriever.retrieve("Where did Ann move to?")[0].text
+        'I moved to Oslo.'
     """
 
     def __init__(
@@ -80,19 +85,24 @@ class AMemRetriever(BaseRetriever):
         return self._failures.snapshot()
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        query = query_bundle.query_str
+        if self._has_nothing_for(query_bundle):
+            return []
         with self._failures.tolerated("recall"):
-            hits = self._memory.search(query, **self._options) if query.strip() else []
+            hits = self._memory.search(query_bundle.query_str, **self._options)
             return [to_node(hit) for hit in hits]
         return []
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        query = query_bundle.query_str
+        if self._has_nothing_for(query_bundle):
+            return []
         search, asearch = self._memory.search, self._memory.asearch
         with self._failures.tolerated("recall"):
-            hits = await call(search, asearch, query, **self._options) if query.strip() else []
+            hits = await call(search, asearch, query_bundle.query_str, **self._options)
             return [to_node(hit) for hit in hits]
         return []
+
+    def _has_nothing_for(self, query_bundle: QueryBundle) -> bool:
+        return not query_bundle.query_str.strip() or self._failures.resting("recall")
 
 
 def to_node(hit: ScoredNote) -> NodeWithScore:

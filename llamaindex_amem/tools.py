@@ -43,6 +43,14 @@ class AMemToolSpec(BaseToolSpec):
 
     Raises:
         NamespaceError: The namespace is not a non-empty tuple of strings.
+
+    Example:
+        >>> from amem_integrations import AgenticMemory
+        >>> from amem_integrations.testing import HashEmbedder
+        >>> memory = AgenticMemory.open(":memory:", embedder=HashEmbedder())
+        >>> tools = AMemToolSpec(memory=memory, namespace=("ann",)).to_tool_list()
+        >>> [tool.metadata.name for tool in tools]
+        ['remember', 'recall', 'forget', 'correct']
     """
 
     # The docstrings of these are what the model reads.

@@ -95,15 +95,17 @@ async def test_one_search_serves_all_reads_of_one_question(
     assert store.calls["search"] == 1
 
 
+@pytest.mark.parametrize("session", ["s", None])
+@pytest.mark.parametrize("thread", ["t", None])
 async def test_what_was_learnt_since_is_recalled_when_the_same_question_comes_again(
-    memory: AgenticMemory,
+    memory: AgenticMemory, session: str | None, thread: str | None
 ) -> None:
     block, asked = block_of(memory), [user("What is my dog called?")]
-    assert "Rex" not in await block.aget(asked, session_id="s")
+    assert "Rex" not in await block.aget(asked, session_id=session)
 
-    memory.add("My dog is called Rex.", namespace=ANN)
+    memory.add("My dog is called Rex.", namespace=ANN, thread=thread)
 
-    assert "Rex" in await block.aget(asked, session_id="s")
+    assert "Rex" in await block.aget(asked, session_id=session)
 
 
 async def test_what_is_being_asked_is_not_recalled_as_an_answer_to_itself(
@@ -390,6 +392,40 @@ async def test_a_message_that_cannot_be_stored_is_counted_and_the_others_are_kep
 
 
 # --- whose memory it is
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (
+            "Thought: easy\nAnswer: It is 4.\nAnswer: that is final.",
+            "It is 4.\nAnswer: that is final.",
+        ),
+        (
+            "Thought: a\nAction: f\nAction Input: {}\nObservation: Answer: no\nThought: b\nAnswer: yes",
+            "yes",
+        ),
+        ("Thought: I need it.\nAction: f\nAction Input: {}", None),
+        ("Thought: for the day: be kind.", "Thought: for the day: be kind."),
+        ("Observation: it rains.", "Observation: it rains."),
+        ("The rule is\nAnswer: in full.", "The rule is\nAnswer: in full."),
+    ],
+)
+async def test_reasoning_is_reduced_to_the_answer_and_other_text_stays(
+    memory: AgenticMemory, said: str, kept: str | None
+) -> None:
+    await block_of(memory).aput([assistant(said)])
+
+    assert contents(memory) == ([kept] if kept else [])
+
+
+async def test_an_assistant_by_another_name_is_one(memory: AgenticMemory) -> None:
+    await block_of(memory).aput(
+        [ChatMessage(role=role, content=role) for role in ("model", "chatbot")]
+    )
+
+    assert {note.source for note in memory.get_all(namespace=ANN)} == {"assistant"}
+    assert contents(memory) == ["model", "chatbot"]
 
 
 @pytest.mark.parametrize("namespace", [(), ("",), ("ann", "")])

@@ -99,6 +99,22 @@ def test_an_unknown_option_is_an_error(memory: AgenticMemory) -> None:
         ann(memory, no_such_option=1)
 
 
+def test_a_class_of_memory_is_made_for_a_user(memory: AgenticMemory) -> None:
+    class OfAnn(AMemMemory):
+        @classmethod
+        def from_defaults(cls, **options: Any) -> AMemMemory:
+            return super().from_defaults(memory=memory, user_id="ann", **options)
+
+    engine = SimpleChatEngine.from_defaults(
+        llm=Chatbot(), memory_cls=OfAnn, chat_history=[user("Hello"), assistant("Hello!")]
+    )
+    engine.chat("My dog is called Rex.")
+
+    assert isinstance(engine._memory, OfAnn)
+    assert len(engine.chat_history) == 4
+    assert contents(memory) == ["My dog is called Rex.", "Noted."]
+
+
 # --- writing
 
 
@@ -333,6 +349,12 @@ def test_placeholders_in_notes_are_not_filled_in_by_engines(memory: AgenticMemor
     assert "{ query_str }" in llm.prompts[0]
 
 
+def test_a_question_may_be_a_message(memory: AgenticMemory) -> None:
+    memory.add("My dog is called Rex.", namespace=ANN)
+
+    assert "Rex" in text(ann(memory).get(input=user("What is my dog called?")))
+
+
 # --- several tasks and threads
 
 
@@ -365,6 +387,22 @@ async def test_threads_may_share_it(memory: AgenticMemory) -> None:
     await asyncio.gather(*(asyncio.to_thread(made.put, user(f"fact {n}")) for n in range(8)))
 
     assert sorted(contents(memory)) == sorted(f"fact {n}" for n in range(8))
+
+
+async def test_a_synchronous_call_beside_a_waiting_task_gets_through(
+    memory: AgenticMemory,
+) -> None:
+    made = ann(memory)
+    await made.aput(user("zero"))
+    waiting = asyncio.create_task(made.aput(user("one")))
+    while not made._lock.locked():  # noqa: ASYNC110 - there is nothing to wait for
+        await asyncio.sleep(0)
+
+    made.put(user("two"))
+    await waiting
+
+    assert sorted(contents(memory)) == ["one", "two", "zero"]
+    assert len(made.get_all()) == 3
 
 
 # --- state and resume

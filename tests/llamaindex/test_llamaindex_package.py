@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -63,6 +65,14 @@ def test_what_it_overrides_in_the_framework_is_as_it_was() -> None:
 def test_the_kinds_are_what_the_framework_asks_for() -> None:
     assert issubclass(AMemMemoryBlock, BaseMemoryBlock)
     assert issubclass(AMemMemory, Memory)
+
+
+@pytest.mark.parametrize("name", ["memory", "memory_block", "retriever", "tools", "models"])
+def test_the_examples_in_the_docstrings_are_true(name: str) -> None:
+    outcome = doctest.testmod(import_module(f"llamaindex_amem.{name}"))
+
+    assert outcome.failed == 0
+    assert outcome.attempted > 0 or name == "models"
 
 
 def test_the_core_knows_no_framework() -> None:
