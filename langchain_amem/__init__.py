@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from amem_integrations import MissingExtraError
 
+from ._failures import failures
+
 try:
     from .retriever import AMemRetriever
 except ImportError as error:
@@ -37,6 +39,7 @@ __all__ = [
     "MemoryState",
     "build_evolution_graph",
     "evolve_node",
+    "failures",
     "memory_tools",
     "open_memory",
     "recall_node",

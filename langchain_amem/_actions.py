@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.tools import ToolException
 from pydantic import BaseModel, ConfigDict, Field
@@ -85,20 +86,21 @@ class Actions:
         raise _silent()
 
     def remember(self, namespace: Namespace, content: str) -> Outcome:
-        """Store a note."""
+        """Store a note; saying the same again makes no second one."""
         with self._told("remember"):
-            note = self.memory.add(
-                content, namespace=namespace, source="assistant", evolve=self.evolve
-            )
+            note = self.memory.add(content, namespace=namespace, **self._how())
+            if note.content != content:
+                note = self.memory.add(content, namespace=namespace, key=_anew(), **self._how())
             return f"Remembered as note {note.id}.", []
         raise _silent()
 
     async def aremember(self, namespace: Namespace, content: str) -> Outcome:
         """Asynchronous twin of `remember`."""
         with self._told("remember"):
-            note = await self.memory.aadd(
-                content, namespace=namespace, source="assistant", evolve=self.evolve
-            )
+            note = await self.memory.aadd(content, namespace=namespace, **self._how())
+            if note.content != content:
+                how = {"key": _anew(), **self._how()}
+                note = await self.memory.aadd(content, namespace=namespace, **how)
             return f"Remembered as note {note.id}.", []
         raise _silent()
 
@@ -134,6 +136,9 @@ class Actions:
             return f"Note {note_id} is forgotten.", []
         raise _silent()
 
+    def _how(self) -> dict[str, Any]:
+        return {"source": "assistant", "evolve": self.evolve}
+
     @contextmanager
     def _told(self, doing: str) -> Iterator[None]:
         """Tell the model what it did wrong; leave the block when the memory does not answer."""
@@ -148,6 +153,11 @@ class Actions:
         shown = [hit.note.revised(content=f"(id {hit.note.id}) {hit.note.content}") for hit in hits]
         text = render_notes(shown, max_tokens=self.max_tokens)
         return text or "Nothing is known about that.", [describe(hit) for hit in hits]
+
+
+def _anew() -> str:
+    """Return a key for what was remembered before, corrected since, and is true again."""
+    return f"remember:{uuid4()}"
 
 
 def _silent() -> ToolException:

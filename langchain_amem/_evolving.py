@@ -10,6 +10,7 @@ from langchain_core.runnables import RunnableConfig
 
 from amem_integrations import AgenticMemory, EvolutionReport, NamespaceError, Plan
 
+from . import _applied as applied
 from ._failures import Failures
 from ._graphs import as_json, run_of, tell
 from ._run import NamespaceOf, checked_namespace, namespace_of
@@ -38,7 +39,7 @@ class Evolving:
         """Give unfinished notes their attributes; idempotent, so it may write."""
         space = self._space(state, config)
         begun = self._begin(space)
-        with self.failures.tolerated("construct"):
+        with self.failures.tolerated("construct") as reasons:
             notes = self.memory.get_all(namespace=space, where=NEW, limit=self.limit)
             # What failed before is tried again, after what is new.
             if left := self.limit - len(notes):
@@ -46,13 +47,13 @@ class Evolving:
             begun["ids"] = [note.id for note in notes]
             outcome = self.memory.construct(begun["ids"], namespace=space)
             return self._constructed(begun, outcome)
-        return _interrupted(begun, "construct")
+        return _interrupted(begun, "construct", reasons)
 
     async def aconstruct(self, state: State, config: RunnableConfig) -> Update:
         """Asynchronous twin of `construct`."""
         space = self._space(state, config)
         begun = self._begin(space)
-        with self.failures.tolerated("construct"):
+        with self.failures.tolerated("construct") as reasons:
             notes = await self.memory.aget_all(namespace=space, where=NEW, limit=self.limit)
             # What failed before is tried again, after what is new.
             if left := self.limit - len(notes):
@@ -60,37 +61,42 @@ class Evolving:
             begun["ids"] = [note.id for note in notes]
             outcome = await self.memory.aconstruct(begun["ids"], namespace=space)
             return self._constructed(begun, outcome)
-        return _interrupted(begun, "construct")
+        return _interrupted(begun, "construct", reasons)
 
     def propose(self, state: State) -> Update:
         """Ask for links and updates; writes nothing."""
-        with self.failures.tolerated("propose"):
+        with self.failures.tolerated("propose") as reasons:
             return self._proposed(self.memory.propose(state["ids"], namespace=_kept(state)))
-        return _interrupted(state, "propose")
+        return _interrupted(state, "propose", reasons)
 
     async def apropose(self, state: State) -> Update:
         """Asynchronous twin of `propose`."""
-        with self.failures.tolerated("propose"):
+        with self.failures.tolerated("propose") as reasons:
             return self._proposed(await self.memory.apropose(state["ids"], namespace=_kept(state)))
-        return _interrupted(state, "propose")
+        return _interrupted(state, "propose", reasons)
 
     def commit(self, state: State) -> Update:
         """Write the plan; committing it again changes nothing."""
         if not state["plan"]:
             return self._committed(state, EvolutionReport())
-        with self.failures.tolerated("commit"):
+        with self.failures.tolerated("commit") as reasons:
             report = self.memory.commit(state["plan"], decisions=state["decisions"])
+            if applied.was_before(state["plan"], report):
+                report = applied.report(report, state["plan"], self.memory.get_all(**_seen(state)))
             return self._committed(state, report)
-        return _interrupted(state, "commit")
+        return _interrupted(state, "commit", reasons)
 
     async def acommit(self, state: State) -> Update:
         """Asynchronous twin of `commit`."""
         if not state["plan"]:
             return self._committed(state, EvolutionReport())
-        with self.failures.tolerated("commit"):
+        with self.failures.tolerated("commit") as reasons:
             report = await self.memory.acommit(state["plan"], decisions=state["decisions"])
+            if applied.was_before(state["plan"], report):
+                notes = await self.memory.aget_all(**_seen(state))
+                report = applied.report(report, state["plan"], notes)
             return self._committed(state, report)
-        return _interrupted(state, "commit")
+        return _interrupted(state, "commit", reasons)
 
     def _space(self, state: State, config: RunnableConfig) -> tuple[str, ...]:
         if self.namespace is not None:
@@ -134,13 +140,19 @@ class Evolving:
         return {"evolution": plain}
 
 
+def _seen(state: State) -> dict[str, Any]:
+    """Return how to read the notes that a plan touches."""
+    ids = applied.touched(state["plan"])
+    return {"namespace": _kept(state), "where": {"id": {"$in": ids}}, "limit": len(ids)}
+
+
 def _kept(state: State) -> tuple[str, ...]:
     return checked_namespace(state["namespace"])
 
 
-def _interrupted(state: State, step: str) -> Update:
-    """Return a report that says where it stopped; what is unfinished stays so."""
-    reason = f"{step}: the store or a model did not answer; see the log"
+def _interrupted(state: State, step: str, reasons: list[str]) -> Update:
+    """Return a report that says where it stopped and why; what is unfinished stays so."""
+    reason = "; ".join(reasons)
     found = {**state.get("evolution", {}), "interrupted": reason}
     tell(step, interrupted=reason)
     begun = dict(state) if step == "construct" else {}

@@ -19,6 +19,19 @@ OnError = Literal["log", "raise"]
 PASSING = (StoreUnavailableError, ModelUnavailableError, TimeoutError)
 
 
+_lock = threading.Lock()
+_total: Counter[str] = Counter()
+
+
+def failures() -> dict[str, int]:
+    """Return how often the memory did not answer in this process, by what an adapter was doing.
+
+    Keys: `recall`, `remember`, `evolve`, and so on; also messages that could not be stored as they are.
+    """
+    with _lock:
+        return dict(_total)
+
+
 class Failures:
     """Logs and counts what passes by itself; with `on_error="raise"` raises it instead."""
 
@@ -27,26 +40,31 @@ class Failures:
         if on_error not in ("log", "raise"):
             raise ConfigurationError(f"on_error={on_error!r} must be 'log' or 'raise'")
         self._on_error = on_error
-        self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
 
     @contextmanager
-    def tolerated(self, doing: str) -> Iterator[None]:
-        """Leave the block early, with a warning, when the store or a model does not answer."""
+    def tolerated(self, doing: str) -> Iterator[list[str]]:
+        """Leave the block early, with a warning, when the store or a model does not answer.
+
+        Yields a list in which the reason is found afterwards.
+        """
+        reasons: list[str] = []
         try:
-            yield
+            yield reasons
         except PASSING as error:
             if self._on_error == "raise":
                 raise
             self.note(doing, error)
+            reasons.append(f"{doing}: {error}")
 
     def note(self, doing: str, error: BaseException) -> None:
         """Log and count one failure."""
-        with self._lock:
+        with _lock:
             self._counts[doing] += 1
+            _total[doing] += 1
         log.warning("%s failed and is skipped: %s", doing, error)
 
     def snapshot(self) -> dict[str, int]:
         """Return how often each thing failed so far."""
-        with self._lock:
+        with _lock:
             return dict(self._counts)

@@ -80,5 +80,9 @@ def after(messages: Sequence[BaseMessage], cursor: str | None) -> list[BaseMessa
 
 
 def since_last_answer(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    answers = [i for i, message in enumerate(messages) if isinstance(message, AIMessage)]
-    return list(messages[answers[-1] + 1 :]) if answers else list(messages)
+    """Return what follows the last answer; a message that calls tools is none yet."""
+    for position in range(len(messages) - 1, -1, -1):
+        message = messages[position]
+        if isinstance(message, AIMessage) and not message.tool_calls:
+            return list(messages[position + 1 :])
+    return list(messages)

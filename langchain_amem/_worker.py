@@ -29,7 +29,7 @@ class Worker:
         self._changed = threading.Condition()
         self._busy = False
         self._closed = False
-        self._error: AmemError | None = None
+        self._error: AmemError | TypeError | None = None
         self._thread: threading.Thread | None = None
 
     def everything(self) -> None:
@@ -45,6 +45,7 @@ class Worker:
 
         Raises:
             AmemError: What made an evolution fail since the last call, if waiting would not mend it.
+            TypeError: A port of the memory is asynchronous; evolve with `write="inline"`.
         """
         with self._changed:
             done = self._changed.wait_for(self._idle, timeout)
@@ -94,6 +95,7 @@ class Worker:
         try:
             with self._failures.tolerated("evolve"):
                 self._memory.evolve(namespace=namespace)
-        except AmemError as error:
+        except (AmemError, TypeError) as error:
+            # A TypeError says that a port has only an asynchronous form, which is bound to the user's loop.
             log.error("evolution in the background stopped, the notes wait: %s", error)  # noqa: TRY400 - said in full
             self._error = error

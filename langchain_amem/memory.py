@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -130,15 +131,11 @@ class AMemMemory(BaseMemory):
 
     def clear(self) -> None:
         """Delete every note of this namespace, and nothing else. It cannot be undone."""
-        while notes := self.memory.get_all(namespace=self.namespace):
-            for note in notes:
-                self.memory.delete(note.id, namespace=self.namespace)
+        self.memory.clear(namespace=self.namespace)
 
     async def aclear(self) -> None:
         """Asynchronous twin of `clear`."""
-        while notes := await self.memory.aget_all(namespace=self.namespace):
-            for note in notes:
-                await self.memory.adelete(note.id, namespace=self.namespace)
+        await asyncio.to_thread(self.clear)
 
     def _said(self, inputs: Values) -> str:
         """Return what to recall for; a chain with several inputs and no `input_key` gives them all."""

@@ -31,18 +31,15 @@ except ImportError as error:
     raise MissingExtraError("langchain", "langchain") from error
 
 Write = Literal["inline", "background", "off"]
-
-# Most notes to evolve before a run returns: an imported past is not worked off in front of the user.
-INLINE = 64
+INLINE = 64  # most notes to evolve before a run returns: a long past is not worked off there
 
 
 class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
     """Recalls notes before an agent answers, and remembers the turn when it has.
 
-    Notes are recalled once a run, for what was asked, and shown to the model at each call; the history
-    of the conversation stays as it is. When the run ends its new messages are stored, raw first; a
-    message is known by its id, so nothing is stored twice. Then they are constructed, linked and evolved.
-    A run that fails is remembered with the next one of the same user.
+    Notes are recalled once a run, for what was asked, and shown to the model at each call; the history stays
+    as it is. When the run ends its new messages are stored, raw, then constructed, linked and evolved. A
+    message is known by its id, so none is stored twice. A run that fails is stored with the next one.
 
     Put it last in `middleware`: what rewrites the system message after it would erase the notes.
     https://docs.langchain.com/oss/python/langchain/middleware/custom
@@ -69,12 +66,12 @@ class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
             memory: The memory to use.
             namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`),
                 such as `lambda run: (run.context.user_id,)`. A run without it is an error.
-            k: Most notes to recall.
-            max_tokens: Most tokens of notes, about.
-            inject: Where notes are shown: at the end of the system message, or (`"message"`) in a message
-                before the last human one, which leaves a cached system prompt as it is.
-            write: When notes evolve: before the run returns, in a thread of its own (stored before the
-                run returns all the same), or never, nothing being stored.
+            k: Most notes to recall, in about `max_tokens`.
+            max_tokens: See there.
+            inject: Where notes are shown: at the end of the system message, or (`"message"`) in one before
+                the last human message, which leaves a cached system prompt as it is.
+            write: When notes evolve: before the run returns, or in a thread of its own (they are stored
+                before it returns all the same); `"off"` stores nothing.
             should_store: Says of each message whether it is stored.
             on_error: `"log"` lets the agent work without memory when that does not answer.
             name: Two of these in one agent need two names.

@@ -151,14 +151,14 @@ def evolve_node(
 
     def node(state: State, config: RunnableConfig) -> dict[str, Any]:
         space = namespace_of(whose, run_of(state, config))
-        with failures.tolerated("evolve"):
+        with failures.tolerated("evolve") as reasons:
             return done(memory.evolve(namespace=space, limit=limit))
-        return {output_key: {}}
+        return done(EvolutionReport(interrupted="; ".join(reasons)))
 
     async def anode(state: State, config: RunnableConfig) -> dict[str, Any]:
         space = namespace_of(whose, run_of(state, config))
-        with failures.tolerated("evolve"):
+        with failures.tolerated("evolve") as reasons:
             return done(await memory.aevolve(namespace=space, limit=limit))
-        return {output_key: {}}
+        return done(EvolutionReport(interrupted="; ".join(reasons)))
 
     return RunnableLambda(node, anode, name="evolve")

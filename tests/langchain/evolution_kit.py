@@ -52,6 +52,21 @@ class Crashing(AgenticMemory):
     def propose(self, *args: Any, **kwargs: Any) -> Any:
         return self._around("propose", lambda: super(Crashing, self).propose(*args, **kwargs))
 
+    def add_many(self, *args: Any, **kwargs: Any) -> Any:
+        return self._around("remember", lambda: super(Crashing, self).add_many(*args, **kwargs))
+
+    def evolve(self, *args: Any, **kwargs: Any) -> Any:
+        return self._around("evolve", lambda: super(Crashing, self).evolve(*args, **kwargs))
+
+    def search(self, *args: Any, **kwargs: Any) -> Any:
+        return self._around("recall", lambda: super(Crashing, self).search(*args, **kwargs))
+
+    def get_all(self, *args: Any, **kwargs: Any) -> Any:
+        reviewing = "id" in (kwargs.get("where") or {})
+        read = super().get_all
+        step = "review" if reviewing else "other"
+        return self._around(step, lambda: read(*args, **kwargs))
+
     def commit(self, *args: Any, **kwargs: Any) -> Any:
         return self._around("commit", lambda: super(Crashing, self).commit(*args, **kwargs))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -444,6 +445,20 @@ def test_a_mistake_in_the_background_is_raised_by_flush() -> None:
         with pytest.raises(ConfigurationError, match="wrong key"):
             middleware.flush(timeout=10)
         assert middleware.flush(timeout=10)
+
+
+def test_a_model_without_a_synchronous_form_is_reported_by_flush() -> None:
+    class Later:
+        name = "later"
+
+        async def generate(self, request: Any) -> Any:
+            await asyncio.sleep(0)
+
+    with AgenticMemory.open(":memory:", model=Later(), embedder=HashEmbedder()) as memory:
+        memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
+        middleware = AMemMiddleware(memory, namespace=user, write="background")
+        with pytest.raises(TypeError, match="asynchronous"):
+            middleware.flush(timeout=10)
 
 
 # When the memory does not answer

@@ -137,6 +137,20 @@ def test_what_is_remembered_can_be_corrected_and_forgotten(
     assert contents(ANN) == []
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_what_was_corrected_and_is_true_again_is_remembered(
+    memory: AgenticMemory, contents: Contents, asynchronous: bool
+) -> None:
+    remember = tools(memory)["remember"]
+    for _ in range(2):
+        call(remember, content="Ann lives in Oslo.")
+    (note,) = memory.get_all(namespace=ANN)
+    memory.update(note.id, namespace=ANN, content="Ann lives in Rome.")
+    again = {"content": "Ann lives in Oslo."}
+    await remember.ainvoke(again) if asynchronous else remember.invoke(again)
+    assert contents(ANN) == ["Ann lives in Rome.", "Ann lives in Oslo."]
+
+
 def test_evolution_can_be_left_to_others(memory: AgenticMemory) -> None:
     call(tools(memory, evolve=False)["remember"], content="Ann moved to Oslo.")
     assert memory.get_all(namespace=ANN)[0].state == "pending"

@@ -192,7 +192,7 @@ def test_a_model_that_is_down_ends_the_run_and_loses_nothing(on_error: Any) -> N
             with pytest.raises(ModelUnavailableError):
                 graph.invoke(ALL)
         else:
-            assert "construct" in graph.invoke(ALL)["evolution"]["interrupted"]
+            assert graph.invoke(ALL)["evolution"]["interrupted"] == "construct: down"
         assert memory.get_all(namespace=ANN)[0].state == "pending"
 
 

@@ -6,14 +6,21 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_kit import ANN, BOB, Contents, User, user
+from langchain_kit import ANN, BOB, Contents, User, scripted, user
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command, interrupt
 
-from amem_integrations import AgenticMemory, ModelUnavailableError, NamespaceError
+from amem_integrations import (
+    AgenticMemory,
+    MemoryConfig,
+    ModelUnavailableError,
+    NamespaceError,
+    StoreUnavailableError,
+)
 from amem_integrations.testing import HashEmbedder, ScriptedModel
-from langchain_amem import MemoryState, evolve_node, recall_node, remember_node
+from langchain_amem import MemoryState, evolve_node, failures, recall_node, remember_node
 
 
 class State(MessagesState, MemoryState):
@@ -33,7 +40,7 @@ def build(memory: AgenticMemory, **options: Any) -> CompiledStateGraph[Any, Any,
     graph.add_node("recall", recall_node(memory, **options))
     graph.add_node("answer", answer)
     graph.add_node("remember", remember_node(memory, **options))
-    graph.add_node("evolve", evolve_node(memory, **options))
+    graph.add_node("evolve", evolve_node(memory, namespace=options["namespace"]))
     graph.add_edge(START, "recall")
     graph.add_edge("recall", "answer")
     graph.add_edge("answer", "remember")
@@ -186,8 +193,8 @@ def test_what_the_model_sees_anyway_is_not_recalled(memory: AgenticMemory) -> No
 
 def test_nothing_asked_in_words_recalls_nothing(memory: AgenticMemory) -> None:
     recall = recall_node(memory, namespace=ANN)
-    assert recall.invoke({"messages": []}) == {"memories": ""}
-    assert recall.invoke({"messages": [HumanMessage(" ")]}) == {"memories": ""}
+    assert recall.invoke({"messages": []})["memories"] == ""
+    assert recall.invoke({"messages": [HumanMessage(" ")]})["memories"] == ""
 
 
 def test_recalled_text_can_fill_no_template_and_close_no_tag(memory: AgenticMemory) -> None:
@@ -231,12 +238,73 @@ def test_a_context_given_as_a_dict_becomes_the_users_type(memory: AgenticMemory)
     assert memory.namespaces() == [ANN]
 
 
-def test_two_users_of_one_graph_and_one_thread_never_share_notes(memory: AgenticMemory) -> None:
-    graph = build(memory)
+@pytest.mark.parametrize("noted", [True, False], ids=["turn noted", "no turn_key in the state"])
+def test_two_users_of_one_graph_and_one_thread_never_share_notes(
+    memory: AgenticMemory, contents: Contents, noted: bool
+) -> None:
+    options = {} if noted else {"turn_key": "not_in_the_state"}
+    graph = build(memory, **options)
     graph.invoke(ask("I moved to Oslo."), thread("1"), context=User("ann"))
-    state = graph.invoke(ask("Where did Ann move to?"), thread("2"), context=User("bob"))
+    state = graph.invoke(ask("Where did Ann move to?"), thread("1"), context=User("bob"))
     assert state["memories"] == ""
-    assert "Oslo" not in " ".join(n.content for n in memory.get_all(namespace=BOB))
+    graph.invoke(ask("I like Oslo."), thread("1"), context=User("ann"))
+    assert contents(BOB) == ["Where did Ann move to?", "I do not know."]
+    mine = [text for text in contents(ANN) if text != "I do not know."]
+    assert mine == ["I moved to Oslo.", "I like Oslo."]
+
+
+def test_what_could_not_be_stored_is_stored_with_the_next_turn_of_the_same_user() -> None:
+    with Failing.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
+        graph = build(memory)
+        memory.down = True
+        graph.invoke(ask("I moved to Oslo."), thread("1"), context=User("ann"))
+        memory.down = False
+        graph.invoke(ask("I like it."), thread("1"), context=User("ann"))
+        said = [note.content for note in memory.get_all(namespace=ANN) if note.source == "user"]
+        assert said == ["I moved to Oslo.", "I like it."]
+        memory.down = True
+        graph.invoke(ask("I bought a boat."), thread("1"), context=User("ann"))
+        memory.down = False
+        graph.invoke(ask("Hello."), thread("1"), context=User("bob"))
+        assert memory.get_all(namespace=BOB)[0].content == "Hello."
+
+
+class Failing(AgenticMemory):
+    """A memory whose store can be made to stop answering to writes."""
+
+    down = False
+
+    def add_many(self, *args: Any, **kwargs: Any) -> Any:
+        if self.down:
+            raise StoreUnavailableError("the store is down")
+        return super().add_many(*args, **kwargs)
+
+
+def test_what_a_person_adds_during_a_run_belongs_to_the_turn(
+    memory: AgenticMemory, contents: Contents
+) -> None:
+    def clarify(_: State) -> dict[str, Any]:
+        question = AIMessage("Which Oslo?")
+        return {"messages": [question, HumanMessage(interrupt(question.text))]}
+
+    graph = StateGraph(State)
+    graph.add_node("recall", recall_node(memory, namespace=ANN))
+    graph.add_node("clarify", clarify)
+    graph.add_node("answer", answer)
+    graph.add_node("remember", remember_node(memory, namespace=ANN))
+    graph.add_edge(START, "recall")
+    graph.add_edge("recall", "clarify")
+    graph.add_edge("clarify", "answer")
+    graph.add_edge("answer", "remember")
+    compiled = graph.compile(checkpointer=InMemorySaver())
+    compiled.invoke(ask("I moved to Oslo."), thread("1"))
+    compiled.invoke(Command(resume="The one in Norway."), thread("1"))
+    assert contents(ANN) == [
+        "I moved to Oslo.",
+        "Which Oslo?",
+        "The one in Norway.",
+        "I do not know.",
+    ]
 
 
 def test_every_step_tells_the_stream_what_it_did(memory: AgenticMemory) -> None:
@@ -259,6 +327,19 @@ def test_with_the_model_down_the_answer_is_given_and_the_notes_wait() -> None:
         assert state["messages"][-1].text == "I do not know."
         assert "down" in state["evolution"]["interrupted"]
         assert {note.state for note in memory.get_all(namespace=ANN)} == {"pending"}
+
+
+def test_what_failed_is_counted_and_said() -> None:
+    before = failures().get("evolve", 0)
+    model = ScriptedModel({"construct": down})
+    config = MemoryConfig(on_model_error="raise")
+    with AgenticMemory.open(
+        ":memory:", model=model, embedder=HashEmbedder(), config=config
+    ) as memory:
+        memory.add("I am Ann.", namespace=ANN, evolve=False)
+        report = evolve_node(memory, namespace=ANN).invoke({})["evolution"]
+    assert report["interrupted"] == "evolve: the model is down"
+    assert failures()["evolve"] == before + 1
 
 
 def test_a_node_works_outside_a_graph_too(memory: AgenticMemory) -> None:
