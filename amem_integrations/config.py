@@ -27,7 +27,11 @@ class MemoryConfig:
         max_concurrency: Model calls under way at once.
         on_model_error: `"log"` keeps the raw note as pending and goes on; `"raise"` raises, the raw
             note being stored all the same.
-        max_content_chars: Longest content of one note.
+        max_content_chars: Longest content that is taken.
+        split: Whether content that is too long for the encoder becomes several notes, cut between
+            paragraphs or sentences, one after the other in their thread; `add` returns the first.
+        split_tokens: How long such notes are at most, in tokens of about four bytes. None takes 150, or
+            three fifths of what the encoder reads at once (its `max_tokens`), if that is less.
 
     Raises:
         ConfigurationError: A value is out of range.
@@ -44,6 +48,8 @@ class MemoryConfig:
     max_concurrency: int = 4
     on_model_error: Literal["log", "raise"] = "log"
     max_content_chars: int = 32_000
+    split: bool = True
+    split_tokens: int | None = None
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -54,8 +60,11 @@ class MemoryConfig:
             "max_concurrency",
             "max_content_chars",
         ):
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+            value = getattr(self, name)
+            _require(_is_count(value) and value >= 1, name, value, "a whole number of at least 1")
+        _require(_is_count(self.recent), "recent", self.recent, "a whole number")
         _require(0 <= self.recent <= self.candidates, "recent", self.recent, "0 to `candidates`")
+        _require((self.split_tokens or 20) >= 20, "split_tokens", self.split_tokens, "at least 20")  # noqa: PLR2004
         floor = self.min_gate_similarity
         _require(-1 <= floor <= 1, "min_gate_similarity", floor, "a cosine, -1 to 1")
         _require(self.calls in ("joint", "paper"), "calls", self.calls, "'joint' or 'paper'")
@@ -66,6 +75,10 @@ class MemoryConfig:
     def paper(cls) -> MemoryConfig:
         """Return the settings of the paper: one note at a time, a call each for Eq. 2, 6 and 7."""
         return cls(calls="paper", batch_size=1, recent=0)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _require(holds: bool, name: str, value: object, wanted: str) -> None:

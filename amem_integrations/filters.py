@@ -42,16 +42,24 @@ def parse(where: Mapping[str, Any] | None) -> Conditions:
     Raises:
         InvalidInputError: An unknown field or operator, or a value that cannot be compared.
     """
+    if where is not None and not isinstance(where, Mapping):
+        raise InvalidInputError(f"where={where!r} must be a dict of field to value or operators")
     conditions: list[Condition] = []
     for field, test in (where or {}).items():
         _check_field(field)
         tests = test if isinstance(test, Mapping) else {"$eq": test}
+        if not tests:
+            raise InvalidInputError(
+                f"{field!r} in where has no operator; give a value, or one of them"
+            )
         conditions += [_condition(field, operator, value) for operator, value in tests.items()]
     return tuple(conditions)
 
 
 def _check_field(field: str) -> None:
-    if field in FIELDS or (field.startswith("metadata.") and len(field) > len("metadata.")):
+    if field in FIELDS or (
+        isinstance(field, str) and field.startswith("metadata.") and len(field) > len("metadata.")
+    ):
         return
     known = ", ".join(FIELDS)
     message = f"unknown field {field!r} in where; use one of {known}, or 'metadata.<name>'"
@@ -92,7 +100,9 @@ def matches(note: object, conditions: Conditions) -> bool:
 
 def _values(note: Any, field: str) -> tuple[Any, ...]:  # noqa: ANN401 - any field of a note
     if field.startswith("metadata."):
-        value = note.metadata.get(field.removeprefix("metadata."))
+        value = note.metadata
+        for name in field.split(".")[1:]:  # a dot leads into an object, as it does in the store
+            value = value.get(name) if isinstance(value, Mapping) else None
     else:
         value = getattr(note, field)
     return tuple(value) if isinstance(value, tuple | list) else (value,)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from uuid import UUID, uuid4, uuid5
 
-from .errors import NamespaceError
+from .errors import InvalidInputError, NamespaceError
 from .notes import Namespace, NoteInput
 
 ROOT = UUID("9c4a6f3e-2a1d-5b7e-8f60-1d2b3c4a5e6f")
@@ -30,6 +30,16 @@ def check_namespace(namespace: Sequence[str]) -> Namespace:
             f"namespace={tuple(namespace)!r} must hold at least one label, each a non-empty string"
         )
     return tuple(namespace)
+
+
+def check_count(name: str, value: object) -> None:
+    """Check a number of things.
+
+    Raises:
+        InvalidInputError: It is not a whole number of at least 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInputError(f"{name}={value!r} must be a whole number of at least 1")
 
 
 def derive(*parts: object) -> str:

@@ -23,6 +23,7 @@ ChangeKind = Literal[
     "update",
     "delete",
     "forget",
+    "withdraw",
     "construct",
     "link",
     "unlink",
@@ -43,7 +44,8 @@ class ContextEntry:
     """One interpretation of a note, and where it came from.
 
     `cause` is the id of the note that gave rise to it: the note itself for the entry written at
-    construction, a later note for an entry added by evolution. `at` is the event time of that note.
+    construction, a later note for an entry added by evolution. `at` is the event time of that note. `seen`
+    are the other notes that were shown when it was written, and may be quoted in it.
     """
 
     text: str
@@ -54,6 +56,7 @@ class ContextEntry:
     change: str
     at: datetime
     recorded_at: datetime
+    seen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +132,10 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteInput:
-    """What a caller says about one experience. See `AgenticMemory.add` for the fields."""
+    """What a caller says about one experience. See `AgenticMemory.add` for the fields.
+
+    `split=False` keeps content in one note however long it is (see `MemoryConfig.split`).
+    """
 
     content: str
     at: datetime | None = None
@@ -138,6 +144,7 @@ class NoteInput:
     speaker: str | None = None
     source: Source = "user"
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    split: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,9 +49,14 @@ class PlannedUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedNote:
-    """What is proposed for one new note."""
+    """What is proposed for one new note.
+
+    `entry` is the change by which the note got the attributes that this was proposed for: a plan for
+    what has been corrected since is out of date.
+    """
 
     id: str
+    entry: str
     model: str
     candidates: tuple[Candidate, ...] = ()
     links: tuple[PlannedLink, ...] = ()

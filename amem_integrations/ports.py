@@ -60,7 +60,10 @@ class ChatModel(Protocol):
 
 
 class Embedder(Protocol):
-    """Turns texts into unit-length vectors."""
+    """Turns texts into unit-length vectors.
+
+    An attribute `max_tokens` may say how much of a text it reads; longer content is then split accordingly.
+    """
 
     @property
     def name(self) -> str:

@@ -6,11 +6,12 @@ from datetime import datetime
 
 from .notes import ContextEntry, Note
 
-# Name of the text templates below; a collection remembers it, since other texts need other vectors.
-TEMPLATE = "note-v1"
+# Name of the texts below; a collection remembers it, since other texts need other vectors.
+TEMPLATE = "note-1"
 
 # MiniLM reads 256 tokens; contexts get what content, keywords and tags usually leave.
 CONTEXT_TOKENS = 200
+MAX_WORDS = 16  # of keywords, and of tags: a note that evolves often must not drown in them
 BYTES_PER_TOKEN = 4  # English text; scripts of three bytes a character are about .75 token each
 
 
@@ -51,11 +52,14 @@ def header(note: Note) -> str:
 
 def embedding_text(note: Note) -> str:
     """Return the text that is encoded: content, keywords, tags and context (Eq. 3 of the paper)."""
+    shown = shown_entries(note)
+    keywords = dict.fromkeys(word for entry in shown for word in entry.keywords)
+    tags = dict.fromkeys(tag for entry in shown for tag in entry.tags)
     parts = [
         f"{note.speaker}: {note.content}" if note.speaker else note.content,
-        ", ".join(note.keywords),
-        ", ".join(note.tags),
-        context(note),
+        ", ".join(list(keywords)[:MAX_WORDS]),
+        ", ".join(list(tags)[:MAX_WORDS]),
+        " ".join(entry.text for entry in shown if entry.text),
     ]
     return "\n".join(part for part in parts if part)
 

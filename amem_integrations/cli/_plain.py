@@ -40,10 +40,11 @@ class PlainGroup(TyperGroup):
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:  # noqa: ANN401
         """Run the command line; without `standalone_mode` errors are left to the caller."""
         extra.setdefault("prog_name", "amem")  # also as `python -m amem_integrations.cli`
+        call: Any = super().main
         if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **extra)
+            return call(*args, standalone_mode=False, **extra)
         try:
-            status = super().main(*args, standalone_mode=False, **extra)
+            status = call(*args, standalone_mode=False, **extra)
         except _UsageError as error:
             _complain(error)
             sys.exit(error.exit_code)

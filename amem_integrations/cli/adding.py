@@ -13,13 +13,13 @@ import typer
 from ..errors import InvalidInputError
 from ..notes import Note
 from ..plans import EvolutionReport
-from .imports import Form, Part, read
+from .imports import Form, Part, origin, read, recognise
 from .looks import console, one_line, progress, short
 from .namespaces import format_namespace
 from .opening import Opened, encoding
 from .options import MODEL, NAMESPACE, Options, command
 from .values import note_values, print_json
-from .work import finish, scan, store
+from .work import check_all, finish, store
 
 
 class Origin(StrEnum):
@@ -106,22 +106,42 @@ def import_(
 ) -> None:
     """Import many notes from a file.
 
-    JSONL, a LoCoMo file, a mem0 export, the items of a LangGraph store, or a chat history. Ctrl-C leaves what was imported so far; the same command goes on from there. Files that say whose
+    What `amem export` wrote, JSONL, a LoCoMo file, a mem0 export, the items of a LangGraph store, or a
+    chat history. Ctrl-C leaves what was imported so far; the same command goes on from there. Files that say whose
     memory each item is (LoCoMo, mem0, LangGraph) are kept apart by it, below --namespace if that is given.
     """
+    if recognise(file, form) is Form.EXPORT:
+        _import_export(options, file)
+        return
     parts = read(file, form, thread=thread)
     if any(not part.labels for part in parts):
         options.space  # noqa: B018 - raises while nothing has been written
+    for part in parts:
+        check_all(part.items)
     base = options.optional_space or ()
-    rows = []
     with encoding(options, create=True) as opened:
-        for part in parts:
-            rows.append(_import_part(opened, part, (*base, *part.labels), later=later))
+        rows = [_import_part(opened, part, (*base, *part.labels), later=later) for part in parts]
     if options.as_json:
         print_json(rows)
         return
     for row in rows:
         _print_imported(row)
+
+
+def _import_export(options: Options, file: Path) -> None:
+    """Bring in what `amem export` wrote, with links, contexts and history."""
+    space = options.optional_space or origin(file)
+    with encoding(options, create=True) as opened:
+        before = opened.memory.stats(namespace=space)["notes"]
+        items = opened.memory.import_(file, namespace=space)
+        after = opened.memory.stats(namespace=space)["notes"]
+    row = {"namespace": list(space), "items": items, "added": after - before, "notes": after}
+    if options.as_json:
+        print_json([row])
+        return
+    text = f"{format_namespace(space)}: {row['added']} notes added, with links and history"
+    known = f", {items - after + before} were there" if items > after - before else ""
+    console().print(text + known, soft_wrap=True)
 
 
 def _import_part(
@@ -130,8 +150,8 @@ def _import_part(
     memory = opened.memory
     before = memory.stats(namespace=space)["notes"]
     with progress() as tell:
-        notes = store(memory, space, part.items, tell)
-        report = EvolutionReport() if later else finish(memory, space, notes, tell)
+        store(memory, space, part.items, tell)
+        report = EvolutionReport() if later else finish(memory, space, tell)
     after = memory.stats(namespace=space)
     return {
         "namespace": list(space),
@@ -165,7 +185,7 @@ def evolve(options: Options, upgrade: Upgrade = False) -> None:
             report += memory.evolve(namespace=space, upgrade=True)
         for one in [space] if space else memory.namespaces():
             with progress() as tell:
-                report += finish(memory, one, list(scan(memory, one)), tell)
+                report += finish(memory, one, tell)
     if options.as_json:
         print_json(report.to_dict())
         return
@@ -195,5 +215,3 @@ def _pair(text: str) -> tuple[str, str]:
     if not (name and equals):
         raise InvalidInputError(f"--metadata {text!r} is not of the form NAME=VALUE")
     return name, value
-
-

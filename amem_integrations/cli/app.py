@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from . import adding, graph, reading
+from . import adding, doctor, editing, graph, history, reading, upkeep
 from ._plain import PlainGroup
 from .evaluation import app as evaluation
 
@@ -17,6 +17,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # help and errors as plain lines, for terminals and logs alike
 )
-for module in (adding, reading, graph):
+for module in (adding, reading, editing, history, graph, upkeep, doctor):
     module.register(app)
 app.add_typer(evaluation, name="eval")

@@ -11,6 +11,9 @@ from ..notes import Change, Note
 
 Data = Mapping[str, Any]
 
+_ENTRY = {"text": "context", "keywords": "keywords", "tags": "tags"}
+_SHORT = 8  # characters of an id
+
 
 def diff(change: Change, note: Note | None = None) -> list[str]:
     """Return what a change did to the note, as lines of a diff.
@@ -18,61 +21,94 @@ def diff(change: Change, note: Note | None = None) -> list[str]:
     What the history leaves to the note itself, the text of its first context, is taken from `note`.
     """
     data = change.data
-    if note is not None and not data:
-        made = (entry for entry in note.contexts if entry.change == change.id)
-        data = next(({"text": e.text, "keywords": list(e.keywords), "tags": list(e.tags)} for e in made), data)
-    return _WRITERS.get(change.kind, _plain)(data)
+    if change.kind == "construct" and "fields" not in data and note is not None:
+        made = next((entry for entry in note.contexts if entry.change == change.id), None)
+        return [] if made is None else _lines("+", {n: getattr(made, n) for n in _ENTRY})
+    if isinstance(data.get("fields"), Mapping):
+        rest = {name: value for name, value in data.items() if name != "fields"}
+        return [line for name, step in data["fields"].items() for line in _step(name, step)] + (
+            _plain(rest)
+        )
+    return _WRITERS.get(change.kind, _values)(data)
 
 
-def _plain(data: Data) -> list[str]:
-    return [f" {name}: {_text(value)}" for name, value in data.items()]
+def _step(name: str, step: Data) -> list[str]:
+    """Return what became of one field: `content`, `metadata`, `own`, `entry:…` or `link:…`."""
+    kind, _, other = name.partition(":")
+    before, after = step.get("before"), step.get("after")
+    if kind in ("own", "entry"):
+        return [*_lines("-", before), *_lines("+", after)]
+    if kind == "link":
+        return [
+            _link_line(sign, {**link, "target": other})
+            for sign, link in (("-", before), ("+", after))
+            if link
+        ]
+    return _compared(name, before, after)
 
 
-def _update(data: Data) -> list[str]:
-    """Return a diff of each field that the user changed, line by line."""
+def _compared(name: str, before: object, after: object) -> list[str]:
+    """Return a diff of two values, line by line."""
+    old, new = (([] if side is None else _text(side).splitlines()) for side in (before, after))
+    # Lines with "?" only point into the lines above; in the others a space follows the sign.
+    lines = [f"{one[0]}{one[2:]}" for one in difflib.ndiff(old, new) if one[0] != "?"]
+    return [f" {name}:", *lines]
+
+
+def _values(data: Data) -> list[str]:
     lines: list[str] = []
-    for name, change in data.items():
-        if not isinstance(change, Mapping) or not {"before", "after"} <= change.keys():
-            lines += _plain({name: change})
-            continue
-        before, after = (_text(change[side]).splitlines() for side in ("before", "after"))
-        compared = difflib.ndiff(before, after)
-        # Lines with "?" only point into the lines above; the first space parts sign and text.
-        lines += [f" {name}:", *(f"{one[0]}{one[2:]}" for one in compared if one[0] != "?")]
+    for name, value in data.items():
+        if isinstance(value, Mapping) and {"before", "after"} <= value.keys():
+            lines += _compared(name, value["before"], value["after"])
+        elif name == "own":  # the entry that described the content before
+            lines += _lines("-", value)
+        else:
+            lines += _plain({name: value})
     return lines
 
 
-def _entry(data: Data) -> list[str]:
-    entry = data.get("entry", data)
-    rest = {n: v for n, v in data.items() if n != "entry" and v is not None} if "entry" in data else {}
-    signs = {"text": "context", "keywords": "keywords", "tags": "tags"}
-    added = [f"+{signs[n]}: {_text(entry[n])}" for n in signs if entry.get(n)]
-    return [*added, *_plain({n: v for n, v in rest.items() if n != "rejected"})]
+def _plain(data: Data) -> list[str]:
+    return [f" {name}: {_text(value)}" for name, value in data.items() if value not in (None, [])]
+
+
+def _lines(sign: str, entry: Data | None) -> list[str]:
+    """Return the lines of a context entry; nothing for one of which only the id is known."""
+    given = entry or {}
+    return [f"{sign}{name}: {_text(given[key])}" for key, name in _ENTRY.items() if given.get(key)]
+
+
+def _evolved(data: Data) -> list[str]:
+    rest = {name: value for name, value in data.items() if name != "entry"}
+    return [*_lines("+", data.get("entry")), *_plain(rest)]
 
 
 def _proposal(data: Data) -> list[str]:
-    why = data.get("rejected")
-    return [*_entry(data), *([f" not written: {_text(why)}"] if why else [])]
+    rest = {name: value for name, value in data.items() if name not in ("entry", "rejected")}
+    why = f" not written: {_text(data.get('rejected'))}"
+    return [*_lines("+", data.get("entry")), *_plain(rest), why]
 
 
 def _link(sign: str) -> Callable[[Data], list[str]]:
     def write(data: Data) -> list[str]:
-        target = str(data.get("target", ""))[:8]
-        text = f"{data.get('relation', '')}: {data.get('reason', '')}"
-        lines = [f"{sign}link {target} {text}"]
-        return [*lines, f" because {data['why']}"] if data.get("why") else lines
+        because = [f" because {data['why']}"] if data.get("why") else []
+        return [_link_line(sign, data), *because]
 
     return write
 
 
+def _link_line(sign: str, link: Data) -> str:
+    told = f"{link.get('relation', '')}: {link.get('reason', '')}"
+    return f"{sign}link {str(link.get('target', ''))[:_SHORT]} {told}"
+
+
 def _failure(data: Data) -> list[str]:
-    return [f" failed: {_text(data.get('reason'))} (try {data.get('attempts', 1)})"]
+    return [f" {_text(data.get('reason'))} (try {data.get('attempts', 1)})"]
 
 
 def _text(value: object) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         return ", ".join(value)
     if isinstance(value, float):
         return f"{value:.2f}"
@@ -80,11 +116,9 @@ def _text(value: object) -> str:
 
 
 _WRITERS: Mapping[str, Callable[[Data], list[str]]] = {
-    "construct": _entry,
-    "evolve": _entry,
+    "evolve": _evolved,
     "proposal": _proposal,
     "link": _link("+"),
     "unlink": _link("-"),
-    "update": _update,
     "failure": _failure,
 }

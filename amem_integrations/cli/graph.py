@@ -6,16 +6,17 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
 from ..errors import InvalidInputError
-from ..notes import Change, Namespace, Note
+from ..memory import AgenticMemory
+from ..notes import Change, Namespace
 from . import page
 from .looks import console
 from .namespaces import format_namespace
-from .opening import Opened, reading
+from .opening import reading
 from .options import NAMESPACE, Options, command
 from .page import picture
 from .values import print_json
@@ -23,10 +24,10 @@ from .work import scan
 
 _PICTURES = (".png", ".svg", ".pdf")
 _PAGES = (".html", ".htm")
-_ALL_CHANGES = 1_000_000
 
 Out = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Where to write: a .html page, or a .png, .svg, .pdf.")
+    Path,
+    typer.Argument(metavar="FILE", help="Where to write: a .html page, or a .png, .svg, .pdf."),
 ]
 
 
@@ -48,7 +49,7 @@ def graph(options: Options, out: Out = Path("memory.html")) -> None:
     with reading(options) as opened:
         spaces = [space] if space else opened.memory.namespaces()
         notes = [note for one in spaces for note in scan(opened.memory, one)]
-        changes = _changes(opened, spaces) if kind in _PAGES else []
+        changes = _changes(opened.memory, spaces) if kind in _PAGES else []
     title = f"Memory of {format_namespace(space)}" if space else "Memory"
     if kind in _PAGES:
         text = page.render(notes, changes, title=title)
@@ -62,12 +63,8 @@ def graph(options: Options, out: Out = Path("memory.html")) -> None:
         console().print(f"{out}: {len(notes)} notes, {links} links", soft_wrap=True)
 
 
-def _changes(opened: Opened, spaces: Sequence[Namespace]) -> list[Change]:
-    return [
-        change
-        for one in spaces
-        for change in cast("list[Change]", opened.store.changes(one, limit=_ALL_CHANGES))
-    ]
+def _changes(memory: AgenticMemory, spaces: Sequence[Namespace]) -> list[Change]:
+    return [change for one in spaces for change in memory.history(None, namespace=one)]
 
 
 def _whole(out: Path, write: Callable[[Path], object]) -> None:

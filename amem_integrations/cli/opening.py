@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ..errors import StoreError
+from .._sync import resolve, run
+from ..errors import StoreError, StoreUnavailableError
 from ..memory import AgenticMemory
-from ..memory.opening import open_store
+from ..memory.opening import Place, open_as_made, open_store
 from ..ports import Embedder, NoteStore
+from ..stores._folder import settle
 from ..stores._sidecar import Sidecar
 from .options import Options
 from .ports import NoEncoder
@@ -19,7 +20,7 @@ from .ports import NoEncoder
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open memory, the store beneath it, and what it says of itself."""
+    """An open memory, the store beneath it, and its encoder."""
 
     memory: AgenticMemory
     store: NoteStore
@@ -31,38 +32,52 @@ def folder(options: Options) -> Path:
     return Path(options.memory).expanduser().absolute() / options.collection
 
 
-def describe(options: Options) -> Sidecar | None:
-    """Return what the memory was made with, or None if there is none.
+def place(options: Options) -> Place:
+    """Return where the memory is."""
+    key = {"api_key": options.api_key} if options.remote and options.api_key else {}
+    return Place(options.memory, options.collection, key)
+
+
+def encoder_name(options: Options) -> str:
+    """Return the name of the encoder that the memory was made with.
 
     Raises:
-        StoreError: The place holds something else, or cannot be read.
+        StoreError: There is no memory, or it cannot be opened.
     """
-    if options.remote:
-        return _describe_server(options)
+    if not options.remote:
+        if (made := description(options)) is None:
+            raise missing(options)
+        return made.embedder
+    store, name, _ = open_as_made(place(options))
+    run(resolve(store.close()))
+    return name
+
+
+def description(options: Options) -> Sidecar | None:
+    """Return what a folder was made with, or None if there is no memory in it."""
     path = folder(options)
+    if path.parent.exists():
+        settle(path)  # after a `reindex` that was interrupted at its very end
     return Sidecar.read(path / "amem.json") if path.exists() else None
 
 
-def described(options: Options) -> Sidecar:
-    """Return what the memory was made with.
-
-    Raises:
-        StoreError: There is none.
-    """
-    found = describe(options)
-    if found is None:
-        where = options.memory if options.remote else folder(options)
-        raise StoreError(
-            f"there is no memory in {where}; `amem add` makes one, --memory names another"
-        )
-    return found
+def missing(options: Options) -> StoreError:
+    """Return the error that there is no memory."""
+    where = options.memory if options.remote else folder(options)
+    return StoreError(
+        f"there is no memory in {where}; `amem add` makes one, --memory names another"
+    )
 
 
 @contextmanager
 def reading(options: Options) -> Iterator[Opened]:
     """Open a memory that is there, without its encoder."""
-    made = described(options)
-    yield from _open(options, NoEncoder(made.embedder, made.dimensions))
+    if not options.remote and description(options) is None:
+        raise missing(options)
+    store, name, dimensions = open_as_made(place(options))
+    encoder = NoEncoder(name, dimensions)
+    with AgenticMemory(store, encoder) as memory:
+        yield Opened(memory, store, encoder)
 
 
 @contextmanager
@@ -71,37 +86,21 @@ def encoding(options: Options, *, create: bool = False) -> Iterator[Opened]:
 
     Unless told otherwise, the encoder is the one the memory was made with.
     """
-    made = describe(options) if create else described(options)
-    known = made.embedder if made is not None else None
+    known = _known_encoder(options) if create else encoder_name(options)
     encoder = options.ports.encoder(options.encoder or known, options.base_url)
-    yield from _open(options, encoder)
-
-
-def _open(options: Options, encoder: Embedder) -> Iterator[Opened]:
     model = options.ports.model(options.model, options.base_url)
-    store = open_store(options.memory, encoder, options.collection, client_options(options))
+    store = open_store(*place(options).arguments(encoder))
     with AgenticMemory(store, encoder, model) as memory:
         yield Opened(memory, store, encoder)
 
 
-def client_options(options: Options) -> dict[str, Any]:
-    """Return what only a server is told."""
-    return {"api_key": options.api_key} if options.remote and options.api_key else {}
-
-
-def _describe_server(options: Options) -> Sidecar | None:
-    from ..stores._connection import Connection  # noqa: PLC0415 - imports Qdrant's client
-    from ..stores.qdrant import TIMEOUT, _address, _client  # noqa: PLC0415
-
-    where = _address(options.memory, options.api_key, allow_insecure=False)
-    client = _client(options.memory, options.api_key, {"timeout": TIMEOUT})
-    connection = Connection(client, where, pauses=(0.2,), guard=nullcontext())
-    name = options.collection
+def _known_encoder(options: Options) -> str | None:
+    """Return the name of the encoder that the memory was made with, or None if there is no memory."""
+    if not options.remote:
+        return made.embedder if (made := description(options)) else None
     try:
-        if not connection.call(lambda c: c.collection_exists(name)):
-            return None
-        info = connection.call(lambda c: c.get_collection(name))
-    finally:
-        connection.close()
-    made = (info.config.metadata or {}).get("amem")
-    return Sidecar.parse(made, f"collection {name!r} at {where}")
+        return encoder_name(options)
+    except StoreUnavailableError:
+        raise
+    except StoreError:
+        return None  # if it is there but cannot be used, opening it will say so

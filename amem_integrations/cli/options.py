@@ -38,7 +38,9 @@ COMMON: Mapping[str, Any] = {
         Annotated[
             str | None,
             typer.Option(
-                envvar="QDRANT_API_KEY", show_envvar=True, help="Of the Qdrant server, if it has one."
+                envvar="QDRANT_API_KEY",
+                show_envvar=True,
+                help="Of the Qdrant server, if it has one.",
             ),
         ],
         None,
@@ -149,17 +151,17 @@ def command(
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @wraps(function)
-        def run(context: typer.Context, **given: Any) -> None:  # noqa: ANN401 - by signature
+        def run(caller: typer.Context, **given: Any) -> None:  # noqa: ANN401 - by signature
             common = {option: given.pop(option) for option in shared}
             with plain_errors():
                 _check_location(common["memory"])
-                ports = context.obj if isinstance(context.obj, Ports) else Ports()
+                ports = caller.obj if isinstance(caller.obj, Ports) else Ports()
                 function(Options(ports=ports, **common), **given)
 
         _, *own = inspect.signature(function, eval_str=True).parameters.values()
         kind = inspect.Parameter.KEYWORD_ONLY
         parameters = [
-            inspect.Parameter("context", kind, annotation=typer.Context),
+            inspect.Parameter("caller", kind, annotation=typer.Context),
             *(parameter.replace(kind=kind) for parameter in own),
             *(
                 inspect.Parameter(option, kind, annotation=annotation, default=default)

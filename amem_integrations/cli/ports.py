@@ -61,8 +61,13 @@ class NoEncoder:
 
     def embed_documents(self, texts: object) -> Vector:
         """Refuse."""
-        raise ConfigurationError(f"this command opened the memory without its encoder {self.name!r}")
+        raise self._refusal(texts)
 
     def embed_query(self, text: object) -> Vector:
         """Refuse."""
-        raise ConfigurationError(f"this command opened the memory without its encoder {self.name!r}")
+        raise self._refusal(text)
+
+    def _refusal(self, given: object) -> ConfigurationError:
+        return ConfigurationError(
+            f"{given!r:.60} is to be encoded, but {self.name!r} is not loaded"
+        )

@@ -26,7 +26,9 @@ Query = Annotated[str, typer.Argument(help="What to look for.")]
 Most = Annotated[int, typer.Option("-k", "--limit", help="Most notes to show.")]
 Where = Annotated[
     str | None,
-    typer.Option(help="""Conditions as JSON: '{"speaker": "Ann", "metadata.city": {"$in": […]}}'."""),
+    typer.Option(
+        help="""Conditions as JSON: '{"speaker": "Ann", "metadata.city": {"$in": […]}}'."""
+    ),
 ]
 Floor = Annotated[float | None, typer.Option(help="Least cosine of query and note.")]
 AsOf = Annotated[str | None, typer.Option(help="As it was known at this time.")]
@@ -182,9 +184,7 @@ def _by_name(counted: Mapping[Namespace, Mapping[str, Any]]) -> list[dict[str, A
     return [{**figures, "namespace": list(one)} for one, figures in counted.items()]
 
 
-def _stats_table(
-    counted: Mapping[Namespace, Mapping[str, Any]], total: Mapping[str, Any]
-) -> Table:
+def _stats_table(counted: Mapping[Namespace, Mapping[str, Any]], total: Mapping[str, Any]) -> Table:
     names = ("notes", "threads", "links", "evolved", "without_links")
     states = [name for name in ("pending", "constructed", "failed") if total["states"].get(name)]
     rows = table("namespace", *(name.replace("_", " ") for name in names), *states)

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from ..config import MemoryConfig
 from ..engine.evolution import batches
+from ..engine.intake import check
+from ..errors import InvalidInputError
 from ..memory import AgenticMemory
 from ..notes import Namespace, Note, NoteInput
 from ..plans import EvolutionReport
@@ -19,24 +21,34 @@ STORED_AT_ONCE = 64  # a second or so of encoding
 PAGE = 256
 
 
+def check_all(items: Sequence[NoteInput]) -> None:
+    """Do nothing if all of these can be stored, so that none is if one cannot.
+
+    Raises:
+        InvalidInputError: One cannot; the message says which.
+    """
+    config = MemoryConfig()
+    for number, item in enumerate(items, start=1):
+        try:
+            check(item, config)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"item {number}: {error}") from error
+
+
 def store(
     memory: AgenticMemory, namespace: Namespace, items: Sequence[NoteInput], tell: Tell
-) -> list[Note]:
-    """Store notes raw, some at a time; return a note for each item."""
-    notes: list[Note] = []
+) -> None:
+    """Store notes raw, some at a time."""
     for start in range(0, len(items), STORED_AT_ONCE):
         some = items[start : start + STORED_AT_ONCE]
-        notes += memory.add_many(some, namespace=namespace, evolve=False)
-        tell("storing", len(notes), len(items))
-    return notes
+        memory.add_many(some, namespace=namespace, evolve=False)
+        tell("storing", start + len(some), len(items))
 
 
-def finish(
-    memory: AgenticMemory, namespace: Namespace, notes: Sequence[Note], tell: Tell
-) -> EvolutionReport:
-    """Construct, link and evolve the unfinished ones among these notes, as `evolve` would."""
+def finish(memory: AgenticMemory, namespace: Namespace, tell: Tell) -> EvolutionReport:
+    """Construct, link and evolve what is unfinished, as `evolve` would, and say how far it is."""
     config = MemoryConfig()
-    waiting = list({note.id: note for note in notes if note.state != "done"}.values())
+    waiting = [note for note in scan(memory, namespace) if note.state != "done"]
     work = batches(waiting, config.batch_size)
     report, done = EvolutionReport(), 0
     for start in range(0, len(work), config.max_concurrency):

@@ -33,6 +33,7 @@ class Engine(Writing, Reading, Editing, History):
     """All flows over one form of the ports."""
 
     def __init__(self, runtime: Runtime, claims: Claims) -> None:
+        self.runtime = runtime
         Writing.__init__(self, runtime, claims)
         Reading.__init__(self, runtime)
         Editing.__init__(self, runtime)

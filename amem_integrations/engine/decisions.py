@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import InvalidInputError
 from ..plans import PlannedNote, PlannedUpdate
+from ..steps import gate
 
 # Update id → True (approve), False (reject), or {"context": …, "keywords": …, "tags": …} (edit).
 Decisions = Mapping[str, bool | Mapping[str, Any]]
@@ -36,14 +37,25 @@ def _decided(update: PlannedUpdate, decision: bool | Mapping[str, Any] | None) -
         return update
     if isinstance(decision, bool):
         return replace(update, rejected=None if decision else REJECTED)
-    if not isinstance(decision, Mapping) or not set(decision) <= EDITABLE:
+    edited = replace(update, rejected=None, **_edits(decision))
+    reason = gate.form_problem(edited.context)
+    if reason is not None:
+        raise InvalidInputError(f"the edit of update {update.id!r} cannot be written: {reason}")
+    return edited
+
+
+def _edits(decision: object) -> dict[str, Any]:
+    """Return the fields that a reviewer changed."""
+    if not isinstance(decision, Mapping) or not decision or not set(decision) <= EDITABLE:
         raise InvalidInputError(
             f"decision {decision!r} must be True, False, or a dict with {', '.join(sorted(EDITABLE))}"
         )
-    return replace(
-        update,
-        context=decision.get("context", update.context),
-        keywords=tuple(decision.get("keywords", update.keywords)),
-        tags=tuple(decision.get("tags", update.tags)),
-        rejected=None,
-    )
+    if not isinstance(decision.get("context", ""), str):
+        raise InvalidInputError(f"context={decision['context']!r} in a decision must be text")
+    edits = dict(decision)
+    for name in {"keywords", "tags"} & set(edits):
+        value = edits[name]
+        if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
+            raise InvalidInputError(f"{name}={value!r} in a decision must be a list of texts")
+        edits[name] = tuple(value)
+    return edits

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._sync import resolve
 from ..errors import AmemError, ModelUnavailableError
-from ..ports import Vector
+from ..ports import Embedder, Vector
 from ..runtime import Runtime
 
 log = logging.getLogger("amem_integrations")
@@ -21,14 +21,19 @@ async def embed(runtime: Runtime, texts: Sequence[str]) -> list[Vector]:
     Raises:
         ModelUnavailableError: The encoder failed.
     """
+    return await embed_by(runtime.embedder, texts)
+
+
+async def embed_by(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
+    """Return what `embed` does, by any encoder."""
     if not texts:
         return []
     try:
-        rows = await resolve(runtime.embedder.embed_documents(list(texts)))
+        rows = await resolve(embedder.embed_documents(list(texts)))
     except AmemError:
         raise
     except Exception as error:
-        raise _unavailable(runtime, error) from error
+        raise _unavailable(embedder, error) from error
     return list(np.asarray(rows, dtype=np.float32))
 
 
@@ -55,12 +60,10 @@ async def embed_query(runtime: Runtime, text: str) -> Vector:
     except AmemError:
         raise
     except Exception as error:
-        raise _unavailable(runtime, error) from error
+        raise _unavailable(runtime.embedder, error) from error
     return np.asarray(vector, dtype=np.float32)
 
 
-def _unavailable(runtime: Runtime, error: Exception) -> ModelUnavailableError:
+def _unavailable(embedder: Embedder, error: Exception) -> ModelUnavailableError:
     # An encoder is anybody's code: whatever it raises means that there is no vector now.
-    return ModelUnavailableError(
-        f"the encoder {runtime.embedder.name} raised {error!r}; try again later"
-    )
+    return ModelUnavailableError(f"the encoder {embedder.name} raised {error!r}; try again later")

@@ -9,6 +9,7 @@ from .._sync import resolve
 from ..errors import InvalidInputError, NoteNotFoundError, RevisionConflictError
 from ..ids import check_namespace, clock, derive, new_operation, now
 from ..notes import Change, ChangeKind, Namespace, Note
+from ..ports import NoteStore
 from ..runtime import Runtime
 from ..steps import proposals, undoing
 from .rewriting import rewrite
@@ -17,7 +18,7 @@ PAGE = 1000
 
 
 async def all_changes(
-    runtime: Runtime,
+    store: NoteStore,
     namespace: Namespace,
     note_id: str | None = None,
     kinds: Sequence[ChangeKind] = (),
@@ -27,7 +28,7 @@ async def all_changes(
     found: list[Change] = []
     while True:
         page = await resolve(
-            runtime.store.changes(namespace, note_id=note_id, kinds=kinds, after=after, limit=PAGE)
+            store.changes(namespace, note_id=note_id, kinds=kinds, after=after, limit=PAGE)
         )
         found += page
         if len(page) < PAGE:
@@ -44,7 +45,7 @@ class History:
     async def history(self, note_id: str | None, *, namespace: Sequence[str]) -> list[Change]:
         """Return the changes of a note, or (None) of the whole namespace, oldest first."""
         space = check_namespace(namespace)
-        changes = await all_changes(self._runtime, space, note_id)
+        changes = await all_changes(self._runtime.store, space, note_id)
         if not changes and note_id is not None:
             await self._notes(space, [note_id])
         return changes
@@ -54,7 +55,7 @@ class History:
         space = check_namespace(namespace)
         made = await self._change(space, change_id)
         undoing.check_undoable(made)
-        later = await all_changes(self._runtime, space, made.note_id, after=made.seq)
+        later = await all_changes(self._runtime.store, space, made.note_id, after=made.seq)
         undoing.check_free(made, later)
         op, at = new_operation(), now()
         edits = {
@@ -91,9 +92,9 @@ class History:
     async def proposals(self, *, namespace: Sequence[str]) -> list[Change]:
         """Return the proposals that nobody has answered, oldest first."""
         space = check_namespace(namespace)
-        changes = await all_changes(self._runtime, space, kinds=("proposal", "rejection"))
+        changes = await all_changes(self._runtime.store, space, kinds=("proposal", "rejection"))
         for note_id in {made.note_id for made in changes if made.kind == "proposal"}:
-            changes += await all_changes(self._runtime, space, note_id, ("evolve",))
+            changes += await all_changes(self._runtime.store, space, note_id, ("evolve",))
         ids = list({made.note_id for made in changes})
         notes = await resolve(self._runtime.store.get(space, ids))
         entries = {entry.change for note in notes for entry in note.contexts}
@@ -129,7 +130,7 @@ class History:
         self, namespace: Namespace, proposal: Change, target: Note
     ) -> None:
         present = {entry.change for entry in target.contexts}
-        for made in await all_changes(self._runtime, namespace, target.id, ("evolve",)):
+        for made in await all_changes(self._runtime.store, namespace, target.id, ("evolve",)):
             if made.data.get("proposal") == proposal.id and made.id in present:
                 raise InvalidInputError(
                     f"proposal {proposal.id!r} was approved by change {made.id!r}; undo that first"

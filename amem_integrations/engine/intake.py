@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 from .. import texts
 from .._sync import resolve
@@ -16,23 +18,37 @@ from ..runtime import Runtime
 from ..steps import edits
 from ..steps.history import change
 from .embedding import embed_if_possible
-from .rewriting import rewrite
+from .pieces import split, surplus
+from .rewriting import rewrite, withdraw_echoes
 
 
-async def store_raw(
-    runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput]
-) -> tuple[list[Note], list[str]]:
-    """Store what is not there yet; return a note for each item, and the ids that need a model.
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What `store_raw` did: a note for each item, the notes that need a model, and ids of notes to remove.
+
+    Those are the last pieces of a long text that has become shorter.
+    """
+
+    notes: list[Note]
+    needing: list[Note]
+    surplus: list[str]
+
+
+async def store_raw(runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput]) -> Stored:
+    """Store what is not there yet.
 
     An item that is there already gives the stored note. The same key with other content is the user's
-    update: the note takes the new content and returns to `pending`.
+    update: the note takes the new content and returns to `pending`. An item that is too long for the
+    encoder becomes several notes, and gives the first of them.
 
     Raises:
         InvalidInputError: An item cannot be stored; then none is.
     """
     for item in items:
         check(item, runtime.config)
-    wanted = [(note_id(namespace, item), item) for item in items]
+    sources = [(note_id(namespace, item), item) for item in items]
+    pieces = {identity: split(runtime, namespace, item) for identity, item in sources}
+    wanted = [piece for identity, _ in sources for piece in pieces[identity]]
     ids = list(dict.fromkeys(identity for identity, _ in wanted))
     known = {note.id: note for note in await resolve(runtime.store.get(namespace, ids))}
     fresh = {
@@ -43,10 +59,20 @@ async def store_raw(
     added = await _insert(runtime, namespace, [fresh[i] for i in ids if i in fresh])
     stored = {note.id: note for note in await resolve(runtime.store.get(namespace, ids))}
     said_last = dict(wanted)
-    edited = {i: said_last[i].content for i in ids if _differs(stored[i], said_last[i])}
+    fixed = {i for i, made in pieces.items() if len(made) == 1}
+    edited = {
+        i: said_last[i].content
+        for i in ids
+        if _differs(stored[i], said_last[i], keyed=i not in fixed)
+    }
     stored |= await _update(runtime, namespace, edited)
-    needing = [identity for identity in ids if identity in added or identity in edited]
-    return [stored[identity] for identity, _ in wanted], needing
+    return Stored(
+        notes=[stored[identity] for identity, _ in sources],
+        needing=[stored[i] for i in ids if i in added or i in edited],
+        surplus=await surplus(
+            runtime, namespace, {i: len(pieces[i]) for i in edited if i in pieces}
+        ),
+    )
 
 
 def check(item: NoteInput, config: MemoryConfig) -> None:
@@ -65,10 +91,8 @@ def check(item: NoteInput, config: MemoryConfig) -> None:
         )
     for name in ("content", "key", "thread", "speaker"):
         _check_text(name, getattr(item, name))
-    if item.at is not None and item.at.tzinfo is None:
-        raise InvalidInputError(
-            f"at={item.at!r} has no time zone; add tzinfo, such as datetime.UTC"
-        )
+    if item.at is not None and (not isinstance(item.at, datetime) or item.at.tzinfo is None):
+        raise InvalidInputError(f"at={item.at!r} must be a datetime with a time zone, such as UTC")
     if item.source not in SOURCES:
         raise InvalidInputError(f"source={item.source!r} must be one of {', '.join(SOURCES)}")
     _check_metadata(item.metadata)
@@ -96,8 +120,8 @@ def _check_metadata(metadata: Mapping[str, object]) -> None:
         raise InvalidInputError(f"metadata={metadata!r} is not plain JSON: {error}") from error
 
 
-def _differs(known: Note, item: NoteInput) -> bool:
-    return item.key is not None and known.content != item.content
+def _differs(known: Note, item: NoteInput, *, keyed: bool) -> bool:
+    return (keyed or item.key is not None) and known.content != item.content
 
 
 def _note(identity: str, namespace: Namespace, item: NoteInput) -> Note:
@@ -140,5 +164,6 @@ async def _update(
     updates = {
         identity: edits.update(op, at, content=content) for identity, content in contents.items()
     }
-    notes, _ = await rewrite(runtime, namespace, op, updates)
+    notes, changes = await rewrite(runtime, namespace, op, updates)
+    await withdraw_echoes(runtime, namespace, op, changes)
     return notes

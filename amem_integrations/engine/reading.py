@@ -13,7 +13,7 @@ from ..context import as_of as seen_from
 from ..context import render_notes
 from ..errors import InvalidInputError, NoteNotFoundError
 from ..filters import Conditions, matches, parse
-from ..ids import check_namespace, now
+from ..ids import check_count, check_namespace, now
 from ..notes import Link, Namespace, Note, ScoredNote, Via, Why
 from ..ports import Query, Vector
 from ..runtime import Runtime
@@ -21,6 +21,7 @@ from .embedding import embed_query
 
 # Notes that `context` chooses from: more than fit in a thousand tokens.
 CONTEXT_NOTES = 20
+PAGE = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +41,7 @@ class SearchOptions:
         Raises:
             InvalidInputError: Bad `k`, `where` or `as_of`.
         """
-        if self.k < 1:
-            raise InvalidInputError(f"k={self.k!r} must be at least 1")
+        check_count("k", self.k)
         conditions = parse(self.where)
         if self.as_of is None:
             return conditions
@@ -60,8 +60,8 @@ class Reading:
         """Return the best notes for a query: hybrid lists, fused, and activation spread over links."""
         space = check_namespace(namespace)
         where = options.conditions()
-        if not query.strip():
-            raise InvalidInputError("query is empty; say what to look for")
+        if not isinstance(query, str) or not query.strip():
+            raise InvalidInputError(f"query={query!r} must be text that says what to look for")
         store = self._runtime.store
         vector = await embed_query(self._runtime, query)
         question = Query(vector=vector, text=query, limit=ranking.FUSION_DEPTH, where=where)
@@ -106,8 +106,7 @@ class Reading:
     ) -> list[Note]:
         """Return notes, oldest first."""
         space = check_namespace(namespace)
-        if limit < 1:
-            raise InvalidInputError(f"limit={limit!r} must be at least 1")
+        check_count("limit", limit)
         return await resolve(self._runtime.store.scan(space, where=parse(where), limit=limit))
 
     async def namespaces(self) -> list[Namespace]:
@@ -126,8 +125,10 @@ class Reading:
     ) -> list[Note]:
         """Return the first k notes that may be shown, best first; fill in missing cosines."""
         ordered, best, at = ranking.order(found), [], now()
-        for start in range(0, len(ordered), options.k):
-            page = ordered[start : start + options.k]
+        # With a threshold many may be passed over: pages of a few would be as many calls.
+        size = options.k if options.min_similarity is None else max(options.k, PAGE)
+        for start in range(0, len(ordered), size):
+            page = ordered[start : start + size]
             await self._add_cosines(namespace, vector, page, cosines)
             await self._add_notes(namespace, page, known)
             for note in (known[note_id] for note_id in page if note_id in known):

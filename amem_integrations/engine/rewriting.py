@@ -14,7 +14,7 @@ from ..errors import RevisionConflictError
 from ..notes import Change, Namespace, Note
 from ..ports import Indexed
 from ..runtime import Runtime
-from ..steps.edits import Edit
+from ..steps.edits import Edit, chain, withdraw
 from .embedding import embed, embed_if_possible
 
 MAX_TRIES = 50
@@ -77,3 +77,18 @@ async def _indexed(runtime: Runtime, moved: Sequence[tuple[Note, Note]]) -> list
     return [
         Indexed(note=new, vector=vectors.get(new.id), text=lexical.get(new.id)) for _, new in moved
     ]
+
+
+async def withdraw_echoes(
+    runtime: Runtime, namespace: Namespace, op: str, changes: Sequence[Change]
+) -> None:
+    """Take back from other notes what the old content of corrected ones had added to them."""
+    corrected = [c.note_id for c in changes if c.kind == "update" and "content" in c.data]
+    if not corrected:
+        return
+    at = changes[0].recorded_at
+    steps = chain([withdraw(note_id, f"{op}:echo", at) for note_id in corrected])
+    others = await resolve(runtime.store.backlinks(namespace, corrected))
+    ids = [note.id for note in others] + (corrected if len(corrected) > 1 else [])
+    if ids:
+        await rewrite(runtime, namespace, f"{op}:echo", dict.fromkeys(ids, steps))

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from .._sync import resolve
 from ..errors import ModelReplyError
 from ..ids import new_operation, now
-from ..notes import Namespace, Note
+from ..notes import Change, Namespace, Note
 from ..plans import EvolutionReport
 from ..prompts import NoteAttributes
 from ..runtime import Runtime
 from ..steps import construct, edits
-from ..steps.upgrading import OFFLINE, attributed, made_offline, without_offline
+from ..steps.proposals import rejection
+from ..steps.upgrading import OFFLINE, WHY, attributed, made_offline, without_offline
 from .evolution import turns_before
 from .history import all_changes
 from .rewriting import rewrite
@@ -36,28 +37,47 @@ async def upgrade_batch(
         attributes = await construct.ask_attributes(runtime, batch, before)
     except ModelReplyError as error:
         return _stayed({note.id: str(error) for note in batch})
+    seen = construct.seen_by(batch, before)
     for note in batch:
         if note.id in attributes:
-            await _upgrade(runtime, namespace, note, attributes[note.id])
+            await _upgrade(runtime, namespace, note, attributes[note.id], seen[note.id])
     missing = {note.id: "the model left it out" for note in batch if note.id not in attributes}
     return _stayed(missing) + EvolutionReport(constructed=tuple(attributes))
 
 
 async def _upgrade(
-    runtime: Runtime, namespace: Namespace, note: Note, attributes: NoteAttributes
+    runtime: Runtime,
+    namespace: Namespace,
+    note: Note,
+    attributes: NoteAttributes,
+    seen: tuple[str, ...],
 ) -> None:
     op, at = new_operation(), now()
-    linked = made_offline(await all_changes(runtime, namespace, note.id, ("link",)))
+    linked = made_offline(await all_changes(runtime.store, namespace, note.id, ("link",)))
     (current,) = await resolve(runtime.store.get(namespace, [note.id])) or [note]
     others = await resolve(runtime.store.backlinks(namespace, [note.id]))
     steps = without_offline(current, linked, others, op, at)
     steps[note.id] = edits.chain(
         [
             *([steps[note.id]] if note.id in steps else []),
-            attributed(attributes, linked, runtime.model_name, op, at),
+            attributed(attributes, note, seen, linked, model=runtime.model_name, op=op, at=at),
         ]
     )
     await rewrite(runtime, namespace, op, steps)
+    await _reject(runtime, namespace, note, [*linked, *(other.id for other in others)], op)
+
+
+async def _reject(
+    runtime: Runtime, namespace: Namespace, note: Note, targets: Sequence[str], op: str
+) -> None:
+    """Answer what was proposed offline because of a note: nobody should have to."""
+    records: list[Change] = []
+    for target in await resolve(runtime.store.get(namespace, sorted(set(targets)))):
+        for made in await all_changes(runtime.store, namespace, target.id, ("proposal",)):
+            if made.cause == note.id and made.model == OFFLINE:
+                records.append(rejection(made, target, op, now(), WHY))  # noqa: PERF401
+    if records:
+        await resolve(runtime.store.replace(namespace, [], records))
 
 
 def _stayed(reasons: dict[str, str]) -> EvolutionReport:

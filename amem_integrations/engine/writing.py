@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from .._sync import resolve
@@ -15,6 +16,7 @@ from ..plans import EvolutionReport, Plan
 from ..runtime import Runtime
 from .claims import Claims
 from .decisions import Decisions
+from .editing import Editing
 from .evolution import batches, commit_plan, construct_batch, propose_batch
 from .intake import store_raw
 from .upgrading import OFFLINE, upgrade_batch
@@ -45,12 +47,13 @@ class Writing:
     ) -> list[Note]:
         """Store notes raw, then, with `evolve`, construct, link and evolve the new ones."""
         space = check_namespace(namespace)
-        notes, needing = await store_raw(self._runtime, space, items)
-        if not (evolve and needing):
-            return notes
-        wanted = set(needing)
-        await self._evolve_notes(space, [n for n in _unique(notes) if n.id in wanted], progress)
-        return await self._fresh(space, notes)
+        stored = await store_raw(self._runtime, space, items)
+        for note_id in stored.surplus:
+            await Editing(self._runtime).delete(note_id, namespace=space)
+        if not (evolve and stored.needing):
+            return stored.notes
+        await self._evolve_notes(space, stored.needing, progress)
+        return await self._fresh(space, stored.notes)
 
     async def evolve(
         self, *, namespace: Sequence[str] | None, limit: int | None, upgrade: bool = False
@@ -63,14 +66,12 @@ class Writing:
             spaces = await resolve(self._runtime.store.namespaces())
         else:
             spaces = [check_namespace(namespace)]
+        flows = [self._upgrade_space, self._evolve_space] if upgrade else [self._evolve_space]
         report = EvolutionReport()
-        for space in spaces:
+        for space, flow in product(spaces, flows):
             left = None if limit is None else limit - _handled(report)
             if (left is None or left > 0) and not report.interrupted:
-                if upgrade:
-                    report += await self._upgrade_space(space, left)
-                    left = None if limit is None else limit - _handled(report)
-                report += await self._evolve_space(space, left)
+                report += await flow(space, left)
         return report
 
     async def _upgrade_space(self, namespace: Namespace, limit: int | None) -> EvolutionReport:
@@ -210,10 +211,6 @@ class Writing:
 
 def _handled(report: EvolutionReport) -> int:
     return len(report.done) + len(report.failed)
-
-
-def _unique(notes: Sequence[Note]) -> list[Note]:
-    return list({note.id: note for note in notes}.values())
 
 
 def _unique_ids(ids: Sequence[str]) -> list[str]:

@@ -8,14 +8,17 @@ from typing import cast
 from .._sync import Awaiting, map_in_tasks, map_in_threads, run
 from ..config import MemoryConfig
 from ..engine import Claims, Engine, recover
+from ..errors import ConfigurationError
 from ..ports import ChatModel, Embedder, NoteStore
 from ..runtime import Runtime
 from ..usage import Usage
+from .opening import Place
 
 
 class Base:
     """Holds the ports, and an engine over each of their forms."""
 
+    _place: Place | None = None  # where it was opened, if it was
     _store: NoteStore
     _usage: Usage
     _engine: Engine
@@ -24,6 +27,11 @@ class Base:
     def _connect(
         self, store: NoteStore, embedder: Embedder, model: ChatModel, config: MemoryConfig
     ) -> None:
+        if not callable(getattr(model, "generate", None)):
+            raise ConfigurationError(
+                f"model={model!r} is no chat model; give one with a method `generate`, such as "
+                "OpenAIChatModel('…'), or None to work without"
+            )
         self._store = store
         self._usage = Usage()
         claims = Claims()

@@ -24,7 +24,8 @@ class EditingMethods(Base):
         """Return the note with other content, other metadata, or both.
 
         The old values stay in the history. With new content the note is pending again, and found by
-        that content at once; its links stay, and the next `evolve` makes attributes for it.
+        that content at once; its links stay, and the next `evolve` makes attributes for it. For the first
+        note of a long text, `content` is the whole text, and its other notes change with it.
 
         Args:
             note_id: Which note.
@@ -56,7 +57,8 @@ class EditingMethods(Base):
     def delete(self, note_id: str, *, namespace: Sequence[str]) -> None:
         """Remove a note for good: its history, the links to it, and every context entry it caused.
 
-        What stays is a receipt without content. It cannot be undone.
+        With the first note of a long text, the one that `add` returned, all of that text goes. What stays is
+        a receipt without content. It cannot be undone.
 
         Raises:
             NoteNotFoundError: There is none with this id in this namespace.

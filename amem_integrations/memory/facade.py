@@ -9,17 +9,17 @@ from typing import Self
 from .._sync import resolve, run
 from ..config import MemoryConfig
 from ..ports import ChatModel, Embedder, NoteStore
-from .admin import Admin
 from .editing import EditingMethods
 from .evolving import EvolvingMethods
 from .history import HistoryMethods
-from .opening import open_embedder, open_model, open_store
+from .opening import Place, open_embedder, open_model, open_store
+from .portability import Portability
 from .reading import ReadingMethods
 from .writing import WritingMethods
 
 
 class AgenticMemory(
-    WritingMethods, EvolvingMethods, ReadingMethods, EditingMethods, HistoryMethods, Admin
+    WritingMethods, EvolvingMethods, ReadingMethods, EditingMethods, HistoryMethods, Portability
 ):
     """Long-term memory that organises itself, after A-MEM (arXiv 2502.12110).
 
@@ -65,7 +65,9 @@ class AgenticMemory(
         """
         encoder = embedder if embedder is not None else open_embedder()
         store = open_store(location, encoder, collection, client_options)
-        return cls(store, encoder, model, config)
+        memory = cls(store, encoder, model, config)
+        memory._place = Place(location, collection, client_options)
+        return memory
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ class HistoryMethods(Base):
         """Take a change back and return the change that does so, which can be undone itself.
 
         What can be undone: `construct` (the note is pending again), `evolve`, `link` and `unlink` (at both
-        ends), `update`, `upgrade` and `undo`.
+        ends), `update`, `withdraw` (what a correction of another note took away), `upgrade` and `undo`.
 
         Raises:
             RevisionConflictError: A later change touched the same field; the message names it.

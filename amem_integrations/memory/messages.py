@@ -44,7 +44,8 @@ def note_inputs(
 
 def _key(message: Message, thread: str | None, role: str, text: str, occurrence: int) -> str:
     if message.get("id"):
-        return str(message["id"])
+        # Ids of messages are often unique within their conversation only.
+        return f"{thread}/{message['id']}" if thread else str(message["id"])
     return derive("message", thread, role, text, occurrence)
 
 

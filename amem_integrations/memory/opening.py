@@ -2,12 +2,56 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import Any
 
+from ..engine import Progress
 from ..errors import ConfigurationError
 from ..ports import ChatModel, Embedder, NoteStore
+
+log = logging.getLogger("amem_integrations")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a memory is kept."""
+
+    location: str | PathLike[str]
+    collection: str = "amem"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether that is a folder, not a server or the memory of this process."""
+        return not _is_served(fspath(self.location))
+
+    def arguments(
+        self, embedder: Embedder
+    ) -> tuple[str | PathLike[str], Embedder, str, Mapping[str, Any]]:
+        """Return the arguments by which `open_store` opens it."""
+        return self.location, embedder, self.collection, self.options
+
+
+def _is_served(location: str) -> bool:
+    return location == ":memory:" or "://" in location
+
+
+def open_as_made(place: Place) -> tuple[NoteStore, str, int]:
+    """Return the store at a place, whatever encoder it was made with, and the name and size of that.
+
+    Raises:
+        StoreError: There is none.
+    """
+    if place.is_folder:
+        from ..stores.edge import EdgeStore  # noqa: PLC0415
+
+        return EdgeStore.as_made(place.location, place.collection, **place.options)
+    from ..stores.qdrant import QdrantStore  # noqa: PLC0415
+
+    return QdrantStore.as_made(fspath(place.location), place.collection, **place.options)
 
 
 def open_store(
@@ -28,7 +72,7 @@ def open_store(
         "collection": collection,
     }
     # Each store brings its engine along, so only the one that is needed is imported.
-    if location == ":memory:" or "://" in location:
+    if _is_served(location):
         from ..stores.qdrant import QdrantStore  # noqa: PLC0415
 
         return QdrantStore(location, **common, **options)
@@ -51,3 +95,10 @@ def open_model(model: ChatModel | None) -> ChatModel:
     from ..providers.offline import OfflineModel  # noqa: PLC0415
 
     return OfflineModel()
+
+
+def reporter(progress: bool | Progress) -> Progress | None:
+    """Return the function to call with how far it is, if any."""
+    if callable(progress):
+        return progress
+    return (lambda done, total: log.info("%d of %d notes", done, total)) if progress else None

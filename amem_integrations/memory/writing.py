@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from .._sync import run
 from ..engine import Progress
+from ..errors import InvalidInputError
 from ..notes import Note, NoteInput, Source
 from .base import Base
 from .messages import Message, note_inputs
-
-log = logging.getLogger("amem_integrations")
+from .opening import reporter
 
 
 class WritingMethods(Base):
@@ -99,7 +98,7 @@ class WritingMethods(Base):
         """
         return run(
             self._engine.add_many(
-                _items(items), namespace=namespace, evolve=evolve, progress=_reporter(progress)
+                _items(items), namespace=namespace, evolve=evolve, progress=reporter(progress)
             )
         )
 
@@ -113,7 +112,7 @@ class WritingMethods(Base):
     ) -> list[Note]:
         """Asynchronous twin of `add_many`."""
         return await self._async_engine.add_many(
-            _items(items), namespace=namespace, evolve=evolve, progress=_reporter(progress)
+            _items(items), namespace=namespace, evolve=evolve, progress=reporter(progress)
         )
 
     def add_messages(
@@ -129,8 +128,9 @@ class WritingMethods(Base):
 
         Args:
             messages: Dicts with `role` and `content` (text, or a list of blocks of which the text is
-                taken), optionally `name` (the speaker) and `id` (the key; without one, a message is known
-                by how often its role has said the same in this thread).
+                taken), optionally `name` (the speaker) and `id` (the key, together with the thread). A
+                message without one is known by its text and how often it came before in `messages`: pass
+                the conversation from its start each time, and nothing is stored twice.
             namespace: Whose memory it is.
             thread: The conversation.
             roles: Whose messages are stored.
@@ -177,10 +177,16 @@ def _item(
 
 
 def _items(items: Iterable[str | NoteInput]) -> list[NoteInput]:
-    return [item if isinstance(item, NoteInput) else NoteInput(content=item) for item in items]
+    if isinstance(items, str | NoteInput):
+        raise InvalidInputError(
+            "add_many wants a list of texts or NoteInput values; use add for one"
+        )
+    return [_as_input(item) for item in items]
 
 
-def _reporter(progress: bool | Progress) -> Progress | None:
-    if callable(progress):
-        return progress
-    return (lambda done, total: log.info("%d of %d notes", done, total)) if progress else None
+def _as_input(item: str | NoteInput) -> NoteInput:
+    if isinstance(item, NoteInput):
+        return item
+    if not isinstance(item, str):
+        raise InvalidInputError(f"{item!r} is neither text nor a NoteInput")
+    return NoteInput(content=item)

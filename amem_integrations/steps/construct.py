@@ -54,11 +54,25 @@ async def ask_attributes(
     return {note.id: by_alias[alias[note.id]] for note in notes if alias[note.id] in by_alias}
 
 
-def apply(attributes: NoteAttributes, model: str, op: str, at: datetime) -> Edit:
-    """Return the edit that gives a pending note its attributes; it leaves any other note alone."""
+def seen_by(batch: Sequence[Note], before: Sequence[Note]) -> dict[str, tuple[str, ...]]:
+    """Return for each note of a batch the other notes that stood before it in the prompt."""
+    shown = [note.id for note in (*before, *batch)]
+    return {note.id: tuple(shown[: shown.index(note.id)]) for note in batch}
+
+
+def apply(
+    attributes: NoteAttributes,
+    asked: Note,
+    seen: tuple[str, ...],
+    *,
+    model: str,
+    op: str,
+    at: datetime,
+) -> Edit:
+    """Return the edit that gives a note its attributes, if it still says what was asked about."""
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
-        if note.own_entry is not None:
+        if note.own_entry is not None or note.content != asked.content:
             return note, []
         made = change(op, "construct", note, model=model, recorded_at=at)
         entry = ContextEntry(
@@ -70,6 +84,7 @@ def apply(attributes: NoteAttributes, model: str, op: str, at: datetime) -> Edit
             change=made.id,
             at=note.when,
             recorded_at=at,
+            seen=seen,
         )
         contexts = (entry, *note.contexts)
         revised = note.revised(contexts=contexts, state="constructed", failure=None)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ..notes import Change, Link, Note
-from .fields import entry_json, link_json
+from ..notes import Change, ContextEntry, Link, Note
+from .fields import ENTRY, entry_json, link_json
 from .history import change
 
 Edit = Callable[[Note], tuple[Note, list[Change]]]
@@ -17,6 +17,8 @@ def fail(reason: str, op: str, at: datetime) -> Edit:
     """Return the edit that marks a note as failed; what it has stays, and a later try goes on from there."""
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
+        if note.state == "done":
+            return note, []
         data = {"reason": reason, "attempts": note.attempts + 1}
         record = change(op, "failure", note, recorded_at=at, data=data)
         revised = note.revised(state="failed", failure=reason, attempts=note.attempts + 1)
@@ -53,9 +55,15 @@ def chain(parts: Sequence[Edit]) -> Edit:
     return edit
 
 
-def finish(note: Note) -> tuple[Note, list[Change]]:
-    """Mark a note as done."""
-    return note.revised(state="done", failure=None), []
+def finish(entry: str) -> Edit:
+    """Return the edit that marks a note as done, if it still has the entry (by its change) it was linked by."""
+
+    def edit(note: Note) -> tuple[Note, list[Change]]:
+        if note.own_entry is None or note.own_entry.change != entry:
+            return note, []
+        return note.revised(state="done", failure=None), []
+
+    return edit
 
 
 def unlinked(
@@ -104,12 +112,49 @@ def update(
 
 
 def forget(gone: str, op: str, at: datetime) -> Edit:
-    """Return the edit that removes every trace of a deleted note: the link to it, the entries it caused."""
+    """Return the edit that removes every trace of a deleted note.
+
+    Those are the link to it, the entries that it caused, and the note's own entry if that may quote it: the
+    note is then constructed again.
+    """
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
-        contexts = tuple(entry for entry in note.contexts if entry.cause != gone)
         links = {target: link for target, link in note.links.items() if target != gone}
+        kept, dropped = _without(note, gone)
+        if not dropped and len(links) == len(note.links):
+            return note, []
         record = change(op, "forget", note, cause=gone, recorded_at=at)
-        return note.revised(contexts=contexts, links=links), [record]
+        return kept.revised(links=links), [record]
 
     return edit
+
+
+def withdraw(cause: str, op: str, at: datetime) -> Edit:
+    """Return the edit that removes what the old content of another note had brought to this one."""
+
+    def edit(note: Note) -> tuple[Note, list[Change]]:
+        kept, dropped = _without(note, cause)
+        if not dropped:
+            return note, []
+        done = {
+            "own" if entry.cause == note.id else f"{ENTRY}{entry.change}": {
+                "before": entry_json(entry),
+                "after": None,
+            }
+            for entry in dropped
+        }
+        data = {"fields": done, "state": {"before": note.state, "after": kept.state}}
+        return kept, [change(op, "withdraw", note, cause=cause, recorded_at=at, data=data)]
+
+    return edit
+
+
+def _without(note: Note, source: str) -> tuple[Note, list[ContextEntry]]:
+    """Return the note without the entries that come from another one or may quote it, and those."""
+    if source == note.id:
+        return note, []
+    dropped = [entry for entry in note.contexts if source in (entry.cause, *entry.seen)]
+    kept = note.revised(contexts=tuple(e for e in note.contexts if e not in dropped))
+    if note.own_entry is not None and kept.own_entry is None:
+        kept = kept.revised(state="pending", failure=None, attempts=0)
+    return kept, dropped

@@ -97,7 +97,11 @@ def _put_entry(note: Note, change: str, value: Any) -> Note:  # noqa: ANN401 - J
     if value is not None:
         entry = _ENTRIES.validate_python(value)
         # The entry of construction stays first; the others are in the order in which they came.
-        late = [n for n, e in enumerate(entries) if n and e.recorded_at > entry.recorded_at]
+        late = [
+            place
+            for place, other in enumerate(entries)
+            if other.cause != note.id and other.recorded_at > entry.recorded_at
+        ]
         entries.insert(late[0] if late else len(entries), entry)
     return note.revised(contexts=tuple(entries))
 

@@ -22,12 +22,17 @@ def judge(
     return replace(update, similarity=near, rejected=_reason(update, near, floor))
 
 
-def _reason(update: PlannedUpdate, near: float | None, floor: float) -> str | None:
-    words = len(update.context.split())
+def form_problem(context: str) -> str | None:
+    """Return what is wrong with the text of an entry, whoever wrote it."""
+    words = len(context.split())
     if not words:
         return "the entry is empty"
-    if words > MAX_WORDS:
-        return f"the entry has {words} words, more than {MAX_WORDS}"
+    return f"the entry has {words} words, more than {MAX_WORDS}" if words > MAX_WORDS else None
+
+
+def _reason(update: PlannedUpdate, near: float | None, floor: float) -> str | None:
+    if problem := form_problem(update.context):
+        return problem
     if near is not None and near < floor:
         return f"similarity {near:.2f} to the note is under {floor:.2f}"
     return None

@@ -36,4 +36,9 @@ def change(
 
 def entry_data(entry: ContextEntry) -> dict[str, Any]:
     """Return a context entry as JSON values."""
-    return {"text": entry.text, "keywords": list(entry.keywords), "tags": list(entry.tags)}
+    return {
+        "text": entry.text,
+        "keywords": list(entry.keywords),
+        "tags": list(entry.tags),
+        "seen": list(entry.seen),
+    }

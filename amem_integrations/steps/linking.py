@@ -31,7 +31,7 @@ def planned_edits(
         for update in plan.updates:
             step = _append(update, source, plan.model, op, at)
             steps[update.target].append(step)
-        steps[plan.id].append(finish)
+        steps[plan.id].append(finish(plan.entry))
     return {note_id: chain(parts) for note_id, parts in steps.items()}
 
 

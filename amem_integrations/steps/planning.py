@@ -28,6 +28,7 @@ def planned(
     update_by_target = _by_target(updates, note, prompted)
     return PlannedNote(
         id=note.id,
+        entry=note.own_entry.change if note.own_entry else "",
         model=model,
         candidates=tuple(prompted.offer.candidates[note.id]),
         links=tuple(_link(item, target) for target, item in link_by_target.items()),

@@ -41,15 +41,22 @@ def without_offline(
 
 
 def attributed(
-    attributes: NoteAttributes, linked: set[str], model: str, op: str, at: datetime
+    attributes: NoteAttributes,
+    asked: Note,
+    seen: tuple[str, ...],
+    linked: set[str],
+    *,
+    model: str,
+    op: str,
+    at: datetime,
 ) -> Edit:
     """Return the edit that puts a model's entry in place of the offline one, and drops offline links."""
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
-        if note.attributes_source != OFFLINE:
+        if note.attributes_source != OFFLINE or note.content != asked.content:
             return note, []
         bare = note.revised(contexts=tuple(e for e in note.contexts if e.cause != note.id))
-        revised, made = construct.apply(attributes, model, op, at)(bare)
+        revised, made = construct.apply(attributes, asked, seen, model=model, op=op, at=at)(bare)
         made = [record.with_data(**_step(note, revised, ["own"])) for record in made]
         for target in sorted(linked & set(note.links)):
             if note.links[target].direction == "out":

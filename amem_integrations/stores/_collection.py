@@ -30,11 +30,13 @@ NOTE_INDEXES: Mapping[str, IndexKind] = {
     "state": "keyword",
     "links[].target": "uuid",
     "contexts[].cause": "uuid",
+    "contexts[].seen": "uuid",
 }
 CHANGE_INDEXES: Mapping[str, IndexKind] = {
     "namespace": "tenant",
     "note_id": "keyword",
     "cause": "keyword",
+    "data.entry.seen": "keyword",
     "kind": "keyword",
     "seq": "integer",
     "seq_us": "integer",

@@ -178,6 +178,21 @@ class EdgeShard:
             found = self._shard.facet(edge.FacetRequest(key, MAX_NAMESPACES, exact=True))
             return [str(hit.value) for hit in found.hits if hit.count]
 
+    def optimize(self) -> bool:
+        """Merge segments and build the graph of neighbours; return whether there was anything to do."""
+        # What is not named keeps its setting; the engine wants at least one kind of vector named.
+        config = edge.EdgeConfig(
+            sparse_vectors={LEXICAL: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)},
+            optimizers=edge.EdgeOptimizersConfig(indexing_threshold=HNSW_FROM),
+        )
+        with engine_errors(self._path):
+            self._shard.flush()
+            self._shard.close()
+            self._shard = edge.EdgeShard.load(str(self._path), config)
+            done = self._shard.optimize()
+            self._shard.flush()
+        return done
+
     def flush(self) -> None:
         """Make what was written survive a power cut."""
         with engine_errors(self._path):

@@ -51,6 +51,7 @@ class Folder:
             EmbedderMismatchError: It was made with another encoder.
             StoreError: It is damaged, or no memory of ours.
         """
+        settle(path)
         if not path.exists():
             _create(path, wanted)
         Sidecar.read(path / "amem.json").check(wanted, str(path))
@@ -128,6 +129,34 @@ class Folder:
                     "%s: %d of %d points are missing in %s; restore a backup if they matter",
                     self.path, recorded[name] - found, recorded[name], name,
                 )  # fmt: skip
+
+
+def settle(path: Path) -> None:
+    """Finish or take back a replacement of this folder by `put_in_place` that was interrupted."""
+    before = _before(path)
+    if before.exists() and path.exists():
+        shutil.rmtree(before, ignore_errors=True)
+    elif before.exists():
+        before.rename(path)
+
+
+def put_in_place(draft: Path, path: Path) -> None:
+    """Let a closed folder take the place of another.
+
+    Raises:
+        StoreError: They cannot be moved; the old one is still there, or will be when it is next opened.
+    """
+    try:
+        path.rename(_before(path))
+        draft.rename(path)
+    except OSError as error:
+        message = f"{draft} cannot be moved to {path}: {error}"
+        raise StoreError(message) from error
+    settle(path)
+
+
+def _before(path: Path) -> Path:
+    return path.with_name(f".{path.name}-before")  # no collection has such a name
 
 
 def free_bytes(path: Path) -> int:

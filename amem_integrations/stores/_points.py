@@ -9,22 +9,17 @@ when reading. `seq` counts nanoseconds, which is more than the engine's range fi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 from uuid import UUID, uuid5
 
-from ..errors import InvalidInputError, NamespaceError, StoreError
+from ..errors import InvalidInputError, NamespaceError
 from ..notes import Change, ContextEntry, Link, Namespace, Note
+from . import _schema
 from ._checks import check_id, namespace_key, plain, stamp
 
 Payload = dict[str, Any]
-
-SCHEMA = 1
-# How a payload of an earlier schema becomes one of the next, by the schema it has. A payload is brought
-# forward whenever it is read, and stored so when its note is next written.
-MIGRATIONS: dict[int, Callable[[Payload], Payload]] = {}
 
 # The id of a change's point comes from its namespace and its own id, under this root.
 _CHANGE_IDS = UUID("5b0c7a62-7c1d-5a0e-9b1f-6d1f6f6c2f10")
@@ -58,7 +53,7 @@ def encode_note(note: Note, namespace: Namespace) -> Payload:
     recorded_at = stamp(note.recorded_at, "recorded_at")
     at = _optional_stamp(note.at, "at")
     payload = {
-        "schema": SCHEMA,
+        "schema": _schema.SCHEMA,
         "namespace": namespace_key(namespace),
         "seq": note.seq,
         "seq_us": seq_us,
@@ -94,7 +89,7 @@ def decode_note(note_id: str, payload: Payload) -> Note:
     Raises:
         StoreError: It was written by a later version of this package.
     """
-    payload = _current(payload)
+    payload = _schema.current(payload)
     get = payload.get
     return Note(
         id=note_id,
@@ -138,7 +133,7 @@ def encode_change(change: Change, namespace: Namespace) -> Payload:
         raise NamespaceError(message)
     seq_us, seq_ns = seq_parts(change.seq)
     payload = {
-        "schema": SCHEMA,
+        "schema": _schema.SCHEMA,
         "namespace": namespace_key(namespace),
         "id": change.id,
         "seq": change.seq,
@@ -161,7 +156,7 @@ def decode_change(payload: Payload) -> Change:
     Raises:
         StoreError: It was written by a later version of this package.
     """
-    payload = _current(payload)
+    payload = _schema.current(payload)
     return Change(
         id=payload["id"],
         seq=payload["seq"],
@@ -174,23 +169,6 @@ def decode_change(payload: Payload) -> Change:
         recorded_at=_time(payload["recorded_at"]),
         data=payload["data"],
     )
-
-
-def _current(payload: Payload) -> Payload:
-    """Return a payload in the present schema.
-
-    Raises:
-        StoreError: It was written by a later version of this package.
-    """
-    while (schema := payload["schema"]) != SCHEMA:
-        if schema not in MIGRATIONS:
-            message = (
-                f"a note is stored in format {schema!r}, this version of amem-integrations "
-                f"reads up to format {SCHEMA}; install a newer version"
-            )
-            raise StoreError(message)
-        payload = {**MIGRATIONS[schema](payload), "schema": schema + 1}
-    return payload
 
 
 def _optional_stamp(time: datetime | None, where: str) -> str | None:
@@ -217,6 +195,7 @@ def _encode_entry(entry: ContextEntry) -> Payload:
         "change": entry.change,
         "at": stamp(entry.at, "at of a context entry"),
         "recorded_at": stamp(entry.recorded_at, "recorded_at of a context entry"),
+        "seen": entry.seen,
     }
 
 
@@ -230,6 +209,7 @@ def _decode_entry(entry: Payload) -> ContextEntry:
         change=entry["change"],
         at=_time(entry["at"]),
         recorded_at=_time(entry["recorded_at"]),
+        seen=tuple(entry.get("seen", ())),
     )
 
 

@@ -71,12 +71,12 @@ class PointReader:
         ]
 
     def backlinks(self, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
-        """Return the other notes that link to any of these or have context from it, in order of seq."""
+        """Return the other notes that link to any of these, or have context from it, in order of seq."""
         self._check_open()
         key = namespace_key(namespace)
         notes: dict[str, Note] = {}
         for some in batches(ids):
-            ends = ("links[].target", "contexts[].cause")
+            ends = ("links[].target", "contexts[].cause", "contexts[].seen[]")
             told = self._dialect.some([self._dialect.any_of(end, some) for end in ends])
             which = self._dialect.every([self._dialect.match("namespace", key), told])
             notes |= {p.id: decode_note(p.id, p.payload) for p in self._notes.scroll(which)}

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ..errors import EmbedderMismatchError, StoreError
+from ..texts import TEMPLATE
 from .bm25 import Bm25
 
 FORMAT = 1
-TEMPLATE = "enriched-1"  # how a note becomes the text that is embedded
+# How a description of an earlier format becomes one of the next, by the format it has.
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+AS_MADE = "(as made)"  # the name of an encoder that is not going to be used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,8 @@ class Sidecar:
                 f"reads up to format {FORMAT}; install a newer version"
             )
             raise StoreError(message)
+        while (number := stored["format"]) in MIGRATIONS and number < FORMAT:
+            stored = {**MIGRATIONS[number](stored), "format": number + 1}
         try:
             return cls(**stored)
         except TypeError as error:
@@ -99,6 +104,8 @@ class Sidecar:
         Raises:
             EmbedderMismatchError: They do not; the message names what differs.
         """
+        if wanted.embedder == AS_MADE:
+            return
         names = ["dimensions", "template", "bm25"]
         if self.embedder and wanted.embedder:
             names.insert(0, "embedder")
@@ -110,6 +117,6 @@ class Sidecar:
         if differing:
             message = (
                 f"{where} was built with {'; '.join(differing)}. Open it with what it was built with, "
-                "or run `reindex` to embed its notes anew"
+                "or embed its notes anew: amem_integrations.memory.reindex(location, embedder)"
             )
             raise EmbedderMismatchError(message)

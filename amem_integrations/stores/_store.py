@@ -142,7 +142,10 @@ class PointStore(PointReader):
             return
         kept = [self._dialect.ids(removal.receipts)]
         for batch in batches(removal.ids):
-            told = [self._dialect.any_of(end, batch) for end in ("note_id", "cause")]
+            told = [
+                self._dialect.any_of(end, batch)
+                for end in ("note_id", "cause", "data.entry.seen[]")
+            ]
             self._history.delete(every([ours, some(told)], but=kept))
         for batch in batches(removal.ids):
             self._notes.delete(every([ours, self._dialect.ids(batch)]))

@@ -10,14 +10,15 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from ..errors import ConfigurationError
 from ..notes import Change
 from ._collection import Point
-from ._folder import Durability, Folder, free_bytes
+from ._folder import Durability, Folder, free_bytes, settle
+from ._folder import put_in_place as put_folder_in_place
 from ._points import decode_change
-from ._sidecar import Sidecar
+from ._sidecar import AS_MADE, Sidecar
 from ._store import PointStore, Removal
 from .bm25 import Bm25
 
@@ -93,6 +94,38 @@ class EdgeStore(PointStore):
         if not self._folder.was_closed:
             self._reconcile()
 
+    @classmethod
+    def as_made(
+        cls,
+        path: str | PathLike[str],
+        collection: str = "amem",
+        **options: Any,  # noqa: ANN401 - of this class
+    ) -> tuple[EdgeStore, str, int]:
+        """Return the store in a folder whatever it was made with, its encoder's name and dimensions.
+
+        It is for reading and maintenance: what is written to it must be of that encoder.
+
+        Raises:
+            StoreError: There is no memory.
+        """
+        place = Path(path).expanduser().absolute() / collection
+        settle(place)
+        made = Sidecar.read(place / "amem.json")
+        store = cls(
+            path, dimensions=made.dimensions, embedder=AS_MADE, collection=collection, **options
+        )
+        return store, made.embedder, made.dimensions
+
+    def optimize(self) -> bool:
+        """Build the graph that finds neighbours among very many notes; return whether anything was done.
+
+        It takes minutes (100,000 notes: about two), and Python stands still meanwhile, so nothing else
+        should use this process. Worth it from about 200,000 notes; exact search is quick enough below.
+        """
+        self._check_open()
+        with self._lock:
+            return self._folder.notes.optimize()
+
     def flush(self) -> None:
         """Make everything written so far survive a power cut as well."""
         self._check_open()
@@ -164,3 +197,13 @@ class EdgeStore(PointStore):
         ]
         if undone:
             self._history.delete(self._dialect.ids(undone))
+
+
+def put_in_place(path: Path, draft: str, collection: str) -> None:
+    """Let one collection of a folder, closed, take the place of another.
+
+    Raises:
+        StoreError: It cannot be moved.
+    """
+    place = path.expanduser().absolute()
+    put_folder_in_place(place / draft, place / collection)

@@ -17,7 +17,7 @@ from ..errors import ConfigurationError, StoreError
 from ._collection import CHANGE_INDEXES, DENSE, LEXICAL, SERVER_NOTE_INDEXES, IndexKind
 from ._connection import Connection, is_status
 from ._qdrant_collection import QdrantCollection
-from ._sidecar import Sidecar
+from ._sidecar import AS_MADE, Sidecar
 from ._store import PointStore
 from .bm25 import Bm25
 
@@ -115,6 +115,22 @@ class QdrantStore(PointStore):
             bm25=bm25,
         )
 
+    @classmethod
+    def as_made(
+        cls,
+        location: str,
+        collection: str = "amem",
+        **options: Any,  # noqa: ANN401 - of this class
+    ) -> tuple[QdrantStore, str, int]:
+        """Return the store on a server whatever it was made with, its encoder's name and dimensions.
+
+        Raises:
+            StoreError: There is no memory.
+        """
+        store = cls(location, dimensions=1, embedder=AS_MADE, collection=collection, **options)
+        store._dimensions = store._made.dimensions
+        return store, store._made.embedder, store._made.dimensions
+
     @property
     def remote(self) -> bool:
         """Whether a call waits for a network."""
@@ -162,10 +178,12 @@ class QdrantStore(PointStore):
         lexical = {LEXICAL: models.SparseVectorParams(modifier=models.Modifier.IDF)}
 
         def create(client: QdrantClient) -> None:
-            if not client.collection_exists(name):
-                client.create_collection(
-                    name, vectors, lexical, metadata={"amem": asdict(wanted)}, **options
-                )
+            if client.collection_exists(name):
+                return
+            if wanted.embedder == AS_MADE:
+                raise StoreError(f"there is no memory in collection {name!r} at {self._where}")
+            metadata = {"amem": asdict(wanted)}
+            client.create_collection(name, vectors, lexical, metadata=metadata, **options)
 
         try:
             self._connection.call(create)
@@ -174,7 +192,8 @@ class QdrantStore(PointStore):
                 raise
         info = self._connection.call(lambda client: client.get_collection(name))
         where = f"collection {name!r} at {self._where}"
-        Sidecar.parse((info.config.metadata or {}).get("amem"), where).check(wanted, where)
+        self._made = Sidecar.parse((info.config.metadata or {}).get("amem"), where)
+        self._made.check(wanted, where)
         for field in indexes.keys() - info.payload_schema.keys() if self._remote else ():
             self._index(name, field, _SCHEMAS[indexes[field]])
 

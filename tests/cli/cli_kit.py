@@ -12,7 +12,8 @@ from amem_integrations.cli.app import app
 from amem_integrations.cli.ports import Ports, make_model
 from amem_integrations.testing import HashEmbedder
 
-DIALOGUE = Path(__file__).parents[2] / "examples" / "dialogue.jsonl"
+ROOT = Path(__file__).parents[2]
+DIALOGUE = ROOT / "examples" / "dialogue.jsonl"
 
 
 class Amem:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 
+from amem_integrations import AgenticMemory
 from amem_integrations.cli.namespaces import format_namespace, parse_namespace
 from amem_integrations.errors import ModelUnavailableError, NamespaceError
-from amem_integrations.testing import ScriptedModel
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 
 def test_what_was_added_is_found_and_shown(amem):
@@ -107,6 +106,24 @@ def test_a_model_that_is_down_loses_nothing(amem):
     assert amem.json("evolve")["done"]
 
 
+def test_what_was_made_without_a_model_is_made_anew_with_one(amem):
+    assert amem.json("add", "I sold the sofa.", "--key", "k")["attributes_source"] == "offline"
+    amem.model = ScriptedModel(
+        lambda request: {
+            "notes": [
+                {"id": note["alias"], "context": "A sofa is gone.", "keywords": [], "tags": []}
+                if request.task == "construct"
+                else {"id": note["alias"], "links": [], "updates": []}
+                for note in request.inputs["notes"]
+            ]
+        }
+    )
+    assert amem("evolve", "--upgrade").exit_code == 0
+    note = amem.json("show", "k")
+    assert [entry["text"] for entry in note["contexts"]] == ["A sofa is gone."]
+    assert note["attributes_source"] == "scripted"
+
+
 def test_a_note_cannot_steer_the_terminal(amem):
     amem("add", "red \x1b[31m [bold]x[/bold] \N{RIGHT-TO-LEFT OVERRIDE} :smile:", "--key", "k")
     for arguments in (("show",), ("show", "k"), ("search", "red bold")):
@@ -185,13 +202,11 @@ def test_a_memory_that_is_not_there_is_not_made_by_looking(amem, arguments):
 
 
 def test_a_folder_that_is_in_use_is_said_to_be(talk):
-    from amem_integrations import AgenticMemory
-    from amem_integrations.testing import HashEmbedder
-
     with AgenticMemory.open(talk.folder, embedder=HashEmbedder(256)):
         assert "open already" in talk.fails("stats")
 
 
+@pytest.mark.enable_socket
 def test_a_server_that_does_not_answer_is_one_line(amem):
     assert "did not answer" in amem.fails("stats", "--memory", "http://127.0.0.1:9")
 
@@ -203,4 +218,4 @@ def test_the_api_key_is_not_sent_in_the_clear(amem):
 
 
 def test_standard_input_may_be_empty(amem):
-    assert "empty" in amem.fails("add", "-", input=io.BytesIO(b""))
+    assert "empty" in amem.fails("add", "-", input="")

@@ -16,7 +16,9 @@ from support.notes import make_note
 from amem_integrations.cli.page import picture, render
 from amem_integrations.notes import ContextEntry, Link
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")
 NOW = datetime(2026, 5, 8, tzinfo=UTC)
 EVIL = """</script><script>document.title="owned"</script><img src=x onerror='document.title="owned"'><!--"""
@@ -120,6 +122,40 @@ def test_the_page_finds_notes_by_words_and_by_address(talk, tmp_path):
     rows = re.findall(r'class="row"', whole)
     assert 1 <= len(rows) < 10
     assert "30 notes" in whole
+
+
+@needs_browser
+def test_the_page_can_be_used_by_mouse_and_keyboard(wedding, tmp_path):
+    out = tmp_path / "graph.html"
+    wedding("add", "The tram is late.", "--key", "tram")
+    wedding("graph", out)
+    # What a person does, before the page is looked at.
+    acts = """<script>
+    const press = (key) => dispatchEvent(new KeyboardEvent("keydown", { key }));
+    press("/");
+    document.body.dataset.focus = document.activeElement.id;
+    $("q").value = "wedding"; $("q").dispatchEvent(new Event("input"));
+    $("list").querySelector(".row").click();
+    document.body.dataset.first = $("note").querySelector(".content").textContent;
+    $("note").querySelector(".link .goto").click();
+    document.body.dataset.linked = $("note").querySelector(".content").textContent;
+    press("ArrowUp");
+    document.body.dataset.up = $("note").querySelector(".content").textContent;
+    $("theme").click(); $("in").click(); $("fit").click();
+    $("kinds").querySelector("[data-kind=evolved]").click();
+    document.body.dataset.evolved = $("list").querySelectorAll(".row").length;
+    document.body.dataset.address = location.hash;
+    </script></body>"""
+    out.write_text(out.read_text(encoding="utf-8").replace("</body>", acts), encoding="utf-8")
+    whole, _ = dom(out)
+    body = dict(re.findall(r'data-(\w+)="([^"]*)"', re.search("<body[^>]*>", whole)[0]))
+    first, second = (wedding.json("show", name) for name in ("first", "second"))
+    assert body["focus"] == "q"
+    assert unescape(body["first"]) == unescape(body["up"]) == first["content"]
+    assert unescape(body["linked"]) == second["content"]
+    assert body["evolved"] == "1"
+    assert unescape(body["address"]) == f"#q=wedding&note={first['id']}"
+    assert 'data-theme="dark"' in whole
 
 
 @needs_browser

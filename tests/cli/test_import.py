@@ -7,7 +7,9 @@ import json
 import pytest
 from cli_kit import DIALOGUE
 
-from amem_integrations.testing import ScriptedModel
+from amem_integrations import AgenticMemory, NoteInput
+from amem_integrations.cli.imports import read
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 MEM0 = {
     "results": [
@@ -132,9 +134,6 @@ def test_a_chat_history_is_read_in_every_spelling(amem, tmp_path, spelling):
 
 
 def test_what_messages_are_added_by_hand_and_imported_is_the_same(amem, tmp_path):
-    from amem_integrations import AgenticMemory
-    from amem_integrations.testing import HashEmbedder
-
     with AgenticMemory.open(amem.folder, embedder=HashEmbedder(256)) as memory:
         memory.add_messages(HISTORIES["openai"], namespace=("ann",), thread="t")
     (row,) = amem.json("import", write(tmp_path, "c.json", HISTORIES["openai"]), "--thread", "t")
@@ -148,7 +147,11 @@ def test_a_locomo_file_gives_each_conversation_a_namespace(amem, tmp_path):
     rows = amem.json("import", write(tmp_path, "locomo.json", samples), namespace=None)
     assert [row["namespace"] for row in rows] == [["locomo", "c-1"], ["locomo", "c-2"]]
     (note,) = amem.json("show", namespace="locomo/c-1")
-    assert (note["key"], note["thread"], note["at"]) == ("D1:1", "session_1", "2024-06-03T10:15:00Z")
+    assert (note["key"], note["thread"], note["at"]) == (
+        "D1:1",
+        "session_1",
+        "2024-06-03T10:15:00Z",
+    )
 
 
 def test_what_an_import_left_unfinished_the_next_one_finishes(amem):
@@ -160,10 +163,6 @@ def test_what_an_import_left_unfinished_the_next_one_finishes(amem):
 
 
 def test_importing_makes_the_notes_that_adding_makes(amem):
-    from amem_integrations import AgenticMemory, NoteInput
-    from amem_integrations.cli.imports import read
-    from amem_integrations.testing import HashEmbedder
-
     amem("import", DIALOGUE)
     (part,) = read(DIALOGUE)
     assert all(isinstance(item, NoteInput) for item in part.items)
@@ -200,6 +199,8 @@ def test_a_note_that_the_model_cannot_make_is_named(amem, tmp_path):
         ("x.json", [{"role": "system", "content": "Be kind."}], "holds no messages"),
         ("x.json", [{"sample_id": "c", "conversation": {}}], "not in the form of locomo10"),
         ("x.txt", "hello", "line 1 is not JSON"),
+        ("x.jsonl", '"a"\n"\\u0000b"', "item 2: content holds a NUL"),
+        ("x.jsonl", '"a"\n{"text": "b", "mood": NaN}', "item 2: metadata"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_line_and_nothing_is_stored(

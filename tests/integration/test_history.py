@@ -178,6 +178,15 @@ def test_undo_of_a_construction_lets_it_be_done_again(evolved):
     assert memory.get(first, namespace=ANN).own_entry is not None
 
 
+def test_undo_brings_back_what_a_correction_had_withdrawn_from_another_note(evolved):
+    memory, first, second = evolved
+    before = state(memory, first)
+    memory.update(second, namespace=ANN, content="Nothing to do with it")
+    assert len(memory.get(first, namespace=ANN).contexts) == 1
+    memory.undo(last(memory, first, "withdraw").id, namespace=ANN)
+    assert state(memory, first) == before
+
+
 def test_undo_names_the_later_change_of_the_same_field(evolved):
     memory, first, _ = evolved
     memory.update(first, namespace=ANN, content="B")

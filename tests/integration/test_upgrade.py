@@ -61,6 +61,17 @@ def test_upgrade_links_and_evolves_by_the_model(folder):
         assert not any("Taken up again" in text for text in texts)
 
 
+def test_upgrade_answers_what_rules_proposed(tmp_path):
+    strict = MemoryConfig(min_gate_similarity=0.99)
+    with AgenticMemory.open(tmp_path, embedder=HashEmbedder(), config=strict) as memory:
+        memory.add_many([NoteInput(content=c, thread=t) for c, t in TURNS], namespace=ANN)
+        (proposal,) = memory.proposals(namespace=ANN)
+        assert proposal.model == "offline"
+    with reopened(tmp_path, models.model()) as memory:
+        memory.evolve(upgrade=True)
+        assert memory.proposals(namespace=ANN) == []
+
+
 def test_upgrade_is_done_once_and_costs_nothing_again(folder):
     model = models.model(models.link_to_first)
     with reopened(folder, model) as memory:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .forms import Form, Part, read
+from .forms import Form, Part, origin, read, recognise
 
-__all__ = ["Form", "Part", "read"]
+__all__ = ["Form", "Part", "origin", "read", "recognise"]

@@ -11,14 +11,19 @@ from typing import Any
 
 from ...errors import InvalidInputError
 from ...evaluation import locomo
-from ...notes import NoteInput
+from ...ids import check_namespace
+from ...memory.records import FORMAT
+from ...notes import Namespace, NoteInput
 from . import chat, langgraph, mem0, rows
+
+MAX_HEADER = 100_000  # characters of the first line of an export
 
 
 class Form(StrEnum):
     """What a file holds."""
 
     AUTO = "auto"
+    EXPORT = "export"
     JSONL = "jsonl"
     LOCOMO = "locomo"
     MEM0 = "mem0"
@@ -48,13 +53,13 @@ def read(path: Path, form: Form = Form.AUTO, *, thread: str | None = None) -> li
     """
     text = _text(path)
     data = _json(text)
-    if form is Form.AUTO:
-        form = _recognise(data, path)
+    form = _recognised(data, path) if form is Form.AUTO else form
     if form is not Form.JSONL and data is None:
         raise InvalidInputError(f"{path} is not one JSON document; see --format")
     if form is Form.LOCOMO:
         return [
-            Part(one.namespace, [turn.as_input() for turn in one.turns]) for one in locomo.load(path)
+            Part(one.namespace, [turn.as_input() for turn in one.turns])
+            for one in locomo.load(path)
         ]
     if form is Form.CHAT:
         return [Part((), chat.read(data, thread or path.stem, str(path)))]
@@ -62,6 +67,25 @@ def read(path: Path, form: Form = Form.AUTO, *, thread: str | None = None) -> li
         return [Part((), rows.read(text, thread, str(path)))]
     reader = mem0.read if form is Form.MEM0 else langgraph.read
     return _grouped(reader(data, str(path)))
+
+
+def recognise(path: Path, form: Form = Form.AUTO) -> Form:
+    """Return EXPORT for a file that `amem export` wrote, else `form`."""
+    if form is not Form.AUTO:
+        return form
+    return Form.EXPORT if _header(path).get("format") == FORMAT else form
+
+
+def origin(path: Path) -> Namespace:
+    """Return the namespace that an export came from."""
+    labels = _header(path).get("namespace")
+    return check_namespace(labels if isinstance(labels, list) else ())
+
+
+def _header(path: Path) -> Mapping[str, Any]:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        first = _json(file.readline(MAX_HEADER))
+    return first if isinstance(first, Mapping) else {}
 
 
 def _text(path: Path) -> str:
@@ -78,7 +102,7 @@ def _json(text: str) -> Any:  # noqa: ANN401 - JSON
         return None
 
 
-def _recognise(data: Any, path: Path) -> Form:  # noqa: ANN401 - JSON
+def _recognised(data: Any, path: Path) -> Form:  # noqa: ANN401 - JSON
     if data is None or path.suffix in {".jsonl", ".ndjson"}:
         return Form.JSONL
     if chat.messages(data):

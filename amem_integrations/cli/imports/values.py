@@ -33,7 +33,9 @@ def time(value: object, where: str) -> datetime | None:
             return datetime.fromtimestamp(value, UTC)
         read = datetime.fromisoformat(str(value))
     except (ValueError, OverflowError, OSError) as error:
-        raise InvalidInputError(f"{where}: {value!r} is no time such as 2026-05-08T18:30Z") from error
+        raise InvalidInputError(
+            f"{where}: {value!r} is no time such as 2026-05-08T18:30Z"
+        ) from error
     return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 

@@ -42,9 +42,13 @@ def draw(notes: Sequence[Note], path: Path, *, title: str) -> None:
     axes.margins(0.12, 0.06)
     lines = [(xy[a], xy[b]) for a, b, _ in edges]
     widths = [0.4 + strength for _, _, strength in edges]
-    axes.add_collection(kit.collections.LineCollection(lines, colors=_EDGE, linewidths=widths, alpha=0.5))
+    axes.add_collection(
+        kit.collections.LineCollection(lines, colors=_EDGE, linewidths=widths, alpha=0.5)
+    )
     sizes = [18 + 14 * len(note.links) for note in notes]
-    axes.scatter(xy[:, 0], xy[:, 1], s=sizes, c=_colours(notes, kit.colors), zorder=2, edgecolors=_PAPER)
+    axes.scatter(
+        xy[:, 0], xy[:, 1], s=sizes, c=_colours(notes, kit.colors), zorder=2, edgecolors=_PAPER
+    )
     _label(axes, notes, xy, [kit.patheffects.withStroke(linewidth=2.5, foreground=_PAPER)])
     links = f"{len(notes)} notes, {len(edges)} links"
     axes.set_title(f"{title}  ({links})", loc="left", color=_INK, fontsize=13, parse_math=False)
@@ -82,7 +86,9 @@ def _repulsion(xy: Any) -> Any:  # noqa: ANN401 - arrays of float64
 
 def _colours(notes: Sequence[Note], colors: Any) -> list[tuple[float, ...]]:  # noqa: ANN401
     """Return a colour for each note, the same for those of one thread."""
-    groups = {pair: n for n, pair in enumerate(dict.fromkeys((n.namespace, n.thread) for n in notes))}
+    groups = {
+        pair: n for n, pair in enumerate(dict.fromkeys((n.namespace, n.thread) for n in notes))
+    }
     turns = [(0.62 + groups[note.namespace, note.thread] * 0.381966) % 1 for note in notes]
     return [tuple(colors.hsv_to_rgb((turn, 0.62, 0.78))) for turn in turns]
 

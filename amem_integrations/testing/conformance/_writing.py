@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -11,12 +10,10 @@ import numpy as np
 import pytest
 
 from ...errors import InvalidInputError, NamespaceError
-from ...notes import Change
 from ...ports import Indexed, NoteStore, Query
 from ._builders import (
     ANN,
     BOB,
-    NOW,
     StoreRules,
     change,
     done,
@@ -176,77 +173,6 @@ class WritingRules(StoreRules):
         (found,) = done(store.search(ANN, [Query(vector=unit(1), text="x")]))
         assert [hit for hit, _ in (*found.dense, *found.lexical)] == [note_id("b")] * 2
         assert {made.op for made in done(store.changes(ANN))} == {"op b", "op gone"}
-
-    def test_changes_come_back_as_they_were_oldest_first(self, store: NoteStore) -> None:
-        told = [
-            change("2", "b", number=2, kind="evolve", cause=note_id("a"), model="m"),
-            change("1", "a", number=1, data={"was": {"content": "Zoë 🏺", "n": "1"}, "list": []}),
-        ]
-        done(store.replace(ANN, [], told))
-        assert done(store.changes(ANN)) == [told[1], told[0]]
-        assert done(store.changes(ANN, note_id=note_id("b"))) == [told[0]]
-        assert done(store.changes(ANN, note_id=note_id("nobody"))) == []
-
-    def test_a_limit_on_changes_keeps_the_latest(self, store: NoteStore) -> None:
-        told = [change(str(n), "a", number=n) for n in range(5)]
-        done(store.replace(ANN, [], told))
-        assert done(store.changes(ANN, limit=2)) == told[3:]
-
-    def test_changes_are_read_on_after_a_seq_to_the_nanosecond(self, store: NoteStore) -> None:
-        told = [change(str(n), "ab"[n % 2], number=n) for n in range(250)]
-        done(store.replace(ANN, [], told))
-        seen: list[Change] = []
-        after = -1
-        while page := done(store.changes(ANN, after=after, limit=99)):
-            seen += page
-            after = page[-1].seq
-        assert seen == told
-        assert done(store.changes(ANN, note_id=note_id("b"), after=told[200].seq)) == told[201::2]
-        assert done(store.changes(ANN, after=told[-1].seq)) == []
-
-    def test_changes_of_some_kinds_only(self, store: NoteStore) -> None:
-        told = [
-            change(kind, "a", number=number, kind=kind)
-            for number, kind in enumerate(("add", "construct", "link", "proposal"))
-        ]
-        done(store.replace(ANN, [], told))
-        assert done(store.changes(ANN, kinds=("proposal", "add"))) == [told[0], told[3]]
-        assert done(store.changes(ANN, kinds=("proposal", "add"), limit=1)) == [told[3]]
-        assert done(store.changes(ANN, kinds=("delete",))) == []
-
-    def test_changes_are_found_by_id_in_the_order_asked_for(self, store: NoteStore) -> None:
-        told = [change(str(n), "a", number=n) for n in range(3)]
-        done(store.replace(ANN, [], told))
-        ids = [told[2].id, "no id", "", told[0].id]
-        assert done(store.changes_by_id(ANN, ids)) == [told[2], told[0]]
-        assert done(store.changes_by_id(ANN, [])) == []
-        assert done(store.changes_by_id(BOB, ids)) == []
-
-    def test_clear_removes_everything_of_a_namespace_but_receipts(self, store: NoteStore) -> None:
-        for space in (ANN, BOB):
-            given = item(f"of {space}", [1], "x", namespace=space)
-            told = replace(change("told", f"of {space}"), namespace=space)
-            done(store.insert(space, [given], [told]))
-        earlier = change("earlier", "gone", kind="delete", number=1)
-        done(store.delete(ANN, [note_id("gone")], [earlier]))
-        receipt = change("all", "", kind="clear", note_id="", number=2)
-        done(store.clear(ANN, [receipt]))
-        assert done(store.count(ANN)) == 0
-        assert done(store.changes(ANN)) == [earlier, receipt]
-        assert done(store.namespaces()) == [BOB]
-        assert len(done(store.changes(BOB))) == done(store.count(BOB)) == 1
-
-    def test_a_change_written_twice_is_there_once(self, store: NoteStore) -> None:
-        done(store.replace(ANN, [], [change("1", "a")]))
-        done(store.replace(ANN, [], [change("1", "a")]))
-        assert done(store.changes(ANN)) == [change("1", "a")]
-
-    def test_changes_of_two_namespaces_may_share_an_id(self, store: NoteStore) -> None:
-        theirs = replace(change("1", "a"), namespace=BOB, recorded_at=NOW + timedelta(days=1))
-        done(store.replace(ANN, [], [change("1", "a")]))
-        done(store.replace(BOB, [], [theirs]))
-        assert done(store.changes(ANN)) == [change("1", "a")]
-        assert done(store.changes(BOB)) == [theirs]
 
     def test_closing_twice_is_allowed(self, store: NoteStore) -> None:
         done(store.flush())

@@ -1,0 +1,118 @@
+"""Functions about whole memories that need none to be open: `migrate`, `reindex`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from .._sync import resolve, run
+from ..engine import Progress
+from ..engine.moving import Vectors, copy, made_by, taken_from
+from ..errors import ConfigurationError
+from ..ports import Embedder, NoteStore
+from .opening import Place, open_as_made, open_store, reporter
+
+DRAFT = ".reindex"  # ends the name of the collection that is being built anew
+
+
+def migrate(
+    source: str | PathLike[str],
+    target: str | PathLike[str],
+    *,
+    embedder: Embedder | None = None,
+    collection: str = "amem",
+    target_collection: str | None = None,
+    source_options: Mapping[str, Any] | None = None,
+    target_options: Mapping[str, Any] | None = None,
+    progress: bool | Progress = False,
+) -> int:
+    """Copy a memory, all namespaces with their history, and return the number of notes.
+
+    Between folders and servers, either way. The source stays as it is. What is in the target already and
+    equal costs nothing, so after an interruption it goes on where it was; notes there that the source does
+    not have are removed from namespaces that the source has. Of a namespace without notes nothing is copied,
+    not even the receipts.
+
+    Args:
+        source: A folder, or the URL of a server.
+        target: The same.
+        embedder: Encodes the notes anew; without one their vectors are copied, and none is needed.
+        collection: The collection to copy.
+        target_collection: Its name in the target, if that is another.
+        source_options: What `AgenticMemory.open` takes as `client_options`, for the source.
+        target_options: The same for the target.
+        progress: True logs how far it is; a function is called with (notes copied, notes in all).
+
+    Raises:
+        ConfigurationError: The target is the source, or one of them is `":memory:"`.
+        StoreError: There is no memory in the source, or one of them fails.
+        EmbedderMismatchError: The target was made with another encoder.
+    """
+    place = Place(source, collection, source_options or {})
+    other = Place(target, target_collection or collection, target_options or {})
+    if ":memory:" in (source, target) or (source, place.collection) == (target, other.collection):
+        raise ConfigurationError(
+            f"cannot copy {source!r} to {target!r}; give two different folders or URLs"
+        )
+    return _copied(place, other, embedder, reporter(progress))
+
+
+def reindex(
+    location: str | PathLike[str],
+    embedder: Embedder,
+    *,
+    collection: str = "amem",
+    progress: bool | Progress = False,
+    **options: object,
+) -> int:
+    """Embed all notes of a folder anew with another encoder; return how many there are.
+
+    The collection is built anew beside the old one, and takes its place when it is complete. After an
+    interruption it goes on where it was. One on a server is copied: `migrate(url, url, embedder=…,
+    target_collection=…)`.
+
+    Raises:
+        ConfigurationError: The location is no folder.
+        StoreLockedError: It is open.
+        StoreError: There is no memory in it.
+        ModelUnavailableError: The encoder failed; the old collection is as it was.
+    """
+    return rebuild(Place(location, collection, options), embedder, reporter(progress))
+
+
+def rebuild(place: Place, embedder: Embedder, progress: Progress | None) -> int:
+    """Build a folder's collection anew and put it in place."""
+    if not place.is_folder:
+        raise ConfigurationError(
+            f"{place.location!r} is no folder; copy it with another encoder by "
+            "migrate(url, url, embedder=…, target_collection=…)"
+        )
+    from ..stores.edge import put_in_place  # noqa: PLC0415 - brings its engine along
+
+    draft = Place(place.location, place.collection + DRAFT, place.options)
+    done = _copied(place, draft, embedder, progress)
+    put_in_place(Path(place.location), draft.collection, place.collection)
+    return done
+
+
+def _copied(
+    place: Place, other: Place, embedder: Embedder | None, progress: Progress | None
+) -> int:
+    source, name, dimensions = open_as_made(place)
+    try:
+        made = SimpleNamespace(name=name, dimensions=dimensions)
+        target = open_store(*other.arguments(embedder or cast("Embedder", made)))
+        try:
+            vectors: Vectors = made_by(embedder) if embedder else taken_from(source)
+            return run(copy(source, target, vectors, progress))
+        finally:
+            _close(target)
+    finally:
+        _close(source)
+
+
+def _close(store: NoteStore) -> None:
+    run(resolve(store.close()))

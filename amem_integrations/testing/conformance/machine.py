@@ -1,0 +1,231 @@
+"""Any sequence of calls, made to several stores and to a dictionary: all must agree at every step."""
+# ruff: noqa: S101 - asserting is what a test does
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from ..._sync import MaybeAwaitable
+from ...filters import Condition, Conditions, matches
+from ...notes import Change, Namespace, Note
+from ...ports import Indexed, NoteStore, Query, Ranked, Vector
+from ._builders import ANN, BOB, change, done, link, note, note_id, unit
+
+T = TypeVar("T")
+
+NAMES = ("a", "b", "c", "d", "e")
+WORDS = ("pottery", "chess", "cello", "Oslo")
+names = st.sampled_from(NAMES)
+spaces = st.sampled_from((ANN, BOB))
+texts = st.lists(st.sampled_from(WORDS), max_size=3).map(" ".join)
+# Small whole numbers: no two cosines are so near to each other that two engines could order them otherwise.
+directions = st.tuples(*[st.integers(0, 3)] * 3).filter(any)
+vectors = st.none() | directions.map(lambda numbers: unit(*numbers))
+speakers = st.none() | st.sampled_from(("Ann", "Bob"))
+
+
+@dataclass
+class Held:
+    """One note as a dictionary holds it."""
+
+    note: Note
+    vector: Vector | None
+    text: str | None
+
+
+@dataclass
+class Model:
+    """What a store should hold: notes by id, and changes, of one namespace."""
+
+    notes: dict[str, Held] = field(default_factory=dict)
+    changes: dict[str, Change] = field(default_factory=dict)
+
+    def ordered(self, where: Conditions = ()) -> list[Note]:
+        """Return the notes that meet the conditions, in order."""
+        found = [held.note for held in self.notes.values() if matches(held.note, where)]
+        return sorted(found, key=lambda n: (n.seq, n.id))
+
+    def told(self) -> list[Change]:
+        """Return the changes, oldest first."""
+        return sorted(self.changes.values(), key=lambda made: (made.seq, made.id))
+
+    def forget(self, gone: str) -> None:
+        """Remove a note and what is told of it."""
+        self.notes.pop(gone, None)
+        self.changes = {
+            made.id: made
+            for made in self.changes.values()
+            if gone not in (made.note_id, made.cause)
+        }
+
+
+class NoteStoreMachine(RuleBasedStateMachine):
+    """Drives stores with insert, replace, delete, clear, search, scan and changes.
+
+    Subclass it and give `make_stores`: functions that open empty stores for vectors of `DIMENSIONS`
+    numbers. Two stores in one list are also compared with each other.
+    """
+
+    make_stores: Sequence[Callable[[], NoteStore]] = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stores: list[NoteStore] = []
+        self.models: dict[Namespace, Model] = {}
+        self.number = 0
+
+    @initialize()
+    def open(self) -> None:
+        """Begin with empty stores."""
+        self.stores = [make() for make in self.make_stores]
+        self.models = {ANN: Model(), BOB: Model()}
+
+    def teardown(self) -> None:
+        """Close the stores."""
+        for store in self.stores:
+            done(store.close())
+
+    @rule(
+        space=spaces,
+        given=st.lists(st.tuples(names, vectors, texts, speakers), max_size=3),
+        other=names,
+    )
+    def insert(self, space: Namespace, given: list[tuple[Any, ...]], other: str) -> None:
+        """New notes are stored, others stay; changes of those are not recorded."""
+        model, items, told, new = self.models[space], [], [], set()
+        for name, vector, text, speaker in given:
+            links = {_id(space, other): link()} if other != name else {}
+            fresh = self._note(space, name, speaker=speaker, links=links)
+            items.append(Indexed(note=fresh, vector=vector, text=text))
+            told.append(self._change(space, fresh.id, "add"))
+        for item in items:
+            if item.note.id not in model.notes:
+                model.notes[item.note.id] = Held(item.note, item.vector, item.text)
+                new.add(item.note.id)
+        model.changes |= {made.id: made for made in told if made.note_id in new}
+        assert self._all(lambda store: store.insert(space, items, told)) == new
+
+    @rule(space=spaces, name=names, ahead=st.integers(0, 2), vector=vectors, text=st.none() | texts)
+    def replace(
+        self, space: Namespace, name: str, ahead: int, vector: Vector | None, text: str | None
+    ) -> None:
+        """The next revision is written, any other is stale; what is not given is kept."""
+        model, wanted = self.models[space], _id(space, name)
+        held = model.notes.get(wanted)
+        revision = (held.note.revision if held else 0) + ahead
+        version = self._note(space, name, revision=revision, ops=(f"op {self.number}",))
+        if held:
+            version = replace(version, seq=held.note.seq)
+        told = self._change(space, wanted, "update")
+        stale = {wanted}
+        if held and ahead == 1:
+            stale = set()
+            keep = held.vector if vector is None else vector
+            model.notes[wanted] = Held(version, keep, held.text if text is None else text)
+            model.changes[told.id] = told
+        item = Indexed(note=version, vector=vector, text=text)
+        assert self._all(lambda store: store.replace(space, [item], [told])) == stale
+
+    @rule(space=spaces, name=names)
+    def delete(self, space: Namespace, name: str) -> None:
+        """A note goes with its history; the receipt stays."""
+        gone = _id(space, name)
+        receipt = self._change(space, gone, "delete")
+        self.models[space].forget(gone)
+        self.models[space].changes[receipt.id] = receipt
+        self._all(lambda store: store.delete(space, [gone], [receipt]))
+
+    @rule(space=spaces)
+    def clear(self, space: Namespace) -> None:
+        """A namespace goes, but for receipts."""
+        receipt = self._change(space, "", "clear")
+        told = self.models[space].changes.values()
+        kept = [made for made in told if made.kind in ("delete", "clear")]
+        self.models[space] = Model(changes={made.id: made for made in (*kept, receipt)})
+        self._all(lambda store: store.clear(space, [receipt]))
+
+    @rule(space=spaces, direction=directions, text=texts, speaker=speakers)
+    def search(
+        self, space: Namespace, direction: tuple[int, ...], text: str, speaker: str | None
+    ) -> None:
+        """The dense list is by cosine, the lexical one holds what shares a word; both only what matches."""
+        where = (Condition("speaker", "$eq", speaker),) if speaker else ()
+        query = Query(vector=unit(*direction), text=text, limit=10, where=where)
+        answers = [done(store.search(space, [query]))[0] for store in self.stores]
+        for ranked in answers:
+            self._check(self.models[space], query, ranked)
+            assert [hit for hit, _ in ranked.lexical] == [hit for hit, _ in answers[0].lexical]
+
+    @rule(space=spaces, limit=st.integers(1, 6), newest=st.booleans(), speaker=speakers)
+    def scan(self, space: Namespace, limit: int, *, newest: bool, speaker: str | None) -> None:
+        """Notes come in order, and only those that match."""
+        where = (Condition("speaker", "$ne", speaker),) if speaker else ()
+        wanted = self.models[space].ordered(where)
+        wanted = wanted[::-1] if newest else wanted
+        found = self._all(
+            lambda store: store.scan(space, where=where, limit=limit, newest_first=newest)
+        )
+        assert found == wanted[:limit]
+
+    @rule(space=spaces, name=names, limit=st.integers(1, 6))
+    def changes(self, space: Namespace, name: str, limit: int) -> None:
+        """The history of a note is what was told of it, oldest first."""
+        about = _id(space, name)
+        told = [made for made in self.models[space].told() if made.note_id == about]
+        assert self._all(lambda store: store.changes(space, note_id=about)) == told
+        assert (
+            self._all(lambda store: store.changes(space, limit=limit))
+            == (self.models[space].told()[-limit:])
+        )
+
+    @invariant()
+    def the_stores_hold_what_the_dictionary_holds(self) -> None:
+        """Every note and change is as it was written, in each namespace."""
+        for space, model in self.models.items():
+            self._compare(space, model)
+
+    def _compare(self, space: Namespace, model: Model) -> None:
+        assert self._all(lambda store: store.scan(space)) == model.ordered()
+        assert self._all(lambda store: store.changes(space, after=-1)) == model.told()
+        assert self._all(lambda store: store.count(space)) == len(model.notes)
+
+    def _all(self, call: Callable[[NoteStore], MaybeAwaitable[T]]) -> T:
+        """Return what all stores answer, which must be the same."""
+        first, *others = [done(call(store)) for store in self.stores]
+        assert all(other == first for other in others)
+        return first
+
+    def _check(self, model: Model, query: Query, ranked: Ranked) -> None:
+        held = {i: h for i, h in model.notes.items() if matches(h.note, query.where)}
+        cosines = {
+            i: float(h.vector @ query.vector)
+            for i, h in held.items()
+            if h.vector is not None and query.vector is not None
+        }
+        assert {hit for hit, _ in ranked.dense} == cosines.keys()
+        for hit, score in ranked.dense:
+            assert np.isclose(score, cosines[hit], atol=1e-5)
+        words = set((query.text or "").split())
+        sharing = {i for i, h in held.items() if words & set((h.text or "").split())}
+        assert {hit for hit, _ in ranked.lexical} == sharing
+
+    def _note(self, space: Namespace, name: str, **fields: Any) -> Note:  # noqa: ANN401 - any field
+        self.number += 1
+        content = f"{name}, version {self.number}"
+        made = note(name, namespace=space, content=content, number=self.number, **fields)
+        return replace(made, id=_id(space, name))
+
+    def _change(self, space: Namespace, about: str, kind: str) -> Change:
+        self.number += 1
+        made = change(str(self.number), "", kind=kind, number=self.number, namespace=space)
+        return replace(made, note_id=about)
+
+
+def _id(space: Namespace, name: str) -> str:
+    return note_id(f"{name} of {space}")

@@ -1,0 +1,142 @@
+"""`amem doctor` says what is wrong with a memory, and is content with one that is in order."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from uuid import uuid4
+
+import pytest
+
+from amem_integrations import EdgeStore
+from amem_integrations.cli import folders
+from amem_integrations.notes import ContextEntry
+from amem_integrations.ports import Indexed
+from amem_integrations.stores._collection import NOTE_INDEXES, Point
+from amem_integrations.stores._edge_shard import EdgeShard
+from amem_integrations.testing import ScriptedModel
+
+
+def findings(amem, *, status):
+    done = amem("doctor", "--json", namespace=None)
+    assert done.exit_code == status, done.output
+    report = json.loads(done.stdout)
+    assert report["ok"] == (status == 0)
+    return {f["about"]: f for f in report["findings"]}, [
+        f["about"] for f in report["findings"] if f["level"] == "wrong"
+    ]
+
+
+def rewrite(amem, change):
+    """Write another version of the first note past the memory."""
+    with closing(EdgeStore(amem.folder, dimensions=256)) as store:
+        first, *_ = store.scan(("ann",), limit=1)
+        note = change(first)
+        note = note.revised(revision=first.revision + 1, ops=(*first.ops, "test"))
+        assert store.replace(("ann",), [Indexed(note=note)], []) == set()
+
+
+def test_a_memory_in_order_is_well(talk):
+    found, sick = findings(talk, status=0)
+    assert sick == []
+    assert found["notes"]["text"].startswith("30, ")
+    assert "hash, 256 dimensions" in found["encoder"]["text"]
+    text = talk("doctor").stdout
+    assert text.rstrip().endswith("All is well.")
+    assert talk.names == []
+
+
+def test_a_memory_that_is_not_there_is_said_to_be(amem):
+    assert "there is no memory" in findings(amem, status=1)[0]["memory"]["text"]
+    assert not amem.folder.exists()
+
+
+def test_a_memory_in_use_is_said_to_be(talk):
+    with closing(EdgeStore(talk.folder, dimensions=256)):
+        assert "open already" in findings(talk, status=1)[0]["memory"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("{", "cannot be read"), ("{}", "holds no memory"), ('{"format": 99}', "format 99")],
+)
+def test_a_damaged_description_is_named(talk, content, said):
+    (talk.folder / "amem" / "amem.json").write_text(content, encoding="utf-8")
+    assert said in findings(talk, status=1)[0]["memory"]["text"]
+
+
+def test_a_missing_shard_is_named(talk):
+    (talk.folder / "amem" / "notes").rename(talk.folder / "elsewhere")
+    assert "notes" in findings(talk, status=1)[0]["memory"]["text"]
+
+
+def test_what_waits_is_no_fault_and_what_failed_is_one(amem):
+    amem("add", "Waiting.", "--later")
+    found, _ = findings(amem, status=0)
+    assert found["unfinished"]["advice"] == "run `amem evolve`"
+    amem.model = ScriptedModel(lambda _: "no JSON at all")
+    amem("evolve")
+    found, sick = findings(amem, status=1)
+    assert sick == ["failed"]
+    assert found["failed"]["text"].startswith("1 notes")
+    assert len(found["failed"]["text"]) > 20
+
+
+def test_links_and_causes_that_lead_nowhere_are_found(talk):
+    gone = str(uuid4())
+
+    def change(note):
+        ((_, link), *_) = note.links.items()
+        entry = ContextEntry(text="x", cause=gone, model="m", change="c", at=note.when,
+                             recorded_at=note.when)  # fmt: skip
+        return note.revised(links={gone: link}, contexts=(*note.contexts, entry))
+
+    rewrite(talk, change)
+    found, sick = findings(talk, status=1)
+    assert sick == ["dangling links", "one-sided links", "orphaned contexts"]
+    assert gone[:8] in found["dangling links"]["text"]
+    assert "WRONG" in talk("doctor").stdout
+
+
+def test_points_without_a_note_are_found(talk):
+    shard = EdgeShard.load(talk.folder / "amem" / "notes", NOTE_INDEXES)
+    shard.upsert([Point(str(uuid4()), {})])
+    shard.close()
+    found, sick = findings(talk, status=1)
+    assert sick == ["points"]
+    assert "1 points hold no note" in found["points"]["text"]
+
+
+def test_points_that_went_missing_are_counted(talk, caplog):
+    shard = EdgeShard.load(talk.folder / "amem" / "notes", NOTE_INDEXES)
+    note = talk_ids(shard)[0]
+    shard.delete(shard.dialect.ids([note]))
+    shard.close()
+    _, sick = findings(talk, status=1)
+    assert "points" in sick
+
+
+def talk_ids(shard):
+    return [point.id for point in shard.scroll(shard.dialect.every([]))]
+
+
+def test_a_full_disk_is_told_before_it_is_full(talk, monkeypatch):
+    monkeypatch.setattr(folders, "free_bytes", lambda path: 2**20)
+    found, sick = findings(talk, status=1)
+    assert sick == ["disk"]
+    assert "1 MiB are free" in found["disk"]["text"]
+
+
+def test_a_folder_that_was_not_closed_is_mentioned(talk):
+    sidecar = talk.folder / "amem" / "amem.json"
+    data = json.loads(sidecar.read_text(encoding="utf-8"))
+    sidecar.write_text(json.dumps({**data, "closed": None}), encoding="utf-8")
+    found, _ = findings(talk, status=0)
+    assert found["closing"]["level"] == "hint"
+
+
+@pytest.mark.enable_socket
+def test_a_server_that_is_down_is_named(amem):
+    done = amem("doctor", "--memory", "http://127.0.0.1:9")
+    assert done.exit_code == 1
+    assert "did not answer" in done.stdout

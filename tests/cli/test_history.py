@@ -1,0 +1,128 @@
+"""`amem history`, `undo`, `proposals`, `approve`, `reject`: what was changed, and having a say in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from amem_integrations.testing import ScriptedModel
+
+
+def kinds(changes):
+    return [change["kind"] for change in changes]
+
+
+def test_a_history_shows_what_was_added_as_a_diff(wedding):
+    changes = wedding.json("history", "first")
+    assert kinds(changes) == ["add", "construct", "link", "evolve"]
+    assert changes[3]["diff"][0].startswith("+context: ")
+    text = wedding("history", "first").stdout
+    assert "+context: " in text
+    assert "because of" in text
+    assert "+link" in text
+    assert wedding.names == ["hash", "hash"] or len(wedding.names) == 2
+
+
+def test_a_correction_shows_the_old_text_and_the_new(amem):
+    amem("add", "We meet on Monday\nat noon", "--key", "k")
+    amem("add", "We meet on Tuesday\nat noon", "--key", "k")
+    update = next(c for c in amem.json("history", "k") if c["kind"] == "update")
+    assert update["diff"][:4] == [
+        " content:",
+        "-We meet on Monday",
+        "+We meet on Tuesday",
+        " at noon",
+    ]
+
+
+def test_without_a_note_the_history_is_of_all_and_the_last(wedding):
+    changes = wedding.json("history")
+    assert {change["note_id"] for change in changes} == {
+        wedding.json("show", name)["id"] for name in ("first", "second")
+    }
+    assert wedding.json("history", "-k", "2") == changes[-2:]
+
+
+def test_what_evolved_can_be_taken_back_and_that_too(wedding):
+    made = wedding.json("history", "first")[-1]
+    (undone,) = wedding.json("undo", made["id"][:8])
+    assert undone["kind"] == "undo"
+    assert any(line.startswith("-context: ") for line in undone["diff"])
+    assert len(wedding.json("show", "first")["contexts"]) == 1
+    assert "-context" in wedding("history", "first").stdout
+    wedding("undo", undone["id"])
+    assert len(wedding.json("show", "first")["contexts"]) == 2
+
+
+def test_a_link_is_taken_back_at_both_ends(wedding):
+    link = next(c for c in wedding.json("history", "first") if c["kind"] == "link")
+    wedding("undo", link["id"])
+    assert wedding.json("show", "first")["links"] == {}
+    assert wedding.json("show", "second")["links"] == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("history", "nothing"), "no note has the id or key"),
+        (("undo", "ffffffff"), "there is no change"),
+        (("approve", "ffffffff"), "there is no change"),
+        (("reject", "ffffffff"), "there is no change"),
+    ],
+)
+def test_what_is_not_there_is_one_line(wedding, arguments, said):
+    assert said in wedding.fails(*arguments)
+
+
+def test_what_cannot_be_undone_says_why(wedding):
+    added = wedding.json("history", "first")[0]
+    assert "kind 'add'" in wedding.fails("undo", added["id"])
+
+
+def test_the_start_of_several_ids_is_refused(wedding):
+    changes = [change["id"] for change in wedding.json("history")]
+    assert f"starts {len(changes)} ids" in wedding.fails("undo", "")
+
+
+@pytest.fixture
+def stopped(amem):
+    """A memory with an update that the gate stopped."""
+    amem("add", "The cat sleeps on the sofa.", "--key", "cat")
+    amem.model = ScriptedModel(answer)
+    amem("add", "The sofa was sold.", "--key", "sofa")
+    amem.model = None
+    return amem
+
+
+def answer(request):
+    if request.task == "construct":
+        notes = [
+            {
+                "id": note["alias"],
+                "keywords": ["sofa"],
+                "context": "About a sofa.",
+                "tags": ["home"],
+            }
+            for note in request.inputs["notes"]
+        ]
+        return {"notes": notes}
+    (note,), (other, *_) = request.inputs["notes"], request.inputs["candidates"]
+    update = {"to": other["alias"], "context": "Zebras graze quietly", "keywords": [], "tags": []}
+    return {"notes": [{"id": note["alias"], "links": [], "updates": [update]}]}
+
+
+def test_a_proposal_is_shown_and_can_be_written_in_other_words(stopped):
+    (proposal,) = stopped.json("proposals")
+    assert "Zebras" in stopped("proposals").stdout
+    assert "not written" in stopped("proposals").stdout
+    (made,) = stopped.json("approve", proposal["id"][:8], "--text", "The sofa is gone.")
+    assert made["kind"] == "evolve"
+    assert stopped.json("show", "cat")["contexts"][-1]["text"] == "The sofa is gone."
+    assert stopped.json("proposals") == []
+    assert "No proposals" in stopped("proposals").stdout
+
+
+def test_a_proposal_can_be_rejected(stopped):
+    (proposal,) = stopped.json("proposals")
+    assert stopped.json("reject", proposal["id"])[0]["kind"] == "rejection"
+    assert stopped.json("proposals") == []
+    assert len(stopped.json("show", "cat")["contexts"]) == 1

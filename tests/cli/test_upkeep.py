@@ -1,0 +1,165 @@
+"""`amem export`, `reindex`, `migrate`, `optimize`, `update`, `delete`, `clear`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.qdrant_server import FakeQdrant, serving
+
+from amem_integrations import EdgeStore
+
+
+def seen(amem, namespace="ann"):
+    return {note["id"]: note for note in amem.json("show", "-k", "99", namespace=namespace)}
+
+
+def test_what_was_exported_is_imported_exactly(wedding, amem, tmp_path):
+    out = tmp_path / "out.jsonl"
+    assert wedding.json("export", out) == {"file": str(out), "namespace": ["ann"], "notes": 2}
+    before, history = seen(wedding), wedding.json("history")
+    wedding.folder = tmp_path / "other"
+    (row,) = wedding.json("import", out, namespace=None)
+    assert (row["namespace"], row["items"], row["added"]) == (["ann"], 2, 2)
+    assert seen(wedding) == before
+    assert wedding.json("history") == history
+    assert "2 were there" in wedding("import", out).stdout
+    assert wedding("doctor").exit_code == 0
+
+
+def test_an_export_can_be_piped(wedding, tmp_path):
+    done = wedding("export", "-")
+    assert done.exit_code == 0
+    wedding("export", tmp_path / "out.jsonl")
+    assert done.stdout == (tmp_path / "out.jsonl").read_text(encoding="utf-8")
+
+
+def test_an_export_goes_to_another_namespace_if_one_is_given(wedding, tmp_path):
+    wedding("export", tmp_path / "out.jsonl")
+    wedding("import", tmp_path / "out.jsonl", namespace="bo")
+    assert [note["content"] for note in seen(wedding, "bo").values()] == [
+        note["content"] for note in seen(wedding).values()
+    ]
+    assert wedding("doctor").exit_code == 0
+
+
+def test_a_damaged_export_is_one_line(wedding, tmp_path):
+    out = tmp_path / "out.jsonl"
+    wedding("export", out)
+    out.write_text(out.read_text(encoding="utf-8") + "{,\n", encoding="utf-8")
+    assert "line" in wedding.fails("import", out)
+
+
+def test_a_file_that_cannot_be_written_is_one_line(wedding, tmp_path):
+    assert "No such file" in wedding.fails("export", tmp_path / "missing" / "out.jsonl")
+
+
+def test_another_encoder_takes_over_by_reindex(wedding):
+    assert "reindex" in wedding.fails("search", "wedding", "--encoder", "other")
+    before = seen(wedding)
+    assert wedding.json("reindex", "--encoder", "other") == {"notes": 2, "encoder": "other"}
+    wedding.names.clear()
+    assert len(wedding.json("search", "wedding")) == 2
+    assert wedding.names == ["other"]
+    assert seen(wedding) == before
+    assert wedding("doctor").exit_code == 0
+
+
+def test_the_same_encoder_encodes_anew_in_place(wedding):
+    assert wedding.json("reindex") == {"notes": 2, "encoder": "hash"}
+    assert "2 notes encoded by hash" in wedding("reindex").stdout
+
+
+def test_a_memory_is_copied_to_another_folder(wedding, tmp_path):
+    target = tmp_path / "copy"
+    assert wedding.json("migrate", target) == {"notes": 2, "target": str(target)}
+    before, history = seen(wedding), wedding.json("history")
+    wedding.folder = target
+    assert seen(wedding) == before
+    assert wedding.json("history") == history
+    assert len(wedding.json("search", "wedding")) == 2
+    assert wedding("doctor").exit_code == 0
+
+
+def test_a_copy_can_have_another_encoder(wedding, tmp_path):
+    wedding("migrate", tmp_path / "copy", "--encoder", "other")
+    assert "other" in wedding("doctor", "--memory", tmp_path / "copy").stdout
+
+
+def test_a_memory_is_not_copied_onto_itself(wedding):
+    assert "two different" in wedding.fails("migrate", wedding.folder)
+
+
+def test_there_is_nothing_to_optimise_in_a_small_memory(wedding):
+    assert wedding("optimize").exit_code == 0
+    assert wedding("doctor").exit_code == 0
+    assert "by itself" in wedding.fails("optimize", "--memory", "http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("export", "x"), ("reindex",), ("migrate", "x"), ("optimize",), ("history",)]
+)
+def test_what_is_not_there_is_not_looked_after(amem, arguments):
+    assert "there is no memory in" in amem.fails(*arguments)
+    assert not amem.folder.exists()
+
+
+def test_a_correction_can_be_taken_back(wedding):
+    updated = wedding.json("update", "first", "The wedding is in Lisbon.")
+    assert (updated["content"], updated["state"]) == ("The wedding is in Lisbon.", "done")
+    change = next(c for c in wedding.json("history", "first") if c["kind"] == "update")
+    assert "+The wedding is in Lisbon." in change["diff"]
+    wedding("undo", change["id"])
+    assert "Porto" in wedding.json("show", "first")["content"]
+
+
+def test_what_is_for_good_has_to_be_meant(wedding):
+    assert "--yes" in wedding.fails("delete", "first")
+    assert "--yes" in wedding.fails("clear")
+    assert len(seen(wedding)) == 2
+
+
+def test_a_deleted_note_leaves_no_trace_in_others(wedding):
+    gone = wedding.json("show", "second")["id"]
+    assert wedding.json("delete", "second", "--yes") == {"deleted": gone}
+    first = wedding.json("show", "first")
+    assert first["links"] == {}
+    assert len(first["contexts"]) == 1
+    assert [c["kind"] for c in wedding.json("history", gone)] == ["delete"]
+    assert wedding("doctor").exit_code == 0
+
+
+def test_a_namespace_is_cleared_alone(wedding):
+    wedding("add", "Of another.", namespace="bo")
+    assert wedding.json("clear", "--yes") == {"cleared": ["ann"], "notes": 2}
+    assert seen(wedding) == {}
+    assert [change["kind"] for change in wedding.json("history")] == ["clear"]
+    assert "clear" in wedding("history").stdout
+    assert len(seen(wedding, "bo")) == 1
+
+
+def test_what_an_interrupted_reindex_left_is_put_right(wedding):
+    store, name, _ = EdgeStore.as_made(wedding.folder)
+    store.close()
+    (wedding.folder / "amem").rename(wedding.folder / ".amem-before")
+    assert name == "hash"
+    assert wedding.json("stats")["notes"] == 2
+    assert json.loads(wedding("doctor", "--json").stdout)["ok"]
+
+
+@pytest.mark.enable_socket
+def test_a_memory_moves_to_a_server_and_back(wedding, tmp_path):
+    before, history = seen(wedding), wedding.json("history")
+    with serving(FakeQdrant()) as server:
+        assert "there is no memory" in wedding.fails("stats", "--memory", server.url)
+        there = ("--memory", server.url)
+        assert wedding.json("migrate", server.url)["notes"] == 2
+        assert len(wedding.json("search", "wedding", *there)) == 2
+        wedding.json("add", "Said to the server.", *there)
+        assert wedding.json("doctor", *there)["ok"]
+        assert wedding.json("history", "first", *there)[0] == history[0]
+        assert "--target-collection" in wedding.fails("reindex", "--encoder", "other", *there)
+        wedding("migrate", tmp_path / "back", *there)
+    wedding.folder = tmp_path / "back"
+    assert {i: n for i, n in seen(wedding).items() if i in before} == before
+    assert wedding.json("stats")["notes"] == 3

@@ -1,0 +1,335 @@
+"""A memory as a file, as a graph, in another place, with another encoder."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import sys
+
+import pytest
+from support import models
+from support.qdrant_server import FakeQdrant, serving
+
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    EdgeStore,
+    EmbedderMismatchError,
+    InvalidInputError,
+    MemoryConfig,
+    MissingExtraError,
+    NamespaceError,
+    NoteInput,
+    StoreError,
+)
+from amem_integrations.memory import migrate, reindex
+from amem_integrations.testing import HashEmbedder
+
+ANN, BOB = ("ann",), ("bob", "work")
+CONFIG = MemoryConfig(min_gate_similarity=-1.0)
+
+
+def opened(location, embedder=None, model=None):
+    model = model or models.model(models.update_first("It was moved to Mày 🏺.", tags=("plans",)))
+    return AgenticMemory.open(
+        location, model=model, embedder=embedder or HashEmbedder(), config=CONFIG
+    )
+
+
+def fill(memory, namespace=ANN):
+    """Notes with everything in them: links, evolution, metadata, updates, undone changes, receipts."""
+    first = memory.add(
+        'The trip is in "April"\n', namespace=namespace, thread="t", metadata={"a": [1, 1.0, None]}
+    )
+    memory.add("The trip is in May now", namespace=namespace, thread="t", key="m2", speaker="Zoë")
+    third = memory.add("Never mind", namespace=namespace, thread="t")
+    memory.add("I live in Oslo", namespace=namespace, evolve=False)
+    memory.update(first.id, namespace=namespace, metadata={"b": {"x:y": "z"}})
+    links = [c for c in memory.history(third.id, namespace=namespace) if c.kind == "link"]
+    memory.undo(links[0].id, namespace=namespace)
+    gone = memory.add("Forget it", namespace=namespace)
+    memory.delete(gone.id, namespace=namespace)
+
+
+def content(memory, namespace=ANN):
+    notes = memory.get_all(namespace=namespace, limit=1000)
+    return notes, memory.history(None, namespace=namespace)
+
+
+# export and import
+
+
+@pytest.mark.parametrize("first", ["folder", ":memory:"])
+def test_what_is_exported_and_imported_is_the_same_in_another_engine(tmp_path, first):
+    places = [tmp_path / "m", ":memory:"]
+    places = places if first == "folder" else places[::-1]
+    with opened(places[0]) as source, opened(places[1]) as target:
+        fill(source)
+        assert source.export(tmp_path / "ann.jsonl", namespace=ANN) == 4
+        assert target.import_(tmp_path / "ann.jsonl", namespace=ANN) == 4
+        assert content(target) == content(source)
+        for query in ("trip", "Oslo", "plans"):
+            assert [h.note for h in target.search(query, namespace=ANN)] == [
+                h.note for h in source.search(query, namespace=ANN)
+            ]
+        target.export(tmp_path / "again.jsonl", namespace=ANN)
+        assert (tmp_path / "again.jsonl").read_text() == (tmp_path / "ann.jsonl").read_text()
+        changes = target.history(None, namespace=ANN)
+        evolved = [c for c in changes if c.kind == "evolve"][-1]
+        target.undo(evolved.id, namespace=ANN)
+
+
+def test_importing_again_changes_nothing_and_leaves_what_is_newer(tmp_path):
+    with opened(":memory:") as memory:
+        fill(memory)
+        memory.export(tmp_path / "ann.jsonl", namespace=ANN)
+        memory.update(memory.get_all(namespace=ANN)[0].id, namespace=ANN, content="Newer")
+        before = content(memory)
+        memory.import_(tmp_path / "ann.jsonl", namespace=ANN)
+        assert content(memory) == before
+
+
+def test_an_import_into_another_namespace_gets_ids_of_that_one(tmp_path):
+    with opened(":memory:") as memory:
+        fill(memory)
+        memory.export(tmp_path / "ann.jsonl", namespace=ANN)
+        before = content(memory)
+        memory.import_(tmp_path / "ann.jsonl", namespace=BOB)
+        assert content(memory) == before
+        mine, yours = memory.get_all(namespace=ANN), memory.get_all(namespace=BOB)
+        assert [note.content for note in yours] == [note.content for note in mine]
+        assert [len(note.links) for note in yours] == [len(note.links) for note in mine]
+        assert not {note.id for note in mine} & {note.id for note in yours}
+        inside = {note.id for note in yours}
+        assert all(set(note.links) <= inside for note in yours)
+        assert {e.cause for note in yours for e in note.contexts} <= inside
+        assert memory.add("The trip is in May now", namespace=BOB, key="m2").id in inside
+        made = [c for c in memory.history(None, namespace=BOB) if c.kind == "undo"][-1]
+        memory.undo(made.id, namespace=BOB)
+        assert content(memory) == before
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], "no export"),
+        (["{}"], "no export"),
+        (["nonsense"], "line 1"),
+        (['{"format": "amem-integrations", "version": 99, "namespace": ["ann"]}'], "newer version"),
+        (["HEADER", '{"note": {"id": 5}}'], "line 2"),
+        (["HEADER", '{"something": {}}'], "line 2"),
+        (["HEADER", "[]"], "line 2"),
+    ],
+)
+def test_a_file_that_is_no_export_is_a_clear_error(tmp_path, lines, message):
+    header = json.dumps({"format": "amem-integrations", "version": 1, "namespace": ["ann"]})
+    path = tmp_path / "bad.jsonl"
+    path.write_text("".join(line.replace("HEADER", header) + "\n" for line in lines))
+    with opened(":memory:") as memory, pytest.raises(InvalidInputError, match=message):
+        memory.import_(path, namespace=ANN)
+
+
+def test_export_and_import_want_a_namespace(tmp_path):
+    with opened(":memory:") as memory:
+        for call in (memory.export, memory.import_):
+            with pytest.raises(NamespaceError):
+                call(tmp_path / "x", namespace="ann")
+
+
+# graph
+
+
+def test_a_graph_has_notes_as_nodes_and_links_as_edges(tmp_path):
+    with opened(tmp_path) as memory:
+        fill(memory)
+        graph = memory.graph(namespace=ANN)
+        notes = memory.get_all(namespace=ANN)
+        assert list(graph.nodes) == [note.id for note in notes]
+        assert graph.nodes[notes[1].id]["speaker"] == "Zoë"
+        assert list(graph.edges) == [(notes[1].id, notes[0].id)]
+        assert graph.edges[notes[1].id, notes[0].id]["reason"] == "goes on with it"
+        assert len(memory.graph(namespace=BOB)) == 0
+
+
+def test_without_networkx_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    with opened(":memory:") as memory, pytest.raises(MissingExtraError, match="evaluation"):
+        memory.graph(namespace=ANN)
+
+
+# reindex
+
+OTHER = HashEmbedder(dimensions=32, name="other")
+
+
+def test_reindex_in_place_gives_every_note_a_vector(tmp_path):
+    class Down(HashEmbedder):
+        def embed_documents(self, texts):
+            raise OSError
+
+    with opened(tmp_path, Down()) as memory:
+        memory.add_many([f"note {n}" for n in range(70)], namespace=ANN, evolve=False)
+        assert memory.search("note", namespace=ANN)[0].similarity is None
+    with opened(tmp_path) as memory:
+        steps = []
+        assert memory.reindex(progress=lambda *step: steps.append(step)) == 70
+        assert steps == [(64, 70), (70, 70)]
+        hits = memory.search("note", namespace=ANN, k=70)
+        assert all(hit.similarity is not None for hit in hits)
+
+
+def test_reindex_with_another_encoder_keeps_everything_else(tmp_path):
+    with opened(tmp_path) as memory:
+        fill(memory)
+        fill(memory, BOB)
+        before = content(memory), content(memory, BOB)
+        assert memory.reindex(OTHER) == 8
+        assert (content(memory), content(memory, BOB)) == before
+        assert memory.search("trip", namespace=ANN)[0].similarity is not None
+        memory.add("Written with the new encoder", namespace=ANN)
+    with pytest.raises(EmbedderMismatchError):
+        opened(tmp_path)
+    with opened(tmp_path, OTHER) as memory:
+        assert len(memory.get_all(namespace=ANN)) == 5
+    assert [path.name for path in tmp_path.iterdir()] == ["amem"]
+
+
+def test_a_memory_whose_encoder_is_gone_is_reindexed_by_its_place(tmp_path):
+    with opened(tmp_path) as memory:
+        fill(memory)
+        before = content(memory)
+    assert reindex(tmp_path, OTHER) == 4
+    with opened(tmp_path, OTHER) as memory:
+        assert content(memory) == before
+
+
+def test_an_interrupted_reindex_leaves_the_old_and_goes_on_where_it_was(tmp_path):
+    class Flaky(HashEmbedder):
+        left = 2
+
+        def embed_documents(self, texts):
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+            return super().embed_documents(texts)
+
+    with opened(tmp_path) as memory:
+        memory.add_many([f"note {n}" for n in range(200)], namespace=ANN, evolve=False)
+        with pytest.raises(KeyboardInterrupt):
+            memory.reindex(Flaky(dimensions=32, name="other"))
+        # It is as before, and can be used; what changes now is seen to when it is done again.
+        notes = memory.get_all(namespace=ANN, limit=1000)
+        memory.delete(notes[0].id, namespace=ANN)
+        memory.update(notes[1].id, namespace=ANN, content="changed meanwhile")
+        before = memory.get_all(namespace=ANN, limit=1000), memory.history(None, namespace=ANN)
+        encoder = HashEmbedder(dimensions=32, name="other")
+        assert memory.reindex(encoder) == 199
+        assert encoder.encoded == 200 - 128 + 1
+        assert (
+            memory.get_all(namespace=ANN, limit=1000),
+            memory.history(None, namespace=ANN),
+        ) == before
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_kill_while_the_new_folder_takes_its_place_loses_nothing(tmp_path, moment):
+    with opened(tmp_path) as memory:
+        fill(memory)
+        before = content(memory)
+    old = tmp_path / ".amem-before"
+    if moment == "before":
+        (tmp_path / "amem").rename(old)
+    else:
+        shutil.copytree(tmp_path / "amem", old)
+    with opened(tmp_path) as memory:
+        assert content(memory) == before
+        assert not old.exists()
+
+
+def test_another_encoder_wants_a_folder():
+    with opened(":memory:") as memory, pytest.raises(ConfigurationError, match="migrate"):
+        memory.reindex(OTHER)
+    with pytest.raises(ConfigurationError, match="migrate"):
+        reindex("http://localhost:6333", OTHER)
+
+
+# migrate
+
+
+def test_a_folder_is_copied_to_another_with_its_vectors(tmp_path):
+    with opened(tmp_path / "a") as memory:
+        fill(memory)
+        fill(memory, BOB)
+        before = content(memory), content(memory, BOB)
+    steps = []
+    assert migrate(tmp_path / "a", tmp_path / "b", progress=lambda *step: steps.append(step)) == 8
+    assert steps[-1] == (8, 8)
+    with opened(tmp_path / "b") as memory:
+        assert (content(memory), content(memory, BOB)) == before
+        assert memory.search("trip", namespace=ANN)[0].similarity is not None
+
+
+@pytest.mark.enable_socket
+def test_a_folder_moves_to_a_server_and_back(tmp_path):
+    with opened(tmp_path / "a") as memory:
+        fill(memory)
+        before = content(memory)
+        hits = memory.search("trip", namespace=ANN)
+    with serving(FakeQdrant()) as fake:
+        assert migrate(tmp_path / "a", fake.url) == 4
+        with opened(fake.url) as memory:
+            assert content(memory) == before
+        assert migrate(fake.url, tmp_path / "b") == 4
+        with pytest.raises(StoreError, match="no memory"):
+            migrate(fake.url, tmp_path / "c", collection="nothing")
+    with opened(tmp_path / "b") as memory:
+        assert content(memory) == before
+        again = memory.search("trip", namespace=ANN)
+        assert [h.note for h in again] == [h.note for h in hits]
+        assert [h.score for h in again] == pytest.approx([h.score for h in hits])
+
+
+def test_a_copy_is_brought_up_to_date_by_copying_again(tmp_path):
+    with opened(tmp_path / "a") as memory:
+        fill(memory)
+    migrate(tmp_path / "a", tmp_path / "b")
+    with opened(tmp_path / "a") as memory:
+        first, second, *_ = memory.get_all(namespace=ANN)
+        memory.update(first.id, namespace=ANN, content="changed")
+        memory.delete(second.id, namespace=ANN)
+        memory.add("new", namespace=ANN)
+        before = content(memory)
+    migrate(tmp_path / "a", tmp_path / "b", embedder=HashEmbedder())
+    with opened(tmp_path / "b") as memory:
+        assert content(memory) == before
+
+
+def test_a_copy_onto_itself_or_of_nothing_is_a_clear_error(tmp_path):
+    opened(tmp_path / "a").close()
+    for source, target in ((tmp_path / "a", tmp_path / "a"), (":memory:", tmp_path / "b")):
+        with pytest.raises(ConfigurationError, match="different"):
+            migrate(source, target)
+    with pytest.raises(StoreError, match="no memory"):
+        migrate(tmp_path / "nothing", tmp_path / "b")
+    assert not (tmp_path / "nothing").exists()
+    assert not (tmp_path / "b").exists()
+
+
+# optimize
+
+
+def test_optimize_changes_no_answer(tmp_path):
+    with opened(tmp_path) as memory:
+        items = [NoteInput(content=f"note {n} of {n % 7}", key=str(n)) for n in range(300)]
+        memory.add_many(items, namespace=ANN, evolve=False)
+        before = [dataclasses.replace(h, score=0.0) for h in memory.search("7", namespace=ANN)]
+    store, name, dimensions = EdgeStore.as_made(tmp_path)
+    assert (name, dimensions) == ("hash", 64)
+    assert store.optimize() in (True, False)
+    assert store.count(ANN) == 300
+    store.close()
+    with opened(tmp_path) as memory:
+        after = [dataclasses.replace(h, score=0.0) for h in memory.search("7", namespace=ANN)]
+        assert [h.note for h in after] == [h.note for h in before]
+        memory.add("still written to", namespace=ANN)

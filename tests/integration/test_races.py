@@ -1,0 +1,139 @@
+"""What happens to a note while a model is thinking about it."""
+
+from __future__ import annotations
+
+import pytest
+from support import models
+
+from amem_integrations import AgenticMemory, InvalidInputError, MemoryConfig, NoteInput
+from amem_integrations.testing import HashEmbedder
+
+ANN = ("ann",)
+
+
+@pytest.fixture
+def open_memory(request):
+    def open_(model, embedder=None):
+        memory = AgenticMemory.open(
+            ":memory:",
+            model=model,
+            embedder=embedder or HashEmbedder(),
+            config=MemoryConfig(min_gate_similarity=-1.0),
+        )
+        request.addfinalizer(memory.close)
+        return memory
+
+    return open_
+
+
+def planned(memory, first="one", second="two"):
+    """Two notes, and the plan by which the second links and updates the first."""
+    one = memory.add(first, namespace=ANN, thread="t")
+    two = memory.add(second, namespace=ANN, thread="t", evolve=False)
+    memory.construct([two.id], namespace=ANN)
+    return one, two, memory.propose([two.id], namespace=ANN)
+
+
+def test_attributes_of_the_old_text_never_describe_the_new_one(open_memory):
+    def construct(request):
+        (note,) = request.inputs["notes"]
+        if note["content"] == "I live in Porto":
+            memory.update(ids["home"], namespace=ANN, content="I live in Lisbon")
+        return models.construct(request)
+
+    memory = open_memory(models.model(construct=construct))
+    note = memory.add("I live in Porto", namespace=ANN, evolve=False)
+    ids = {"home": note.id}
+    memory.evolve()
+    assert memory.get(note.id, namespace=ANN).state == "pending"
+    memory.evolve()
+    assert memory.get(note.id, namespace=ANN).contexts[0].text == "About I live in Lisbon"
+
+
+def test_a_plan_for_what_was_corrected_since_is_not_written(open_memory):
+    memory = open_memory(models.model(models.update_first("From the old text.")))
+    one, two, plan = planned(memory)
+    memory.update(two.id, namespace=ANN, content="three")
+    memory.construct([two.id], namespace=ANN)
+    report = memory.commit(plan)
+    assert (report.done, report.links, report.evolved) == ((), 0, ())
+    assert len(memory.get(one.id, namespace=ANN).contexts) == 1
+
+
+def test_a_plan_leaves_out_what_is_gone_and_keeps_the_rest(open_memory):
+    memory = open_memory(models.model(models.update_first("Secret.")))
+    one, two, plan = planned(memory)
+    memory.delete(one.id, namespace=ANN)
+    report = memory.commit(plan, decisions={plan.notes[0].updates[0].id: True})
+    assert (report.done, report.links) == ((two.id,), 0)
+    assert memory.get(two.id, namespace=ANN).links == {}
+
+
+def test_what_was_deleted_while_its_plan_was_written_does_not_come_back(open_memory):
+    class Deleting(HashEmbedder):
+        armed = False
+
+        def embed_documents(self, texts):
+            if self.armed and any("Secret" in text for text in texts):
+                self.armed = False
+                memory.delete(two.id, namespace=ANN)
+            return super().embed_documents(texts)
+
+    embedder = Deleting()
+    memory = open_memory(models.model(models.update_first("Secret.")), embedder)
+    one, two, plan = planned(memory)
+    embedder.armed = True
+    memory.commit(plan)
+    left = memory.get(one.id, namespace=ANN)
+    assert (len(left.contexts), dict(left.links)) == (1, {})
+
+
+def test_a_plan_that_another_evolution_has_overtaken_changes_nothing(open_memory):
+    memory = open_memory(models.model(models.update_first("It goes on.")))
+    one, _, plan = planned(memory)
+    memory.evolve()
+    before = memory.get_all(namespace=ANN)
+    memory.commit(plan)
+    assert memory.get_all(namespace=ANN) == before
+    assert [e.text for e in memory.get(one.id, namespace=ANN).contexts[1:]] == ["It goes on."]
+
+
+def test_a_correction_takes_back_what_the_old_text_had_added_to_other_notes(open_memory):
+    memory = open_memory(models.model(models.update_first("The wedding is in June.")))
+    one = memory.add("wedding plans", namespace=ANN, thread="t")
+    two = memory.add("it is in June", namespace=ANN, thread="t")
+    assert len(memory.get(one.id, namespace=ANN).contexts) == 2
+    memory.update(two.id, namespace=ANN, content="it was cancelled")
+    assert len(memory.get(one.id, namespace=ANN).contexts) == 1
+    assert "June" not in memory.context("wedding", namespace=ANN)
+    assert one.id in memory.get(two.id, namespace=ANN).links
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [{}, {"context": 5}, {"context": ""}, {"context": "w " * 61}, {"keywords": "abc"}, {"x": 1}, 7],
+)
+def test_a_decision_that_cannot_be_written_is_a_clear_error_and_writes_nothing(
+    open_memory, decision
+):
+    memory = open_memory(models.model(models.update_first("It goes on.")))
+    _, two, plan = planned(memory)
+    with pytest.raises(InvalidInputError):
+        memory.commit(plan, decisions={plan.notes[0].updates[0].id: decision})
+    assert memory.get(two.id, namespace=ANN).state == "constructed"
+
+
+@pytest.mark.parametrize("items", ["hello", [5], [{"content": "x"}]])
+def test_what_is_no_list_of_texts_is_a_clear_error(open_memory, items):
+    memory = open_memory(models.model())
+    with pytest.raises(InvalidInputError):
+        memory.add_many(items, namespace=ANN)
+    assert memory.stats()["notes"] == 0
+
+
+def test_a_long_note_that_was_best_does_not_hide_the_next(open_memory):
+    memory = open_memory(models.model())
+    memory.add_many(
+        [NoteInput(content="cello " * 900), NoteInput(content="cello lesson")], namespace=ANN
+    )
+    assert "cello lesson" in memory.context("cello", namespace=ANN, max_tokens=200)
