@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from amem_integrations import AgenticMemory, MissingExtraError, Note, ScoredNote
+from amem_integrations import AgenticMemory, MissingExtraError, Note, NoteInput, ScoredNote
 
 from ._store_items import (
     KEY,
@@ -136,9 +136,9 @@ class AMemStore(BaseStore):
         if before is not None:
             self._memory.update(before.id, namespace=space, content=content, metadata=metadata)
         else:
-            self._memory.add(
-                content, namespace=space, key=f"{KEY}{op.key}", metadata=metadata, evolve=False
-            )
+            key = f"{KEY}{op.key}"
+            item = NoteInput(content=content, key=key, metadata=metadata, split=False)
+            self._memory.add_many([item], namespace=space, evolve=False)
         if self._evolve and indexed:
             self._memory.evolve(namespace=space)
 

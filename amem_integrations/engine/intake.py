@@ -11,7 +11,7 @@ from .. import texts
 from .._sync import resolve
 from ..config import MemoryConfig
 from ..errors import InvalidInputError
-from ..ids import clock, new_operation, note_id, now
+from ..ids import clock, derive, new_operation, note_id, now
 from ..notes import SOURCES, Namespace, Note, NoteInput
 from ..ports import Indexed
 from ..runtime import Runtime
@@ -46,8 +46,8 @@ async def store_raw(runtime: Runtime, namespace: Namespace, items: Sequence[Note
     """
     for item in items:
         check(item, runtime.config)
-    sources = [(note_id(namespace, item), item) for item in items]
-    pieces = {identity: split(runtime, namespace, item) for identity, item in sources}
+    sources = await _identified(runtime, namespace, items)
+    pieces = {identity: split(runtime, namespace, item, identity) for identity, item in sources}
     wanted = [piece for identity, _ in sources for piece in pieces[identity]]
     ids = list(dict.fromkeys(identity for identity, _ in wanted))
     known = {note.id: note for note in await resolve(runtime.store.get(namespace, ids))}
@@ -73,6 +73,32 @@ async def store_raw(runtime: Runtime, namespace: Namespace, items: Sequence[Note
             runtime, namespace, {i: len(pieces[i]) for i in edited if i in pieces}
         ),
     )
+
+
+async def _identified(
+    runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput]
+) -> list[tuple[str, NoteInput]]:
+    """Return the items with their ids.
+
+    Without a key, the id stands for the words. Where the note of that id has been corrected since, the same
+    words are a new statement, and get the next id.
+    """
+    sources = [(note_id(namespace, item), item) for item in items]
+    open_ids = [identity for identity, item in sources if item.key is None]
+    while open_ids:
+        stored = await resolve(runtime.store.get(namespace, list(dict.fromkeys(open_ids))))
+        contents = {note.id: note.content for note in stored}
+        renamed = {
+            identity: derive("again", identity)
+            for identity, item in sources
+            if item.key is None
+            and identity in contents
+            and identity in open_ids
+            and contents[identity] != split(runtime, namespace, item, identity)[0][1].content
+        }
+        sources = [(renamed.get(identity, identity), item) for identity, item in sources]
+        open_ids = list(renamed.values())
+    return sources
 
 
 def check(item: NoteInput, config: MemoryConfig) -> None:

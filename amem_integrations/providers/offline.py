@@ -93,7 +93,7 @@ class OfflineModel:
 
 def _context(note: Shown, before: Shown | None) -> str:
     said = " on ".join(part for part in (note["speaker"], _day(note)) if part)
-    if before is None:
+    if before is None or note["thread"] is None:  # texts without a thread are no conversation
         return said
     words = before["content"].split()
     quote = ("… " if len(words) > QUOTED_WORDS else "") + " ".join(words[-QUOTED_WORDS:])

@@ -27,6 +27,7 @@ def raw(note: Note, alias: str | None = None) -> Shown:
         "content": note.content,
         "speaker": note.speaker,
         "at": note.at.isoformat() if note.at else None,
+        "thread": note.thread,
     }
     return {"alias": alias, **shown} if alias else shown
 

@@ -158,13 +158,13 @@ def test_undo_of_an_unlink_restores_the_link_at_both_ends(open_memory):
 
 
 def test_undo_of_an_update_brings_back_the_content_and_what_was_made_of_it(evolved):
-    memory, first, second = evolved
-    before = state(memory, first, second)
+    memory, first, _ = evolved
+    before = state(memory, first)
     memory.update(first, namespace=ANN, content="The trip is off", metadata={"city": "Rome"})
     memory.evolve(namespace=ANN)
     assert memory.get(first, namespace=ANN).own_entry.text == "About The trip is off"
     undone = memory.undo(last(memory, first, "update").id, namespace=ANN)
-    assert state(memory, first, second) == before
+    assert state(memory, first) == before
     memory.undo(undone.id, namespace=ANN)
     note = memory.get(first, namespace=ANN)
     assert (note.content, note.metadata) == ("The trip is off", {"city": "Rome"})

@@ -28,8 +28,8 @@ def open_memory(request):
 
 def planned(memory, first="one", second="two"):
     """Two notes, and the plan by which the second links and updates the first."""
-    one = memory.add(first, namespace=ANN, thread="t")
-    two = memory.add(second, namespace=ANN, thread="t", evolve=False)
+    one = memory.add(first, namespace=ANN)
+    two = memory.add(second, namespace=ANN, evolve=False)
     memory.construct([two.id], namespace=ANN)
     return one, two, memory.propose([two.id], namespace=ANN)
 
@@ -96,6 +96,48 @@ def test_a_plan_that_another_evolution_has_overtaken_changes_nothing(open_memory
     memory.commit(plan)
     assert memory.get_all(namespace=ANN) == before
     assert [e.text for e in memory.get(one.id, namespace=ANN).contexts[1:]] == ["It goes on."]
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_what_was_deleted_is_not_quoted_by_the_turns_after_it(open_memory, offline):
+    memory = open_memory(None if offline else models.model(construct=quoting))
+    turns = ["My PIN is 4711, keep it secret", "I will", "Thank you", "What about lunch?"]
+    notes = memory.add_many([NoteInput(content=t, thread="t") for t in turns], namespace=ANN)
+    assert "4711" in memory.get(notes[1].id, namespace=ANN).contexts[0].text
+    memory.delete(notes[0].id, namespace=ANN)
+    for _ in range(2):
+        assert "4711" not in repr(memory.get_all(namespace=ANN))
+        assert "4711" not in repr(memory.history(None, namespace=ANN))
+        memory.evolve()
+    assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
+
+
+def quoting(request):
+    """Attributes that quote everything shown before a note."""
+    shown = [*request.inputs["before"], *request.inputs["notes"]]
+    return {
+        "notes": [
+            {"id": n["alias"], "context": " ".join(m["content"] for m in shown[: shown.index(n)])}
+            for n in request.inputs["notes"]
+        ]
+    }
+
+
+def test_texts_without_a_thread_are_no_conversation(open_memory):
+    memory = open_memory(None)
+    notes = memory.add_many(["Buy milk on Friday", "My car is red"], namespace=ANN)
+    assert [note.contexts[0].text for note in notes] == ["", ""]
+
+
+def test_what_is_said_again_after_its_note_was_corrected_is_a_note_of_its_own(open_memory):
+    memory = open_memory(models.model())
+    note = memory.add("I live in Oslo", namespace=ANN)
+    memory.update(note.id, namespace=ANN, content="I live in Bergen")
+    again = memory.add("I live in Oslo", namespace=ANN)
+    assert again.id != note.id
+    assert again.content == "I live in Oslo"
+    assert memory.add("I live in Oslo", namespace=ANN).id == again.id
+    assert memory.get(note.id, namespace=ANN).content == "I live in Bergen"
 
 
 def test_a_correction_takes_back_what_the_old_text_had_added_to_other_notes(open_memory):
