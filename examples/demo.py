@@ -83,7 +83,9 @@ def show_evolution(memory: AgenticMemory, key: str) -> None:
         cause = memory.get(entry.cause, namespace=FRIENDS)
         field("after", f"+ {entry.text}\ntags: {', '.join(note.tags)}")
         field("because of", quoted(cause))
-    print("\n  What was said is never changed: evolution only adds, and each addition names its cause.")
+    print(
+        "\n  What was said is never changed: evolution only adds, and each addition names its cause."
+    )
 
 
 def show_search(memory: AgenticMemory, question: str) -> None:

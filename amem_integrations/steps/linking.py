@@ -10,6 +10,7 @@ from typing import Any
 from ..notes import Change, ContextEntry, Direction, Link, Note
 from ..plans import PlannedLink, PlannedNote, PlannedUpdate
 from .edits import Edit, chain, finish, link_data, unlinked
+from .fields import ENTRY, entry_json
 from .history import change, entry_data
 
 
@@ -97,9 +98,19 @@ def _append(update: PlannedUpdate, source: Note, model: str, op: str, at: dateti
                 op, "proposal", note, cause=source.id, model=model, recorded_at=at, data=data
             )
             return note, [record]
-        if any(kept.change == entry.change for kept in note.contexts):
+        # A note that is read anew says what it has to say anew: its entry takes the place of its last one.
+        old = [kept for kept in note.contexts if kept.cause == source.id]
+        if any(kept.text == entry.text for kept in old):
             return note, []
+        if old:
+            gone = {f"{ENTRY}{kept.change}": _step(kept, None) for kept in old}
+            data["fields"] = {**gone, f"{ENTRY}{entry.change}": _step(None, entry)}
         record = change(op, "evolve", note, cause=source.id, model=model, recorded_at=at, data=data)
-        return note.revised(contexts=(*note.contexts, entry)), [record]
+        contexts = (*(kept for kept in note.contexts if kept not in old), entry)
+        return note.revised(contexts=contexts), [record]
 
     return edit
+
+
+def _step(before: ContextEntry | None, after: ContextEntry | None) -> dict[str, Any]:
+    return {"before": entry_json(before), "after": entry_json(after)}

@@ -98,6 +98,18 @@ def test_a_plan_that_another_evolution_has_overtaken_changes_nothing(open_memory
     assert [e.text for e in memory.get(one.id, namespace=ANN).contexts[1:]] == ["It goes on."]
 
 
+def test_a_note_that_is_evolved_again_updates_another_once(open_memory):
+    texts = iter(["It goes on.", "It goes on.", "It went on."])
+    memory = open_memory(models.model(lambda r: models.update_first(next(texts))(r)))
+    one, two, plan = planned(memory)
+    memory.commit(plan)
+    for text in ("It goes on.", "It went on."):
+        memory.update(two.id, namespace=ANN, content=f"two, {text}")
+        memory.evolve()
+        entries = memory.get(one.id, namespace=ANN).contexts
+        assert [entry.text for entry in entries[1:]] == [text]
+
+
 @pytest.mark.parametrize("offline", [True, False])
 def test_what_was_deleted_is_not_quoted_by_the_turns_after_it(open_memory, offline):
     memory = open_memory(None if offline else models.model(construct=quoting))
