@@ -100,7 +100,11 @@ def test_a_plan_that_another_evolution_has_overtaken_changes_nothing(open_memory
 
 def test_a_note_that_is_evolved_again_updates_another_once(open_memory):
     texts = iter(["It goes on.", "It goes on.", "It went on."])
-    memory = open_memory(models.model(lambda r: models.update_first(next(texts))(r)))
+
+    def evolve(request):
+        return models.update_first(next(texts))(request)
+
+    memory = open_memory(models.model(evolve))
     one, two, plan = planned(memory)
     memory.commit(plan)
     for text in ("It goes on.", "It went on."):
