@@ -24,7 +24,8 @@ class MemoryConfig:
         max_links: Most links a note keeps; beyond it the weakest goes, and the history says so.
         min_gate_similarity: Least cosine between a new context entry and the note it is for. At .50 with
             MiniLM, 99 % of honest updates pass and 91 % of updates of a random note do not.
-        max_concurrency: Model calls under way at once.
+        max_concurrency: Batches asked about at once. They do not see what each other evolved, so another
+            number may give slightly other links; the same number gives the same ones every time.
         on_model_error: `"log"` keeps the raw note as pending and goes on; `"raise"` raises, the raw
             note being stored all the same.
         max_content_chars: Longest content that is taken.

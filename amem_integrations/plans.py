@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
+from .errors import InvalidInputError
 from .notes import Namespace
 
 
@@ -87,9 +88,12 @@ class Plan:
         """Return the plan that `to_dict` gave.
 
         Raises:
-            pydantic.ValidationError: The data is no plan.
+            InvalidInputError: The data is no plan.
         """
-        return _PLAN.validate_python(data)
+        try:
+            return _PLAN.validate_python(data)
+        except ValidationError as error:
+            raise InvalidInputError(f"this is no plan that propose gave: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

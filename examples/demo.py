@@ -33,7 +33,7 @@ def main() -> None:
             print(f"Nothing to add: all {len(notes)} turns are in {FOLDER}/ already.")
         show_note(memory, "3:2")
         show_evolution(memory, "1:7")
-        show_search(memory, "Which holiday plan did Jonas carry out?")
+        show_search(memory, "What did Mira have to correct?")
         print("\nRun it again: it will add nothing. Delete the folder to start over.")
 
 
@@ -91,7 +91,7 @@ def show_evolution(memory: AgenticMemory, key: str) -> None:
 def show_search(memory: AgenticMemory, question: str) -> None:
     """Print the answer to a question, and which links led there."""
     title(f"Search: {question}")
-    for hit in memory.search(question, namespace=FRIENDS, k=4):
+    for hit in memory.search(question, namespace=FRIENDS, k=3):
         field(f"{hit.score:.3f}", f"{quoted(hit.note)}\n{path(memory, hit)}")
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from .. import texts
 from .._sync import resolve
 from ..config import MemoryConfig
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, NoteNotFoundError
 from ..ids import clock, derive, new_operation, note_id, now
 from ..notes import SOURCES, Namespace, Note, NoteInput
 from ..ports import Indexed
@@ -63,16 +63,22 @@ async def store_raw(runtime: Runtime, namespace: Namespace, items: Sequence[Note
     edited = {
         i: said_last[i].content
         for i in ids
-        if _differs(stored[i], said_last[i], keyed=i not in fixed)
+        if i in stored and _differs(stored[i], said_last[i], keyed=i not in fixed)
     }
     stored |= await _update(runtime, namespace, edited)
     return Stored(
-        notes=[stored[identity] for identity, _ in sources],
-        needing=[stored[i] for i in ids if i in added or i in edited],
+        notes=[_present(stored, identity, namespace) for identity, _ in sources],
+        needing=[stored[i] for i in ids if i in stored and (i in added or i in edited)],
         surplus=await surplus(
             runtime, namespace, {i: len(pieces[i]) for i in edited if i in pieces}
         ),
     )
+
+
+def _present(stored: Mapping[str, Note], identity: str, namespace: Namespace) -> Note:
+    if identity not in stored:
+        raise NoteNotFoundError(f"note {identity!r} was deleted from {namespace!r} as it was added")
+    return stored[identity]
 
 
 async def _identified(

@@ -40,7 +40,8 @@ class ReadingMethods(Base):
             where: Conditions on fields: `{"speaker": "Ann", "metadata.city": {"$in": ["Rome", "Oslo"]}}`;
                 operators `$eq $ne $gt $gte $lt $lte $in`.
             min_similarity: Least cosine of query and note; notes without a vector yet are left out too.
-            as_of: Only what had happened by then, read as it was understood then.
+            as_of: Only what had happened by then, without the context that later notes added. Content and
+                links are as they are now.
             links: Whether links are followed.
             explain: Fill in `why`: ranks, fusion and spread.
 

@@ -52,6 +52,8 @@ def encode_note(note: Note, namespace: Namespace) -> Payload:
     seq_us, seq_ns = seq_parts(note.seq)
     recorded_at = stamp(note.recorded_at, "recorded_at")
     at = _optional_stamp(note.at, "at")
+    # In its own zone: an evening is not the day after.
+    local = note.at.isoformat(timespec="microseconds") if note.at else None
     payload = {
         "schema": _schema.SCHEMA,
         "namespace": namespace_key(namespace),
@@ -63,7 +65,7 @@ def encode_note(note: Note, namespace: Namespace) -> Payload:
         "source": note.source,
         "thread": note.thread,
         "key": note.key,
-        "at": at,
+        "at": local,
         "when": at or recorded_at,
         "recorded_at": recorded_at,
         "expires_at": _optional_stamp(note.expires_at, "expires_at"),

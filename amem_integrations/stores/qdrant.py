@@ -41,7 +41,7 @@ _SCHEMAS: Mapping[IndexKind, Any] = {
 
 
 class QdrantStore(PointStore):
-    """Notes in two collections of a Qdrant server (1.17 or later), shared by any number of processes.
+    """Notes in two collections of a Qdrant server (1.19 or later), shared by any number of processes.
 
     Calls are synchronous and wait for the server; `remote` says so, and asynchronous callers should run
     them in threads, which the client allows. With `":memory:"` nothing leaves the process or outlives it.

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -213,3 +213,19 @@ def test_a_model_that_goes_down_half_way_keeps_what_was_finished():
         assert len(report.done) == 4
         states = [note.state for note in memory.get_all(namespace=ANN)]
         assert states == ["done"] * 4 + ["pending"] * 6
+
+
+def test_an_evening_stays_on_its_day(memory):
+    evening = datetime(2023, 5, 8, 20, tzinfo=timezone(timedelta(hours=-7)))
+    note = memory.add("Dinner with Bo", namespace=ANN, at=evening, speaker="Ann")
+    assert memory.get(note.id, namespace=ANN).at.utcoffset() == timedelta(hours=-7)
+    assert note.contexts[0].text == "Ann on 8 May 2023"
+    assert "[Ann, 8 May 2023]" in memory.context("dinner", namespace=ANN)
+    where = {"at": {"$gte": evening, "$lt": evening + timedelta(minutes=1)}}
+    assert [n.id for n in memory.get_all(namespace=ANN, where=where)] == [note.id]
+    assert memory.get_all(namespace=ANN, where={"at": {"$gt": evening}}) == []
+
+
+def test_what_is_no_plan_is_a_clear_error(memory):
+    with pytest.raises(InvalidInputError, match="no plan"):
+        memory.commit({"id": "x", "notes": "none"})

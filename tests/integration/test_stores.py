@@ -579,7 +579,16 @@ def test_a_server_gets_an_index_for_every_field_that_can_be_named(
     fake: FakeQdrant, served: QdrantStore
 ) -> None:
     assert {"namespace", "seq", "speaker", "links[].target"} <= fake.indexes["amem"].keys()
-    history = {"namespace", "note_id", "cause", "kind", "seq", "seq_us", "seq_ns"}
+    history = {
+        "namespace",
+        "note_id",
+        "data.entry.seen",
+        "cause",
+        "kind",
+        "seq",
+        "seq_us",
+        "seq_ns",
+    }
     assert fake.indexes["amem_history"].keys() == history
 
 

@@ -108,7 +108,7 @@ def test_the_payload_is_flat_versioned_and_made_for_filters() -> None:
         "seq": 1_800_000_000_123_456_789,
         "seq_us": 1_800_000_000_123_456,
         "seq_ns": 789,
-        "at": "2023-05-08T04:30:00.000000Z",
+        "at": "2023-05-07T23:30:00.000000-05:00",
         "when": "2023-05-08T04:30:00.000000Z",
         "recorded_at": "2026-05-08T12:00:00.000000Z",
         "keywords": ["clay"],
