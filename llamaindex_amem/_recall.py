@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage
 
-from amem_integrations import AgenticMemory, ScoredNote, render_notes
+from amem_integrations import AgenticMemory, Note, ScoredNote, render_notes
 
 from ._calls import call
 from ._events import AMemRecallEvent, dispatcher
@@ -103,8 +103,18 @@ class Recall:
         where: dict[str, object] = {"seq": {"$gt": found.at}}
         if thread is not None:
             where["thread"] = {"$ne": thread}
+        new = await self._get(where, 1)
+        return not new and await self._still_say(found.notes)
+
+    async def _still_say(self, hits: Sequence[ScoredNote]) -> bool:
+        """Return whether the notes are there and say what they said: a user may have corrected one."""
+        said = {hit.note.id: hit.note.content for hit in hits}
+        notes = await self._get({"id": {"$in": list(said)}}, max(len(said), 1)) if said else []
+        return {note.id: note.content for note in notes} == said
+
+    async def _get(self, where: dict[str, object], limit: int) -> list[Note]:
         get_all, aget_all = self._memory.get_all, self._memory.aget_all
-        return not await call(get_all, aget_all, namespace=self._namespace, limit=1, where=where)
+        return await call(get_all, aget_all, namespace=self._namespace, limit=limit, where=where)
 
     def _render(self, notes: Sequence[ScoredNote]) -> str:
         best = notes[: self._k]

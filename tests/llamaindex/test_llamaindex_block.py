@@ -48,6 +48,18 @@ class PoppingBlock(BaseMemoryBlock[str]):
 # --- recall
 
 
+async def test_a_note_corrected_or_deleted_elsewhere_is_not_read_from_the_cache(
+    memory: AgenticMemory,
+) -> None:
+    note = memory.add("My dog is called Rex.", namespace=ANN)
+    block, asked = block_of(memory), [user("What is my dog called?")]
+    assert "Rex" in await block.aget(asked)
+    memory.update(note.id, namespace=ANN, content="My dog is called Max.")
+    assert "Max" in await block.aget(asked)
+    memory.delete(note.id, namespace=ANN)
+    assert await block.aget(asked) == ""
+
+
 async def test_the_last_user_message_is_the_query_wherever_it_stands(
     memory: AgenticMemory,
 ) -> None:
