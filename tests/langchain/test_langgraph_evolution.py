@@ -319,7 +319,6 @@ def test_a_review_in_a_parent_graph_resumes_for_whom_it_began(memory: AgenticMem
     assert memory.stats(namespace=BOB)["evolved"] == 0
 
 
-@pytest.mark.xfail(reason="the core refuses a decision on what is no longer current", strict=False)
 @pytest.mark.parametrize("gone", ["corrected", "deleted"])
 def test_a_note_that_changed_while_a_review_waited_is_passed_over(
     said: AgenticMemory, gone: str
