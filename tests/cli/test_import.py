@@ -104,7 +104,7 @@ def test_what_mem0_holds_of_several_is_kept_apart(amem, tmp_path):
     assert [row["namespace"] for row in rows] == [["ann"], ["agent", "ann"]]
     (note,) = amem.json("show", namespace="ann")
     assert (note["content"], note["key"], note["thread"]) == ("Allergic to nuts", "m-1", "r1")
-    assert note["at"] == "2026-05-08T17:00:00Z"
+    assert note["at"] == "2026-05-08T10:00:00-07:00"
     assert note["source"] == "import"
     assert note["metadata"] == {"kind": "health", "categories": ["health"]}
 
