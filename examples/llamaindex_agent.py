@@ -3,8 +3,9 @@
     python examples/llamaindex_agent.py
 
 Both language models are scripts, so that the run is the same each time: one plays the agent, the other
-makes, links and evolves the notes. With real ones, `FunctionAgent(llm=…)` and `LlamaIndexChatModel(llm)`
-take any LlamaIndex LLM.
+makes, links and evolves the notes. For real ones, take `llm = OpenAI("gpt-5-mini")` of `llama_index.llms.openai`,
+or any other that calls functions: in `FunctionAgent(llm=llm)` in place of `scripted(*steps)`, and as
+`LlamaIndexChatModel(llm)` in place of `ScriptedModel(annotate)`.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def scripted(*steps: Step) -> MockFunctionCallingLLM:
     def respond(messages: Sequence[ChatMessage], **_: Any) -> ChatMessage:  # noqa: ANN401
         return left.pop(0)("\n".join(message.content or "" for message in messages))
 
-    return MockFunctionCallingLLM(response_generator=respond, is_chat_model=True)
+    return MockFunctionCallingLLM(response_generator=respond)
 
 
 async def session(memory: AgenticMemory, session_id: str, message: str, *steps: Step) -> None:

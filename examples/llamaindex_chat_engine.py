@@ -3,8 +3,8 @@
     python examples/llamaindex_chat_engine.py
 
 The language model here is a stand-in that can only read: it answers with the line of its prompt that
-shares most words with the question. Whatever it knows, it was told by the memory. With a real one, only
-the line `llm = Reader()` changes.
+shares most words with the question. Whatever it knows, it was told by the memory. For a real one, only the
+line `llm = Reader()` changes.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def chat(memory: AgenticMemory, user_id: str, session_id: str, messages: list[st
     """Hold one session, and print it."""
     print(f"\n--- {user_id}, {session_id}")
     chat_memory = AMemMemory.from_defaults(memory=memory, user_id=user_id, session_id=session_id)
-    engine = SimpleChatEngine.from_defaults(memory=chat_memory, llm=Reader())
+    llm = Reader()  # or OpenAI("gpt-5-mini") of llama_index.llms.openai, or any other
+    engine = SimpleChatEngine.from_defaults(memory=chat_memory, llm=llm)
     for message in messages:
         print(f"{user_id}: {message}\n  bot: {engine.chat(message)}")
 

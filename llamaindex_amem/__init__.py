@@ -20,9 +20,10 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("llama-index-core", "llamaindex") from error
 
 from ._events import AMemEvolutionEvent, AMemRecallEvent, AMemWriteEvent
+from .embeddings import LlamaIndexEmbedder
 from .memory import AMemMemory
 from .memory_block import AMemMemoryBlock
-from .models import LlamaIndexChatModel, LlamaIndexEmbedder
+from .models import LlamaIndexChatModel
 from .retriever import AMemRetriever
 from .tools import AMemToolSpec
 

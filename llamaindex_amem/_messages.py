@@ -7,7 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from hashlib import sha256
 
-from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    MessageRole,
+    TextBlock,
+    ToolCallBlock,
+)
 
 from amem_integrations import NoteInput
 
@@ -56,8 +61,7 @@ def role_of(message: ChatMessage) -> str:
 
 
 def _calls_tools(message: ChatMessage) -> bool:
-    # By name: the first releases of 0.14 have no such block.
-    in_blocks = any(block.block_type == "tool_call" for block in message.blocks)
+    in_blocks = any(isinstance(block, ToolCallBlock) for block in message.blocks)
     return in_blocks or bool(message.additional_kwargs.get("tool_calls"))
 
 

@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self, cast
 
-from llama_index.core.base.llms.types import ChatMessage, ContentBlock, MessageRole
+from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.memory import BaseMemoryBlock, InsertMethod
 
 from amem_integrations import AgenticMemory, ConfigurationError
 
 from ._calls import on_callers_loop
-from ._messages import ASSISTANTS, Occurrences, occurrences, spoken, text_of, to_notes
+from ._messages import ASSISTANTS, Occurrences, occurrences, spoken, text_of
 from ._namespaces import namespace_of
-from ._shared import SharedMemory
+from ._placement import PlacingMemory
 from .memory_block import AMemMemoryBlock
 
 # What `from_defaults` passes on to the block; the rest is for `Memory`.
 BLOCK_OPTIONS = set(AMemMemoryBlock.model_fields) - {"accept_short_term_memory", "tokenizer_fn"}
 
-# Someone waits for an answer while the last message is one of these.
-_UNANSWERED = (MessageRole.USER, MessageRole.TOOL, MessageRole.FUNCTION)
 
-
-class AMemMemory(SharedMemory):
+class AMemMemory(PlacingMemory):
     """Chat history, and everything this user has said before.
 
     Pass it as `memory=` to a chat engine, or to each `run` of an agent. Short-term history works as in
@@ -39,8 +36,7 @@ class AMemMemory(SharedMemory):
 
     Attributes:
         insert_method: Where recalled text goes, if `adaptive` is off.
-        adaptive: Recalled text goes with the question where the history ends in one (agents,
-            `SimpleChatEngine`), else into a system message (the other engines ask outside of it).
+        adaptive: Whether that is fitted to the engine or agent (see `from_defaults`).
         ingest_history: Whether messages given to `set`, or as `chat_history`, are remembered too.
 
     Example:
@@ -54,7 +50,6 @@ class AMemMemory(SharedMemory):
         True
     """
 
-    adaptive: bool = True
     ingest_history: bool = False
     _occurrences: Occurrences | None = PrivateAttr(default=None)
 
@@ -84,7 +79,8 @@ class AMemMemory(SharedMemory):
             namespace: Whose memory it is, in more than one level.
             chat_history: What was said in this session before.
             memory_blocks: Further blocks.
-            insert_method: Where recalled text goes; None fits it to the engine or agent.
+            insert_method: Where recalled text goes; None puts it with the question where the history
+                ends in one (agents, `SimpleChatEngine`), else into a system message.
             ingest_history: Whether `chat_history`, and what is given to `set`, is remembered too.
             options: What else `Memory.from_defaults` takes, such as `session_id`, `token_limit` and
                 `async_database_uri`, and fields of `AMemMemoryBlock`, such as `k` and `evolve`.
@@ -97,9 +93,7 @@ class AMemMemory(SharedMemory):
         if "tokenizer_fn" in options:
             own["tokenizer_fn"] = options["tokenizer_fn"]
         # Each message is written through; overflow would only deliver it once more.
-        block = AMemMemoryBlock(
-            memory=memory, namespace=space, accept_short_term_memory=False, **own
-        )
+        block = AMemMemoryBlock(memory, space, accept_short_term_memory=False, **own)
         made = cast(
             "Self",
             super().from_defaults(
@@ -112,6 +106,33 @@ class AMemMemory(SharedMemory):
         if chat_history:
             made.set(chat_history)
         return made
+
+    @classmethod
+    def bound(
+        cls,
+        *,
+        memory: AgenticMemory,
+        user_id: str | None = None,
+        namespace: Sequence[str] | None = None,
+        **options: Any,  # noqa: ANN401 - as in `from_defaults`
+    ) -> type[Self]:
+        """Return this class for one user, for what makes a memory by itself (`memory_cls=`).
+
+        `SimpleChatEngine`, `CondenseQuestionChatEngine` and the chat modes of these names take it; the
+        other engines ignore it and want `memory=`. The arguments are those of `from_defaults`, and
+        stand against what an engine gives, such as `token_limit`.
+
+        Raises:
+            NamespaceError: Neither `user_id` nor `namespace` is given.
+        """
+        own = {**options, "memory": memory, "namespace": namespace_of(user_id, namespace)}
+
+        class Bound(cls):  # type: ignore[valid-type, misc]
+            @classmethod
+            def from_defaults(cls, **given: Any) -> Any:  # noqa: ANN401
+                return super().from_defaults(**{**given, **own})
+
+        return Bound
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
         """Check that there is somewhere to remember.
@@ -171,29 +192,8 @@ class AMemMemory(SharedMemory):
                 self._occurrences = said
 
     async def _remember(self, messages: Sequence[ChatMessage]) -> None:
-        block = self.block
-        items = to_notes(
-            messages,
-            thread=self.session_id,
-            roles=block.roles,
-            should_store=block.should_store,
-            seen=self._occurrences,
-        )
         answered = any(m.role in ASSISTANTS and spoken(m) for m in messages)
         with on_callers_loop():
-            await block.remember(items, turn_ended=answered)
-
-    def _insert_memory_content(
-        self,
-        chat_history: list[ChatMessage],
-        memory_content: list[ContentBlock],
-        chat_message_data: list[ChatMessage],
-    ) -> list[ChatMessage]:
-        # Where `adaptive` decides: `ReActAgent` and `CodeActAgent` replace a leading system message, and
-        # the engines that ask outside of the history would see notes in the question before.
-        asked = bool(chat_history) and chat_history[-1].role in _UNANSWERED
-        method = InsertMethod.USER if asked else InsertMethod.SYSTEM
-        memory = self.model_copy(update={"insert_method": method}) if self.adaptive else self
-        return super(AMemMemory, memory)._insert_memory_content(
-            chat_history, memory_content, chat_message_data
-        )
+            await self.block.remember(
+                messages, thread=self.session_id, seen=self._occurrences, turn_ended=answered
+            )

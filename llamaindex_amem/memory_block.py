@@ -13,11 +13,11 @@ from llama_index.core.memory import BaseMemoryBlock, Memory
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.utils import get_tokenizer
 
-from amem_integrations import AgenticMemory, NoteInput
+from amem_integrations import AgenticMemory
 
 from ._calls import synchronously
 from ._failures import Failures, OnError
-from ._messages import SPOKEN, ShouldStore, to_notes
+from ._messages import SPOKEN, Occurrences, ShouldStore, to_notes
 from ._namespaces import checked_namespace
 from ._recall import Recall
 from ._writing import Evolve, Writer
@@ -105,13 +105,33 @@ class AMemMemoryBlock(BaseMemoryBlock[str]):
         return await self._recall.text(messages or [], session_id)
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
-        # All of the messages are read before anything is awaited: other blocks share, and change, them.
         thread = next((m.additional_kwargs.get("session_id") for m in messages), None)
-        items = to_notes(messages, thread=thread, roles=self.roles, should_store=self.should_store)
-        await self.remember(items, turn_ended=True)
+        await self.remember(messages, thread=thread)
 
-    async def remember(self, items: Sequence[NoteInput], *, turn_ended: bool) -> None:
-        """Store notes at once; link and evolve them when the turn has ended."""
+    async def remember(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        thread: str | None,
+        seen: Occurrences | None = None,
+        turn_ended: bool = True,
+    ) -> None:
+        """Store what was said at once; link and evolve it when the turn has ended.
+
+        Args:
+            messages: In the order they were said.
+            thread: The conversation.
+            seen: How often each role has said each text in it before; counted up.
+            turn_ended: Whether both sides have spoken.
+        """
+        # All of it is read before anything is awaited: other blocks share, and change, the messages.
+        items = to_notes(
+            messages,
+            thread=thread,
+            roles=self.roles,
+            should_store=self.should_store,
+            seen=seen,
+        )
         if items:
             await self._writer.write(items)
         if turn_ended:

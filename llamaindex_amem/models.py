@@ -1,45 +1,66 @@
-"""LlamaIndex's models as ports of the core: `AgenticMemory.open(…, model=…, embedder=…)`."""
+"""`LlamaIndexChatModel`: any LlamaIndex LLM, for the memory to think with."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from typing import Literal
 
-import numpy as np
 from llama_index.core import Settings
-from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole
 from llama_index.core.llms import LLM
-from llama_index.core.utils import get_tokenizer
-from numpy.typing import NDArray
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.program.function_program import get_function_tool
 
 from amem_integrations import Completion, ConfigurationError, ModelRequest
 
-Vector = NDArray[np.float32]
+from ._llm_errors import refuses_tools, translated
+from ._replies import to_completion, to_messages
+
+Structured = Literal["auto", "schema", "words"]
 
 
 class LlamaIndexChatModel:
-    """Any LlamaIndex LLM as the memory's chat model.
+    """A LlamaIndex LLM for the memory to think with.
 
-    In asynchronous calls the LLM's own `achat` is awaited on the caller's loop.
+    In asynchronous calls the LLM's own asynchronous methods are awaited on the caller's loop.
     https://developers.llamaindex.ai/python/framework/module_guides/models/llms/
-
-    Args:
-        llm: The model; None takes `Settings.llm`, whatever that is at the time of each call.
-        in_thread: Call the synchronous `chat` in a thread instead of `achat`. For models whose
-            asynchronous methods block the loop, as those of a plain `CustomLLM` do.
     """
 
-    def __init__(self, llm: LLM | None = None, *, in_thread: bool = False) -> None:
-        self._llm = llm
-        self._in_thread = in_thread
+    def __init__(
+        self,
+        llm: LLM | None = None,
+        *,
+        structured: Structured = "auto",
+        in_thread: bool = False,
+        name: str | None = None,
+    ) -> None:
+        """Wrap a model; nothing is sent yet.
+
+        Args:
+            llm: The model; None takes `Settings.llm`, whatever that is at the time of each call.
+            structured: `"auto"` asks by schema (a function that the model has to call) where the model
+                calls functions, and in words from then on if that is refused; `"schema"` and `"words"`
+                settle it.
+            in_thread: Call the synchronous methods in a thread instead of the asynchronous ones. For
+                models whose asynchronous methods block the loop, as those of a plain `CustomLLM` do.
+            name: What the notes record as their model; by default the model's own name.
+
+        Raises:
+            ConfigurationError: It is no LLM, or `structured` is unknown.
+        """
+        if not isinstance(llm, LLM | None):
+            raise ConfigurationError(f"llm={llm!r} is no LlamaIndex LLM")
+        if structured not in ("auto", "schema", "words"):
+            raise ConfigurationError(f"structured={structured!r} must be 'auto', 'schema', 'words'")
+        self._llm, self._structured = llm, structured
+        self._in_thread, self._name = in_thread, name
+        # The model that was last asked in words. Another one in `Settings` may know schemas.
+        self._wordy: LLM | None = None
 
     @property
     def name(self) -> str:
         """The model's name, recorded with what it wrote."""
-        if self._llm is None:
-            return "Settings.llm"
+        if self._name or self._llm is None:
+            return self._name or "Settings.llm"
         return self._llm.metadata.model_name or self._llm.class_name()
 
     @property
@@ -59,115 +80,60 @@ class LlamaIndexChatModel:
             ) from error
 
     def generate(self, request: ModelRequest) -> Completion:
-        """Return the model's answer."""
-        messages = _messages(request)
-        return _completion(messages, self.llm.chat(messages))
+        """Return the model's answer.
+
+        Raises:
+            ModelUnavailableError: The model did not answer.
+            ModelReplyError: It does not accept this request (too long, filtered, …).
+            ConfigurationError: There is no model, its key or name is wrong, or it calls no functions
+                with `structured="schema"`.
+        """
+        llm = self.llm
+        with translated(self.name):
+            messages = to_messages(request, llm)
+            if (caller := self._by_schema(llm)) is not None:
+                tools = [get_function_tool(request.reply)]
+                try:
+                    answer = caller.chat_with_tools(
+                        tools, chat_history=messages, tool_required=True
+                    )
+                    return to_completion(messages, answer, caller)
+                except Exception as error:
+                    if self._structured == "schema" or not refuses_tools(error):
+                        raise
+            answer = llm.chat(messages)
+            self._wordy = llm
+            return to_completion(messages, answer)
 
     async def agenerate(self, request: ModelRequest) -> Completion:
         """Asynchronous twin of `generate`."""
         if self._in_thread:
             return await asyncio.to_thread(self.generate, request)
-        messages = _messages(request)
-        return _completion(messages, await self.llm.achat(messages))
+        llm = self.llm
+        with translated(self.name):
+            messages = to_messages(request, llm)
+            if (caller := self._by_schema(llm)) is not None:
+                tools = [get_function_tool(request.reply)]
+                try:
+                    answer = await caller.achat_with_tools(
+                        tools, chat_history=messages, tool_required=True
+                    )
+                    return to_completion(messages, answer, caller)
+                except Exception as error:
+                    if self._structured == "schema" or not refuses_tools(error):
+                        raise
+            answer = await llm.achat(messages)
+            self._wordy = llm
+            return to_completion(messages, answer)
 
-
-class LlamaIndexEmbedder:
-    """Any LlamaIndex embedding model as the memory's encoder.
-
-    https://developers.llamaindex.ai/python/framework/module_guides/models/embeddings/
-
-    Args:
-        model: The encoder; None takes `Settings.embed_model` as it is at first use, and stays with it:
-            vectors of two encoders cannot be compared.
-        name: What a collection remembers of the encoder; None makes it of class and model.
-        dimensions: Length of a vector; None finds out by encoding a word.
-        in_thread: Call the synchronous methods in a thread, for models whose asynchronous ones block.
-    """
-
-    def __init__(
-        self,
-        model: BaseEmbedding | None = None,
-        *,
-        name: str | None = None,
-        dimensions: int | None = None,
-        in_thread: bool = False,
-    ) -> None:
-        self._model, self._name, self._dimensions = model, name, dimensions
-        self._in_thread = in_thread
-
-    @property
-    def model(self) -> BaseEmbedding:
-        """The encoder in use.
-
-        Raises:
-            ConfigurationError: There is none.
-        """
-        if self._model is None:
-            try:
-                self._model = Settings.embed_model
-            except (ImportError, ValueError) as error:
-                raise ConfigurationError(
-                    "there is no encoder: set `Settings.embed_model`, or give `LlamaIndexEmbedder(model)`"
-                ) from error
-        return self._model
-
-    @property
-    def name(self) -> str:
-        """Identifies the encoder; a collection remembers it."""
-        return self._name or f"{self.model.class_name()}:{self.model.model_name}"
-
-    @property
-    def dimensions(self) -> int:
-        """Length of a vector."""
-        if self._dimensions is None:
-            self._dimensions = len(self.model.get_text_embedding("length"))
-        return self._dimensions
-
-    def embed_documents(self, texts: Sequence[str]) -> Vector:
-        """Return a float32 array [len(texts), dimensions] of unit-length rows."""
-        return self._rows(self.model.get_text_embedding_batch(list(texts)))
-
-    async def aembed_documents(self, texts: Sequence[str]) -> Vector:
-        """Asynchronous twin of `embed_documents`."""
-        if self._in_thread:
-            return await asyncio.to_thread(self.embed_documents, texts)
-        return self._rows(await self.model.aget_text_embedding_batch(list(texts)))
-
-    def embed_query(self, text: str) -> Vector:
-        """Return a float32 array [dimensions] of unit length."""
-        return _unit(self.model.get_query_embedding(text))
-
-    async def aembed_query(self, text: str) -> Vector:
-        """Asynchronous twin of `embed_query`."""
-        if self._in_thread:
-            return await asyncio.to_thread(self.embed_query, text)
-        return _unit(await self.model.aget_query_embedding(text))
-
-    def _rows(self, rows: Sequence[Sequence[float]]) -> Vector:
-        return _unit(rows) if len(rows) else np.empty((0, self.dimensions), dtype=np.float32)
-
-
-def _unit(values: Sequence[Any]) -> Vector:
-    vectors = np.asarray(values, dtype=np.float32)
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    unit: Vector = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-    return unit
-
-
-def _messages(request: ModelRequest) -> list[ChatMessage]:
-    # As messages, not through a prompt template: braces in what a user said are not placeholders.
-    system = ChatMessage(role=MessageRole.SYSTEM, content=request.system)
-    return [system, ChatMessage(role=MessageRole.USER, content=request.prompt)]
-
-
-def _completion(messages: Sequence[ChatMessage], response: ChatResponse) -> Completion:
-    text = response.message.content or ""
-    asked = response.additional_kwargs.get("prompt_tokens")
-    answered = response.additional_kwargs.get("completion_tokens")
-    count = get_tokenizer()
-    return Completion(
-        text=text,
-        # Most LLMs report what they cost here; for the others it is estimated.
-        input_tokens=asked or sum(len(count(message.content or "")) for message in messages),
-        output_tokens=answered or len(count(text)),
-    )
+    def _by_schema(self, llm: LLM) -> FunctionCallingLLM | None:
+        """Return the model if it is to be asked by schema."""
+        if self._structured == "words" or (self._structured == "auto" and llm is self._wordy):
+            return None
+        if isinstance(llm, FunctionCallingLLM) and llm.metadata.is_function_calling_model:
+            return llm
+        if self._structured == "schema":
+            raise ConfigurationError(
+                f"{self.name!r} calls no functions, so it cannot be asked by schema; use structured='auto'"
+            )
+        return None

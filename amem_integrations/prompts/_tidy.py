@@ -56,9 +56,6 @@ def tidy(data: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
         for name, field in model.model_fields.items()
         if name in given
     }
-    key = key_field(model)
-    if isinstance(tidied.get(key), str):
-        tidied[key] = tidied[key].strip("[]()<># ")
     return {name: value for name, value in tidied.items() if value is not None}
 
 
@@ -84,10 +81,17 @@ def _items(value: object, model: type[BaseModel]) -> object:
         return value
     objects = [{key: item} if isinstance(item, str) else item for item in value]
     return [
-        tidy(item, model) if isinstance(item, dict) else item
+        _named(tidy(item, model), key) if isinstance(item, dict) else item
         for item in objects
         if not (isinstance(item, dict) and key in item and item[key] is None)
     ]
+
+
+def _named(item: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return an item with the alias of its note bare: models put it in the brackets it was shown in."""
+    if isinstance(item.get(key), str):
+        item[key] = item[key].strip("[]()<># ")
+    return item
 
 
 def _strings(value: object) -> list[str] | None:

@@ -171,6 +171,8 @@ def _shapes(value: object, reply: type[BaseModel], depth: int = 0) -> Iterator[d
     if isinstance(value, list):
         if name and all(isinstance(item, dict) for item in value):
             yield {name: value}
+        if depth < _MAX_WRAPPERS:
+            yield from _of_parts(value, reply, depth)
         return
     if not isinstance(value, dict):
         return
@@ -180,6 +182,21 @@ def _shapes(value: object, reply: type[BaseModel], depth: int = 0) -> Iterator[d
             yield from _shapes(_decoded(inner), reply, depth + 1)
     if name and (_is_item(value, reply) or is_by_alias(value)):
         yield {name: value}
+
+
+def _of_parts(values: list[Any], reply: type[BaseModel], depth: int) -> Iterator[dict[str, Any]]:
+    """Yield the reply of which each value in a list is a part, as calls of a function are."""
+    name = list_field(reply)
+    shapes = [list(_shapes(value, reply, depth + 1)) for value in values]
+    if len(values) == 1:
+        yield from shapes[0]
+    elif name:
+        parts = [
+            next((s[name] for s in found if isinstance(s.get(name), list)), None)
+            for found in shapes
+        ]
+        if all(part is not None for part in parts):
+            yield {name: [item for part in parts for item in part or ()]}
 
 
 def _decoded(inner: object) -> object:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+STAND_INS = ROOT / "tests/support/stand_ins"  # for packages that need a network
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -23,7 +24,11 @@ def run(*arguments: object, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-W", "error::DeprecationWarning:__main__", *map(str, arguments)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": "none"},
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{STAND_INS}",
+            "OPENAI_API_KEY": "none",
+        },
         capture_output=True,
         text=True,
         timeout=200,

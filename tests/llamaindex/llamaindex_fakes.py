@@ -15,12 +15,15 @@ from llama_index.core.base.llms.types import (
     ChatResponseAsyncGen,
     ChatResponseGen,
     CompletionResponse,
+    CompletionResponseGen,
     LLMMetadata,
     ToolCallBlock,
 )
 from llama_index.core.bridge.pydantic import PrivateAttr
-from llama_index.core.llms import MockLLM
-from llama_index.core.llms.mock import MockFunctionCallingLLM
+from llama_index.core.llms import CustomLLM
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.tools import BaseTool
 
 from amem_integrations import AgenticMemory, ModelRequest, QdrantStore, StoreUnavailableError
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -95,19 +98,25 @@ def assistant(text: str) -> ChatMessage:
     return ChatMessage(role="assistant", content=text)
 
 
+def calling(tool: str, arguments: dict[str, Any] | str) -> ChatMessage:
+    """Return the message by which a model calls a tool; the arguments may be broken JSON."""
+    block = ToolCallBlock(tool_call_id=tool, tool_name=tool, tool_kwargs=arguments)
+    return ChatMessage(role="assistant", blocks=[block])
+
+
 def shown(messages: Sequence[ChatMessage]) -> str:
     """Return what a model was shown, as one text."""
     return "\n".join(f"{message.role.value}: {message.content}" for message in messages)
 
 
-class Chatbot(MockLLM):
+class Chatbot(CustomLLM):
     """Answers with the next of `replies` (the last one again and again), and keeps what it was shown."""
 
     _replies: list[str] = PrivateAttr()
     _prompts: list[str] = PrivateAttr(default_factory=list)
 
     def __init__(self, *replies: str) -> None:
-        super().__init__(is_chat_model=True)
+        super().__init__()
         self._replies = list(replies) or ["Noted."]
 
     @property
@@ -119,39 +128,41 @@ class Chatbot(MockLLM):
     def metadata(self) -> LLMMetadata:
         return LLMMetadata(is_chat_model=True, model_name="chatbot", context_window=8000)
 
-    def _answer(self, prompt: str) -> str:
+    def _answer(self, prompt: str, **kwargs: Any) -> ChatMessage:
         self._prompts.append(prompt)
-        return self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
+        return assistant(self._replies.pop(0) if len(self._replies) > 1 else self._replies[0])
 
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        return CompletionResponse(text=self._answer(prompt))
+        return CompletionResponse(text=self._answer(prompt).content or "")
 
-    async def acomplete(
+    def stream_complete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
-    ) -> CompletionResponse:
-        return self.complete(prompt)
+    ) -> CompletionResponseGen:
+        yield self.complete(prompt)
 
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        return ChatResponse(message=assistant(self._answer(shown(messages))))
+        return ChatResponse(message=self._answer(shown(messages), **kwargs))
 
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        return self.chat(messages)
+        return self.chat(messages, **kwargs)
 
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
-        answer = self._answer(shown(messages))
+        answer = self._answer(shown(messages), **kwargs)
 
         def chunks() -> ChatResponseGen:
             said = ""
-            for delta in re.findall(r"\S+\s*", answer):
+            for delta in re.findall(r"\S+\s*", answer.content or ""):
                 said += delta
                 yield ChatResponse(message=assistant(said), delta=delta)
+            if not said:
+                yield ChatResponse(message=answer, delta="")
 
         return chunks()
 
     async def astream_chat(
         self, messages: Sequence[ChatMessage], **kwargs: Any
     ) -> ChatResponseAsyncGen:
-        stream = self.stream_chat(messages)
+        stream = self.stream_chat(messages, **kwargs)
 
         async def chunks() -> ChatResponseAsyncGen:
             for chunk in stream:
@@ -160,26 +171,44 @@ class Chatbot(MockLLM):
         return chunks()
 
 
-class Toolbot(MockFunctionCallingLLM):
+class Toolbot(Chatbot, FunctionCallingLLM):
     """Calls the tools it is told to, one at a time, then answers; keeps what it was shown."""
 
-    _prompts: list[str] = PrivateAttr(default_factory=list)
+    _calls: list[tuple[str, dict[str, Any]]] = PrivateAttr()
 
     def __init__(self, *calls: tuple[str, dict[str, Any]], answer: str = "Done.") -> None:
-        super().__init__(is_chat_model=True)
-        waiting = list(calls)
-
-        def respond(messages: Sequence[ChatMessage], **kwargs: Any) -> ChatMessage:
-            self._prompts.append(shown(messages))
-            if not waiting:
-                return assistant(answer)
-            name, arguments = waiting.pop(0)
-            call = ToolCallBlock(tool_call_id=name, tool_name=name, tool_kwargs=arguments)
-            return ChatMessage(role="assistant", blocks=[call])
-
-        self.response_generator = respond
+        super().__init__(answer)
+        self._calls = list(calls)
 
     @property
-    def prompts(self) -> list[str]:
-        """What each call was shown."""
-        return self._prompts
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(is_chat_model=True, is_function_calling_model=True, model_name="toolbot")
+
+    def _answer(self, prompt: str, **kwargs: Any) -> ChatMessage:
+        answer = super()._answer(prompt)
+        return calling(*self._calls.pop(0)) if self._calls else answer
+
+    def _prepare_chat_with_tools(
+        self,
+        tools: Sequence[BaseTool],
+        user_msg: str | ChatMessage | None = None,
+        chat_history: list[ChatMessage] | None = None,
+        verbose: bool = False,
+        allow_parallel_tool_calls: bool = False,
+        tool_required: bool = False,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        asked = user(user_msg) if isinstance(user_msg, str) else user_msg
+        messages = [*(chat_history or []), *([asked] if asked else [])]
+        return {"messages": messages, "tools": tools, "tool_required": tool_required}
+
+    def get_tool_calls_from_response(
+        self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
+    ) -> list[ToolSelection]:
+        return [
+            ToolSelection(
+                tool_id=block.tool_name, tool_name=block.tool_name, tool_kwargs=block.tool_kwargs
+            )
+            for block in response.message.blocks
+            if isinstance(block, ToolCallBlock)
+        ]

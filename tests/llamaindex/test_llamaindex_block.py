@@ -10,12 +10,17 @@ from llama_index.core.base.llms.types import (
     ChatMessage,
     ImageBlock,
     TextBlock,
-    ToolCallBlock,
 )
 from llama_index.core.chat_engine import SimpleChatEngine
-from llama_index.core.memory import BaseMemoryBlock, InsertMethod, Memory, StaticMemoryBlock
+from llama_index.core.memory import (
+    BaseMemoryBlock,
+    FactExtractionMemoryBlock,
+    InsertMethod,
+    Memory,
+    StaticMemoryBlock,
+)
 from llama_index.core.storage.chat_store.base_db import MessageStatus
-from llamaindex_fakes import ANN, BOB, Chatbot, Probe, assistant, open_memory, user
+from llamaindex_fakes import ANN, BOB, Chatbot, Probe, assistant, calling, open_memory, user
 
 from amem_integrations import AgenticMemory, NamespaceError
 from amem_integrations.testing import HashEmbedder
@@ -58,6 +63,27 @@ async def test_a_note_corrected_or_deleted_elsewhere_is_not_read_from_the_cache(
     assert "Max" in await block.aget(asked)
     memory.delete(note.id, namespace=ANN)
     assert await block.aget(asked) == ""
+
+
+async def test_a_user_who_is_forgotten_is_forgotten_at_once(memory: AgenticMemory) -> None:
+    block, asked = block_of(memory), [user("What is my dog called?")]
+    await block.aput([user("My dog is called Rex.")])
+    assert "Rex" in await block.aget(asked)
+
+    memory.clear(namespace=ANN)
+
+    assert await block.aget(asked) == ""
+    await block.aput([user("My dog is called Rex.")])
+    assert "Rex" in await block.aget(asked)
+
+
+async def test_recall_asks_no_chat_model(memory: AgenticMemory) -> None:
+    memory.add("My dog is called Rex.", namespace=ANN)
+    before = memory.usage()
+
+    assert "Rex" in await block_of(memory).aget([user("What is my dog called?")])
+
+    assert memory.usage() == before
 
 
 async def test_the_last_user_message_is_the_query_wherever_it_stands(
@@ -241,13 +267,15 @@ async def test_recalled_text_cannot_take_effect_in_a_prompt(
 async def test_it_stands_beside_other_blocks(memory: AgenticMemory) -> None:
     memory.add("My dog is called Rex.", namespace=ANN)
     static = StaticMemoryBlock(name="profile", static_content="Ann is a nurse.")
+    facts = FactExtractionMemoryBlock(name="facts", llm=Chatbot(), facts=["Ann is tall."])
     team = block_of(memory, namespace=("team",), name="team_memory")
     memory.add("The dog show is on Friday.", namespace=("team",))
-    chat_memory = Memory.from_defaults(memory_blocks=[static, block_of(memory), team])
+    chat_memory = Memory.from_defaults(memory_blocks=[static, facts, block_of(memory), team])
 
     (message,) = await chat_memory.aget(input="Where is the dog?")
 
-    for part in ("<profile>", "<long_term_memory>", "<team_memory>", "Rex", "Friday", "nurse"):
+    names = ("<profile>", "<facts>", "<long_term_memory>", "<team_memory>")
+    for part in (*names, "nurse", "tall", "Rex", "Friday"):
         assert part in (message.content or "")
 
 
@@ -335,13 +363,13 @@ async def test_a_message_with_an_id_is_known_by_it_and_can_be_corrected(
 
 
 async def test_only_what_was_said_becomes_a_note(memory: AgenticMemory) -> None:
-    call = ToolCallBlock(tool_call_id="1", tool_name="weather", tool_kwargs={})
+    call = calling("weather", {})
     await block_of(memory).aput(
         [
             ChatMessage(role="system", content="You are a bot."),
             user("How is the weather?"),
-            ChatMessage(role="assistant", blocks=[TextBlock(text="Let me see."), call]),
-            ChatMessage(role="assistant", blocks=[call]),
+            call.model_copy(update={"blocks": [TextBlock(text="Let me see."), *call.blocks]}),
+            call,
             ChatMessage(role="tool", content="sunny"),
             assistant("Thought: I looked it up.\nAnswer: It is sunny.\nAll day."),
             assistant("Thought: I need a tool.\nAction: weather\nAction Input: {}"),

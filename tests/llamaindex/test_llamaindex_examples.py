@@ -1,13 +1,19 @@
-"""The examples run, and say what they promise to say."""
+"""The examples and the README's code for LlamaIndex run, and say what they promise to say."""
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from amem_integrations import AgenticMemory
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+STAND_INS = ROOT / "tests/support/stand_ins"
 
 
 def output_of(name: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -37,3 +43,38 @@ def test_the_agent_corrects_its_memory(capsys: pytest.CaptureFixture[str]) -> No
     assert "works as a nurse in Porto." in found
     assert "works as a nurse in Lisbon." not in found
     assert "learnt later: Clara is the nurse whom Ann talks about visiting in May." in found
+
+
+@pytest.fixture
+def blocks() -> list[str]:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (section,) = re.findall(r"^\*\*LlamaIndex\*\*.*?^Each has", readme, re.MULTILINE | re.DOTALL)
+    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+
+
+def test_the_readme_shows_both_examples_in_ten_lines_each(blocks: list[str]) -> None:
+    chat_engine, agent = blocks
+
+    assert "memory=chat_memory" in chat_engine
+    assert ".run(question, memory=chat_memory)" in agent
+    assert all(len([line for line in block.splitlines() if line]) <= 10 for block in blocks)
+
+
+def test_the_readmes_code_finds_what_is_known_and_remembers_what_is_said(
+    blocks: list[str],
+    memory: AgenticMemory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.syspath_prepend(str(STAND_INS))
+    memory.add("The wedding in Porto is on 21 June.", namespace=("mira",))
+    names: dict[str, Any] = {"memory": memory, "mira": ("mira",)}
+
+    answers = []
+    for block in blocks:
+        exec(block, names)
+        answers.append(capsys.readouterr().out)
+
+    assert all("Porto is on 21 June" in answer for answer in answers)
+    said = [note.content for note in memory.get_all(namespace=("mira",), where={"source": "user"})]
+    assert said[1:] == ["When is the wedding?", "Where is the wedding?"]

@@ -88,26 +88,30 @@ AGENTS: dict[str, Callable[[], tuple[Any, Any]]] = {
 # --- ways to ask
 
 
-def chat(engine: Any, text: str) -> None:
-    engine.chat(text)
+def chat(engine: Any, text: str) -> str:
+    return str(engine.chat(text))
 
 
-def stream_chat(engine: Any, text: str) -> None:
+def stream_chat(engine: Any, text: str) -> str:
     response = engine.stream_chat(text)
-    assert "".join(response.response_gen)
+    answer = "".join(response.response_gen)
+    assert answer
+    return answer
 
 
-async def achat(engine: Any, text: str) -> None:
-    await engine.achat(text)
+async def achat(engine: Any, text: str) -> str:
+    return str(await engine.achat(text))
 
 
-async def astream_chat(engine: Any, text: str) -> None:
+async def astream_chat(engine: Any, text: str) -> str:
     response = await engine.astream_chat(text)
-    assert "".join([token async for token in response.async_response_gen()])
+    answer = "".join([token async for token in response.async_response_gen()])
+    assert answer
+    return answer
 
 
 SYNCHRONOUS: list[Form] = [chat, stream_chat]
-ASYNCHRONOUS: list[Callable[[Any, str], Awaitable[None]]] = [achat, astream_chat]
+ASYNCHRONOUS: list[Callable[[Any, str], Awaitable[str]]] = [achat, astream_chat]
 
 
 def in_thread(work: Callable[[], Any]) -> None:
@@ -242,18 +246,55 @@ def test_an_agent_remembers_when_each_run_has_a_loop_of_its_own(
     check(llm, memory)
 
 
+# --- where recalled text goes
+
+# Here the history ends in the question; the other engines ask outside of it.
+ASKS_IN_ITS_HISTORY = {"simple", "as_chat_engine(simple)", *AGENTS}
+
+
+@pytest.mark.parametrize("name", [*ENGINES, *AGENTS])
+async def test_recalled_text_goes_where_the_model_sees_it_beside_the_question(
+    memory: AgenticMemory, name: str
+) -> None:
+    memory.add("My dog is called Rex.", namespace=ANN)
+    chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann")
+    if name in ENGINES:
+        llm: Any = Chatbot("Well, well.")
+        engine = ENGINES[name](chat_memory, llm)
+        await achat(engine, "Hello there")
+        await achat(engine, QUESTION)
+    else:
+        agent, llm = AGENTS[name]()
+        await run(agent, chat_memory, "Hello there", streaming=False)
+        await run(agent, chat_memory, QUESTION, streaming=False)
+
+    *_, last = [prompt for prompt in llm.prompts if "Rex" in prompt]
+    assert last.count("called Rex") == last.count(QUESTION) == 1
+    if name in ASKS_IN_ITS_HISTORY:
+        assert last.endswith(f"</memory>\n{QUESTION}")
+        assert "user: Hello there\n" in last
+    else:
+        assert "system: <memory>" in last
+        assert "</memory>\nuser: Hello there\n" in last
+
+
+# --- while the store is down
+
+
+@pytest.mark.parametrize("form", [*SYNCHRONOUS, *ASYNCHRONOUS])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_engine_answers_while_the_store_is_down(
-    memory: AgenticMemory, store: Probe, engine: str, caplog: pytest.LogCaptureFixture
+    memory: AgenticMemory, store: Probe, engine: str, form: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     llm = Chatbot("Well, well.")
     chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann")
     made = ENGINES[engine](chat_memory, llm)
     store.down = True
 
-    answer = made.chat(QUESTION)
+    answer = form(made, QUESTION)
+    answer = asyncio.run(answer) if form in ASYNCHRONOUS else answer
 
-    assert str(answer) in {"Well, well.", "Empty Response"}
+    assert answer in {"Well, well.", "Empty Response"}
     assert chat_memory.block.failures.keys() == {"recall", "write"}
     assert "does not answer" in caplog.text
 

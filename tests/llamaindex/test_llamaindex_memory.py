@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llama_index.core import MockEmbedding, VectorStoreIndex
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.chat_engine import ContextChatEngine, SimpleChatEngine
+from llama_index.core.chat_engine.types import ChatMode
 from llama_index.core.memory import BaseMemory, InsertMethod, Memory, StaticMemoryBlock
+from llama_index.core.prompts import RichPromptTemplate
 from llama_index.core.workflow import Context, JsonSerializer
 from llamaindex_fakes import ANN, BOB, Chatbot, Toolbot, annotated, assistant, open_memory, user
 
@@ -99,20 +102,53 @@ def test_an_unknown_option_is_an_error(memory: AgenticMemory) -> None:
         ann(memory, no_such_option=1)
 
 
-def test_a_class_of_memory_is_made_for_a_user(memory: AgenticMemory) -> None:
-    class OfAnn(AMemMemory):
-        @classmethod
-        def from_defaults(cls, **options: Any) -> AMemMemory:
-            return super().from_defaults(memory=memory, user_id="ann", **options)
-
-    engine = SimpleChatEngine.from_defaults(
-        llm=Chatbot(), memory_cls=OfAnn, chat_history=[user("Hello"), assistant("Hello!")]
+@pytest.mark.parametrize("mode", ["simple", "condense_question"])
+def test_a_class_bound_to_a_user_makes_memories_for_engines(
+    memory: AgenticMemory, mode: ChatMode
+) -> None:
+    made = AMemMemory.bound(memory=memory, user_id="ann", session_id="s", k=3)
+    index = VectorStoreIndex([], embed_model=MockEmbedding(8))
+    history = [user("Hello"), assistant("Hello!")]
+    engine = index.as_chat_engine(
+        chat_mode=mode, llm=Chatbot(), memory_cls=made, chat_history=history
     )
     engine.chat("My dog is called Rex.")
 
-    assert isinstance(engine._memory, OfAnn)
-    assert len(engine.chat_history) == 4
-    assert contents(memory) == ["My dog is called Rex.", "Noted."]
+    remembered = engine._memory  # type: ignore[attr-defined]
+    assert isinstance(remembered, AMemMemory)
+    assert (remembered.session_id, remembered.block.k) == ("s", 3)
+    assert [m.content for m in engine.chat_history[:3]] == [
+        "Hello",
+        "Hello!",
+        "My dog is called Rex.",
+    ]
+    assert contents(memory)[0] == "My dog is called Rex."
+    assert len(contents(memory)) == 2
+
+
+def test_what_a_class_is_bound_to_stands_against_what_an_engine_gives(
+    memory: AgenticMemory,
+) -> None:
+    def token_limit(**options: Any) -> int:
+        made = AMemMemory.bound(memory=memory, namespace=ANN, **options)
+        engine = SimpleChatEngine.from_defaults(llm=Chatbot(), memory_cls=made)
+        return engine._memory.token_limit  # type: ignore[attr-defined, no-any-return]
+
+    assert token_limit(token_limit=123) == 123
+    assert token_limit() > 1000  # by the model's context window
+
+
+def test_a_class_bound_to_nobody_is_an_error_at_once(memory: AgenticMemory) -> None:
+    with pytest.raises(NamespaceError, match="no shared default"):
+        AMemMemory.bound(memory=memory)
+
+
+def test_a_template_of_ones_own_is_used(memory: AgenticMemory) -> None:
+    memory.add("My dog is called Rex.", namespace=ANN)
+    template = "Known: {% for name, content in memory_blocks %}{{ name }}{% endfor %}!"
+    made = ann(memory, memory_blocks_template=RichPromptTemplate(template))
+
+    assert made.get(input="What is my dog called?")[0].content == "Known: long_term_memory!"
 
 
 # --- writing
@@ -304,6 +340,16 @@ def test_an_insert_method_that_is_given_is_kept(
     (found,) = [m.role.value for m in made.get() if "Rex" in (m.content or "")]
 
     assert found == method.value
+
+
+def test_the_question_just_put_is_not_among_what_is_recalled(memory: AgenticMemory) -> None:
+    made = ann(memory, evolve="off")
+    made.put_messages([user("My dog is called Rex."), assistant("A fine name.")])
+    made.put(user("What is my dog called?"))
+
+    for _ in range(2):
+        (*_, asked) = made.get()
+        assert text([asked]).count("What is my dog called?") == 1
 
 
 async def test_agents_that_replace_the_system_message_see_the_notes_all_the_same(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,14 +24,16 @@ from llamaindex_amem import AMemRetriever
 QUESTION = "What is my dog called?"
 
 
-def linking(request: ModelRequest) -> dict[str, Any]:
-    """Link each new note to the first candidate it is shown."""
+def to_the_insurance(request: ModelRequest) -> dict[str, Any]:
+    """Link each new note to the one about an insurance, if it is shown."""
     if request.task != "evolve":
         return annotated(request)
-    shown = [note["alias"] for note in request.inputs["candidates"]]
-    link = {"to": shown[0], "relation": "explains", "reason": "same matter", "strength": 0.9}
-    new = [note["alias"] for note in request.inputs["notes"]]
-    return {"notes": [{"id": alias, "links": [link]} for alias in new]} if shown else {"notes": []}
+    shown = [c["alias"] for c in request.inputs["candidates"] if "insurance" in c["content"]]
+    links = [
+        {"to": alias, "relation": "paid for", "reason": "same dog", "strength": 0.9}
+        for alias in shown
+    ]
+    return {"notes": [{"id": note["alias"], "links": links} for note in request.inputs["notes"]]}
 
 
 @pytest.fixture
@@ -65,19 +68,24 @@ def test_a_model_is_shown_who_said_it_and_when_and_no_ids(kennel: AgenticMemory)
     assert found.node.get_content(MetadataMode.EMBED) == "My dog is called Rex."
 
 
-def test_linked_notes_carry_the_path_that_led_to_them() -> None:
-    memory, _ = open_memory(ScriptedModel(linking))
-    memory.add("My dog is called Rex.", namespace=ANN)
-    memory.add("Insurance number 4711 was paid.", namespace=ANN)
-    first = memory.search("dog called", namespace=ANN, k=1)[0].note
+async def test_linked_notes_carry_the_path_that_led_to_them() -> None:
+    memory, _ = open_memory(ScriptedModel(to_the_insurance))
+    memory.add("The insurance has number 4711.", namespace=ANN, thread="t")
+    dogs = [memory.add(f"My dog {n} is called Rex.", namespace=ANN, thread="t") for n in range(3)]
+    memory.add_many([f"A dog called {n}." for n in range(60)], namespace=ANN, evolve=False)
+    retriever = AMemRetriever(memory, ANN, k=4)
 
-    nodes = AMemRetriever(memory, ANN, where={"content": {"$ne": "-"}}).retrieve("dog called")
-    paths = [node.metadata["via"] for node in nodes if node.metadata["via"] != "match"]
-    linked = [hit for hit in memory.search("dog called", namespace=ANN) if hit.via != "match"]
+    nodes = retriever.retrieve("my dog is called")
 
-    assert len(paths) == len(linked)
-    assert all(node.metadata["links"] for node in nodes)
-    assert all(step["note_id"] == first.id for path in paths for step in path)
+    assert nodes == await retriever.aretrieve(QueryBundle("my dog is called"))
+    (linked,) = [node for node in nodes if node.metadata["via"] != "match"]
+    assert linked.text == "The insurance has number 4711."
+    assert {step["note_id"] for step in linked.metadata["via"]} == {dog.id for dog in dogs}
+    assert {step["relation"] for step in linked.metadata["via"]} == {"paid for"}
+    assert json.loads(json.dumps(linked.metadata)) == linked.metadata
+    assert set(linked.metadata["links"]) == {dog.id for dog in dogs}
+    unlinked = AMemRetriever(memory, ANN, k=4, links=False).retrieve("my dog is called")
+    assert {node.metadata["via"] for node in unlinked} == {"match"}
 
 
 async def test_both_forms_give_the_same(kennel: AgenticMemory) -> None:

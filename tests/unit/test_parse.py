@@ -81,6 +81,22 @@ KEPT: dict[str, tuple[str, BaseModel]] = {
     "missing closing brackets and chatter": (GOOD.removesuffix("}") + "\nDone!", ONE),
     "JSON encoded twice": (json.dumps(GOOD), ONE),
     "a bare list": (f"[{ITEM}]", ONE),
+    "a list of one reply": (f"[{GOOD}]", ONE),
+    "a list of parts of the reply": (f'[{GOOD}, {{"notes": [{SECOND}]}}]', TWO),
+    "a list of one decision": ('[{"change": true}]', ReviseReply(change=True)),
+    "calls as text": (
+        (
+            f'[TOOL_CALLS][{{"name": "f", "arguments": {GOOD}}},'
+            f' {{"name": "f", "arguments": {{"notes": [{SECOND}]}}}}]'
+        ),
+        TWO,
+    ),
+    "a call between tags": (
+        f'<tool_call>\n{{"name": "f", "arguments": {GOOD}}}\n</tool_call>',
+        ONE,
+    ),
+    "a call after a special token": (f'<|python_tag|>{{"name": "f", "parameters": {GOOD}}}', ONE),
+    "a call as XML": (f"<function=f>\n<parameter=notes>\n[{ITEM}]\n</parameter>\n</function>", ONE),
     "an empty list": ("```json\n[]\n```", NOTHING),
     "an empty list after thoughts": ("<think>none fit</think>[]", NOTHING),
     "null for nothing": ('{"notes": null}', NOTHING),

@@ -1,0 +1,440 @@
+"""`LlamaIndexChatModel` asks by schema where the LLM calls functions, and in words where it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from llama_index.core import Settings
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    LLMMetadata,
+    MessageRole,
+    TextBlock,
+    ToolCallBlock,
+)
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.llms.llm import ToolSelection
+from llamaindex_fakes import ANN, Chatbot, Toolbot, annotated_text, assistant, calling, user
+from pydantic import BaseModel
+
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    ModelReplyError,
+    ModelRequest,
+    ModelUnavailableError,
+    Note,
+)
+from amem_integrations.testing import HashEmbedder
+from llamaindex_amem import LlamaIndexChatModel
+
+Answer = Callable[[str], ChatMessage]
+
+
+class Reply(BaseModel):
+    """What is wanted."""
+
+    notes: list[str]
+
+
+REQUEST = ModelRequest(
+    task="construct", system="Be brief.", prompt='{"a": {query_str}} {0}', reply=Reply, inputs={}
+)
+
+
+def filled_in(prompt: str) -> ChatMessage:
+    """Call the function, as a model does that knows how."""
+    return calling("ConstructReply", json.loads(annotated_text([user(prompt)])))
+
+
+def broken(prompt: str) -> ChatMessage:
+    """Call the function with JSON that breaks off before its last brackets."""
+    return calling("ConstructReply", annotated_text([user(prompt)])[:-2])
+
+
+def in_text(prompt: str) -> ChatMessage:
+    """Say the arguments instead of calling the function."""
+    return assistant(f"Sure!\n```json\n{annotated_text([user(prompt)])}\n```")
+
+
+def one_call_a_note(prompt: str) -> ChatMessage:
+    """Call the function once for each note."""
+    notes = json.loads(annotated_text([user(prompt)]))["notes"]
+    blocks = [calling("ConstructReply", {"notes": [note]}).blocks[0] for note in notes]
+    return ChatMessage(role="assistant", blocks=blocks)
+
+
+class Caller(Toolbot):
+    """A model that is given functions; in words, it answers as well."""
+
+    _given: list[dict[str, Any]] = PrivateAttr(default_factory=list)
+    _answers: Answer = PrivateAttr()
+
+    def __init__(self, answers: Answer = filled_in) -> None:
+        super().__init__()
+        self._answers = answers
+
+    @property
+    def given(self) -> list[dict[str, Any]]:
+        """What came with each call, beside the messages."""
+        return self._given
+
+    def _answer(self, prompt: str, **kwargs: Any) -> ChatMessage:
+        self._prompts.append(prompt)
+        self._given.append(kwargs)
+        return self._answers(prompt) if kwargs.get("tools") else in_text(prompt)
+
+
+class RefusalError(Exception):
+    """What a vendor's package raises for an answer that is an error."""
+
+    def __init__(self, status: int, text: str = "no tools, please") -> None:
+        super().__init__(text)
+        self.status_code = status
+
+
+class Refusing(Caller):
+    """A model whose server takes no functions."""
+
+    _error: Exception = PrivateAttr(default_factory=lambda: RefusalError(400))
+
+    def _answer(self, prompt: str, **kwargs: Any) -> ChatMessage:
+        answer = super()._answer(prompt, **kwargs)
+        if kwargs.get("tools"):
+            raise self._error
+        return answer
+
+
+class Failing(Caller):
+    """A model that raises whatever it is asked."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    _error: Exception = PrivateAttr()
+
+    def _answer(self, prompt: str, **kwargs: Any) -> ChatMessage:
+        super()._answer(prompt, **kwargs)
+        raise self._error
+
+
+def forms(llm: Caller) -> list[str]:
+    return ["schema" if given.get("tools") else "words" for given in llm.given]
+
+
+def opened(llm: Any, **options: Any) -> AgenticMemory:
+    model = LlamaIndexChatModel(llm, **options)
+    return AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder())
+
+
+async def add(memory: AgenticMemory, *, later: bool, text: str = "My dog is called Rex.") -> Note:
+    if later:
+        return await memory.aadd(text, namespace=ANN)
+    return memory.add(text, namespace=ANN)
+
+
+@pytest.fixture(params=[False, True], ids=["sync", "async"])
+def later(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+# --- by schema
+
+
+async def test_a_model_that_calls_functions_has_to_call_one_with_the_reply(later: bool) -> None:
+    llm = Caller()
+    with opened(llm) as memory:
+        first = await add(memory, later=later)
+        await add(memory, later=later, text="Rex likes the sea.")
+
+    assert (first.state, first.tags) == ("done", ("talk",))
+    assert forms(llm) == ["schema"] * 3
+    (construct,), _, (evolve,) = [given["tools"] for given in llm.given]
+    assert [tool.metadata.name for tool in (construct, evolve)] == [
+        "ConstructReply",
+        "EvolveReply",
+    ]
+    assert "keywords" in json.dumps(construct.metadata.get_parameters_dict())
+    assert all(given["tool_required"] for given in llm.given)
+
+
+async def test_the_prompt_reaches_the_model_as_it_is_by_schema_too(later: bool) -> None:
+    llm, model = Caller(lambda _: calling("Reply", {"notes": []})), LlamaIndexChatModel
+    await model(llm).agenerate(REQUEST) if later else model(llm).generate(REQUEST)
+
+    assert llm.prompts == [f"system: Be brief.\nuser: {REQUEST.prompt}"]
+
+
+@pytest.mark.parametrize("structured", ["auto", "words"])
+async def test_a_model_that_calls_no_functions_is_asked_in_words(
+    structured: Any, later: bool
+) -> None:
+    llm = Caller() if structured == "words" else Chatbot(annotated_text([user("n1")]))
+    with opened(llm, structured=structured) as memory:
+        assert (await add(memory, later=later)).state == "done"
+
+    assert not isinstance(llm, Caller) or forms(llm) == ["words"]
+
+
+@pytest.mark.parametrize("answers", [broken, in_text, one_call_a_note])
+async def test_what_can_be_read_of_a_reply_is_read(answers: Answer, later: bool) -> None:
+    llm = Caller(answers)
+    with opened(llm) as memory:
+        assert (await add(memory, later=later)).state == "done"
+        assert memory.usage()["construct"].get("rejected_replies", 0) == 0
+
+
+def test_a_reply_in_several_calls_is_one_reply() -> None:
+    llm = Caller(one_call_a_note)
+    with opened(llm) as memory:
+        notes = memory.add_many(["My dog is called Rex.", "Rex likes the sea."], namespace=ANN)
+        states = [memory.get(note.id, namespace=ANN).state for note in notes]
+
+    assert states == ["done", "done"]
+
+
+async def test_a_reply_that_cannot_be_read_is_asked_for_once_more_with_its_error(
+    later: bool,
+) -> None:
+    replies = iter([{"notes": 7}, None, {}, {"nothing": "at all"}])
+
+    def answers(prompt: str) -> ChatMessage:
+        reply = next(replies, None)
+        return filled_in(prompt) if reply is None else calling("ConstructReply", reply)
+
+    llm = Caller(answers)
+    with opened(llm) as memory:
+        assert (await add(memory, later=later)).state == "done"
+        assert "Your previous answer could not be used" in llm.prompts[1]
+
+        failed = await add(memory, later=later, text="Rex likes the sea.")
+        assert failed.state == "failed"
+        assert memory.usage()["construct"]["rejected_replies"] == 3
+        assert (memory.evolve(namespace=ANN).failed, forms(llm)[-1]) == ({}, "schema")
+        assert memory.get(failed.id, namespace=ANN).state == "done"
+
+
+@pytest.mark.parametrize(
+    ("calls", "text"),
+    [
+        ([{"a": 1}], '{"a": 1}'),
+        (['{"a": 1'], '{"a": 1'),
+        ([{}, "", " {} "], "in words"),
+        ([{"a": 1}, {}, '{"a": "ø"}'], '[{"a": 1}, {"a": "ø"}]'),
+        ([{"a": 1}, '{"a": [2'], '[{"a": 1}, {"a": [2'),
+    ],
+)
+def test_the_core_is_given_what_the_model_wrote(calls: list[Any], text: str) -> None:
+    blocks = [TextBlock(text="in words"), *(calling("Reply", c).blocks[0] for c in calls)]
+    llm = Caller(lambda _: ChatMessage(role="assistant", blocks=blocks))
+
+    assert LlamaIndexChatModel(llm).generate(REQUEST).text == text
+
+
+def test_calls_are_read_as_an_older_integration_gives_them() -> None:
+    class Older(Caller):
+        def get_tool_calls_from_response(
+            self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
+        ) -> list[ToolSelection]:
+            assert not error_on_no_tool_call
+            calls = response.message.additional_kwargs["tool_calls"]
+            return [ToolSelection(tool_id="1", tool_name="x", tool_kwargs=c) for c in calls]
+
+    def answers(prompt: str) -> ChatMessage:
+        (block,) = filled_in(prompt).blocks
+        assert isinstance(block, ToolCallBlock)
+        return ChatMessage(role="assistant", additional_kwargs={"tool_calls": [block.tool_kwargs]})
+
+    with opened(Older(answers)) as memory:
+        assert memory.add("My dog is called Rex.", namespace=ANN).state == "done"
+
+
+# --- in words after a refusal
+
+
+@pytest.mark.parametrize(
+    "error", [RefusalError(400), RefusalError(501), NotImplementedError("tools")]
+)
+async def test_after_a_refusal_the_model_is_asked_in_words_from_then_on(
+    error: Exception, later: bool
+) -> None:
+    llm = Refusing()
+    llm._error = error
+    with opened(llm) as memory:
+        assert (await add(memory, later=later)).state == "done"
+        assert (await add(memory, later=later, text="Rex likes the sea.")).state == "done"
+
+    assert forms(llm) == ["schema", "words", "words", "words"]
+
+
+def test_where_schemas_are_settled_a_refusal_is_an_error() -> None:
+    with pytest.raises(ModelReplyError, match=r"'toolbot' refused the request .*no tools, please"):
+        LlamaIndexChatModel(Refusing(), structured="schema").generate(REQUEST)
+    with pytest.raises(ConfigurationError, match=r"'chatbot' calls no functions.*'auto'"):
+        LlamaIndexChatModel(Chatbot(), structured="schema").generate(REQUEST)
+
+
+def test_a_model_that_refuses_both_forms_is_asked_by_schema_again() -> None:
+    llm = Failing(RefusalError(400, "too long"))
+    model = LlamaIndexChatModel(llm)
+    for _ in range(2):
+        with pytest.raises(ModelReplyError, match="too long"):
+            model.generate(REQUEST)
+
+    assert forms(llm) == ["schema", "words"] * 2
+
+
+def test_a_model_that_is_down_is_not_taken_for_one_that_refuses(later: bool) -> None:
+    llm = Failing(RefusalError(503, "overloaded"))
+    with opened(llm) as memory:
+        assert asyncio.run(add(memory, later=later)).state == "pending"
+        assert memory.usage()["total"]["unavailable"] == 1
+
+    assert forms(llm) == ["schema"]
+
+
+def test_another_model_in_the_settings_is_asked_by_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusing, calling_one = Refusing(), Caller()
+    model = LlamaIndexChatModel()
+    for llm in (refusing, calling_one, refusing):
+        monkeypatch.setattr(Settings, "_llm", llm)
+        model.generate(REQUEST)
+        model.generate(REQUEST)
+
+    assert forms(refusing) == ["schema", "words", "words", "words", "words"]
+    assert forms(calling_one) == ["schema", "schema"]
+
+
+# --- errors
+
+
+@pytest.mark.parametrize(
+    ("error", "translated", "says"),
+    [
+        (RefusalError(401, "key sk-secret"), ConfigurationError, "check the API key"),
+        (RefusalError(403, "key sk-secret"), ConfigurationError, "check the API key"),
+        (RefusalError(404, "no such model"), ConfigurationError, "name of the model"),
+        (RefusalError(413, "much too long"), ModelReplyError, "much too long"),
+        (RefusalError(429, "slower"), ModelUnavailableError, "slower.*try again later"),
+        (RefusalError(500, "oh"), ModelUnavailableError, "try again later"),
+        (ConnectionError("no route"), ModelUnavailableError, "no route"),
+        (TimeoutError("waited"), ModelUnavailableError, "waited"),
+        (ModelReplyError("said so"), ModelReplyError, "^said so$"),
+    ],
+)
+async def test_errors_are_those_of_the_core(
+    error: Exception, translated: type[Exception], says: str
+) -> None:
+    model = LlamaIndexChatModel(Failing(error))
+
+    with pytest.raises(translated, match=says) as now:
+        model.generate(REQUEST)
+    with pytest.raises(translated, match=says) as awaited:
+        await model.agenerate(REQUEST)
+
+    assert "sk-secret" not in f"{now.value} {awaited.value}"
+    assert now.value is error or now.value.__cause__ is error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        type("GoogleError", (Exception,), {"code": 429})(),
+        type("HttpxError", (Exception,), {"response": SimpleNamespace(status_code=429)})(),
+        type("NamedError", (Exception,), {"code": "rate_limit", "status_code": 429})(),
+    ],
+)
+def test_the_status_is_found_where_the_vendors_put_it(error: Exception) -> None:
+    with pytest.raises(ModelUnavailableError, match="try again later"):
+        LlamaIndexChatModel(Failing(error)).generate(REQUEST)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"llm": "gpt-5-mini"}, "'gpt-5-mini' is no LlamaIndex LLM"),
+        ({"llm": Chatbot}, "is no LlamaIndex LLM"),
+        ({"structured": "yaml"}, "structured='yaml' must be"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_at_once(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        LlamaIndexChatModel(**wrong)
+
+
+# --- what it costs, and where it runs
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"additional_kwargs": {"prompt_tokens": 11, "completion_tokens": 7}},
+        {"raw": {"usage": {"prompt_tokens": 11, "completion_tokens": 7}}},
+        {"raw": {"usage": SimpleNamespace(input_tokens=11, output_tokens=7)}},
+        {
+            "raw": SimpleNamespace(
+                usage_metadata={"prompt_token_count": 11, "candidates_token_count": 7}
+            )
+        },
+    ],
+)
+def test_tokens_are_counted_where_integrations_report_them(told: dict[str, Any]) -> None:
+    class Counting(Caller):
+        def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+            return super().chat(messages, **kwargs).model_copy(update=told)
+
+    with opened(Counting()) as memory:
+        memory.add("My dog is called Rex.", namespace=ANN)
+        counted = memory.usage()["construct"]
+
+    assert (counted["input_tokens"], counted["output_tokens"]) == (11, 7)
+
+
+@pytest.mark.parametrize("raw", [None, {}, "text", {"usage": None}, {"usage": {"input_tokens": 0}}])
+def test_tokens_that_nobody_reports_are_estimated(raw: Any) -> None:
+    class Silent(Caller):
+        def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+            return super().chat(messages, **kwargs).model_copy(update={"raw": raw})
+
+    completion = LlamaIndexChatModel(Silent()).generate(REQUEST)
+
+    assert completion.input_tokens > 5
+    assert completion.output_tokens > 2
+
+
+def test_the_system_message_is_in_the_role_the_model_wants() -> None:
+    class Assistant(Chatbot):
+        @property
+        def metadata(self) -> LLMMetadata:
+            return LLMMetadata(is_chat_model=True, system_role=MessageRole.USER)
+
+    llm = Assistant()
+    LlamaIndexChatModel(llm).generate(REQUEST)
+
+    assert llm.prompts == [f"user: Be brief.\nuser: {REQUEST.prompt}"]
+
+
+def test_a_name_of_ones_own_is_recorded() -> None:
+    with opened(Caller(), name="mine") as memory:
+        assert memory.add("My dog is called Rex.", namespace=ANN).attributes_source == "mine"
+
+
+async def test_the_users_model_stays_on_the_callers_loop_or_in_a_thread_as_told() -> None:
+    threads: list[int] = []
+
+    def answers(prompt: str) -> ChatMessage:
+        threads.append(threading.get_ident())
+        return filled_in(prompt)
+
+    await LlamaIndexChatModel(Caller(answers)).agenerate(REQUEST)
+    await LlamaIndexChatModel(Caller(answers), in_thread=True).agenerate(REQUEST)
+
+    assert threads[0] == threading.get_ident() != threads[1]
