@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from os import PathLike
@@ -58,13 +58,15 @@ class Turn:
 class Question:
     """A question about a conversation; `evidence` are the ids of the turns that answer it.
 
-    `answer` is missing where there is none to give (category 5, mostly).
+    `answer` is missing where there is none to give (category 5, mostly); `adversarial` is the wrong
+    answer that a question of category 5 leads to.
     """
 
     text: str
     category: int
     evidence: frozenset[str]
     answer: str | None = None
+    adversarial: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,12 +154,17 @@ def parse_date(text: str) -> datetime:
         ) from error
 
 
+def turn_ids(turns: Iterable[Turn]) -> dict[str, str]:
+    """Return the id of every turn, by its id without leading zeros."""
+    return {_plain_id(turn.id): turn.id for turn in turns}
+
+
 def evidence_ids(evidence: Sequence[str], turns: Mapping[str, str]) -> frozenset[str]:
     """Return the turns that evidence names: one string can hold several, and numbers leading zeros.
 
     Args:
         evidence: The strings as they stand in the file.
-        turns: The id of every turn, by its id without leading zeros; what is not there is left out.
+        turns: As `turn_ids` gives them; what is not there is left out.
     """
     found = (_without_zeros(match) for text in evidence for match in _TURN_ID.finditer(text))
     return frozenset(turns[turn_id] for turn_id in found if turn_id in turns)
@@ -167,7 +174,7 @@ def _conversation(sample: Any, place: int) -> Conversation:  # noqa: ANN401 - JS
     try:
         name = str(sample["sample_id"])
         turns = tuple(_turns(sample["conversation"]))
-        ids = {_plain_id(turn.id): turn.id for turn in turns}
+        ids = turn_ids(turns)
         questions = tuple(_question(item, ids) for item in sample["qa"])
     except InvalidInputError:
         raise  # a date; it says more
@@ -203,13 +210,17 @@ def _turn(item: Mapping[str, Any], session: str, at: datetime | None) -> Turn:
 
 def _question(item: Mapping[str, Any], turns: Mapping[str, str]) -> Question:
     evidence = item.get("evidence") or []
-    answer = item.get("answer")  # a few are numbers
     return Question(
         text=item["question"].strip(),
         category=int(item["category"]),
         evidence=evidence_ids([evidence] if isinstance(evidence, str) else evidence, turns),
-        answer=None if answer is None else str(answer),
+        answer=_text(item.get("answer")),
+        adversarial=_text(item.get("adversarial_answer")),
     )
+
+
+def _text(answer: object) -> str | None:
+    return None if answer is None else str(answer)  # a few are numbers
 
 
 def _plain_id(turn_id: str) -> str:
