@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import wraps
 from typing import Annotated, Any
 
 import typer
 
 from ..errors import ConfigurationError, NamespaceError
 from ..notes import Namespace
-from ._plain import plain_errors
 from .namespaces import parse_namespace
 from .ports import Ports
+from .signatures import add_command
 
 COMMON: Mapping[str, Any] = {
     "memory": (
@@ -150,28 +148,12 @@ def command(
     shared = {option: given for group in (*more, COMMON) for option, given in group.items()}
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        @wraps(function)
-        def run(caller: typer.Context, **given: Any) -> None:  # noqa: ANN401 - by signature
-            common = {option: given.pop(option) for option in shared}
-            with plain_errors():
-                _check_location(common["memory"])
-                ports = caller.obj if isinstance(caller.obj, Ports) else Ports()
-                function(Options(ports=ports, **common), **given)
+        def call(caller: typer.Context, common: dict[str, Any], own: dict[str, Any]) -> None:
+            _check_location(common["memory"])
+            ports = caller.obj if isinstance(caller.obj, Ports) else Ports()
+            function(Options(ports=ports, **common), **own)
 
-        _, *own = inspect.signature(function, eval_str=True).parameters.values()
-        kind = inspect.Parameter.KEYWORD_ONLY
-        parameters = [
-            inspect.Parameter("caller", kind, annotation=typer.Context),
-            *(parameter.replace(kind=kind) for parameter in own),
-            *(
-                inspect.Parameter(option, kind, annotation=annotation, default=default)
-                for option, (annotation, default) in shared.items()
-            ),
-        ]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in parameters}
-        app.command(name)(run)
-        return run
+        return add_command(app, name, function, shared, call)
 
     return decorate
 

@@ -1,30 +1,34 @@
-"""Evaluation: how much of what was said a memory finds again, measured without a language model.
+"""Evaluation: how much of what was said a memory finds again, and what a model answers from it.
 
-`locomo` and `recordings` read what the user brings, `runner` builds memories and asks them, `metrics`
-and `report` make figures of what was found, `markdown` a page of the figures. `baselines` is what to
-compare with, `provenance` what a report says of its making. `amem eval` is all of it in one command.
+`locomo` and `recordings` read what the user brings. `systems` are what is compared, `runner` builds
+memories (`building`), searches them and has questions answered (`answering`), and keeps all it paid for
+(`cache`). `scoring`, `metrics` and `statistics` make figures of it, `report` and `plots` pages of the
+figures, `provenance` says how they came about. `sweep` looks for the best number of hits, `scaling`
+measures time and memory over the number of notes, `dialsim` is another benchmark. `amem eval` is all of
+it on the command line.
 """
 
 from __future__ import annotations
 
 from .locomo import Conversation, Question, Turn
+from .models import Models, Named
 from .recordings import Recording
-from .report import Report, build
-from .results import Outcome, Result, Writes
+from .results import Answer, Outcome, Result, Spent, Writes
 from .runner import evaluate
-from .settings import Ablation, Settings
+from .settings import Settings
 
 __all__ = [
-    "Ablation",
+    "Answer",
     "Conversation",
+    "Models",
+    "Named",
     "Outcome",
     "Question",
     "Recording",
-    "Report",
     "Result",
     "Settings",
+    "Spent",
     "Turn",
     "Writes",
-    "build",
     "evaluate",
 ]

@@ -14,96 +14,29 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("sentence_transformers")
 
+from support import tiny_locomo
 from typer.testing import CliRunner, Result
 
 from amem_integrations import cli
 from amem_integrations.cli.app import app
-from amem_integrations.evaluation import Ablation, Report, Settings, build, evaluate, locomo
+from amem_integrations.evaluation import Settings, evaluate, locomo
 from amem_integrations.evaluation.recordings import load as load_recordings
+from amem_integrations.evaluation.report import Report, build
 from amem_integrations.providers import SentenceTransformerEmbedder
 from amem_integrations.testing import HashEmbedder
 
 DATA = os.environ.get("AMEM_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="AMEM_DATA is not set: no LoCoMo here")
 
-TALK = {
-    "session_1_date_time": "10:15 am on 3 June, 2024",
-    "session_1": [
-        ("Ines", "I finally planted the quince tree behind the shed yesterday."),
-        ("Tariq", "Lovely! Did your brother Paulo help you dig?"),
-        ("Ines", "He did, and he broke the spade doing it."),
-        ("Tariq", "I have joined a rowing club on the Douro, by the way."),
-        ("Ines", "Since when do you row? You hated boats!"),
-        ("Tariq", "Since my doctor told me that my back needs it."),
-    ],
-    "session_2_date_time": "6:40 pm on 21 August, 2024",
-    "session_2": [
-        ("Tariq", "We won our first regatta on Sunday, the whole crew cried."),
-        ("Ines", "Congratulations! What boat do you row in?"),
-        ("Tariq", "A four, she is called Andorinha.", "a slim white rowing boat on a river"),
-        ("Ines", "My quince lost all its leaves in the heat, I fear it is dead."),
-        ("Tariq", "Water it in the evening, mine survived like that."),
-        ("Ines", "Paulo says the same. He brought me a new spade, too."),
-    ],
-}
-QUESTIONS = [
-    ("Who broke the spade?", 4, ["D1:3"]),
-    ("What has become of the quince tree?", 1, ["D1:01; D2:4"]),
-    ("When did Tariq win a regatta?", 2, ["D2:1"]),
-    ("What is the name of the rowing boat?", 4, ["D2:3"]),
-    ("Would Tariq enjoy a canoe trip?", 3, ["D:1:4"]),
-    ("What did Tariq break?", 5, ["D1:3"]),
-]
-
-
-def conversation(name: str = "conv-1") -> dict[str, Any]:
-    def turn(session: int, place: int, said: tuple[str, ...]) -> dict[str, str]:
-        caption = {"blip_caption": said[2]} if len(said) > 2 else {}
-        return {"speaker": said[0], "dia_id": f"D{session}:{place}", "text": said[1], **caption}
-
-    sessions: dict[str, Any] = {"speaker_a": "Ines", "speaker_b": "Tariq", **TALK}
-    for number in (1, 2):
-        said = enumerate(TALK[f"session_{number}"], start=1)
-        sessions[f"session_{number}"] = [turn(number, place, one) for place, one in said]
-    asked = [
-        {"question": question, "category": category, "evidence": evidence, "answer": "-"}
-        for question, category, evidence in QUESTIONS
-    ]
-    return {"sample_id": name, "conversation": sessions, "qa": asked}
-
-
-def annotations() -> list[dict[str, Any]]:
-    turns = [turn for n in (1, 2) for turn in conversation()["conversation"][f"session_{n}"]]
-    records: dict[str, dict[str, Any]] = {
-        turn["dia_id"]: {
-            "id": turn["dia_id"],
-            "keywords": turn["text"].split()[:2],
-            "context": f"{turn['speaker']} says: {turn['text']}",
-            "tags": ["garden" if "quince" in turn["text"] else "life"],
-            "links": [],
-            "updates": [],
-        }
-        for turn in turns
-    }
-    records["D2:4"]["links"] = [{"to": "D1:1", "why": "the same tree"}]
-    records["D2:4"]["updates"] = [
-        {"to": "D1:1", "context": "The quince tree Ines planted is dying.", "tags": ["loss"]}
-    ]
-    return list(records.values())
-
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> Path:
-    path = tmp_path / "tiny.json"
-    path.write_text(json.dumps([conversation(), conversation("conv-2")]), encoding="utf-8")
-    return path
+    return tiny_locomo.write(tmp_path)[0]
 
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    path = tmp_path / "conv-1.annotations.jsonl"
-    path.write_text("\n".join(map(json.dumps, annotations())), encoding="utf-8")
-    return path
+    return tiny_locomo.write(tmp_path)[1]
 
 
 def amem(*arguments: object) -> Result:
@@ -114,7 +47,7 @@ def test_the_command_writes_a_report_for_machines_and_one_for_people(
     dataset: Path, recorded: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "deep" / "out"
-    done = amem(dataset, "--out", out, "--annotations", recorded, "--baselines", "--no-progress")
+    done = amem(dataset, "--out", out, "--annotations", recorded, "--baselines", "--ablations")
     assert done.exit_code == 0, done.output
     report = json.loads((out / "report.json").read_text(encoding="utf-8"))
 
@@ -122,8 +55,8 @@ def test_the_command_writes_a_report_for_machines_and_one_for_people(
     assert report["questions"]["used"] == 8
     assert report["questions"]["skipped"] == 2
     assert report["questions"]["by_category"] == {"1": 2, "2": 2, "3": 0, "4": 4, "5": 2}
-    ours = ["amem", "amem_without_links", "amem_without_evolution"]
-    systems = [*ours, "dense", "bm25", "rrf"]
+    variants = ["amem", "amem_without_evolution", "amem_without_both", "amem_paper_calls"]
+    systems = [*variants, "amem_without_links", "dense", "bm25", "rrf"]
     assert sorted(report["retrieval"]) == sorted(systems)
     for system in systems:
         figures = report["retrieval"][system]
@@ -132,14 +65,23 @@ def test_the_command_writes_a_report_for_machines_and_one_for_people(
     assert report["retrieval"]["amem"]["recall"]["20"] == 1.0  # of all twelve notes
     assert report["retrieval"]["amem"]["recall"]["5"] >= 0.75
 
-    one, two = report["conversations"]["conv-1"], report["conversations"]["conv-2"]
-    assert (one["annotated"], two["annotated"]) == (True, False)
-    assert one["writes"]["model_calls"] == 4  # two sessions of six notes, in one batch each
-    assert one["writes"]["candidate_recall"] == 1.0
-    assert (one["writes"]["links"], one["writes"]["updates"]) == (1, 1)
-    assert two["writes"]["model_calls"] == two["writes"]["input_tokens"] == 0
-    assert two["writes"]["candidate_recall"] is None
-    assert report["writes"]["unfinished"] == report["writes"]["rejected_replies"] == 0
+    one, two = (report["conversations"][name] for name in ("conv-1", "conv-2"))
+    assert (one["written_by"], two["written_by"]) == ("annotations", "offline")
+    assert list(one["builds"]) == variants
+    built = one["builds"]["amem"]
+    assert built["model_calls"] == 4  # two sessions of six notes, in one batch each
+    assert built["calls_per_note"] == 0.3333
+    assert built["candidate_recall"] == 1.0
+    assert (built["links"], built["updates"]) == (1, 1)
+    assert one["builds"]["amem_without_evolution"]["updates"] == 0
+    assert one["builds"]["amem_without_evolution"]["links"] == 1
+    assert one["builds"]["amem_without_both"]["links"] == 0
+    assert one["builds"]["amem_paper_calls"]["calls_per_note"] > 2
+    assert two["builds"]["amem"]["model_calls"] == two["builds"]["amem"]["input_tokens"] == 0
+    assert two["builds"]["amem"]["candidate_recall"] is None
+    assert report["builds"]["amem"]["unfinished"] == 0
+    assert report["costs"]["build"]["calls"] > 0
+    assert "answers" not in report
     assert 0 < report["latency_ms"]["embed_query_p50"] < report["latency_ms"]["search_p50"]
 
     settings = report["settings"]
@@ -148,7 +90,7 @@ def test_the_command_writes_a_report_for_machines_and_one_for_people(
     assert settings["encoder"]["dimensions"] == 384
     assert settings["constants"]["ranking.RRF_K"]
     assert str(tmp_path) not in json.dumps(report)
-    assert "# Evidence recall on LoCoMo" in (out / "report.md").read_text(encoding="utf-8")
+    assert "# LoCoMo" in (out / "report.md").read_text(encoding="utf-8")
 
 
 def test_json_goes_to_standard_output_alone(dataset: Path, tmp_path: Path) -> None:
@@ -157,29 +99,23 @@ def test_json_goes_to_standard_output_alone(dataset: Path, tmp_path: Path) -> No
     assert report == json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert report["settings"]["k"] == [1, 3]
     assert list(report["conversations"]) == ["conv-2"]
-    assert report["settings"]["ablation"] == "none"
+    assert report["settings"]["systems"] == ["amem"]
     assert list(report["retrieval"]) == ["amem"]
 
 
-@pytest.mark.parametrize(
-    ("ablation", "links", "updates"),
-    [(Ablation.NONE, 1, 1), (Ablation.EVOLUTION, 1, 0), (Ablation.LINKS, 0, 0)],
-)
-def test_an_ablation_builds_a_memory_without(
-    dataset: Path, recorded: Path, ablation: Ablation, links: int, updates: int
-) -> None:
+def test_progress_names_the_conversation_and_what_is_done(dataset: Path, recorded: Path) -> None:
     known = locomo.load(dataset)[:1]
     told: list[tuple[str, str, int, int]] = []
     (result,) = evaluate(
         known,
-        Settings(ablation=ablation),
+        Settings(systems=("amem_without_evolution",)),
         embedder=HashEmbedder(256),
         recordings=load_recordings([recorded], known),
         progress=lambda *said: told.append(said),
     )
-    assert (result.writes.links, result.writes.updates) == (links, updates)
-    assert len(result.search_ms) == len(result.embed_query_ms) == len(QUESTIONS)
-    assert told[-1] == ("conv-1", "ask", 6, 6)
+    assert len(result.search_ms) == len(result.embed_query_ms) == len(tiny_locomo.QUESTIONS)
+    assert ("conv-1", "build", 12, 12) in told
+    assert ("conv-1", "build amem_without_evolution", 12, 12) in told
 
 
 def test_a_run_repeats_to_the_digit(dataset: Path) -> None:
@@ -231,7 +167,7 @@ def test_ctrl_c_ends_it_in_one_line(dataset: Path, tmp_path: Path) -> None:
         "import os, signal\n"
         "from amem_integrations import cli\n"
         "from amem_integrations.evaluation import runner\n"
-        "runner._ask = lambda *_: os.kill(os.getpid(), signal.SIGINT) or ()\n"
+        "runner.in_memory = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)\n"
         "cli.main()\n"
     )
     temporary = tmp_path / "tmp"
@@ -303,18 +239,18 @@ def test_with_a_language_model_the_evidence_is_found_in_conv_30(conv_30: Report)
 def test_what_a_model_would_link_to_is_among_the_candidates(
     conv_26: Report, conv_30: Report
 ) -> None:
-    assert conv_26["writes"]["candidate_recall"] >= 0.86
-    assert conv_30["writes"]["candidate_recall"] >= 0.78
+    assert conv_26["builds"]["amem"]["candidate_recall"] >= 0.86
+    assert conv_30["builds"]["amem"]["candidate_recall"] >= 0.78
 
 
 @needs_data
 def test_a_bulk_add_costs_less_than_a_third_of_a_call_for_a_note(conv_26: Report) -> None:
-    assert conv_26["writes"]["model_calls"] <= 0.3 * conv_26["notes"]
-    assert conv_26["writes"]["unfinished"] == 0
+    assert conv_26["builds"]["amem"]["model_calls"] <= 0.3 * conv_26["notes"]
+    assert conv_26["builds"]["amem"]["unfinished"] == 0
 
 
 @needs_data
 @pytest.mark.timeout(900)  # 2,760 notes
 def test_without_a_language_model_most_of_the_evidence_is_found(offline: Report) -> None:
     assert offline["retrieval"]["amem"]["recall"]["10"] >= 0.65
-    assert offline["writes"]["model_calls"] == 0
+    assert offline["builds"]["amem"]["model_calls"] == 0

@@ -4,19 +4,22 @@ import json
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
 from amem_integrations.testing import HashEmbedder
 
-Payload = dict[str, Any]
-Manners = Literal["schema", "json", "words"]
+from .dialects import Dialect, Payload, form, length
+
+Manners = Literal["schema", "tools", "json", "words"]
 
 _TAKEN: dict[Manners, set[str | None]] = {
-    "schema": {"json_schema", "json_object", None},
+    "schema": {"json_schema", "tools", "json_object", None},
+    "tools": {"tools", "json_object", None},
     "json": {"json_object", None},
     "words": {None},
 }
@@ -26,8 +29,12 @@ _TAKEN: dict[Manners, set[str | None]] = {
 class OpenAIServer:
     """What the endpoint does, and what it has seen.
 
-    - `manners`: which `response_format` it takes; others are refused with 400.
-    - `answer`: the text of a chat completion, from the request's payload.
+    - `manners`: the most it can be asked for; what binds a model more is refused with 400.
+    - `dialect`: whose words it uses, and what else it refuses.
+    - `key`: the only key it takes, if it asks for one.
+    - `answer`: the text of a chat completion, from the request's payload; where a function is offered, it
+      is called with that.
+    - `message`: fields of the answer's message that are as given; `finish`: its `finish_reason`.
     - `refuse`: a reason to refuse this payload with 400, or None.
     - `failures`: used up first, one per request: an HTTP status, `"hang"`, `"drop"` (the connection
       ends without an answer), or a text (sent as it is, with status 200).
@@ -36,38 +43,48 @@ class OpenAIServer:
 
     base_url: str = ""
     manners: Manners = "schema"
+    dialect: Dialect = field(default_factory=Dialect)
+    key: str | None = None
     answer: Callable[[Payload], str | None] = lambda _: "{}"
     refuse: Callable[[Payload], str | None] = lambda _: None
     failures: deque[int | str] = field(default_factory=deque)
     requests: list[Payload] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     message: Payload = field(default_factory=dict)
+    finish: str | None = None
     dimensions: int = 8
     closing: threading.Event = field(default_factory=threading.Event)
 
-    def complaint(self, payload: Payload) -> str | None:
-        """Return why a payload is refused, if it is."""
-        wanted = payload.get("response_format", {}).get("type")
-        if wanted not in _TAKEN[self.manners]:
-            return f"response_format type {wanted!r} is not supported"
-        return self.refuse(payload)
+    def refusal(self, payload: Payload, key: str) -> tuple[int, str] | None:
+        """Return the status and the words with which a request is refused, if it is."""
+        if self.key not in {None, key}:
+            return 401, f"Incorrect API key provided: {key}"
+        if complaint := self.refuse(payload):
+            return 400, complaint
+        if "messages" not in payload:
+            return None
+        if form(payload) not in _TAKEN[self.manners]:
+            return 400, f"{form(payload)!r} is not supported"
+        return self.dialect.refusal(payload)
 
     def completion(self, payload: Payload) -> Payload:
         """Return a chat completion."""
         text = self.answer(payload)
-        shown = sum(len(message["content"]) for message in payload["messages"])
-        message = {"role": "assistant", "content": text, **self.message}
+        message = {"role": "assistant", **self.dialect.message(payload, text), **self.message}
+        finish = self.finish or self.dialect.finish(payload)
+        shown, said = length(payload), len(text or "")
+        counts = {
+            "prompt_tokens": shown,
+            "completion_tokens": said,
+            "total_tokens": shown + said,
+        }
         return {
             "id": "chatcmpl-1",
             "object": "chat.completion",
             "created": 0,
             "model": payload["model"],
-            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-            "usage": {
-                "prompt_tokens": shown,
-                "completion_tokens": len(text or ""),
-                "total_tokens": shown + len(text or ""),
-            },
+            "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+            **({"usage": counts} if self.dialect.counts else {}),
         }
 
     def embeddings(self, payload: Payload) -> Payload:
@@ -92,19 +109,20 @@ class _Handler(BaseHTTPRequestHandler):
         payload = json.loads(self.rfile.read(length))
         self.endpoint.requests.append(payload)
         self.endpoint.headers.append(dict(self.headers))
+        key = self.headers.get("Authorization", "").removeprefix("Bearer ")
         if self.endpoint.failures:
-            self._fail(self.endpoint.failures.popleft())
-        elif complaint := self.endpoint.complaint(payload):
-            self._send(400, {"error": {"message": complaint, "type": "invalid_request_error"}})
+            self._fail(self.endpoint.failures.popleft(), key)
+        elif refusal := self.endpoint.refusal(payload, key):
+            self._send(refusal[0], self.endpoint.dialect.error(*refusal))
         elif self.path.endswith("/embeddings"):
             self._send(200, self.endpoint.embeddings(payload))
         else:
             self._send(200, self.endpoint.completion(payload))
 
-    def _fail(self, failure: int | str) -> None:
+    def _fail(self, failure: int | str, key: str) -> None:
         if isinstance(failure, int):
-            key = self.headers.get("Authorization", "")
-            self._send(failure, {"error": {"message": f"failure to order, {key}"}})
+            error = self.endpoint.dialect.error(failure, f"failure to order, {key}")
+            self._send(failure, error)
         elif failure in {"hang", "drop"}:
             if failure == "hang":
                 self.endpoint.closing.wait(30)
@@ -126,9 +144,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Keep the output of the tests clean."""
 
 
-@pytest.fixture
-def openai_server() -> Iterator[OpenAIServer]:
-    """Run an endpoint for one test, which has to be marked `enable_socket`."""
+@contextmanager
+def serving() -> Iterator[OpenAIServer]:
+    """Run an endpoint; sockets have to be allowed."""
     endpoint = OpenAIServer()
     handler = type("Handler", (_Handler,), {"endpoint": endpoint})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -142,3 +160,10 @@ def openai_server() -> Iterator[OpenAIServer]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@pytest.fixture
+def openai_server() -> Iterator[OpenAIServer]:
+    """Run an endpoint for one test, which has to be marked `enable_socket`."""
+    with serving() as endpoint:
+        yield endpoint

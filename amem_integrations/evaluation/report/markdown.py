@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from .locomo import CATEGORIES
-
-Rows = Sequence[Sequence[object]]
+from ..locomo import CATEGORIES
+from .answers_page import answers
+from .tables import figure, flat, table, with_interval
 
 
 def render(report: Mapping[str, Any]) -> str:
     """Return the report as Markdown."""
     settings = report["settings"]
     parts = [
-        "# Evidence recall on LoCoMo",
+        "# LoCoMo",
         _summary(report),
+        *answers(report),
         "## Retrieval, categories 1 to 4",
         _retrieval(report),
         "## By category",
         _by_category(report),
+        "## The memory against each other system",
+        _against(report),
         "## Conversations",
         _conversations(report),
-        "## Writing",
-        _table(("", ""), list(report["writes"].items())),
+        "## Building the memories",
+        _by_name(report["builds"]),
+        "## What the language model was asked",
+        _by_name(report["costs"]),
         "## Time, in milliseconds",
-        _table(("", ""), list(report["latency_ms"].items())),
+        table(("", ""), list(report["latency_ms"].items())),
         "A search includes the encoding of the query.",
         "## Settings",
-        _table(("", ""), [(name, f"`{value}`") for name, value in _flat(settings)]),
+        table(("", ""), [(name, f"`{value}`") for name, value in flat(settings)]),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -50,15 +55,12 @@ def _retrieval(report: Mapping[str, Any]) -> str:
     rows = [
         [
             f"`{system}`",
-            *(
-                _with_interval(found["recall"][str(k)], found["recall_interval"][str(k)])
-                for k in ks
-            ),
-            *(_figure(found["all_evidence"][str(k)]) for k in ks),
+            *(with_interval(found["recall"][str(k)], found["recall_interval"][str(k)]) for k in ks),
+            *(figure(found["all_evidence"][str(k)]) for k in ks),
         ]
         for system, found in report["retrieval"].items()
     ]
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _by_category(report: Mapping[str, Any]) -> str:
@@ -69,13 +71,13 @@ def _by_category(report: Mapping[str, Any]) -> str:
             f"`{system}`",
             f"{category} {name}",
             report["questions"]["by_category"][str(category)],
-            *(_figure(found["by_category"][str(category)]["recall"][str(k)]) for k in ks),
-            *(_figure(found["by_category"][str(category)]["all_evidence"][str(k)]) for k in ks),
+            *(figure(found["by_category"][str(category)]["recall"][str(k)]) for k in ks),
+            *(figure(found["by_category"][str(category)]["all_evidence"][str(k)]) for k in ks),
         ]
         for system, found in report["retrieval"].items()
         for category, name in CATEGORIES.items()
     ]
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _conversations(report: Mapping[str, Any]) -> str:
@@ -84,42 +86,39 @@ def _conversations(report: Mapping[str, Any]) -> str:
     rows = [
         [
             name,
-            "annotations" if one["annotated"] else "offline",
+            one["written_by"],
             one["notes"],
             one["questions"]["used"],
             *(
-                _figure(one["retrieval"].get("amem", {"recall": {}})["recall"].get(str(k)))
+                figure(one["retrieval"].get("amem", {"recall": {}})["recall"].get(str(k)))
                 for k in ks
             ),
-            _figure(one["writes"]["candidate_recall"]),
+            figure(one["builds"]["amem"]["candidate_recall"]),
         ]
         for name, one in report["conversations"].items()
     ]
-    return _table(head, rows)
+    return table(head, rows)
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, object]]:
-    flat: list[tuple[str, object]] = []
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            flat += _flat(value, f"{prefix}{name}.")
-        else:
-            flat.append((f"{prefix}{name}", value))
-    return flat
+def _against(report: Mapping[str, Any]) -> str:
+    """Return the differences in recall, question by question."""
+    ks = report["settings"]["k"]
+    rows = [
+        [
+            f"`{other}`",
+            *(
+                f"{gain['difference']:+.3f} ({gain['low']:+.3f} to {gain['high']:+.3f})"
+                for gain in (gains["recall"][str(k)] for k in ks)
+            ),
+        ]
+        for other, gains in report["retrieval_against"].items()
+    ]
+    return table(["better than", *(f"recall@{k}" for k in ks)], rows)
 
 
-def _with_interval(value: float | None, interval: Sequence[float] | None) -> str:
-    if interval is None:
-        return _figure(value)
-    return f"{_figure(value)} ({_figure(interval[0])}-{_figure(interval[1])})"
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _table(head: Sequence[str], rows: Rows) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(
-        f"| {' | '.join('-' if c is None else str(c) for c in line)} |" for line in lines
-    )
+def _by_name(values: Mapping[str, Mapping[str, object]]) -> str:
+    """Return a table with a column for each name, or nothing of nothing."""
+    rows = [
+        [row, *(one[row] for one in values.values())] for row in next(iter(values.values()), {})
+    ]
+    return table(["", *(f"`{name}`" for name in values)], rows)

@@ -1,0 +1,151 @@
+"""Which question is asked where, chosen as the published simulator chooses, but the same in every run.
+
+In each session at most one question is asked: just after a random utterance of the agent, by someone who
+speaks nearby. It is from the knowledge graph in 7 of 10 cases, else from a fan quiz; kinds about the future
+and kinds without an answer are held to a share. The simulator draws from one unseeded stream; here each
+session has a stream of its own, so what is asked in it depends on nothing but the seed and the session.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+
+from .values import Question, Session, Show, Source, Turn
+
+GRAPH_SHARE = 0.7
+FUTURE_SHARE = 0.215  # of the kinds drawn from; other kinds are repeated until it is held
+UNANSWERABLE_SHARE = 0.27
+DRAWS = 20  # questions drawn until one can be asked
+NEARBY = 3  # turns before the agent's and up to it, or after and including it
+
+_SOURCES: Sequence[Source] = ("graph", "quiz")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question, in the words of who asks it, just after turn number `turn` of a session."""
+
+    session: Session
+    question: Question
+    text: str
+    asker: str
+    turn: int
+
+    @property
+    def line(self) -> str:
+        """The question as a line of the script."""
+        return f"{self.asker}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What is asked, in the order of the show, and how often nothing could be, by the reason."""
+
+    asked: tuple[Asked, ...]
+    left_out: Mapping[str, int]
+
+
+def choose(show: Show, *, seed: int = 0, questions: int | None = None) -> Choice:
+    """Return what is asked in a show.
+
+    Args:
+        show: The show.
+        seed: Decides all that is random.
+        questions: How many at most, from the first one; as many as there are by default.
+    """
+    left_out: Counter[str] = Counter()
+    asked = islice(_asked(show, seed, left_out), questions)
+    return Choice(asked=tuple(asked), left_out=dict(left_out))
+
+
+def _asked(show: Show, seed: int, left_out: Counter[str]) -> Iterator[Asked]:
+    for session in show.sessions:
+        found = _ask(session, show.agent, random.Random(f"{seed}/{session.id}"))  # noqa: S311
+        if isinstance(found, Asked):
+            yield found
+        else:
+            left_out[found] += 1
+
+
+def _ask(session: Session, agent: str, chance: random.Random) -> Asked | str:
+    """Return what is asked in a session, or why nothing is."""
+    if not session.questions:
+        return "no question"
+    if (turn := _moment(session.turns, agent, chance)) is None:
+        return "the agent says nothing"
+    if (asker := _asker(session.turns, turn, agent, chance)) is None:
+        return "nobody else is near"
+    for question in _draws(session, chance):
+        if text := question.wording(asker):
+            return Asked(session=session, question=question, text=text, asker=asker, turn=turn)
+    return "no question for who is near"
+
+
+def _moment(turns: Sequence[Turn], agent: str, chance: random.Random) -> int | None:
+    """Return the place of one of the agent's turns, if there are any; not the first, if there are more."""
+    places = [place for place, turn in enumerate(turns) if _is(turn.speaker, agent)]
+    return chance.choice(places[1:] or places) if places else None
+
+
+def _asker(turns: Sequence[Turn], place: int, agent: str, chance: random.Random) -> str | None:
+    near = turns[max(0, place - NEARBY) : place + NEARBY]
+    others = {  # a dict: the order of a set is not the same in every run
+        turn.speaker: None
+        for turn in near
+        if turn.speaker
+        and agent.casefold() not in turn.speaker.casefold()  # nor a choir with the agent in it
+        and not _is(turn.speaker, "all")
+    }
+    return chance.choice(list(others)) if others else None
+
+
+def _draws(session: Session, chance: random.Random) -> Iterator[Question]:
+    """Return questions of one kind, drawn again and again, but for those of the session's own date."""
+    by_source = {
+        source: [q for q in session.questions if q.source == source] for source in _SOURCES
+    }
+    graph = chance.random() < GRAPH_SHARE
+    questions = by_source["graph" if graph else "quiz"] or by_source["quiz" if graph else "graph"]
+    source = questions[0].source
+    rare, share = _RARE[source]
+    kind = _kind(list(dict.fromkeys(one.kind for one in questions)), rare, share, chance)
+    of_kind = [one for one in questions if one.kind == kind]
+    for question in (chance.choice(of_kind) for _ in range(DRAWS)):
+        if source == "quiz" or not _names_its_own_date(question, session):
+            yield question
+
+
+_RARE: Mapping[Source, tuple[Callable[[str], bool], float]] = {
+    "graph": (lambda kind: "fu" in kind, FUTURE_SHARE),
+    "quiz": (lambda kind: "unans" in kind, UNANSWERABLE_SHARE),
+}
+
+
+def _kind(
+    kinds: Sequence[str], rare: Callable[[str], bool], share: float, chance: random.Random
+) -> str:
+    others = [kind for kind in kinds if not rare(kind)]
+    rarely = len(kinds) - len(others)
+    chance.shuffle(others)
+    pool, more = list(kinds), cycle(others)
+    while others and rarely / len(pool) >= share:
+        pool.append(next(more))
+    return chance.choice(pool)
+
+
+def _names_its_own_date(question: Question, session: Session) -> bool:
+    """Return whether a question is about the month or the year that the session is still in.
+
+    What was true "in 1994" cannot be asked before 1994 is over. Only the first wording is looked at.
+    """
+    first = next(iter(question.wordings.values()))
+    month, year = session.date.split()[0], str(session.at.year)
+    return f"n {year}" in first or f"{month} {year}" in first
+
+
+def _is(speaker: str | None, name: str) -> bool:
+    return speaker is not None and speaker.casefold() == name.casefold()

@@ -1,0 +1,1 @@
+"""What the page says: for each kind of report its pictures, tables and captions."""

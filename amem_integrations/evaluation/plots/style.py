@@ -1,0 +1,188 @@
+"""How all charts look: one style on light and on dark paper, with colours that the colour-blind tell apart.
+
+Colours are those of Okabe and Ito, and `viridis` for what has an order. Nothing here touches matplotlib's
+global state: there is no pyplot and no rcParams.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import Colormap, LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from PIL import Image
+
+from ..systems import MAIN
+
+WIDTH = 7.2  # inches: the text width of a page
+DPI = 200
+SMALL, TEXT, HEAD = 8.0, 9.0, 9.5  # points
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """Colours of the paper and of what is on it.
+
+    `hues` are for things told apart, in this order; `bars` for the memory, its variants and others.
+    """
+
+    name: str
+    paper: str
+    ink: str
+    soft: str
+    line: str
+    hues: tuple[str, ...]
+    bars: tuple[str, str, str]
+    order: tuple[float, float]  # which part of the colour map can be seen on the paper
+
+    @property
+    def ordered(self) -> Colormap:
+        """Return the colours of things that have an order."""
+        whole = colormaps["viridis"]
+        steps = [self.order[0] + (self.order[1] - self.order[0]) * n / 255 for n in range(256)]
+        return LinearSegmentedColormap.from_list("sessions", [whole(step) for step in steps])
+
+
+LIGHT = Look(
+    name="light",
+    paper="#ffffff",
+    ink="#22211e",
+    soft="#65625b",
+    line="#dedbd3",
+    hues=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a766d", "#22211e"),
+    bars=("#0072b2", "#79c1ea", "#a39f95"),
+    order=(0.0, 0.95),
+)
+DARK = Look(
+    name="dark",
+    paper="#1d1f25",
+    ink="#e9e7e1",
+    soft="#a5a298",
+    line="#363a43",
+    hues=("#4aa8e8", "#f08a45", "#35c79b", "#e39cc5", "#f0b73e", "#a5d8f6", "#a5a298", "#f4f2ec"),
+    bars=("#3f9bdb", "#2a648c", "#625f59"),
+    order=(0.22, 1.0),
+)
+LOOKS = (LIGHT, DARK)
+
+# Of each system its hue and its marker, so that it looks the same in every chart.
+_SYSTEMS = {
+    "amem": (0, "o"),
+    "amem_without_links": (1, "^"),
+    "amem_without_evolution": (2, "s"),
+    "amem_without_both": (3, "D"),
+    "amem_paper_calls": (5, "P"),
+    "dense": (6, "v"),
+    "bm25": (6, "X"),
+    "rrf": (6, "*"),
+    "full": (7, "h"),
+}
+_OTHERS = ("<", ">", "p", "d")
+
+
+def look_of(system: str, place: int, look: Look) -> tuple[str, str]:
+    """Return the colour and the marker of a system; one that is not known has those of its place."""
+    hue, marker = _SYSTEMS.get(system, (4, _OTHERS[place % len(_OTHERS)]))
+    return look.hues[hue], marker
+
+
+def family_of(system: str, look: Look) -> str:
+    """Return the colour of what a system belongs to: the memory itself, a part of it, or neither."""
+    own, variant, other = look.bars
+    if system == MAIN:
+        return own
+    return variant if system.startswith(f"{MAIN}_") else other
+
+
+def figure(look: Look, height: float, *, width: float = WIDTH) -> Figure:
+    """Return an empty figure of this height in inches, that can be drawn without a display."""
+    made = Figure(figsize=(width, height), facecolor=look.paper, layout="constrained")
+    FigureCanvasAgg(made)
+    return made
+
+
+def grid(
+    look: Look,
+    rows: int,
+    columns: int,
+    *,
+    height: float,
+    **shared: Any,  # noqa: ANN401
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with so many dressed axes, row by row; `shared` is that of `subplots`."""
+    made = figure(look, height)
+    found = made.subplots(rows, columns, squeeze=False, **shared)
+    for axes in (flat := list(found.flat)):
+        dress(axes, look)
+    return made, flat
+
+
+def dress(axes: Axes, look: Look) -> None:
+    """Give axes the style: lines only where they help to read."""
+    axes.set_facecolor(look.paper)
+    axes.spines[["top", "right"]].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(look.line)
+    axes.tick_params(which="both", colors=look.soft, labelsize=SMALL, length=0)
+    axes.grid(color=look.line, linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def name_axes(axes: Axes, look: Look, *, x: str = "", y: str = "", title: str = "") -> None:
+    """Write what is on the axes, with units."""
+    axes.set_xlabel(x, fontsize=TEXT, color=look.soft, parse_math=False)
+    axes.set_ylabel(y, fontsize=TEXT, color=look.soft, parse_math=False)
+    if title:
+        axes.set_title(title, fontsize=HEAD, color=look.ink, loc="left", parse_math=False)
+
+
+def legend(made: Figure, look: Look, entries: Sequence[tuple[str, Line2D]], columns: int) -> None:
+    """Put one legend above all axes, where it covers nothing."""
+    box = made.legend(
+        [line for _, line in entries],
+        [label for label, _ in entries],
+        loc="outside upper left",
+        ncols=columns,
+        frameon=False,
+        fontsize=SMALL,
+        labelcolor=look.ink,
+        handlelength=1.6,
+        columnspacing=1.4,
+        borderaxespad=0.2,
+    )
+    for text in box.get_texts():
+        text.set_parse_math(False)
+
+
+def in_shares(axes: Axes) -> None:
+    """Let the upright axis be of shares, `.85`."""
+    axes.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))  # no steps of .025
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.2f}".replace("0.", ".", 1))
+
+
+def with_commas(axis: Any) -> None:  # noqa: ANN401 - an axis of matplotlib
+    """Let an axis of counts and sizes be written out, `10,000`, and not as powers of ten."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+def png(made: Figure) -> bytes:
+    """Return a figure as PNG of at most 256 colours, which makes it a third of the size."""
+    held = BytesIO()
+    with warnings.catch_warnings():
+        # Names are in any script; what the font does not have is drawn as a box.
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
+        made.savefig(held, format="raw", dpi=DPI)
+    width, height = (round(inches * DPI) for inches in made.get_size_inches())
+    image = Image.frombytes("RGBA", (width, height), held.getvalue()).convert("RGB")
+    small = BytesIO()
+    image.quantize(256, dither=Image.Dither.NONE).save(small, format="png", optimize=True)
+    return small.getvalue()

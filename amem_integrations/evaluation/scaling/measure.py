@@ -1,0 +1,183 @@
+"""Builds a memory of some size, and measures it.
+
+A search is measured end to end in the embedded engine: hybrid, following links, the notes read and
+decoded. The vector of a query is known beforehand: what an encoder takes does not depend on the memory.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from ... import ranking
+from ..._sync import resolve, run
+from ...errors import InvalidInputError, MissingExtraError
+from ...memory import AgenticMemory
+from ...ports import Embedder, Vector
+from ...stores import EdgeStore
+from ..statistics import percentile
+from .apart import Tell
+from .machine import MB, disk_mb, growth_mb, memory_mb
+from .replay import Tape, milliseconds
+from .synthetic import BLOCK, DIMENSIONS, SPACE, KnownVectors, World
+
+try:
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
+except ModuleNotFoundError as error:
+    raise MissingExtraError("threadpoolctl", "evaluation") from error
+
+BATCH = 250  # notes inserted at once
+ROUNDS = 4  # of all queries
+WORDS = 9  # of a query
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What is measured: `queries` searches for `k` notes each, `links` from each note to earlier ones.
+
+    Raises:
+        InvalidInputError: A number below 1.
+    """
+
+    queries: int = 50
+    k: int = 10
+    links: int = 2
+    seed: int = 7
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        for name in ("queries", "k", "links"):
+            if getattr(self, name) < 1:
+                raise InvalidInputError(f"{name}={getattr(self, name)!r} must be at least 1")
+
+    def described(self) -> dict[str, Any]:
+        """Return everything the figures depend on, as JSON values."""
+        return {
+            **asdict(self),
+            "rounds": ROUNDS,
+            "dimensions": DIMENSIONS,
+            "machine": {
+                "system": platform.system(),
+                "architecture": platform.machine(),
+                "cpus": os.cpu_count(),
+            },
+            "versions": {
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                "qdrant-edge-py": version("qdrant-edge-py"),
+            },
+        }
+
+
+def measure(number: int, setup: Setup, tell: Tell) -> Row:
+    """Build a memory of so many notes, measure it, and return a row (see `measure_all`).
+
+    Raises:
+        StoreError: The memory cannot be kept; `StoreFullError` where there is too little disk.
+    """
+    world, encoder = World(links=setup.links, seed=setup.seed), KnownVectors()
+    questions = [world.text(topic, WORDS) for topic in range(setup.queries)]
+    encoder.known = {text: world.query(topic) for topic, text in enumerate(questions)}
+    before = memory_mb()
+    with TemporaryDirectory(prefix="amem-scale-") as folder:
+        store = EdgeStore(folder, dimensions=DIMENSIONS, embedder=encoder.name)
+        with AgenticMemory(store, encoder) as memory:
+            filled = _fill(store, world, number, tell)
+            for text in questions:  # what is loaded on first use counts as memory, not as time
+                memory.search(text, namespace=SPACE, k=setup.k)
+            grown = growth_mb(before)
+            told = partial(tell, f"{number:,} notes: search")
+            matrix = _matrix(world, number)
+            times = _times(memory, Tape(store), encoder.known, matrix, setup.k, told)
+        disk = disk_mb(Path(folder))
+    bare = {"vectors_mb": round(matrix.nbytes / MB, 2)}
+    return {"notes": number, **filled, **times, **grown, "disk_mb": disk, **bare}
+
+
+def encoding_ms(embedder: Embedder, setup: Setup) -> dict[str, Any]:
+    """Return what encoding a query takes: `encoder`, and percentiles in milliseconds."""
+    world = World(seed=setup.seed)
+    texts = [world.text(topic, WORDS) for topic in range(setup.queries + 1)]
+
+    def encode(text: str) -> object:
+        return run(resolve(embedder.embed_query(text)))
+
+    times = [milliseconds(partial(encode, text)) for text in texts]
+    return {"encoder": embedder.name, **_percentiles(times[1:])}  # the first one loads the model
+
+
+def _fill(store: EdgeStore, world: World, number: int, tell: Tell) -> Row:
+    """Insert the notes; return the mean milliseconds a note takes, and how many links it has."""
+    notes = world.notes(number)
+    spent, links, done = 0.0, 0, 0
+    while batch := list(islice(notes, BATCH)):
+        spent += milliseconds(partial(store.insert, SPACE, batch, []))
+        links += sum(len(item.note.links) for item in batch)
+        done += len(batch)
+        tell(f"{number:,} notes: insert", done, number)
+    return {"links": round(links / number, 2), "insert_ms": round(spent / number, 4)}
+
+
+def _times(
+    memory: AgenticMemory,
+    tape: Tape,
+    asked: Mapping[str, Vector],
+    matrix: Vector,
+    k: int,
+    tell: Callable[[int, int], None],
+) -> Row:
+    """Return the percentiles of all that is timed, one after the other for each query."""
+    times: dict[str, list[float]] = {}
+    # One thread each: threads of numpy that wait for a processor would make the scan look slow.
+    with threadpool_limits(1):
+        for done in range(1, ROUNDS + 1):
+            for text, vector in asked.items():
+                for name, spent in _timed(memory, tape, text, vector, matrix, k).items():
+                    times.setdefault(name, []).append(spent)
+            tell(done, ROUNDS)
+    return {name: _percentiles(spent) for name, spent in times.items()}
+
+
+def _timed(
+    memory: AgenticMemory, tape: Tape, text: str, vector: Vector, matrix: Vector, k: int
+) -> dict[str, float]:
+    find = partial(memory.search, text, namespace=SPACE, k=k)
+    whole, engine = tape.time(find)
+    return {
+        "search_ms": whole,
+        "engine_ms": engine,
+        "without_links_ms": milliseconds(partial(find, links=False)),
+        "dense_scan_ms": milliseconds(partial(_scan, matrix, vector)),
+    }
+
+
+def _matrix(world: World, number: int) -> Vector:
+    matrix = np.empty((number, DIMENSIONS), dtype=np.float32)
+    for start in range(0, number, BLOCK):
+        matrix[start : start + BLOCK] = world.vectors(start, min(start + BLOCK, number))
+    return matrix
+
+
+def _scan(matrix: Vector, vector: Vector) -> Sequence[int]:
+    """Return as many of the nearest notes as the memory's own dense list has, best first."""
+    cosines = matrix @ vector
+    depth = min(ranking.FUSION_DEPTH, len(cosines))
+    near = np.argpartition(cosines, -depth)[-depth:]
+    best: list[int] = near[np.argsort(-cosines[near])].tolist()
+    return best
+
+
+def _percentiles(times: Sequence[float]) -> Row:
+    return {f"p{share}": round(percentile(times, share) or 0.0, 4) for share in (50, 95)}

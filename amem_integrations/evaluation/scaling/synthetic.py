@@ -1,0 +1,178 @@
+"""Memories of any size to measure time and space on: made up, and the same for the same seed.
+
+Notes are about topics, by their words and by their vectors, and linked to earlier notes of their topic.
+Nothing is kept of a note once it was given out, so a million of them need no room here.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...notes import ContextEntry, Direction, Link, Note
+from ...ports import Indexed, Vector
+from ...texts import lexical_text
+
+DIMENSIONS = 384  # those of all-MiniLM-L6-v2
+TOPICS = 200
+VOCABULARY = 8_000
+COMMON = 200  # words too frequent to be a topic's own
+SPACE = ("synthetic",)
+BLOCK = 1_000  # vectors made at once
+
+START = datetime(2025, 1, 1, tzinfo=UTC)
+# What is drawn, as part of the seed. None is 0: a seed with noughts at its end is the seed without them.
+_TOPICS, _NOISE, _QUERIES, _ENDS = 1, 2, 3, 4
+_FIRST_SEQ = 1_700_000_000_000_000_000
+
+
+class World:
+    """Synthetic notes.
+
+    Args:
+        links: Links of a note to earlier ones; on average as many lead to it.
+        seed: Which world.
+    """
+
+    def __init__(self, *, links: int = 2, seed: int = 7) -> None:
+        self._links, self._seed = links, seed
+        self._random = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
+        self._topics = np.random.default_rng((seed, _TOPICS)).normal(size=(TOPICS, DIMENSIONS))
+        # Words are as unevenly frequent as in a language: the n-th comes about 1/n as often.
+        self._words = [f"word{number:x}" for number in range(VOCABULARY)]
+        self._weights = list(accumulate(1 / (number + 10) for number in range(VOCABULARY)))
+        self._own = [self._random.sample(self._words[COMMON:], 12) for _ in range(TOPICS)]
+
+    def text(self, topic: int, length: int) -> str:
+        """Return so many words, a third of them the topic's own."""
+        common = length - length // 3
+        words = self._random.choices(self._words, cum_weights=self._weights, k=common)
+        words += self._random.choices(self._own[topic % TOPICS], k=length // 3)
+        self._random.shuffle(words)
+        return " ".join(words)
+
+    def vectors(self, start: int, stop: int) -> Vector:
+        """Return the unit vectors of the notes from `start` to `stop`, each near its topic's centre."""
+        first = start // BLOCK
+        blocks = [self._block(number) for number in range(first, -(-stop // BLOCK))]
+        rows: Vector = np.concatenate(blocks)[start - first * BLOCK : stop - first * BLOCK]
+        return rows
+
+    def query(self, place: int) -> Vector:
+        """Return a unit vector that asks about a topic, and is no note's own."""
+        noise = np.random.default_rng((self._seed, _QUERIES, place)).normal(size=(1, DIMENSIONS))
+        row: Vector = _units(self._topics[[place % TOPICS]] + noise)[0]
+        return row
+
+    def notes(self, number: int) -> Iterator[Indexed]:
+        """Return notes with everything that a constructed and linked note has, oldest first."""
+        links = _Links(number, self._links, self._seed)
+        for start in range(0, number, BLOCK):
+            vectors = self.vectors(start, min(start + BLOCK, number))
+            for place, vector in enumerate(vectors, start):
+                note = self._note(place, links.of(place))
+                yield Indexed(note=note, vector=vector, text=lexical_text(note))
+
+    def _note(self, place: int, links: dict[str, Link]) -> Note:
+        at = START + timedelta(minutes=place)
+        return Note(
+            id=note_id(place),
+            seq=_FIRST_SEQ + place,
+            namespace=SPACE,
+            content=self.text(place, 18),
+            recorded_at=at,
+            at=at,
+            speaker=f"speaker{place % 2}",
+            thread=f"thread{place // 20}",
+            key=str(place),
+            contexts=(self._entry(place, at),),
+            links=links,
+            state="done",
+        )
+
+    def _entry(self, place: int, at: datetime) -> ContextEntry:
+        own = self._own[place % TOPICS]
+        return ContextEntry(
+            text=self.text(place, 20),
+            keywords=tuple(own[:4]),
+            tags=tuple(own[4:7]),
+            cause=note_id(place),
+            model="synthetic",
+            change=note_id(place),
+            at=at,
+            recorded_at=at,
+        )
+
+    def _block(self, number: int) -> Vector:
+        places = np.arange(number * BLOCK, (number + 1) * BLOCK)
+        noise = np.random.default_rng((self._seed, _NOISE, number)).normal(size=(BLOCK, DIMENSIONS))
+        return _units(self._topics[places % TOPICS] + noise)
+
+
+class _Links:
+    """Who is linked to whom, as arrays: as objects they would take most of a process's memory."""
+
+    def __init__(self, number: int, each: int, seed: int) -> None:
+        places = np.arange(number)[:, None]
+        drawn = np.random.default_rng((seed, _ENDS)).random((number, each))
+        # An earlier note of the same topic; the first of a topic has none, and would be its own.
+        self._targets = places % TOPICS + TOPICS * (drawn * (places // TOPICS)).astype(np.int64)
+        ends = self._targets.ravel()
+        self._sources = np.argsort(ends, kind="stable")
+        self._starts = np.searchsorted(ends[self._sources], np.arange(number + 1))
+        self._sources //= max(each, 1)
+
+    def of(self, place: int) -> dict[str, Link]:
+        """Return the links of a note, those to later notes last."""
+        sources = self._sources[self._starts[place] : self._starts[place + 1]]
+        ends = dict.fromkeys(self._targets[place].tolist(), _OUT)
+        ends |= dict.fromkeys(sources.tolist(), _IN)
+        return {note_id(end): link for end, link in ends.items() if end != place}
+
+
+class KnownVectors:
+    """An encoder that looks texts up: its time is none of the memory's."""
+
+    name = "synthetic"
+    dimensions = DIMENSIONS
+
+    def __init__(self) -> None:
+        self.known: dict[str, Vector] = {}
+        self._other = World(seed=1).query(0)
+
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
+        """Return the vectors of the texts."""
+        return np.stack([self.embed_query(text) for text in texts])
+
+    def embed_query(self, text: str) -> Vector:
+        """Return the vector of the text; an unknown one has some vector."""
+        return self.known.get(text, self._other)
+
+
+def note_id(place: int) -> str:
+    """Return the id of the note at a place."""
+    return f"00000000-0000-4000-8000-{place:012x}"
+
+
+def _units(rows: NDArray[np.float64]) -> Vector:
+    units: Vector = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return units
+
+
+def _link(direction: Direction) -> Link:
+    return Link(
+        relation="same topic",
+        reason="both are about the same topic",
+        strength=0.8,
+        direction=direction,
+        created=START,
+        reinforced=START,
+    )
+
+
+_OUT, _IN = _link("out"), _link("in")

@@ -1,0 +1,213 @@
+"""How the common servers speak the Chat Completions API, as far as they differ from OpenAI.
+
+Each says what it refuses and in which words, what form its errors have, and where it puts an answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Payload = dict[str, Any]
+Refusal = tuple[int, str]
+
+WINDOW = 4_000  # characters that a model reads
+MISSING = "gone"  # the model that is not there
+
+
+def form(payload: Payload) -> str | None:
+    """Return what a request asks a reply to be: `json_schema`, `tools`, `json_object`, or None."""
+    return "tools" if "tools" in payload else payload.get("response_format", {}).get("type")
+
+
+def length(payload: Payload) -> int:
+    return sum(len(message["content"]) for message in payload["messages"])
+
+
+def called(payload: Payload, text: str | None, **fields: Any) -> Payload:
+    """Return a message that calls the function offered with `text`."""
+    name = payload["tools"][0]["function"]["name"]
+    function = {"name": name, "arguments": text}
+    return {"content": None, "tool_calls": [call(function)], **fields}
+
+
+def call(function: Payload) -> Payload:
+    return {"id": "call_1", "type": "function", "function": function}
+
+
+class Dialect:
+    """OpenAI's own."""
+
+    counts = True  # whether `usage` is sent
+
+    def error(self, status: int, message: str) -> Payload:
+        return {"error": {"message": message, "type": "invalid_request_error", "code": None}}
+
+    def refusal(self, payload: Payload) -> Refusal | None:
+        """Return why a request for a chat completion is refused, if it is."""
+        if payload["model"] == MISSING:
+            return 404, f"The model `{payload['model']}` does not exist"
+        return self.too_long(payload) if length(payload) > WINDOW else None
+
+    def too_long(self, payload: Payload) -> Refusal:
+        return 400, f"This model's maximum context length is {WINDOW} tokens. However, your …"
+
+    def message(self, payload: Payload, text: str | None) -> Payload:
+        if form(payload) == "tools":
+            return called(payload, text)
+        return {"content": text}
+
+    def finish(self, payload: Payload) -> str:
+        return "tool_calls" if form(payload) == "tools" else "stop"
+
+
+class Vllm(Dialect):
+    """vLLM with a reasoning parser, and without `--enable-auto-tool-choice`."""
+
+    def error(self, status: int, message: str) -> Payload:
+        kind = {"message": message, "type": "BadRequestError", "param": None, "code": status}
+        return {"error": kind}
+
+    def refusal(self, payload: Payload) -> Refusal | None:
+        if payload.get("tool_choice") == "auto":
+            flags = "--enable-auto-tool-choice and --tool-call-parser"
+            return 400, f'"auto" tool choice requires {flags} to be set'
+        return super().refusal(payload)
+
+    def too_long(self, payload: Payload) -> Refusal:
+        asked = f"you requested {length(payload)} tokens in the messages"
+        return 400, f"This model's maximum context length is {WINDOW} tokens. However, {asked}"
+
+    def message(self, payload: Payload, text: str | None) -> Payload:
+        thought = {"reasoning": "They want JSON.", "reasoning_content": "They want JSON."}
+        if form(payload) == "tools":
+            return called(payload, text, content="", **thought)
+        return {"content": f"\n\n{text}", "tool_calls": [], **thought}
+
+    def finish(self, payload: Payload) -> str:
+        return "stop"  # of a named function too
+
+
+class OldVllm(Vllm):
+    """vLLM before its errors became nested; a parser takes what a model without thoughts says for one."""
+
+    def error(self, status: int, message: str) -> Payload:
+        error = super().error(status, message)["error"]
+        return {"object": "error", **error}
+
+    def message(self, payload: Payload, text: str | None) -> Payload:
+        if form(payload) == "tools":
+            return called(payload, text, content="", reasoning_content=None)
+        return {"content": None, "reasoning_content": text, "tool_calls": []}
+
+
+class Ollama(Dialect):
+    """Ollama: it overlooks `tool_choice` and whatever else it does not know."""
+
+    def error(self, status: int, message: str) -> Payload:
+        kind = {400: "invalid_request_error", 404: "not_found_error"}.get(status, "api_error")
+        return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+
+    def refusal(self, payload: Payload) -> Refusal | None:
+        if payload["model"] == MISSING:
+            return 404, f'model "{payload["model"]}" not found, try pulling it first'
+        return None  # what is too long is cut without a word
+
+    def message(self, payload: Payload, text: str | None) -> Payload:
+        if form(payload) == "tools":
+            return called(payload, text, content="")
+        return {"content": text, "reasoning": "They want JSON."}
+
+
+class OldOllama(Ollama):
+    """Ollama before it knew schemas, and with a model that cannot call functions."""
+
+    def refusal(self, payload: Payload) -> Refusal | None:
+        if form(payload) == "tools":
+            return 400, f"registry.ollama.ai/library/{payload['model']} does not support tools"
+        return super().refusal(payload)
+
+    def message(self, payload: Payload, text: str | None) -> Payload:
+        spoken = f"<think>\nThey want JSON.\n</think>\n\nHere it is:\n```json\n{text}\n```"
+        return {"content": spoken if form(payload) == "json_schema" else text}
+
+
+class Sglang(Dialect):
+    """SGLang: flat errors, a status of 500 for what a chat template does not take, and no counts."""
+
+    counts = False
+
+    def error(self, status: int, message: str) -> Payload:
+        kind = "InternalServerError" if status == 500 else "BadRequestError"
+        return {"object": "error", "message": message, "type": kind, "param": None, "code": status}
+
+    def refusal(self, payload: Payload) -> Refusal | None:
+        if payload["messages"][0]["role"] == "system":
+            return 500, "Internal server error: System role not supported"
+        return super().refusal(payload)
+
+    def too_long(self, payload: Payload) -> Refusal:
+        given = f"The input ({length(payload)} tokens) is longer than"
+        return 400, f"{given} the model's context length ({WINDOW} tokens)."
+
+    def message(self, payload: Payload, text: str | None) -> Payload:
+        if form(payload) == "tools":
+            return called(payload, text, reasoning_content=None)
+        return {"content": text, "reasoning_content": "They want JSON.", "tool_calls": None}
+
+
+class LmStudio(Dialect):
+    """LM Studio: an error is a bare text, and only schemas and functions in words are taken."""
+
+    def error(self, status: int, message: str) -> Payload:
+        return {"error": message}
+
+    def refusal(self, payload: Payload) -> Refusal | None:
+        if form(payload) == "json_object":
+            return 400, "'response_format.type' must be 'json_schema' or 'text'"
+        if isinstance(payload.get("tool_choice"), dict):
+            known = "none, auto, required"
+            return 400, f"Invalid tool_choice type: 'object'. Supported string values: {known}"
+        if payload["model"] == MISSING:
+            return 400, f'Failed to load model "{payload["model"]}". Error: Error loading model.'
+        return super().refusal(payload)
+
+    def too_long(self, payload: Payload) -> Refusal:
+        told = f"is greater than the context length (n_keep: {length(payload)}>= n_ctx: {WINDOW})."
+        return 400, f"The number of tokens to keep from the initial prompt {told}"
+
+
+class NewLmStudio(LmStudio):
+    """LM Studio since it sends this error as if all were well."""
+
+    def too_long(self, payload: Payload) -> Refusal:
+        return 200, super().too_long(payload)[1]
+
+
+class LlamaCpp(Dialect):
+    """llama.cpp's server without `--jinja`, and without grammars."""
+
+    def error(self, status: int, message: str) -> Payload:
+        return {"error": {"code": status, "message": message, "type": "server_error"}}
+
+    def refusal(self, payload: Payload) -> Refusal | None:
+        if form(payload) == "json_schema":
+            return 400, "Failed to parse grammar"
+        if form(payload) == "tools":
+            return 500, "tools param requires --jinja flag"
+        return super().refusal(payload)
+
+    def too_long(self, payload: Payload) -> Refusal:
+        return 400, "the request exceeds the available context size, try increasing it"
+
+
+SERVERS: dict[str, Dialect] = {
+    "OpenAI": Dialect(),
+    "vLLM": Vllm(),
+    "an older vLLM": OldVllm(),
+    "Ollama": Ollama(),
+    "an older Ollama": OldOllama(),
+    "SGLang": Sglang(),
+    "LM Studio": LmStudio(),
+    "a newer LM Studio": NewLmStudio(),
+    "llama.cpp": LlamaCpp(),
+}

@@ -1,0 +1,243 @@
+import json
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import BaseModel
+
+from amem_integrations import AgenticMemory, MemoryConfig
+from amem_integrations.errors import (
+    InvalidInputError,
+    ModelUnavailableError,
+    StoreLockedError,
+)
+from amem_integrations.evaluation.cache import Kept, KeptEmbedder, KeptModel, Memories
+from amem_integrations.evaluation.cache.kept import FILE, key_of
+from amem_integrations.evaluation.cache.memories import DONE
+from amem_integrations.evaluation.results import Writes
+from amem_integrations.ports import Completion, ModelRequest
+from amem_integrations.testing import HashEmbedder
+
+
+class Reply(BaseModel):
+    answer: str
+
+
+class OtherReply(BaseModel):
+    verdict: str
+
+
+def request(prompt: str = "why?", reply: type[BaseModel] = Reply) -> ModelRequest:
+    return ModelRequest(task="answer", system="be brief", prompt=prompt, reply=reply, inputs={})
+
+
+class Counting:
+    """Answers with the number of the call."""
+
+    def __init__(self) -> None:
+        self.name = "counting"
+        self.calls = 0
+
+    def generate(self, _request: ModelRequest) -> Completion:
+        self.calls += 1
+        return Completion(text=str(self.calls), input_tokens=7, output_tokens=2)
+
+
+class CountingEmbedder:
+    def __init__(self) -> None:
+        self._inner = HashEmbedder(16)
+        self.name = self._inner.name
+        self.dimensions = 16
+        self.batches: list[list[str]] = []
+        self.max_tokens = 99
+
+    def embed_documents(self, texts):
+        self.batches.append(list(texts))
+        return self._inner.embed_documents(texts)
+
+    def embed_query(self, text):
+        self.batches.append([text])
+        return self._inner.embed_query(text)
+
+
+@pytest.fixture
+def kept(tmp_path: Path):
+    file = Kept(tmp_path / "cache")
+    yield file
+    file.close()
+
+
+def test_a_key_is_the_same_for_the_same_values_only() -> None:
+    assert key_of("a", {"x": 1, "y": None}) == key_of("a", {"y": None, "x": 1})
+    different = [key_of("ab"), key_of("a", "b"), key_of(["a", "b"]), key_of("a b"), key_of()]
+    assert len(set(different)) == len(different)
+
+
+def test_a_reply_is_asked_for_once_in_all_runs(tmp_path: Path) -> None:
+    for _ in range(2):
+        file, model = Kept(tmp_path), Counting()
+        remembered = KeptModel(model, file, identity="m at 0")
+        assert remembered.name == "counting"
+        first = remembered.generate(request())
+        assert (
+            remembered.generate(request())
+            == first
+            == Completion(text="1", input_tokens=7, output_tokens=2)
+        )
+        file.close()
+    assert model.calls == 0
+
+
+@pytest.mark.parametrize(
+    ("identity", "prompt", "reply"),
+    [("m at .7", "why?", Reply), ("m", "why not?", Reply), ("m", "why?", OtherReply)],
+)
+def test_what_decides_a_reply_is_part_of_its_key(
+    kept: Kept, identity: str, prompt: str, reply: type[BaseModel]
+) -> None:
+    model = Counting()
+    KeptModel(model, kept, identity="m").generate(request())
+    other = KeptModel(model, kept, identity=identity).generate(request(prompt, reply))
+    assert other.text == "2"
+
+
+def test_threads_that_ask_at_once_get_the_same_reply(kept: Kept) -> None:
+    both = threading.Barrier(2, timeout=10)
+
+    class Slow(Counting):
+        def generate(self, request: ModelRequest) -> Completion:
+            both.wait()
+            return super().generate(request)
+
+    model = KeptModel(Slow(), kept, identity="m")
+    with ThreadPoolExecutor(2) as pool:
+        texts = {one.text for one in pool.map(model.generate, [request(), request()])}
+    assert len(texts) == 1
+
+
+def test_a_model_that_fails_leaves_nothing_behind(kept: Kept) -> None:
+    class Down:
+        def generate(self, _request: ModelRequest) -> Completion:
+            raise ModelUnavailableError("down")
+
+    with pytest.raises(ModelUnavailableError):
+        KeptModel(Down(), kept, identity="m").generate(request())
+    assert KeptModel(Counting(), kept, identity="m").generate(request()).text == "1"
+
+
+def test_no_text_is_encoded_twice_and_all_new_ones_in_one_batch(tmp_path: Path) -> None:
+    inner = CountingEmbedder()
+    file = Kept(tmp_path)
+    encoder = KeptEmbedder(inner, file)
+    assert (encoder.name, encoder.dimensions, encoder.max_tokens) == (inner.name, 16, 99)
+    texts = ["a b", "c d", "a b", "e f"]
+    rows = encoder.embed_documents(texts)
+    assert inner.batches == [["a b", "c d", "e f"]]
+    np.testing.assert_array_equal(rows, HashEmbedder(16).embed_documents(texts))
+    encoder.embed_documents(["e f", "g h"])
+    assert inner.batches[1:] == [["g h"]]
+    file.close()
+
+    again = CountingEmbedder()
+    file = Kept(tmp_path)
+    np.testing.assert_array_equal(KeptEmbedder(again, file).embed_documents(texts), rows)
+    assert again.batches == []
+    assert KeptEmbedder(again, file).embed_documents([]).shape == (0, 16)
+    file.close()
+
+
+def test_more_texts_than_sqlite_takes_at_once(kept: Kept) -> None:
+    texts = [f"text {number}" for number in range(1203)]
+    encoder = KeptEmbedder(HashEmbedder(8), kept)
+    np.testing.assert_array_equal(
+        encoder.embed_documents(texts), encoder.embed_documents(list(texts))
+    )
+
+
+def test_a_query_is_no_document_and_keeps_the_time_it_took(kept: Kept) -> None:
+    inner = CountingEmbedder()
+    encoder = KeptEmbedder(inner, kept)
+    encoder.embed_documents(["who?"])
+    first = encoder.embed_query("who?")
+    np.testing.assert_array_equal(encoder.embed_query("who?"), first)
+    assert inner.batches == [["who?"], ["who?"]]
+    assert encoder.query_ms[0] == encoder.query_ms[1] > 0
+    assert encoder.waited_ms > 0
+
+
+def test_vectors_of_another_encoder_are_not_mistaken(kept: Kept) -> None:
+    KeptEmbedder(HashEmbedder(8), kept).embed_query("who?")
+    assert KeptEmbedder(HashEmbedder(16), kept).embed_query("who?").shape == (16,)
+
+
+def test_another_file_in_its_place_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("no database at all, but long enough to look like one" * 40)
+    with pytest.raises(InvalidInputError, match="delete it"):
+        Kept(tmp_path)
+
+
+def test_the_file_can_be_read_by_anything(tmp_path: Path) -> None:
+    file = Kept(tmp_path)
+    KeptModel(Counting(), file, identity="m").generate(request())
+    file.close()
+    file.close()
+    with sqlite3.connect(tmp_path / FILE) as plain:
+        assert plain.execute("SELECT text FROM replies").fetchall() == [("1",)]
+
+
+def add_one(memory: AgenticMemory) -> Writes:
+    memory.add("a note", namespace=("n",))
+    return Writes(notes=1, seconds=2.5)
+
+
+def opened(memories: Memories, build):
+    return memories.opened(
+        "key", build, embedder=HashEmbedder(8), model=None, config=MemoryConfig()
+    )
+
+
+def test_a_memory_is_built_once(tmp_path: Path) -> None:
+    memories = Memories(tmp_path)
+    with opened(memories, add_one) as (memory, writes):
+        note = memory.get_all(namespace=("n",))
+    with opened(memories, pytest.fail) as (memory, again):
+        assert memory.get_all(namespace=("n",)) == note
+        assert again == writes == Writes(notes=1, seconds=2.5)
+
+
+def test_what_was_not_finished_is_built_from_its_beginning(tmp_path: Path) -> None:
+    memories = Memories(tmp_path)
+
+    def broken(memory: AgenticMemory) -> Writes:
+        memory.add("half of it", namespace=("n",))
+        raise ModelUnavailableError("down")
+
+    with pytest.raises(ModelUnavailableError), opened(memories, broken):
+        pass
+    assert not (tmp_path / "key" / DONE).exists()
+    with opened(memories, add_one) as (memory, _):
+        assert [note.content for note in memory.get_all(namespace=("n",))] == ["a note"]
+    assert json.loads((tmp_path / "key" / DONE).read_text())["notes"] == 1
+
+
+def test_a_damaged_leftover_is_built_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "key" / "memory"
+    folder.mkdir(parents=True)
+    (folder / "amem.json").write_text("{")
+    with opened(Memories(tmp_path), add_one) as (memory, _):
+        assert len(memory.get_all(namespace=("n",))) == 1
+
+
+def test_a_memory_that_is_being_built_is_left_alone(tmp_path: Path) -> None:
+    memories = Memories(tmp_path)
+
+    def meanwhile(memory: AgenticMemory) -> Writes:
+        with pytest.raises(StoreLockedError), opened(memories, add_one):
+            pass
+        return add_one(memory)
+
+    with opened(memories, meanwhile) as (memory, _):
+        assert len(memory.get_all(namespace=("n",))) == 1
