@@ -10,11 +10,16 @@ import numpy as np
 
 from ..errors import ConfigurationError
 from ..ports import Vector
-from ._openai_sdk import Endpoint
+from ._openai_errors import is_too_long, said
+from ._openai_sdk import Endpoint, sdk
+
+_SHORTEST = 256  # characters that no encoder finds too long
 
 
 class OpenAIEmbedder:
     """Encodes by the Embeddings API, `batch_size` texts a request.
+
+    Of a text that is longer than the model reads the beginning counts, as with encoders that run locally.
 
     `dimensions` asks for shorter vectors of models that can give them. Without it the length is found
     out by encoding one word when it is first needed. Retries, threads and event loops are as with
@@ -69,15 +74,29 @@ class OpenAIEmbedder:
             ConfigurationError: Key, model name, base URL or `dimensions` is wrong.
         """
         create = self._endpoint.client.embeddings.create
+        batches = self._batches(texts)
+        answers: list[Any] = []
         with self._endpoint.errors(self.name):
-            answers = [create(**self._arguments(batch)) for batch in self._batches(texts)]
+            while len(answers) < len(batches):
+                batch = batches[len(answers)]
+                try:
+                    answers.append(create(**self._arguments(batch)))
+                except sdk().APIStatusError as error:
+                    batches[len(answers)] = _cut(batch, error)
         return self._rows(texts, answers)
 
     async def aembed_documents(self, texts: Sequence[str]) -> Vector:
         """Return the same as `embed_documents`, on the running event loop."""
         create = self._endpoint.async_client().embeddings.create
+        batches = self._batches(texts)
+        answers: list[Any] = []
         with self._endpoint.errors(self.name):
-            answers = [await create(**self._arguments(batch)) for batch in self._batches(texts)]
+            while len(answers) < len(batches):
+                batch = batches[len(answers)]
+                try:
+                    answers.append(await create(**self._arguments(batch)))
+                except sdk().APIStatusError as error:
+                    batches[len(answers)] = _cut(batch, error)
         return self._rows(texts, answers)
 
     def embed_query(self, text: str) -> Vector:
@@ -125,3 +144,11 @@ class OpenAIEmbedder:
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         unit: Vector = rows / np.maximum(lengths, np.finfo(np.float32).tiny)
         return unit
+
+
+def _cut(texts: Sequence[str], error: Exception) -> Sequence[str]:
+    """Return the texts with the longest ones halved, if they were too long; else raise the error."""
+    longest = max(map(len, texts))
+    if longest < _SHORTEST or not is_too_long(said(error)):
+        raise error
+    return [text[: max(longest // 2, 1)] for text in texts]

@@ -1,4 +1,4 @@
-"""What the OpenAI chat model and encoder share: clients, errors, and the schema of a reply."""
+"""What the OpenAI chat model and encoder share: the SDK, and clients of an endpoint."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, finalize
 
-from pydantic import BaseModel
-
 from ..errors import (
     AmemError,
     ConfigurationError,
@@ -22,8 +20,7 @@ from ..errors import (
     ModelReplyError,
     ModelUnavailableError,
 )
-
-_LONGEST_DETAIL = 300
+from ._openai_errors import is_too_long, shortened, translated
 
 
 def sdk() -> Any:  # noqa: ANN401 - its types differ between versions
@@ -83,11 +80,15 @@ class Endpoint:
                 self._by_loop[loop] = self._sdk.AsyncOpenAI(**options)
             return self._by_loop[loop]
 
-    def not_understood(self, model: str, answer: object) -> ModelUnavailableError:
+    def not_understood(self, model: str, answer: object) -> AmemError:
         """Return the error for an answer that is none of this API."""
+        told = str(getattr(answer, "error", None) or answer)
+        where, detail = f"{model!r} at {self.address}", shortened(told, self._key)
+        if is_too_long(told):  # an error that is sent as if all were well
+            return ModelReplyError(f"{where} refused the request ({detail})")
         return ModelUnavailableError(
-            f"{model!r} at {self.address} did not answer like an OpenAI-compatible endpoint "
-            f"({str(answer)[:_LONGEST_DETAIL]!r}); check base_url, which often ends in /v1"
+            f"{where} did not answer like an OpenAI-compatible endpoint ({detail!r}); check base_url, "
+            "which often ends in /v1"
         )
 
     def close(self) -> None:
@@ -100,55 +101,6 @@ class Endpoint:
         try:
             yield
         except self._sdk.APIError as error:
-            raise self._translated(error, model) from error
+            raise translated(error, f"{model!r} at {self.address}", self._key) from error
         except json.JSONDecodeError as error:
             raise self.not_understood(model, error.doc) from error
-
-    def _translated(self, error: Exception, model: str) -> AmemError:
-        where = f"{model!r} at {self.address}"
-        status = getattr(error, "status_code", None)
-        if status in {401, 403}:
-            # The message of the endpoint can hold parts of the key.
-            return ConfigurationError(f"{where} refused access (HTTP {status}); check the API key")
-        detail = self._detail(error)
-        if status == 404:  # noqa: PLR2004 - not found
-            return ConfigurationError(
-                f"{where} was not found ({detail}); check the name of the model and base_url"
-            )
-        if status is None or status in {408, 409, 429} or status >= 500:  # noqa: PLR2004
-            return ModelUnavailableError(f"{where} did not answer ({detail}); try again later")
-        return ModelReplyError(f"{where} refused the request ({detail})")
-
-    def _detail(self, error: Exception) -> str:
-        text = " ".join(str(error).split())
-        text = text.replace(self._key, "…") if self._key else text
-        return text[:_LONGEST_DETAIL] or type(error).__name__
-
-
-def strict_schema(reply: type[BaseModel]) -> dict[str, Any]:
-    """Return a JSON schema in which every object is closed and every field required.
-
-    Endpoints that decode along a schema ask for this form; it also keeps a model from leaving out
-    what has a default.
-    """
-    schema: dict[str, Any] = _strict(reply.model_json_schema())
-    return schema
-
-
-def _strict(node: Any) -> Any:  # noqa: ANN401 - any part of a schema
-    if isinstance(node, list):
-        return [_strict(part) for part in node]
-    if not isinstance(node, dict):
-        return node
-    if "$ref" in node:
-        return {"$ref": node["$ref"]}
-    strict = {
-        key: {name: _strict(part) for name, part in value.items()}
-        if key in {"properties", "$defs"}
-        else _strict(value)
-        for key, value in node.items()
-        if key not in {"default", "title"}
-    }
-    if node.get("type") == "object":
-        strict |= {"additionalProperties": False, "required": list(node.get("properties", {}))}
-    return strict

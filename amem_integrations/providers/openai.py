@@ -1,58 +1,50 @@
 """Chat models and encoders behind an OpenAI-compatible endpoint.
 
-OpenAI itself, and with `base_url` also vLLM, Ollama, LM Studio, llama.cpp and the many others.
+OpenAI itself, and with `base_url` also vLLM, Ollama, SGLang, LM Studio, llama.cpp and the many others.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, ModelReplyError
 from ..ports import Completion, ModelRequest
+from ._openai_answer import text_of, tokens
 from ._openai_embedder import OpenAIEmbedder
-from ._openai_sdk import Endpoint, sdk, strict_schema
+from ._openai_errors import is_about_form, said
+from ._openai_manner import Manner
+from ._openai_sdk import Endpoint, sdk
 
 __all__ = ["OpenAIChatModel", "OpenAIEmbedder"]
 
-Structured = Literal["schema", "json", "words"]
-
-_LESS: dict[Structured, Structured] = {"schema": "json", "json": "words"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Manner:
-    """How to put a request, as far as endpoints and models differ in what they take."""
-
-    structured: Structured
-    temperature: bool = True
-    system: bool = True
-    limit: str = "max_tokens"
-
-    def humbler(self, complaint: str, *, fixed: bool) -> _Manner | None:
-        """Return a manner without what was complained about, or None if nothing is left to try."""
-        if self.temperature and "temperature" in complaint:
-            return replace(self, temperature=False)
-        if self.limit == "max_tokens" and "max_completion_tokens" in complaint:
-            return replace(self, limit="max_completion_tokens")
-        if self.system and "system role" in complaint:
-            return replace(self, system=False)
-        less = None if fixed else _LESS.get(self.structured)
-        return replace(self, structured=less) if less else None
+_STRUCTURED = ("auto", "schema", "tools", "json", "words")
 
 
 class OpenAIChatModel:
     """Asks a chat model by the Chat Completions API.
 
-    With `structured="auto"` the reply is asked for by JSON schema; if the endpoint refuses that, as
-    any JSON object; and if it refuses that too, in words. What worked is remembered. `"schema"`,
-    `"json"` and `"words"` settle it. `temperature=None` leaves the temperature to the endpoint.
-    `client_options` go to the SDK's client (`default_headers`, `organization`, …).
+    With `structured="auto"` the reply is asked for by JSON schema; if the endpoint refuses that, as the
+    arguments of a function that has to be called; if it refuses that, as any JSON object; and at last in
+    words. What worked is remembered by this instance. `"schema"`, `"tools"`, `"json"` and `"words"`
+    settle it. Whatever was asked for, the answer is read where it is: in a call, or in plain content.
 
     Rate limits, time-outs and errors of the server are retried `max_retries` times with growing
     pauses. One instance serves many threads and event loops. It holds no connection that has to be
     closed; `close` lets go of idle ones at once.
+
+    Args:
+        model: The model's name.
+        base_url: The endpoint, which often ends in /v1; OpenAI's own without one.
+        api_key: The key; `OPENAI_API_KEY` of the environment without one.
+        timeout: Seconds for one request.
+        max_retries: How often a request is repeated.
+        temperature: Of the sampling; None leaves it to the endpoint.
+        max_tokens: Most tokens of an answer, thoughts included; None leaves it to the endpoint.
+        structured: How the reply is asked for, see above.
+        extra_body: Fields that are added to every request, for what only some endpoints know:
+            `{"reasoning_effort": "none"}`, `{"chat_template_kwargs": {"enable_thinking": False}}`, …
+        client_options: Passed on to the SDK's client (`default_headers`, `organization`, …).
 
     Attributes:
         name: The model's name.
@@ -68,7 +60,8 @@ class OpenAIChatModel:
         max_retries: int = 2,
         temperature: float | None = 0.0,
         max_tokens: int | None = None,
-        structured: Literal["auto", "schema", "json", "words"] = "auto",
+        structured: Literal["auto", "schema", "tools", "json", "words"] = "auto",
+        extra_body: Mapping[str, Any] | None = None,
         **client_options: Any,  # noqa: ANN401 - the SDK's own
     ) -> None:
         """Prepare the client; nothing is sent yet.
@@ -77,15 +70,15 @@ class OpenAIChatModel:
             MissingExtraError: The openai package is not installed.
             ConfigurationError: There is no API key, or `structured` is unknown.
         """
-        if structured not in {"auto", "schema", "json", "words"}:
-            raise ConfigurationError(
-                f"structured={structured!r} is unknown; use 'auto', 'schema', 'json' or 'words'"
-            )
+        if structured not in _STRUCTURED:
+            known = ", ".join(map(repr, _STRUCTURED))
+            raise ConfigurationError(f"structured={structured!r} is unknown; use one of {known}")
         self.name = model
         self._temperature = temperature
         self._max_tokens = max_tokens
+        self._extra_body = dict(extra_body or {})
         self._fixed = structured != "auto"
-        self._manner = _Manner("schema" if structured == "auto" else structured)
+        self._manner = Manner("schema" if structured == "auto" else structured)
         self._endpoint = Endpoint(
             base_url, api_key, timeout=timeout, max_retries=max_retries, **client_options
         )
@@ -99,7 +92,8 @@ class OpenAIChatModel:
 
         Raises:
             ModelUnavailableError: No answer after all retries.
-            ModelReplyError: The endpoint does not accept this request (too long, filtered, …).
+            ModelReplyError: The endpoint does not accept this request (too long, filtered, …), or the
+                model used up its tokens before it answered.
             ConfigurationError: The key, the model's name or the base URL is wrong.
         """
         create = self._endpoint.client.chat.completions.create
@@ -108,7 +102,7 @@ class OpenAIChatModel:
             while True:
                 try:
                     answer = create(**self._arguments(request, manner))
-                except _refusals() as error:
+                except sdk().APIStatusError as error:
                     manner = self._next(manner, error)
                 else:
                     return self._completion(answer, manner)
@@ -121,7 +115,7 @@ class OpenAIChatModel:
             while True:
                 try:
                     answer = await create(**self._arguments(request, manner))
-                except _refusals() as error:
+                except sdk().APIStatusError as error:
                     manner = self._next(manner, error)
                 else:
                     return self._completion(answer, manner)
@@ -130,62 +124,36 @@ class OpenAIChatModel:
         """Close idle connections. The instance can be used no more in a synchronous way."""
         self._endpoint.close()
 
-    def _next(self, manner: _Manner, error: Exception) -> _Manner:
-        humbler = manner.humbler(str(error).lower(), fixed=self._fixed)
+    def _arguments(self, request: ModelRequest, manner: Manner) -> dict[str, Any]:
+        asked = manner.arguments(
+            request, temperature=self._temperature, max_tokens=self._max_tokens
+        )
+        extra = {"extra_body": self._extra_body} if self._extra_body else {}
+        return {"model": self.name, **asked, **extra}
+
+    def _next(self, manner: Manner, error: Exception) -> Manner:
+        """Return the manner to try after a refusal; raise the error if none would help."""
+        helps = is_about_form(error)
+        humbler = manner.humbler(said(error).lower(), fixed=self._fixed) if helps else None
         if humbler is None:
             raise error
         return humbler
 
-    def _arguments(self, request: ModelRequest, manner: _Manner) -> dict[str, Any]:
-        arguments = {
-            "model": self.name,
-            "messages": _messages(request, manner),
-            "response_format": _response_format(request, manner),
-            "temperature": self._temperature if manner.temperature else None,
-            manner.limit: self._max_tokens,
-        }
-        return {key: value for key, value in arguments.items() if value is not None}
-
-    def _completion(self, answer: Any, manner: _Manner) -> Completion:  # noqa: ANN401
-        choices = getattr(answer, "choices", None)
-        if not choices:
+    def _completion(self, answer: Any, manner: Manner) -> Completion:  # noqa: ANN401 - of the SDK
+        choice = next(iter(getattr(answer, "choices", None) or ()), None)
+        message = getattr(choice, "message", None)
+        if choice is None or message is None:
             raise self._endpoint.not_understood(self.name, answer)
-        self._manner = manner
-        message, usage = choices[0].message, answer.usage
+        called = bool(getattr(message, "tool_calls", None))
+        self._manner = manner.after(called=called, fixed=self._fixed)
+        text = text_of(message)
+        if not text and choice.finish_reason == "length":
+            raise ModelReplyError(
+                f"{self!r} used up its tokens before it answered; raise max_tokens, or switch its "
+                "thinking off"
+            )
         return Completion(
-            text=message.content or getattr(message, "refusal", None) or "",
-            input_tokens=(usage and usage.prompt_tokens) or 0,
-            output_tokens=(usage and usage.completion_tokens) or 0,
+            text=text,
+            input_tokens=tokens(answer, "prompt_tokens"),
+            output_tokens=tokens(answer, "completion_tokens"),
         )
-
-
-def _refusals() -> tuple[type[Exception], ...]:
-    """Return the errors that say that an endpoint does not take a request in this manner."""
-    openai = sdk()
-    return (openai.BadRequestError, openai.UnprocessableEntityError)
-
-
-def _messages(request: ModelRequest, manner: _Manner) -> list[dict[str, str]]:
-    prompt = request.prompt
-    if manner.structured == "words":
-        schema = json.dumps(strict_schema(request.reply), ensure_ascii=False)
-        prompt += f"\n\nAnswer with JSON only, of this JSON schema:\n{schema}"
-    if request.system and manner.system:
-        return [
-            {"role": "system", "content": request.system},
-            {"role": "user", "content": prompt},
-        ]
-    return [{"role": "user", "content": f"{request.system}\n\n{prompt}".strip()}]
-
-
-def _response_format(request: ModelRequest, manner: _Manner) -> dict[str, Any] | None:
-    if manner.structured == "words":
-        return None
-    if manner.structured == "json":
-        return {"type": "json_object"}
-    schema = {
-        "name": request.reply.__name__,
-        "schema": strict_schema(request.reply),
-        "strict": True,
-    }
-    return {"type": "json_schema", "json_schema": schema}

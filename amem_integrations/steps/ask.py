@@ -80,6 +80,9 @@ async def _attempt(
 async def _generate(runtime: Runtime, request: ModelRequest) -> str:
     try:
         completion = await resolve(runtime.model.generate(request))
+    except ModelReplyError:
+        runtime.usage.count(request.task, refused=1)
+        raise
     except AmemError:
         runtime.usage.count(request.task, unavailable=1)
         raise

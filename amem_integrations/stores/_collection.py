@@ -54,6 +54,7 @@ SERVER_NOTE_INDEXES: Mapping[str, IndexKind] = {
     "attributes_source": "keyword",
     "superseded_by": "keyword",
     "revision": "integer",
+    "attempts": "integer",
 }
 
 
@@ -65,6 +66,15 @@ class Point:
     payload: dict[str, Any]
     dense: Vector | Sequence[float] | None = None
     lexical: Sparse | None = None
+
+
+def is_written(wanted: Point, stored: Point | None) -> bool:
+    """Return whether this version of a note was written; a later one may already have replaced it."""
+    if stored is None:
+        return False
+    if ops := wanted.payload["ops"]:
+        return ops[-1] in stored.payload["ops"]
+    return bool(stored.payload["revision"] == wanted.payload["revision"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +131,6 @@ class Collection(Protocol):
         """Return how many points match, exactly."""
         ...
 
-    def distinct(self, key: str) -> list[str]:
-        """Return the values of an indexed keyword field."""
+    def distinct(self, key: str, which: Filter | None = None) -> list[str]:
+        """Return the values of an indexed keyword field, in all points or in those that match."""
         ...

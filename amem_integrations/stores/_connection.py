@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from httpx import TransportError
 from qdrant_client import QdrantClient
@@ -18,9 +19,12 @@ from qdrant_client.http.exceptions import (
     UnexpectedResponse,
 )
 
-from ..errors import StoreError, StoreUnavailableError
+from ..errors import ConfigurationError, StoreError, StoreUnavailableError
 
 T = TypeVar("T")
+
+TIMEOUT = 15  # seconds for one request
+LOCALHOST = frozenset({"localhost", "127.0.0.1", "::1"})
 
 MAX_PAUSE = 10.0  # seconds between two tries, also where the server asks for more
 MAX_DETAIL = 300  # characters of a server's answer in a message
@@ -115,3 +119,39 @@ def _detail(error: Exception) -> str:
         answer = error.content.decode("utf-8", "replace")
         return f"{error.status_code} {error.reason_phrase}: {answer}"[:MAX_DETAIL]
     return str(error)[:MAX_DETAIL]
+
+
+def client_for(location: str, api_key: str | None, options: Mapping[str, Any]) -> QdrantClient:
+    """Return a client that speaks REST, checks nothing in the background and carries the key."""
+    headers = dict(options.get("headers") or {})
+    if api_key is not None:
+        headers["api-key"] = api_key  # as `api_key` does, which warns about localhost too
+    settings = {"timeout": TIMEOUT, **options, "headers": headers, "check_compatibility": False}
+    if settings.get("prefer_grpc"):
+        message = "prefer_grpc is not supported; it gains nothing for requests of our size"
+        raise ConfigurationError(message)
+    try:
+        return QdrantClient(url=location, **settings)
+    except (TypeError, ValueError) as error:
+        message = f"QdrantClient does not take these options: {error}"
+        raise ConfigurationError(message) from error
+
+
+def checked_address(location: str, api_key: str | None, *, allow_insecure: bool) -> str:
+    """Return the address without what is secret in it.
+
+    Raises:
+        ConfigurationError: It is no URL, or the key would travel in the clear.
+    """
+    parts = urlsplit(location)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        message = f"a Qdrant server is given as 'http://host:6333' or 'https://…', not {location!r}"
+        raise ConfigurationError(message)
+    address = f"{parts.scheme}://{parts.hostname}:{parts.port or 6333}"
+    exposed = parts.scheme == "http" and parts.hostname not in LOCALHOST
+    if api_key is not None and exposed and not allow_insecure:
+        message = (
+            f"the API key would travel unencrypted to {address}; use https, or allow_insecure=True"
+        )
+        raise ConfigurationError(message)
+    return address

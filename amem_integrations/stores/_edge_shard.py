@@ -172,10 +172,11 @@ class EdgeShard:
         with engine_errors(self._path):
             return self._shard.count(edge.CountRequest(exact=True, filter=which))
 
-    def distinct(self, key: str) -> list[str]:
-        """Return the values of an indexed keyword field."""
+    def distinct(self, key: str, which: Filter | None = None) -> list[str]:
+        """Return the values of an indexed keyword field, in all points or in those that match."""
         with engine_errors(self._path):
-            found = self._shard.facet(edge.FacetRequest(key, MAX_NAMESPACES, exact=True))
+            request = edge.FacetRequest(key, MAX_NAMESPACES, exact=True, filter=which)
+            found = self._shard.facet(request)
             return [str(hit.value) for hit in found.hits if hit.count]
 
     def optimize(self) -> bool:

@@ -61,13 +61,13 @@ class Dialect(Protocol):
         ...
 
 
-def note_filter(dialect: Dialect, namespace: str, where: Conditions = ()) -> Filter:
-    """Return the filter for the notes of a namespace (its key) that meet all conditions.
+def note_filter(dialect: Dialect, namespace: str | None, where: Conditions = ()) -> Filter:
+    """Return the filter for the notes of a namespace (its key; None: of all) that meet all conditions.
 
     Raises:
         InvalidInputError: A condition compares a field with what it cannot be compared with.
     """
-    must = [dialect.match("namespace", namespace)]
+    must = [] if namespace is None else [dialect.match("namespace", namespace)]
     must_not: list[Filter] = []
     for condition in where:
         clauses = must_not if condition.operator == "$ne" else must

@@ -36,7 +36,7 @@ class Folder:
     def __init__(self, path: Path, sidecar: Sidecar, notes: EdgeShard, history: EdgeShard) -> None:
         self.path, self.notes, self.history = path, notes, history
         self.was_closed = sidecar.closed is not None
-        self._sidecar = sidecar
+        self.sidecar = sidecar
         self._pid = os.getpid()
         self._open = True
         self._unflushed = 0
@@ -61,11 +61,16 @@ class Folder:
         except StoreError:
             notes.close()
             raise
-        # Read again now that nobody else has it open: only now are the counts those of the last close.
-        sidecar = Sidecar.read(path / "amem.json")
-        folder = cls(path, sidecar, notes, history)
-        folder._compare_counts()
-        sidecar.with_counts(None).write(path / "amem.json")
+        try:
+            # Read again now that nobody else has it open: only now are the counts those of the last close.
+            sidecar = Sidecar.read(path / "amem.json")
+            folder = cls(path, sidecar, notes, history)
+            folder._compare_counts()
+            sidecar.with_counts(None).write(path / "amem.json")
+        except StoreError:
+            history.close()
+            notes.close()
+            raise
         return folder
 
     def check(self) -> None:
@@ -83,19 +88,6 @@ class Folder:
         if not self._open:
             message = f"the memory in {self.path} is closed; open it again"
             raise StoreError(message)
-
-    def check_space(self, wanted: int, free: Callable[[Path], int]) -> None:
-        """Do nothing if there is room to write: the engine maps files, so a full disk kills the process.
-
-        Raises:
-            StoreFullError: Less than `wanted` bytes are free.
-        """
-        if (left := free(self.path)) < wanted:
-            message = (
-                f"only {left / 2**20:.0f} MiB are free for {self.path}, and {wanted / 2**20:.0f} MiB are "
-                "kept; nothing was written: make room, or lower min_free_bytes"
-            )
-            raise StoreFullError(message)
 
     def wrote(self, durability: Durability, flush_seconds: float) -> None:
         """Note that something was written, and flush if it is time to."""
@@ -119,10 +111,10 @@ class Folder:
         counts = {"notes": self.notes.count(), "history": self.history.count()}
         self.history.close()
         self.notes.close()
-        self._sidecar.with_counts(counts).write(self.path / "amem.json")
+        self.sidecar.with_counts(counts).write(self.path / "amem.json")
 
     def _compare_counts(self) -> None:
-        recorded = self._sidecar.closed or {}
+        recorded = self.sidecar.closed or {}
         for name, shard in (("notes", self.notes), ("history", self.history)):
             if (found := shard.count()) < recorded.get(name, 0):
                 logger.warning(
@@ -159,9 +151,28 @@ def _before(path: Path) -> Path:
     return path.with_name(f".{path.name}-before")  # no collection has such a name
 
 
+def check_space(path: Path, wanted: int, free: Callable[[Path], int], what: str) -> None:
+    """Do nothing if there is room: the engine maps files, so that a full disk kills the process.
+
+    Raises:
+        StoreFullError: Less than `wanted` bytes are free. `what` says what they are wanted for.
+    """
+    if (left := free(path)) < wanted:
+        message = (
+            f"only {left / 2**20:.0f} MiB are free for {path}, and {what} wants "
+            f"{wanted / 2**20:.0f} MiB; nothing was written: make room"
+        )
+        raise StoreFullError(message)
+
+
 def free_bytes(path: Path) -> int:
-    """Return how much can still be written to the disk of a folder."""
-    return shutil.disk_usage(path).free
+    """Return how much can still be written to the disk of a folder, or to that where it is to be."""
+    return shutil.disk_usage(next(place for place in (path, *path.parents) if place.exists())).free
+
+
+def used_bytes(path: Path) -> int:
+    """Return how much of the disk the files in a folder take; they have holes."""
+    return sum(file.stat().st_blocks * 512 for file in path.rglob("*") if file.is_file())
 
 
 def _create(path: Path, sidecar: Sidecar) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from qdrant_client import QdrantClient, models
 
-from ._collection import DENSE, LEXICAL, Nearest, Point
+from ._collection import DENSE, LEXICAL, Nearest, Point, is_written
 from ._connection import Connection
 from ._filters import Filter
 from .bm25 import Sparse
@@ -105,7 +105,7 @@ class QdrantCollection:
                 ordering=models.WriteOrdering.STRONG,
             )
         stored = self.retrieve([point.id for point in points], ("revision", "ops"))
-        return {point.id for point in points if not _is_written(point, stored.get(point.id))}
+        return {point.id for point in points if not is_written(point, stored.get(point.id))}
 
     def delete(self, which: Filter) -> None:
         """Remove the points that match."""
@@ -141,10 +141,10 @@ class QdrantCollection:
             lambda client: client.count(self._name, which, exact=True).count
         )
 
-    def distinct(self, key: str) -> list[str]:
-        """Return the values of an indexed keyword field."""
+    def distinct(self, key: str, which: Filter | None = None) -> list[str]:
+        """Return the values of an indexed keyword field, in all points or in those that match."""
         found = self._connection.call(
-            lambda client: client.facet(self._name, key, limit=MAX_NAMESPACES, exact=True)
+            lambda client: client.facet(self._name, key, which, limit=MAX_NAMESPACES, exact=True)
         )
         return [str(hit.value) for hit in found.hits if hit.count]
 
@@ -184,15 +184,6 @@ def _unchanged(point: Point) -> models.Filter:
             models.FieldCondition(key="revision", match=revision),
         ]
     )
-
-
-def _is_written(wanted: Point, stored: Point | None) -> bool:
-    """Return whether this version was written; a later one may already have replaced it."""
-    if stored is None:
-        return False
-    if ops := wanted.payload["ops"]:
-        return ops[-1] in stored.payload["ops"]
-    return bool(stored.payload["revision"] == wanted.payload["revision"])
 
 
 def _struct(point: Point) -> models.PointStruct:

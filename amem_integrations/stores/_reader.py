@@ -14,6 +14,7 @@ from ._checks import check_vector, is_id, namespace_key, plain
 from ._collection import Collection, Nearest, Point
 from ._filters import Filter, note_filter, seq_range
 from ._points import change_point_id, decode_change, decode_namespace, decode_note
+from ._unsettled import Unsettled
 from .bm25 import Bm25
 
 IDS_AT_ONCE = 512  # in one filter; servers may limit the number of conditions
@@ -30,6 +31,7 @@ class PointReader:
         self._notes, self._history = notes, history
         self._dimensions, self._bm25 = dimensions, bm25
         self._dialect = notes.dialect
+        self._unsettled = Unsettled()
 
     def _check_open(self) -> None:
         """Raise `StoreError` if the store cannot be used (any more)."""
@@ -105,10 +107,11 @@ class PointReader:
         notes = [decode_note(point.id, point.payload) for point in points]
         return sorted(notes, key=_in_order, reverse=newest_first)
 
-    def namespaces(self) -> list[Namespace]:
-        """Return the namespaces that hold notes, sorted."""
+    def namespaces(self, where: Conditions = ()) -> list[Namespace]:
+        """Return the namespaces that hold notes which meet the conditions, sorted."""
         self._check_open()
-        return sorted(decode_namespace(key) for key in self._notes.distinct("namespace"))
+        which = note_filter(self._dialect, None, where) if where else None
+        return sorted(decode_namespace(key) for key in self._notes.distinct("namespace", which))
 
     def changes(
         self,
@@ -124,6 +127,7 @@ class PointReader:
         They are the last `limit`, or, with `after`, the first `limit` whose `seq` is greater.
         """
         self._check_open()
+        self._unsettled.settle()
         about = [self._dialect.match("namespace", namespace_key(namespace))]
         if note_id is not None:
             about.append(self._dialect.match("note_id", plain(note_id, "note_id")))
@@ -140,6 +144,7 @@ class PointReader:
     def changes_by_id(self, namespace: Namespace, ids: Sequence[str]) -> list[Change]:
         """Return the changes with these ids, in this order; unknown ones are left out."""
         self._check_open()
+        self._unsettled.settle()
         key = namespace_key(namespace)
         points = [change_point_id(key, plain(change_id, "id of a change")) for change_id in ids]
         found = self._history.retrieve(points) if points else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -10,8 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..errors import EmbedderMismatchError, StoreError
+from ..errors import EmbedderMismatchError, StoreError, StoreFullError
 from ..texts import TEMPLATE
+from ._schema import SCHEMA
 from .bm25 import Bm25
 
 FORMAT = 1
@@ -86,13 +88,28 @@ class Sidecar:
         return cls.parse(stored, str(path.parent))
 
     def write(self, path: Path) -> None:
-        """Put the fingerprint in a file, whole or not at all."""
+        """Put the fingerprint in a file, whole or not at all.
+
+        Raises:
+            StoreFullError: There is no room on the disk.
+            StoreError: The folder cannot be written to.
+        """
         draft = path.with_suffix(".tmp")
-        with draft.open("w", encoding="utf-8") as file:
-            json.dump(asdict(self), file, indent=2, ensure_ascii=False)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        try:
+            with draft.open("w", encoding="utf-8") as file:
+                json.dump(asdict(self), file, indent=2, ensure_ascii=False)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        except OSError as error:
+            kind = StoreFullError if error.errno in {errno.ENOSPC, errno.EDQUOT} else StoreError
+            message = f"{path} cannot be written: {error}; make room, or make the folder writable"
+            raise kind(message) from error
+
+    def described(self) -> dict[str, Any]:
+        """Return what was made with what, and the schema of the notes in it."""
+        made = {name: value for name, value in asdict(self).items() if name != "closed"}
+        return {**made, "schema": SCHEMA}
 
     def with_counts(self, closed: Mapping[str, int] | None) -> Sidecar:
         """Return a copy that says how many points there are, or that it is not closed."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Collection as Items
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, StoreError
 from ..notes import Change, ChangeKind, Namespace
 from ..ports import Indexed
 from ._checks import check_vector, namespace_key
-from ._collection import Point
+from ._collection import Point, is_written
+from ._filters import seq_range
 from ._points import change_point_id, encode_change, encode_note
 from ._reader import PointReader, batches
 
@@ -31,6 +33,10 @@ class PointStore(PointReader):
     """A `NoteStore`, written once for every kind of `Collection`.
 
     A subclass opens the collections and says in `_writing` what must happen around a write.
+
+    The history is written before the notes. Where a write fails in between, what became of it is found out
+    before the history is next read or written: a change that was not made is taken out of it, a removal
+    that was begun is finished.
     """
 
     @property
@@ -64,12 +70,10 @@ class PointStore(PointReader):
         for item in items:
             points.setdefault(item.note.id, self._encode(namespace, item))
         records = [_change_point(namespace, change) for change in changes]
-        with self._writing():
+        with self._changing():
             taken = self._notes.retrieve(list(points), ("seq",)) if points else {}
             new = [point for point in points.values() if point.id not in taken]
-            self._record(_about_others(records, taken), new)
-            lost = self._notes.insert(new) if new else set()
-            self._forget(records, lost)
+            lost = self._write(_about_others(records, taken), new, self._notes.insert)
         return {point.id for point in new} - lost
 
     def replace(
@@ -92,7 +96,7 @@ class PointStore(PointReader):
             raise InvalidInputError(message)
         points = {note_id: self._encode(namespace, item) for note_id, item in given.items()}
         records = [_change_point(namespace, change) for change in changes]
-        with self._writing():
+        with self._changing():
             stored = self._stored(namespace, items)
             written = {i for i, old in stored.items() if _is_same_write(points[i], old)}
             stale = {i for i in points if not _follows(points[i], stored.get(i))} - written
@@ -101,9 +105,7 @@ class PointStore(PointReader):
                 for i, point in points.items()
                 if i not in stale | written
             ]
-            self._record(_about_others(records, stale), ready)
-            lost = self._notes.swap(ready) if ready else set()
-            self._forget(records, lost)
+            lost = self._write(_about_others(records, stale), ready, self._notes.swap)
         return stale | lost
 
     def delete(self, namespace: Namespace, ids: Sequence[str], receipts: Sequence[Change]) -> None:
@@ -114,7 +116,7 @@ class PointStore(PointReader):
         """
         records = [_change_point(namespace, receipt) for receipt in receipts]
         kept = tuple(record.id for record in records)
-        with self._writing():
+        with self._changing():
             self._remove(Removal(namespace_key(namespace), tuple(ids), kept), records)
 
     def clear(self, namespace: Namespace, receipts: Sequence[Change]) -> None:
@@ -124,17 +126,20 @@ class PointStore(PointReader):
             StoreError: The store could not write.
         """
         records = [_change_point(namespace, receipt) for receipt in receipts]
-        with self._writing():
+        with self._changing():
             self._remove(Removal(namespace_key(namespace), None), records)
 
     def _remove(self, removal: Removal, receipts: Sequence[Point]) -> None:
         """Write the receipts, then take away the history and at last the notes."""
         self._record(receipts, [])
-        self._finish_removal(removal)
+        self._unsettled.surely(partial(self._finish_removal, removal))
 
-    def _finish_removal(self, removal: Removal) -> None:
+    def _finish_removal(self, removal: Removal, upto: int | None = None) -> None:
+        """Take away the history and at last the notes, all of them or only what is not after `upto`."""
         ours = self._dialect.match("namespace", removal.namespace)
         every, some = self._dialect.every, self._dialect.some
+        if upto is not None:
+            ours = every([ours, seq_range(self._dialect, "lte", upto)])
         if removal.ids is None:
             receipts = self._dialect.any_of("kind", RECEIPTS)
             self._history.delete(every([ours], but=[receipts]))
@@ -166,6 +171,32 @@ class PointStore(PointReader):
         keeps = any(item.vector is None or item.text is None for item in items)
         ids = [item.note.id for item in items]
         return self._found(namespace, ids, ("namespace", "revision", "ops"), vectors=keeps)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        with self._writing():
+            self._unsettled.settle()
+            yield
+
+    def _write(
+        self,
+        records: Sequence[Point],
+        notes: Sequence[Point],
+        write: Callable[[Sequence[Point]], set[str]],
+    ) -> set[str]:
+        """Write the intent, then the notes; return the ids of those that another process was faster with."""
+        try:
+            self._record(records, notes)
+            lost = write(notes) if notes else set()
+            self._forget(records, lost)
+        except StoreError:
+            self._unsettled.add(partial(self._forget_unwritten, records, notes))
+            raise
+        return lost
+
+    def _forget_unwritten(self, records: Sequence[Point], notes: Sequence[Point]) -> None:
+        found = self._notes.retrieve([note.id for note in notes], ("revision", "ops"))
+        self._forget(records, {n.id for n in notes if not is_written(n, found.get(n.id))})
 
     def _forget(self, records: Sequence[Point], lost: Items[str]) -> None:
         """Remove the intent for notes that another process changed in between."""

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, get_args
@@ -15,7 +16,7 @@ from typing import Any, get_args
 from ..errors import ConfigurationError
 from ..notes import Change
 from ._collection import Point
-from ._folder import Durability, Folder, free_bytes, settle
+from ._folder import Durability, Folder, check_space, free_bytes, settle, used_bytes
 from ._folder import put_in_place as put_folder_in_place
 from ._points import decode_change
 from ._sidecar import AS_MADE, Sidecar
@@ -25,6 +26,8 @@ from .bm25 import Bm25
 FLUSH_SECONDS = 5.0
 STEPS = 64  # changes looked at after a kill; one operation makes as many as a note may have links
 MIN_FREE_BYTES = 256 * 2**20  # the log grows by 32 MiB at a time, for each of the two shards
+NEW_BYTES = 192 * 2**20  # of a new folder with one note in it, and a little more
+OPEN_BYTES = 96 * 2**20  # the engine makes a new piece of log when it opens a shard
 
 INTENT = (
     "5f2d1f0e-7a43-5d0c-8a55-0c5f3c1f7a11"  # the point that says what was last meant to be written
@@ -49,12 +52,13 @@ class EdgeStore(PointStore):
         collection: Name of the collection, a folder within `path`.
         durability: `"interval"` or `"always"`, see above.
         flush_seconds: Seconds between flushes.
-        min_free_bytes: A write that would leave less than this on the disk is refused.
+        min_free_bytes: With less than this free on the disk a write is refused.
         bm25: How text becomes a sparse vector.
 
     Raises:
         StoreLockedError: The collection is open already, in any process.
         EmbedderMismatchError: The collection was made with another encoder, or another `bm25`.
+        StoreFullError: There is too little disk space to make or open the folder safely.
         StoreError: The folder is damaged, or holds something else.
         ConfigurationError: An argument is out of its range.
     """
@@ -82,7 +86,12 @@ class EdgeStore(PointStore):
             raise ConfigurationError(message)
         bm25 = bm25 or Bm25()
         wanted = Sidecar.new(embedder=embedder, dimensions=dimensions, bm25=bm25)
-        self._folder = Folder.open(Path(path).expanduser().absolute() / collection, wanted)
+        place = Path(path).expanduser().absolute() / collection
+        if place.exists():
+            check_space(place, OPEN_BYTES, free_bytes, "opening it")
+        else:
+            check_space(place, max(NEW_BYTES, min_free_bytes), free_bytes, "a new memory")
+        self._folder = Folder.open(place, wanted)
         self._durability, self._flush_seconds = durability, flush_seconds
         self._min_free_bytes, self._free_bytes = min_free_bytes, free_bytes
         self._lock = threading.RLock()
@@ -116,14 +125,24 @@ class EdgeStore(PointStore):
         )
         return store, made.embedder, made.dimensions
 
+    @property
+    def made_with(self) -> Mapping[str, Any]:
+        """What the folder was made with: `embedder`, `dimensions`, `template`, `format`, `schema`."""
+        return self._folder.sidecar.described()
+
     def optimize(self) -> bool:
         """Build the graph that finds neighbours among very many notes; return whether anything was done.
 
         It takes minutes (100,000 notes: about two), and Python stands still meanwhile, so nothing else
         should use this process. Worth it from about 200,000 notes; exact search is quick enough below.
+
+        Raises:
+            StoreFullError: There is no room for a second copy of the notes beside the first.
         """
         self._check_open()
         with self._lock:
+            wanted = self._min_free_bytes + used_bytes(self._folder.path / "notes")
+            check_space(self._folder.path, wanted, self._free_bytes, "optimizing")
             return self._folder.notes.optimize()
 
     def flush(self) -> None:
@@ -135,7 +154,10 @@ class EdgeStore(PointStore):
     def close(self) -> None:
         """Flush and let go of the folder; calling it again does nothing."""
         with self._lock:
-            self._finalizer()
+            try:
+                self._unsettled.settle()
+            finally:
+                self._finalizer()
 
     def _check_open(self) -> None:
         self._folder.check()
@@ -144,7 +166,8 @@ class EdgeStore(PointStore):
     def _writing(self) -> Iterator[None]:
         self._folder.check()
         with self._lock:
-            self._folder.check_space(self._min_free_bytes, self._free_bytes)
+            place, wanted = self._folder.path, self._min_free_bytes
+            check_space(place, wanted, self._free_bytes, "a write (min_free_bytes)")
             yield
             self._folder.wrote(self._durability, self._flush_seconds)
 
@@ -167,6 +190,9 @@ class EdgeStore(PointStore):
         """Write the receipts together with what is to go, so that a killed process leaves no half of it."""
         intent = {"intent": {}, "removal": asdict(removal)}
         self._history.upsert([*receipts, Point(INTENT, intent)])
+        self._unsettled.surely(partial(self._finish_intended, removal))
+
+    def _finish_intended(self, removal: Removal) -> None:
         self._finish_removal(removal)
         self._history.upsert([Point(INTENT, {"intent": {}})])
 
@@ -184,7 +210,8 @@ class EdgeStore(PointStore):
 
     def _last_steps(self) -> list[Point]:
         """Return the last changes that are steps of something longer, which may not have been finished."""
-        steps = self._dialect.every([self._dialect.any_of("kind", ("forget", "unlink"))])
+        kinds = ("forget", "unlink", "update")
+        steps = self._dialect.every([self._dialect.any_of("kind", kinds)])
         return self._history.scroll(steps, limit=STEPS, newest_first=True)
 
     def _take_back(self, intent: Mapping[str, tuple[str, int]]) -> None:

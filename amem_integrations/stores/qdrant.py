@@ -9,22 +9,20 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
 
 from qdrant_client import QdrantClient, models
 
 from ..errors import ConfigurationError, StoreError
+from ..notes import Change
 from ._collection import CHANGE_INDEXES, DENSE, LEXICAL, SERVER_NOTE_INDEXES, IndexKind
-from ._connection import Connection, is_status
+from ._connection import Connection, checked_address, client_for, is_status
 from ._qdrant_collection import QdrantCollection
+from ._shared import SharedStore
 from ._sidecar import AS_MADE, Sidecar
-from ._store import PointStore
 from .bm25 import Bm25
 
 MEMORY = ":memory:"
-TIMEOUT = 15  # seconds for one request
 OLDEST_SERVER = (1, 17)  # has update modes, conditional upserts and collection metadata
-LOCALHOST = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _SCHEMAS: Mapping[IndexKind, Any] = {
     # Only the namespace takes part in the graph, which is quicker to build for it.
@@ -40,7 +38,7 @@ _SCHEMAS: Mapping[IndexKind, Any] = {
 }
 
 
-class QdrantStore(PointStore):
+class QdrantStore(SharedStore):
     """Notes in two collections of a Qdrant server (1.19 or later), shared by any number of processes.
 
     Calls are synchronous and wait for the server; `remote` says so, and asynchronous callers should run
@@ -59,12 +57,18 @@ class QdrantStore(PointStore):
         collection_options: Passed on when the collections are created (`replication_factor`, …).
         client_options: Passed on to `QdrantClient` (`timeout`, `prefix`, `https`, …).
 
+    Attributes:
+        settle_after: Seconds after which a write that a process began and did not finish is settled by the
+            next one that opens the collections. A write takes moments, with all its repeats some minutes.
+
     Raises:
         StoreUnavailableError: The server cannot be reached.
         EmbedderMismatchError: The collection was made with another encoder, or another `bm25`.
         StoreError: The server refuses, is too old, or the collection holds something else.
         ConfigurationError: An argument is out of its range, or would expose the key.
     """
+
+    settle_after: float = 15 * 60
 
     def __init__(
         self,
@@ -89,8 +93,8 @@ class QdrantStore(PointStore):
         )
         self._where, self._closed = MEMORY, False
         if self._remote:
-            self._where = _address(location, api_key, allow_insecure=allow_insecure)
-            client = _client(location, api_key, client_options)
+            self._where = checked_address(location, api_key, allow_insecure=allow_insecure)
+            client = client_for(location, api_key, client_options)
         else:
             # Advice to use a server or a folder; who chose ":memory:" knows.
             warnings.filterwarnings("ignore", message="Local mode is not recommended")
@@ -114,6 +118,11 @@ class QdrantStore(PointStore):
             dimensions=dimensions,
             bm25=bm25,
         )
+        # For the memory to look at, after other processes were killed.
+        self.interrupted: Sequence[Change] = ()
+        if self._remote:
+            self._patience = self.settle_after
+            self.interrupted = self._settle_others()
 
     @classmethod
     def as_made(
@@ -130,6 +139,11 @@ class QdrantStore(PointStore):
         store = cls(location, dimensions=1, embedder=AS_MADE, collection=collection, **options)
         store._dimensions = store._made.dimensions
         return store, store._made.embedder, store._made.dimensions
+
+    @property
+    def made_with(self) -> Mapping[str, Any]:
+        """What the collection was made with: `embedder`, `dimensions`, `format`, `schema`."""
+        return self._made.described()
 
     @property
     def remote(self) -> bool:
@@ -201,39 +215,3 @@ class QdrantStore(PointStore):
         self._connection.call(
             lambda client: client.create_payload_index(name, field, schema, wait=True)
         )
-
-
-def _client(location: str, api_key: str | None, options: Mapping[str, Any]) -> QdrantClient:
-    """Return a client that speaks REST, checks nothing in the background and carries the key."""
-    headers = dict(options.get("headers") or {})
-    if api_key is not None:
-        headers["api-key"] = api_key  # as `api_key` does, which warns about localhost too
-    settings = {"timeout": TIMEOUT, **options, "headers": headers, "check_compatibility": False}
-    if settings.get("prefer_grpc"):
-        message = "prefer_grpc is not supported; it gains nothing for requests of our size"
-        raise ConfigurationError(message)
-    try:
-        return QdrantClient(url=location, **settings)
-    except (TypeError, ValueError) as error:
-        message = f"QdrantClient does not take these options: {error}"
-        raise ConfigurationError(message) from error
-
-
-def _address(location: str, api_key: str | None, *, allow_insecure: bool) -> str:
-    """Return the address without what is secret in it.
-
-    Raises:
-        ConfigurationError: It is no URL, or the key would travel in the clear.
-    """
-    parts = urlsplit(location)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        message = f"a Qdrant server is given as 'http://host:6333' or 'https://…', not {location!r}"
-        raise ConfigurationError(message)
-    address = f"{parts.scheme}://{parts.hostname}:{parts.port or 6333}"
-    exposed = parts.scheme == "http" and parts.hostname not in LOCALHOST
-    if api_key is not None and exposed and not allow_insecure:
-        message = (
-            f"the API key would travel unencrypted to {address}; use https, or allow_insecure=True"
-        )
-        raise ConfigurationError(message)
-    return address

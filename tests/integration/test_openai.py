@@ -1,6 +1,7 @@
 import asyncio
 import gc
 import json
+import re
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.dialects import call, form
 from support.openai_server import Manners, OpenAIServer
 
 from amem_integrations.errors import (
@@ -39,7 +41,7 @@ def chat(server: OpenAIServer, **options: Any) -> OpenAIChatModel:
 
 
 def formats(server: OpenAIServer) -> list[str | None]:
-    return [payload.get("response_format", {}).get("type") for payload in server.requests]
+    return [form(payload) for payload in server.requests]
 
 
 def test_a_reply_is_asked_for_by_strict_schema_and_tokens_are_counted(
@@ -82,8 +84,9 @@ def test_a_strict_schema_closes_every_object_and_requires_every_field(
     ("manners", "tried"),
     [
         ("schema", ["json_schema"]),
-        ("json", ["json_schema", "json_object"]),
-        ("words", ["json_schema", "json_object", None]),
+        ("tools", ["json_schema", "tools"]),
+        ("json", ["json_schema", "tools", "json_object"]),
+        ("words", ["json_schema", "tools", "json_object", None]),
     ],
 )
 def test_what_an_endpoint_takes_is_found_out_once(
@@ -101,7 +104,8 @@ def test_what_an_endpoint_takes_is_found_out_once(
 
 
 @pytest.mark.parametrize(
-    ("structured", "sent"), [("schema", "json_schema"), ("json", "json_object"), ("words", None)]
+    ("structured", "sent"),
+    [("schema", "json_schema"), ("tools", "tools"), ("json", "json_object"), ("words", None)],
 )
 def test_a_settled_way_to_ask_is_kept_to(
     openai_server: OpenAIServer, structured: Any, sent: str | None
@@ -144,17 +148,171 @@ def test_what_a_model_does_not_take_is_left_out_from_then_on(
 def test_a_request_that_is_refused_in_every_manner_changes_nothing_for_the_next(
     openai_server: OpenAIServer,
 ) -> None:
-    openai_server.refuse = lambda _: "maximum context length exceeded"
+    openai_server.refuse = lambda _: "not today"
     model = chat(openai_server)
 
-    with pytest.raises(
-        ModelReplyError, match=r"'tiny' at .* refused .* 400 - maximum context length"
-    ):
+    with pytest.raises(ModelReplyError, match=r"'tiny' at .* refused .* 400 - .*not today"):
         model.generate(ASKED)
     openai_server.refuse = lambda _: None
     model.generate(ASKED)
 
-    assert formats(openai_server) == ["json_schema", "json_object", None, "json_schema"]
+    tried = ["json_schema", "tools", "json_object", None]
+    assert formats(openai_server) == [*tried, "json_schema"]
+
+
+@pytest.mark.parametrize(
+    ("complaint", "error"),
+    [
+        ("This model's maximum context length is 9 tokens.", ModelReplyError),
+        (
+            "'max_tokens' or 'max_completion_tokens' is too large: 9. This model's maximum context length is 8",
+            ModelReplyError,
+        ),
+        ("The prompt (total length 9) is too long to fit into the model", ModelReplyError),
+        ("The response was filtered: content_filter", ModelReplyError),
+        ("model_not_found", ConfigurationError),
+    ],
+)
+def test_a_complaint_that_is_not_about_the_form_is_not_answered_with_another_form(
+    openai_server: OpenAIServer, complaint: str, error: type[Exception]
+) -> None:
+    openai_server.refuse = lambda _: complaint
+
+    with pytest.raises(error, match=re.escape(complaint[:30])):
+        chat(openai_server).generate(ASKED)
+
+    assert formats(openai_server) == ["json_schema"]
+
+
+def test_a_function_is_offered_and_has_to_be_called(openai_server: OpenAIServer) -> None:
+    openai_server.answer = lambda _: REPLY
+
+    completion = chat(openai_server, structured="tools").generate(ASKED)
+
+    assert completion.text == REPLY
+    (payload,) = openai_server.requests
+    (tool,) = payload["tools"]
+    assert tool["type"] == "function"
+    assert tool["function"]["name"] == "ConstructReply"
+    assert tool["function"]["parameters"]["required"] == ["notes"]
+    assert payload["tool_choice"] == {"type": "function", "function": {"name": "ConstructReply"}}
+    assert "response_format" not in payload
+
+
+@pytest.mark.parametrize(
+    ("complaint", "taken"),
+    [
+        ("Invalid tool_choice type: 'object'.", "required"),
+        ("tool_choice must be 'auto' or 'none'", "auto"),
+    ],
+)
+def test_a_function_is_asked_for_as_firmly_as_the_endpoint_takes(
+    openai_server: OpenAIServer, complaint: str, taken: str
+) -> None:
+    openai_server.refuse = lambda payload: (
+        None if payload.get("tool_choice") == taken else complaint
+    )
+    openai_server.answer = lambda _: REPLY
+    model = chat(openai_server, structured="tools")
+
+    assert [model.generate(ASKED).text, model.generate(ASKED).text] == [REPLY, REPLY]
+    choices = [payload["tool_choice"] for payload in openai_server.requests]
+    assert choices[-2:] == [taken, taken]
+    assert len(choices) == {"required": 3, "auto": 4}[taken]
+
+
+SECOND = '{"notes": [{"id": "n2", "context": "Bob runs."}]}'
+
+
+@pytest.mark.parametrize(
+    ("message", "read"),
+    [
+        ({"content": REPLY}, ["n1"]),
+        ({"content": f"Sure:\n```json\n{REPLY}\n```", "tool_calls": []}, ["n1"]),
+        ({"content": REPLY, "tool_calls": [call({"name": "f", "arguments": "{}"})]}, ["n1"]),
+        ({"content": None, "tool_calls": [call({"name": "other", "arguments": REPLY})]}, ["n1"]),
+        ({"tool_calls": [call({"name": "f", "arguments": json.loads(REPLY)})]}, ["n1"]),
+        (
+            {"tool_calls": [call({"name": "f", "arguments": text}) for text in (REPLY, SECOND)]},
+            ["n1", "n2"],
+        ),
+        (
+            {"tool_calls": [call({"name": "f", "arguments": t}) for t in (REPLY[:-1], SECOND)]},
+            ["n1", "n2"],
+        ),
+        ({"tool_calls": [call({"name": "f", "arguments": REPLY[:-2]})]}, ["n1"]),
+        (
+            {"tool_calls": [call({"name": "f", "arguments": t}) for t in (REPLY, SECOND[:40])]},
+            ["n1"],
+        ),
+        ({"content": f'<tool_call>{{"name": "f", "arguments": {REPLY}}}</tool_call>'}, ["n1"]),
+        ({"content": f'[TOOL_CALLS] [{{"name": "f", "arguments": {REPLY}}}]'}, ["n1"]),
+        ({"content": [{"type": "thinking"}, {"type": "text", "text": REPLY}]}, ["n1"]),
+        ({"content": None, "reasoning_content": REPLY}, ["n1"]),
+        ({"content": "", "reasoning": f" {REPLY}"}, ["n1"]),
+    ],
+)
+def test_an_answer_is_read_wherever_it_is(
+    openai_server: OpenAIServer, message: Any, read: list[str]
+) -> None:
+    openai_server.message = {"content": None, "tool_calls": None, **message}
+
+    text = chat(openai_server, structured="tools").generate(ASKED).text
+
+    assert [note.id for note in parse(text, ConstructReply).notes] == read
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": None, "reasoning_content": f"Perhaps {REPLY}? No."},
+        {"content": "", "reasoning": "Hm."},
+        {"tool_calls": [call({"name": "f", "arguments": None})]},
+        {"tool_calls": [{"id": "call_1"}]},
+        {"content": [{"type": "thinking", "thinking": REPLY}]},
+    ],
+)
+def test_thoughts_are_no_answer(openai_server: OpenAIServer, message: Any) -> None:
+    openai_server.message = {"content": None, "tool_calls": None, **message}
+
+    assert chat(openai_server).generate(ASKED).text == ""
+
+
+def test_a_function_that_is_not_called_is_asked_for_no_more(openai_server: OpenAIServer) -> None:
+    openai_server.manners = "tools"
+    openai_server.message = {"content": REPLY, "tool_calls": None}
+    model = chat(openai_server)
+
+    assert [model.generate(ASKED).text, model.generate(ASKED).text] == [REPLY, REPLY]
+    assert formats(openai_server) == ["json_schema", "tools", "json_object"]
+
+
+@pytest.mark.parametrize("structured", ["auto", "tools"])
+def test_tokens_used_up_by_thoughts_are_an_error_that_says_so(
+    openai_server: OpenAIServer, structured: Any
+) -> None:
+    openai_server.message = {"content": None, "tool_calls": None, "reasoning": "First, I "}
+    openai_server.finish = "length"
+
+    with pytest.raises(ModelReplyError, match="raise max_tokens"):
+        chat(openai_server, structured=structured).generate(ASKED)
+
+
+def test_fields_of_ones_own_are_sent_along(openai_server: OpenAIServer) -> None:
+    chat(openai_server, extra_body={"reasoning_effort": "none"}).generate(ASKED)
+
+    assert openai_server.requests[0]["reasoning_effort"] == "none"
+
+
+@pytest.mark.parametrize("counts", [None, {}, {"prompt_tokens": None}, {"prompt_tokens": "9"}])
+def test_an_endpoint_that_counts_no_tokens_is_read_all_the_same(
+    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, counts: Any
+) -> None:
+    openai_server.answer = lambda _: REPLY
+    whole = openai_server.completion
+    monkeypatch.setattr(openai_server, "completion", lambda sent: {**whole(sent), "usage": counts})
+
+    assert chat(openai_server).generate(ASKED) == Completion(text=REPLY)
 
 
 def test_a_refusal_and_an_empty_answer_are_returned_as_text(openai_server: OpenAIServer) -> None:
@@ -222,7 +380,15 @@ def test_a_wrong_setting_is_named_without_the_key(
 
 @pytest.mark.parametrize(
     "garbage",
-    ["<html>Welcome to the proxy</html>", "{not json", '{"error": {"message": "no"}}', "[]", ""],
+    [
+        "<html>Welcome to the proxy</html>",
+        "{not json",
+        '{"error": {"message": "no"}}',
+        '{"choices": []}',
+        '{"choices": [{"message": null}]}',
+        "[]",
+        "",
+    ],
 )
 def test_an_answer_that_is_none_of_the_api_is_unavailable(
     openai_server: OpenAIServer, garbage: str
@@ -250,7 +416,8 @@ async def test_the_asynchronous_form_does_the_same(openai_server: OpenAIServer) 
     completions = [await model.agenerate(ASKED), await model.agenerate(ASKED)]
 
     assert [completion.text for completion in completions] == [REPLY, REPLY]
-    assert formats(openai_server) == ["json_schema", "json_schema", "json_object", None, None]
+    tried = ["json_schema", "json_schema", "tools", "json_object", None]
+    assert formats(openai_server) == [*tried, None]
     openai_server.failures.append(401)
     with pytest.raises(ConfigurationError, match="API key"):
         await model.agenerate(ASKED)
@@ -289,6 +456,34 @@ def test_vectors_are_unit_length_and_in_the_order_of_the_texts(
     assert [payload["input"] for payload in openai_server.requests] == [["a b", "c"], [" "], ["c"]]
     assert embedder.dimensions == 8
     assert len(openai_server.requests) == 3
+
+
+async def test_of_a_text_that_is_too_long_the_beginning_counts(
+    openai_server: OpenAIServer,
+) -> None:
+    openai_server.refuse = lambda payload: (
+        "This model's maximum context length is 999 tokens"
+        if any(len(text) > 1000 for text in payload["input"])
+        else None
+    )
+    embedder = OpenAIEmbedder("tiny-embed", base_url=openai_server.base_url, batch_size=2)
+    texts = ["a " * 2000, "b", "c"]
+
+    vectors = embedder.embed_documents(texts)
+
+    np.testing.assert_allclose(vectors[0], embedder.embed_query("a"), rtol=1e-5)
+    np.testing.assert_allclose(vectors[1], embedder.embed_query("b"), rtol=1e-5)
+    np.testing.assert_array_equal(vectors, await embedder.aembed_documents(texts))
+
+
+def test_what_an_encoder_refuses_for_another_reason_is_an_error(
+    openai_server: OpenAIServer,
+) -> None:
+    openai_server.refuse = lambda _: "no such thing"
+
+    with pytest.raises(ModelReplyError, match="no such thing"):
+        OpenAIEmbedder("tiny-embed", base_url=openai_server.base_url).embed_query("a" * 2000)
+    assert len(openai_server.requests) == 1
 
 
 def test_dimensions_are_found_out_once_or_asked_for(openai_server: OpenAIServer) -> None:

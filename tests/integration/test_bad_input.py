@@ -1,0 +1,175 @@
+"""What cannot be stored, and names of what is not there: each a typed error or a defined result."""
+
+from __future__ import annotations
+
+import pytest
+from support import models
+
+from amem_integrations import (
+    AgenticMemory,
+    InvalidInputError,
+    MemoryConfig,
+    NamespaceError,
+    NoteInput,
+    NoteNotFoundError,
+)
+from amem_integrations.testing import HashEmbedder
+
+ANN, BOB = ("ann",), ("bob",)
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+
+
+@pytest.fixture(params=["edge", "memory"], scope="module")
+def memory(request, tmp_path_factory):
+    """One memory for all tests: what is refused leaves it as it was."""
+    folder = str(tmp_path_factory.mktemp("memory"))
+    location = folder if request.param == "edge" else ":memory:"
+    model = models.model(models.link_to_first)
+    with AgenticMemory.open(location, model=model, embedder=HashEmbedder()) as opened:
+        opened.add("I joined a choir", namespace=ANN, thread="t")
+        yield opened
+
+
+@pytest.fixture(params=["a\0b", "a\ud800b", "\udfff"], ids=["NUL", "half", "other half"])
+def text(request):
+    return request.param
+
+
+WRITES = {
+    "content": lambda m, text: m.add(text, namespace=ANN),
+    "key": lambda m, text: m.add("x", namespace=ANN, key=text),
+    "thread": lambda m, text: m.add("x", namespace=ANN, thread=text),
+    "speaker": lambda m, text: m.add("x", namespace=ANN, speaker=text),
+    "metadata": lambda m, text: m.add("x", namespace=ANN, metadata={"a": text}),
+    "name in metadata": lambda m, text: m.add("x", namespace=ANN, metadata={text: "a"}),
+    "deep in metadata": lambda m, text: m.add("x", namespace=ANN, metadata={"a": [{"b": text}]}),
+    "one of many": lambda m, text: m.add_many(["x", NoteInput(content=text)], namespace=ANN),
+    "message": lambda m, text: m.add_messages([{"role": "user", "content": text}], namespace=ANN),
+    "new content": lambda m, text: m.update(first(m), namespace=ANN, content=text),
+    "new metadata": lambda m, text: m.update(first(m), namespace=ANN, metadata={"a": text}),
+    "a condition": lambda m, text: m.search("x", namespace=ANN, where={"speaker": text}),
+    "a field": lambda m, text: m.search("x", namespace=ANN, where={f"metadata.{text}": 1}),
+}
+
+
+def first(memory):
+    return memory.get_all(namespace=ANN)[0].id
+
+
+@pytest.mark.parametrize("where", WRITES)
+def test_text_that_is_no_unicode_is_refused_and_nothing_is_stored(memory, text, where):
+    before = memory.get_all(namespace=ANN), memory.history(None, namespace=ANN)
+    with pytest.raises(InvalidInputError, match=r"NUL|surrogate"):
+        WRITES[where](memory, text)
+    assert (memory.get_all(namespace=ANN), memory.history(None, namespace=ANN)) == before
+
+
+def test_a_namespace_of_such_text_is_refused(memory, text):
+    for call in (
+        lambda: memory.add("x", namespace=(text,)),
+        lambda: memory.search("x", namespace=("a", text)),
+        lambda: memory.clear(namespace=(text,)),
+    ):
+        with pytest.raises(NamespaceError, match=r"NUL|surrogate"):
+            call()
+    assert memory.namespaces() == [ANN]
+    assert memory.get_all(namespace=ANN)
+
+
+def test_a_question_of_such_text_is_asked_without_it(memory):
+    class Strict(HashEmbedder):
+        def embed_query(self, text):
+            text.encode()  # as a tokeniser does
+            return super().embed_query(text)
+
+    plain = memory.search("choir", namespace=ANN)
+    assert memory.search("choir \ud83d", namespace=ANN) == plain
+    assert memory.context("choir \ud83d", namespace=ANN) == memory.context("choir", namespace=ANN)
+    with AgenticMemory.open(":memory:", embedder=Strict()) as other:
+        note = other.add("I joined a choir", namespace=ANN)
+        for query in ("choir \ud83d", "\ud83d", "a\0b"):
+            assert [hit.note.id for hit in other.search(query, namespace=ANN)] == [note.id]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"a": float("inf")},
+        {"a": 2**70},
+        {"a": {1: 2}.keys()},
+        {"a": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]},
+        {"a": b"bytes"},
+    ],
+    ids=["infinity", "a number of 70 bits", "keys", "nesting", "bytes"],
+)
+def test_metadata_that_would_not_come_back_the_same_is_refused(memory, metadata):
+    before = memory.get_all(namespace=ANN)
+    with pytest.raises(InvalidInputError, match="metadata"):
+        memory.add("x", namespace=ANN, metadata=metadata)
+    assert memory.get_all(namespace=ANN) == before
+
+
+def test_content_over_the_limit_is_refused_and_the_limit_is_named(memory):
+    limit, before = MemoryConfig().max_content_chars, memory.get_all(namespace=ANN)
+    for call in (
+        lambda: memory.add("x" * (limit + 1), namespace=ANN),
+        lambda: memory.add_many(["fine", "x" * (limit + 1)], namespace=ANN),
+        lambda: memory.update(first(memory), namespace=ANN, content="x" * (limit + 1)),
+    ):
+        with pytest.raises(InvalidInputError, match=f"more than {limit}.*max_content_chars"):
+            call()
+    assert memory.get_all(namespace=ANN) == before
+
+
+def test_content_at_the_limit_is_stored_whole():
+    config = MemoryConfig(max_content_chars=10, split=False)
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder(), config=config) as memory:
+        assert memory.add("x" * 10, namespace=ANN).content == "x" * 10
+        with pytest.raises(InvalidInputError, match="more than 10"):
+            memory.add("x" * 11, namespace=ANN)
+
+
+BY_ID = {
+    "get": lambda m, name, space: m.get(name, namespace=space),
+    "update": lambda m, name, space: m.update(name, namespace=space, content="x"),
+    "delete": lambda m, name, space: m.delete(name, namespace=space),
+    "history": lambda m, name, space: m.history(name, namespace=space),
+    "undo": lambda m, name, space: m.undo(name, namespace=space),
+    "approve": lambda m, name, space: m.approve(name, namespace=space),
+    "reject": lambda m, name, space: m.reject(name, namespace=space),
+}
+
+
+@pytest.mark.parametrize("name", [UNKNOWN, "nope", "", 5, "../x", "*"])
+@pytest.mark.parametrize("call", BY_ID)
+def test_an_unknown_id_is_a_clear_error(memory, call, name):
+    before = memory.get_all(namespace=ANN)
+    with pytest.raises(NoteNotFoundError) as caught:
+        BY_ID[call](memory, name, ANN)
+    assert f"{name!r}" in str(caught.value)
+    assert memory.get_all(namespace=ANN) == before
+
+
+@pytest.mark.parametrize("call", BY_ID)
+def test_an_id_of_another_namespace_is_an_unknown_one(memory, call):
+    note = memory.get_all(namespace=ANN)[0]
+    change = memory.history(note.id, namespace=ANN)[-1]
+    named = change.id if call in ("undo", "approve", "reject") else note.id
+    with pytest.raises(NoteNotFoundError, match="bob"):
+        BY_ID[call](memory, named, BOB)
+    assert memory.get(note.id, namespace=ANN) == note
+
+
+@pytest.mark.parametrize("call", BY_ID)
+def test_an_id_that_is_no_unicode_is_an_error_too(memory, text, call):
+    with pytest.raises((NoteNotFoundError, InvalidInputError)):
+        BY_ID[call](memory, text, ANN)
+
+
+@pytest.mark.parametrize("name", [UNKNOWN, "nope", "a\0b", "\ud800"])
+def test_the_steps_leave_out_notes_that_are_not_there(memory, name):
+    raw = memory.add(f"We sing {name!r}", namespace=ANN, thread="t", evolve=False)
+    assert memory.construct([name, raw.id], namespace=ANN)["constructed"] == [raw.id]
+    plan = memory.propose([name, raw.id], namespace=ANN)
+    assert [note.id for note in plan.notes] == [raw.id]
+    assert memory.commit(plan).done == (raw.id,)

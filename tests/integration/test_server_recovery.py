@@ -1,0 +1,313 @@
+"""Several processes share a server: what one that was killed left half done, the next that opens it settles."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import models
+from support.qdrant_server import FakeQdrant, Fault, serving
+
+from amem_integrations import AgenticMemory, MemoryConfig
+from amem_integrations.stores import QdrantStore
+from amem_integrations.stores._shared import INTENT
+from amem_integrations.testing import HashEmbedder
+from amem_integrations.testing.conformance import DIMENSIONS, change, item, note, note_id
+
+ROOT = Path(__file__).parents[2]
+ANN, BOB = ("ann",), ("bob",)
+pytestmark = pytest.mark.enable_socket
+
+
+class Killed(BaseException):
+    """The process ends here: nothing after it is done."""
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeQdrant]:
+    with serving(FakeQdrant()) as fake:
+        yield fake
+
+
+Opener = Callable[..., QdrantStore]
+
+
+@pytest.fixture
+def opened(fake: FakeQdrant) -> Iterator[Opener]:
+    """Opens the collections as one process after the other does; `after` is the patience of that one."""
+    stores = []
+
+    def open_(after: float = QdrantStore.settle_after) -> QdrantStore:
+        kind = type("Store", (QdrantStore,), {"settle_after": after})
+        stores.append(kind(fake.url, dimensions=DIMENSIONS, pauses=(0.001,)))
+        return stores[-1]
+
+    yield open_
+    for store in stores:
+        store.close()
+
+
+def kill_at(collection: Any, method: str, call: int = 1) -> None:
+    """Let the process end instead of this call."""
+    original, left = getattr(collection, method), [call]
+
+    def faulty(*args: Any, **kwargs: Any) -> Any:
+        left[0] -= 1
+        if not left[0]:
+            raise Killed
+        return original(*args, **kwargs)
+
+    setattr(collection, method, faulty)
+
+
+def intents(store: QdrantStore) -> int:
+    which = store._dialect.every([store._dialect.match("kind", INTENT)])
+    return len(store._history.scroll(which))
+
+
+def told(store: QdrantStore, namespace: Any = ANN) -> set[str]:
+    return {made.op for made in store.changes(namespace)}
+
+
+def test_a_write_leaves_no_intent_behind(opened: Opener) -> None:
+    store = opened()
+    store.insert(ANN, [item("a"), item("b")], [change("add", "a")])
+    store.replace(ANN, [item("a", revision=1, ops=("o",))], [change("evolve", "a")])
+    store.replace(ANN, [item("a", revision=1, ops=("p",))], [change("stale", "a")])
+    store.delete(ANN, [note_id("b")], [change("receipt", "b", kind="delete")])
+    store.clear(BOB, [])
+    assert intents(store) == 0
+    assert told(store) == {"op add", "op evolve", "op receipt"}
+
+
+def test_a_change_that_was_not_made_is_taken_out_of_the_history(opened: Opener) -> None:
+    dying = opened()
+    dying.insert(ANN, [item("a")], [change("add", "a")])
+    kill_at(dying._notes, "swap")
+    with pytest.raises(Killed):
+        dying.replace(
+            ANN,
+            [item("a", revision=1, ops=("o",))],
+            [change("lost", "a"), change("kept", "b", kind="proposal")],
+        )
+    # So young, it may still be at it.
+    assert told(opened()) == {"op add", "op lost", "op kept"}
+
+    store = opened(after=0)
+
+    assert told(store) == {"op add", "op kept"}
+    assert store.get(ANN, [note_id("a")]) == [note("a")]
+    assert intents(store) == 0
+
+
+def test_of_an_insert_that_was_cut_short_nothing_is_told(opened: Opener) -> None:
+    dying = opened()
+    kill_at(dying._notes, "insert")
+    with pytest.raises(Killed):
+        dying.insert(ANN, [item("a", ops=("o",))], [change("add", "a")])
+    store = opened(after=0)
+    assert told(store) == set()
+    assert store.insert(ANN, [item("a", ops=("p",))], [change("again", "a")]) == {note_id("a")}
+
+
+@pytest.mark.parametrize("moment", [("history", "delete"), ("notes", "retrieve")])
+def test_a_change_that_was_made_stays(opened: Opener, moment: tuple[str, str]) -> None:
+    dying = opened()
+    dying.insert(ANN, [item("a")], [change("add", "a")])
+    where, method = moment
+    # `swap` reads back what it wrote, after `replace` has read what was there.
+    kill_at(getattr(dying, f"_{where}"), method, 2 if method == "retrieve" else 1)
+    with pytest.raises(Killed):
+        dying.replace(ANN, [item("a", revision=1, ops=("o",))], [change("made", "a")])
+    store = opened(after=0)
+    assert store.get(ANN, [note_id("a")])[0].revision == 1
+    assert told(store) == {"op add", "op made"}
+    assert intents(store) == 0
+
+
+def test_what_another_process_wrote_instead_is_not_taken_for_ours(opened: Opener) -> None:
+    dying, other = opened(), opened()
+    dying.insert(ANN, [item("a")], [change("add", "a")])
+    kill_at(dying._notes, "swap")
+    with pytest.raises(Killed):
+        dying.replace(ANN, [item("a", revision=1, ops=("ours",))], [change("ours", "a")])
+    other.replace(ANN, [item("a", revision=1, ops=("theirs",))], [change("theirs", "a")])
+    assert told(opened(after=0)) == {"op add", "op theirs"}
+
+
+@pytest.mark.parametrize(("writes", "kept"), [(31, False), (32, True)])
+def test_a_change_is_kept_where_its_note_does_not_remember_that_far_back(
+    opened: Opener, writes: int, kept: bool
+) -> None:
+    dying, other = opened(), opened()
+    dying.insert(ANN, [item("a")], [])
+    kill_at(dying._notes, "swap")
+    with pytest.raises(Killed):
+        dying.replace(ANN, [item("a", revision=1, ops=("ours",))], [change("ours", "a")])
+    ops: tuple[str, ...] = ()
+    for revision in range(1, writes + 2):
+        ops = (*ops, f"theirs {revision}")[-32:]
+        other.replace(ANN, [item("a", revision=revision, ops=ops)], [])
+    assert told(opened(after=0)) == ({"op ours"} if kept else set())
+
+
+def test_a_process_that_only_stood_still_writes_its_history_again(
+    fake: FakeQdrant, opened: Opener
+) -> None:
+    slow = opened(after=0)
+    slow.insert(ANN, [item("a")], [])
+    retrieve = slow._notes.swap
+
+    def stand_still(points: Any) -> set[str]:
+        assert told(opened(after=0)) == set()  # which takes it for dead
+        return retrieve(points)
+
+    slow._notes.swap = stand_still  # type: ignore[method-assign]
+    slow.replace(ANN, [item("a", revision=1, ops=("o",))], [change("made", "a")])
+    assert told(slow) == {"op made"}
+    assert intents(slow) == 0
+
+
+@pytest.mark.parametrize(("where", "method"), [("history", "delete"), ("notes", "delete")])
+def test_a_removal_that_was_begun_is_finished(opened: Opener, where: str, method: str) -> None:
+    dying = opened()
+    told_of = [change(name, name, seq=1) for name in ("a", "b")]
+    dying.insert(ANN, [item("a"), item("b")], told_of)
+    kill_at(getattr(dying, f"_{where}"), method)
+    with pytest.raises(Killed):
+        dying.delete(ANN, [note_id("a")], [change("receipt", "a", kind="delete")])
+    assert len(opened().scan(ANN)) == 2
+
+    store = opened(after=0)
+
+    assert [found.id for found in store.scan(ANN)] == [note_id("b")]
+    assert told(store) == {"op b", "op receipt"}
+    assert [(step.kind, step.note_id) for step in store.interrupted] == [("delete", note_id("a"))]
+    assert intents(store) == 0
+
+
+def test_what_was_added_since_outlives_a_removal_that_is_finished_late(opened: Opener) -> None:
+    dying, other = opened(), opened()
+    dying.insert(ANN, [item("a", seq=1)], [change("old", "a", seq=1)])
+    dying.insert(BOB, [item("b", seq=2, namespace=BOB)], [])
+    kill_at(dying._history, "delete", 2)  # the note is gone, the intent is not
+    with pytest.raises(Killed):
+        dying.delete(ANN, [note_id("a")], [])
+    dying._history = opened()._history
+    kill_at(dying._notes, "delete")
+    with pytest.raises(Killed):
+        dying.clear(BOB, [])
+    other.insert(ANN, [item("a")], [change("new", "a")])
+    other.insert(BOB, [item("c", namespace=BOB)], [])
+
+    store = opened(after=0)
+
+    assert [found.id for found in store.scan(ANN)] == [note_id("a")]
+    assert told(store) == {"op new"}
+    assert [found.id for found in store.scan(BOB)] == [note_id("c")]
+
+
+def test_a_key_that_may_only_read_opens_all_the_same(
+    fake: FakeQdrant, opened: Opener, caplog: pytest.LogCaptureFixture
+) -> None:
+    dying = opened()
+    dying.insert(ANN, [item("a")], [])
+    kill_at(dying._notes, "swap")
+    with pytest.raises(Killed):
+        dying.replace(ANN, [item("a", revision=1, ops=("o",))], [change("lost", "a")])
+    fake.faults.append(Fault(status=403, path="points/delete"))
+    with caplog.at_level(logging.WARNING, logger="amem_integrations"):
+        store = opened(after=0)
+    assert "could not be settled" in caplog.text
+    assert store.get(ANN, [note_id("a")]) == [note("a")]
+    assert intents(opened(after=0)) == 0
+
+
+def test_a_write_that_failed_in_a_living_process_leaves_no_intent(
+    fake: FakeQdrant, opened: Opener
+) -> None:
+    store = opened()
+    store.insert(ANN, [item("a")], [])
+    original, down = store._notes.swap, Fault(status=503)
+
+    def fail(points: Any) -> set[str]:
+        fake.faults.extend([down] * 2)
+        return original(points)
+
+    store._notes.swap = fail  # type: ignore[method-assign]
+    with suppress(Exception):
+        store.replace(ANN, [item("a", revision=1, ops=("o",))], [change("lost", "a")])
+    assert told(store) == set()
+    assert intents(store) == 0
+
+
+CHILD = """
+import os, sys
+from support import models
+from amem_integrations import AgenticMemory, MemoryConfig
+from amem_integrations.testing import HashEmbedder
+
+ANN = ("ann",)
+memory = AgenticMemory.open(
+    sys.argv[1],
+    model=models.model(models.update_first("It was moved to May.")),
+    embedder=HashEmbedder(),
+    config=MemoryConfig(min_gate_similarity=-1.0, recent=1, candidates=1),
+)
+
+def kill_at(collection, method, call=1):
+    original, left = getattr(collection, method), [call]
+    def faulty(*args, **kwargs):
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), 9)
+        return original(*args, **kwargs)
+    setattr(collection, method, faulty)
+
+notes, history = memory._store._notes, memory._store._history
+ids = [memory.add(f"The trip, part {n}", namespace=ANN, thread="t").id for n in range(3)]
+"""
+KILLS = {
+    "evolve": "kill_at(notes, 'swap', 2); memory.add('The trip, part 3', namespace=ANN, thread='t')",
+    "delete": "kill_at(notes, 'delete'); memory.delete(ids[1], namespace=ANN)",
+}
+
+
+@pytest.mark.parametrize("kill", KILLS)
+def test_after_a_real_kill_history_and_notes_of_a_memory_agree(
+    fake: FakeQdrant, monkeypatch: pytest.MonkeyPatch, kill: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD + KILLS[kill], fake.url],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    monkeypatch.setattr(QdrantStore, "settle_after", 0)
+    with AgenticMemory.open(
+        fake.url,
+        model=models.model(models.update_first("It was moved to May.")),
+        embedder=HashEmbedder(),
+        config=MemoryConfig(min_gate_similarity=-1.0, recent=1, candidates=1),
+    ) as memory:
+        notes = {found.id: found for found in memory.get_all(namespace=ANN)}
+        made = [c for c in memory.history(None, namespace=ANN) if c.kind in ("construct", "evolve")]
+        entries = {entry.change for found in notes.values() for entry in found.contexts}
+        assert {c.id for c in made} == entries
+        for found in notes.values():
+            assert all(found.id in notes[target].links for target in found.links)
+        left = sorted(found.content[-1] for found in notes.values())
+        assert left == (["0", "2"] if kill == "delete" else ["0", "1", "2", "3"])
+        memory.evolve(namespace=ANN)
+        assert {n.state for n in memory.get_all(namespace=ANN)} == {"done"}

@@ -1,0 +1,70 @@
+"""Encoders and stores that can be watched, and made to fail."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from amem_integrations import StoreUnavailableError
+from amem_integrations.testing import HashEmbedder
+
+
+class WatchedEmbedder:
+    """An encoder that remembers what it was asked, and fails while it is `down`.
+
+    `calls` holds the texts of each call, oldest first.
+    """
+
+    name = "watched"
+    dimensions = 256
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self.down = False
+        self._inner = HashEmbedder(self.dimensions)
+
+    @property
+    def texts(self) -> Counter[str]:
+        """How often each text was encoded."""
+        return Counter(text for call in self.calls for text in call)
+
+    def embed_documents(self, texts):
+        if self.down:
+            raise OSError("no route to the encoder")
+        self.calls.append(list(texts))
+        return self._inner.embed_documents(texts)
+
+    def embed_query(self, text):
+        self.calls.append([text])
+        return self._inner.embed_query(text)
+
+
+class WatchedStore:
+    """A store, and in `calls` the names of the methods that were called."""
+
+    def __init__(self, store) -> None:
+        self.calls: list[str] = []
+        self._store = store
+
+    def __getattr__(self, name):
+        attribute = getattr(self._store, name)
+        if not callable(attribute):
+            return attribute
+
+        def watched(*args, **kwargs):
+            self.calls.append(name)
+            return attribute(*args, **kwargs)
+
+        return watched
+
+
+def fail_once(collection, method: str, *, works: bool = False) -> None:
+    """Let the next call of a collection's method fail, before or (`works`) after it has done its work."""
+    original = getattr(collection, method)
+
+    def faulty(*args, **kwargs):
+        setattr(collection, method, original)
+        if works:
+            original(*args, **kwargs)
+        raise StoreUnavailableError("told to fail")
+
+    setattr(collection, method, faulty)
