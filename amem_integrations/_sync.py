@@ -15,7 +15,9 @@ import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, TypeVar, Union
+from typing import Any, Protocol, TypeVar, Union, cast
+
+from .errors import ConfigurationError
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -34,7 +36,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine that never suspends.
 
     Raises:
-        TypeError: It did suspend: one of its ports is asynchronous.
+        ConfigurationError: It did suspend: one of its ports is asynchronous.
     """
     try:
         coroutine.send(None)
@@ -45,7 +47,38 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     message = (
         "a port of this memory is asynchronous: call the a… twin of this method (aadd, asearch, …)"
     )
-    raise TypeError(message)
+    raise ConfigurationError(message)
+
+
+def blocking(port: T, *methods: str) -> T:
+    """Return the port, or one that says what to do if a method of it is a coroutine function.
+
+    Called without a loop that would only fail somewhere within, and look as if the port were down.
+    """
+    if any(inspect.iscoroutinefunction(getattr(port, name, None)) for name in methods):
+        return cast("T", _Blocking(port))
+    return port
+
+
+class _Blocking:
+    """A synchronous view of a port that is asynchronous at least in part."""
+
+    def __init__(self, port: object) -> None:
+        self._port = port
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the port decides
+        attribute = getattr(self._port, name)
+        if not inspect.iscoroutinefunction(attribute):
+            return attribute
+
+        def refuse(*_args: object, **_kwargs: object) -> None:
+            kind = type(self._port).__name__
+            raise ConfigurationError(
+                f"{kind}.{name} is a coroutine function, which a synchronous method cannot wait for: call "
+                f"the a… twin of this method (aadd, asearch, aevolve, …), or give {kind} a plain {name!r}"
+            )
+
+        return refuse
 
 
 class Awaiting:

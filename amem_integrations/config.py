@@ -26,6 +26,8 @@ class MemoryConfig:
             MiniLM, 99 % of honest updates pass and 91 % of updates of a random note do not.
         max_concurrency: Batches asked about at once. They do not see what each other evolved, so another
             number may give slightly other links; the same number gives the same ones every time.
+        max_attempts: How often a note is tried whose replies cannot be used, with up to two calls each time.
+            Then it stays `failed`, found as ever, until `evolve(retry=True)`.
         on_model_error: `"log"` keeps the raw note as pending and goes on; `"raise"` raises, the raw
             note being stored all the same.
         max_content_chars: Longest content that is taken.
@@ -47,6 +49,7 @@ class MemoryConfig:
     max_links: int = 32
     min_gate_similarity: float = 0.5
     max_concurrency: int = 4
+    max_attempts: int = 5
     on_model_error: Literal["log", "raise"] = "log"
     max_content_chars: int = 32_000
     split: bool = True
@@ -59,6 +62,7 @@ class MemoryConfig:
             "candidates",
             "max_links",
             "max_concurrency",
+            "max_attempts",
             "max_content_chars",
         ):
             value = getattr(self, name)

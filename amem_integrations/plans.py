@@ -106,7 +106,8 @@ class EvolutionReport:
         links: Number of links made.
         evolved: Ids of the earlier notes that were updated.
         proposals: Ids of the changes that the gate stopped; they wait as proposals in the history.
-        failed: Ids of notes that could not be finished, and why; a later `evolve` tries them again.
+        failed: Ids of notes that could not be finished, and why; a later `evolve` tries them again, up to
+            `MemoryConfig.max_attempts` times.
         dropped: Number of links and updates that named a note which was not shown.
         interrupted: Why it stopped before the end, if it did: a model that did not answer. What is
             unfinished stays so, and a later `evolve` goes on from there.

@@ -116,7 +116,7 @@ class Ranked:
 
 
 class NoteStore(Protocol):
-    """Keeps notes and their history. Every call is about one namespace; none sees another's notes.
+    """Keeps notes and their history. Calls are about one namespace; none sees another's notes.
 
     All writes are durable against a killed process when they return. `StoreError` and its subclasses
     are the only errors a store raises for reasons of its own.
@@ -183,8 +183,11 @@ class NoteStore(Protocol):
         """Return up to `limit` notes in order of (seq, id); continue with a condition on `seq`."""
         ...
 
-    def namespaces(self) -> MaybeAwaitable[list[Namespace]]:
-        """Return the namespaces that hold notes, sorted."""
+    def namespaces(self, where: Conditions = ()) -> MaybeAwaitable[list[Namespace]]:
+        """Return the namespaces that hold notes which meet the conditions, sorted.
+
+        It is the only call over all namespaces: what waits for work is found by it.
+        """
         ...
 
     def changes(

@@ -55,8 +55,8 @@ class AMemMemoryBlock(BaseMemoryBlock[str]):
         >>> chat_memory = Memory.from_defaults(memory_blocks=[block])
         >>> chat_memory.put(ChatMessage(role="user", content="I moved to Oslo."))
         >>> block.flush_from(chat_memory)
-        >>> [note.content for note in memory.get_all(namespace=("ann",))]
-        ['I moved to Oslo.']
+        >>> memory.get_all(namespace=("ann",))[0].content
+        'I moved to Oslo.'
     """
 
     memory: AgenticMemory = Field(exclude=True, repr=False)

@@ -49,8 +49,8 @@ class AMemToolSpec(BaseToolSpec):
         >>> from amem_integrations.testing import HashEmbedder
         >>> memory = AgenticMemory.open(":memory:", embedder=HashEmbedder())
         >>> tools = AMemToolSpec(memory=memory, namespace=("ann",)).to_tool_list()
-        >>> [tool.metadata.name for tool in tools]
-        ['remember', 'recall', 'forget', 'correct']
+        >>> ", ".join(tool.metadata.name for tool in tools)
+        'remember, recall, forget, correct'
     """
 
     # The docstrings of these are what the model reads.

@@ -48,6 +48,9 @@ As = Annotated[Form, typer.Option("--format", help="What the file holds.")]
 Upgrade = Annotated[
     bool, typer.Option("--upgrade", help="Also redo notes that were made without a model.")
 ]
+Retry = Annotated[
+    bool, typer.Option("--retry", help="Also try again what has failed too often to be tried.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -131,9 +134,11 @@ def import_(
 def _import_export(options: Options, file: Path) -> None:
     """Bring in what `amem export` wrote, with links, contexts and history."""
     space = options.optional_space or origin(file)
-    with encoding(options, create=True) as opened:
+    with encoding(options, create=True) as opened, progress() as tell:
         before = opened.memory.stats(namespace=space)["notes"]
-        items = opened.memory.import_(file, namespace=space)
+        items = opened.memory.import_(
+            file, namespace=space, progress=lambda done, total: tell("storing", done, total)
+        )
         after = opened.memory.stats(namespace=space)["notes"]
     row = {"namespace": list(space), "items": items, "added": after - before, "notes": after}
     if options.as_json:
@@ -173,19 +178,14 @@ def _print_imported(row: dict[str, Any]) -> None:
     console().print(f"{space}: {row['added']} notes added{there}; {made}{failed}", soft_wrap=True)
 
 
-def evolve(options: Options, upgrade: Upgrade = False) -> None:
+def evolve(options: Options, upgrade: Upgrade = False, retry: Retry = False) -> None:
     """Finish what is unfinished.
 
     That is what was stored with --later, left over by Ctrl-C, or failed.
     """
-    with encoding(options) as opened:
-        memory, space = opened.memory, options.optional_space
-        report = EvolutionReport()
-        if upgrade:
-            report += memory.evolve(namespace=space, upgrade=True)
-        for one in [space] if space else memory.namespaces():
-            with progress() as tell:
-                report += finish(memory, one, tell)
+    with encoding(options) as opened, progress() as tell:
+        space = options.optional_space
+        report = finish(opened.memory, space, tell, upgrade=upgrade, retry=retry)
     if options.as_json:
         print_json(report.to_dict())
         return

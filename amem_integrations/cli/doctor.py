@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Literal
+from typing import Any, Literal
 
 import typer
 from rich.console import Console
@@ -14,7 +14,7 @@ from ..errors import StoreError
 from ._plain import FAILED
 from .census import Census, take
 from .findings import Finding, good, hint, wrong
-from .folders import check_folder, check_space, count_points
+from .folders import check_closing, check_space, count_points
 from .looks import clean, console, one_line
 from .opening import description, missing, reading
 from .options import Options, command
@@ -67,10 +67,9 @@ def examine(options: Options) -> Iterator[Finding]:
             made = description(options)
             if made is None:
                 raise missing(options)
-            yield from check_folder(made)
+            yield from check_closing(made)
         with reading(options) as opened:
-            encoder = opened.encoder
-            yield good("encoder", f"{encoder.name or 'unknown'}, {encoder.dimensions} dimensions")
+            yield from _describe(opened.memory.info())
             census = take(opened.memory, opened.store)
         yield from _judge(census)
         if made is not None:
@@ -78,6 +77,13 @@ def examine(options: Options) -> Iterator[Finding]:
             yield check_space(options)
     except StoreError as error:
         yield wrong("memory", str(error), None)
+
+
+def _describe(info: Mapping[str, Any]) -> Iterator[Finding]:
+    """Say what the memory was made with, and what reads it."""
+    yield good("versions", ", ".join(f"{name} {of}" for name, of in info["versions"].items()))
+    yield good("format", f"{info['format']}, schema {info['schema']}, made {info['created_at']}")
+    yield good("encoder", f"{info['encoder'] or 'unknown'}, {info['dimensions']} dimensions")
 
 
 def _judge(census: Census) -> Iterator[Finding]:
@@ -88,7 +94,9 @@ def _judge(census: Census) -> Iterator[Finding]:
     if waiting := census.states["pending"] + census.states["constructed"]:
         yield hint("unfinished", f"{waiting} notes wait to be linked", "run `amem evolve`")
     if census.failed:
-        yield wrong("failed", _failures(census), "run `amem evolve` with a model to try again")
+        yield wrong(
+            "failed", _failures(census), "run `amem evolve --retry` with a model to try again"
+        )
     if census.without_vector:
         ids = ", ".join(note_id[:8] for note_id in census.without_vector[:_EXAMPLES])
         text = f"{len(census.without_vector)} notes are found by words only: {ids}"

@@ -49,10 +49,10 @@ def scale_command(
     Notes are synthetic and their vectors known beforehand, so no model is needed. Each size is kept
     as soon as it is measured: the same command goes on where it was stopped.
     """
-    from ..evaluation import scaling  # noqa: PLC0415 - the engine; and it needs an extra
-    from ..evaluation.plots import page  # noqa: PLC0415 - slow, and needs an extra
-
     with plain_errors():
+        from ..evaluation import scaling  # noqa: PLC0415 - needs an extra
+        from ..evaluation.plots import page  # noqa: PLC0415 - slow, and needs an extra
+
         numbers = _numbers(sizes)
         setup = scaling.Setup(queries=queries)
         out.mkdir(parents=True, exist_ok=True)

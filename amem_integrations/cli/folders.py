@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 
 from ..stores._collection import CHANGE_INDEXES, NOTE_INDEXES
 from ..stores._edge_shard import EdgeShard
@@ -18,11 +17,8 @@ from .options import Options
 _RESTORE = "restore a backup, or import an export"
 
 
-def check_folder(made: Sidecar) -> Iterator[Finding]:
-    """Say which engine reads the folder, and how it was closed."""
-    packages = ("amem-integrations", "qdrant-edge-py")
-    yield good("versions", ", ".join(f"{name} {_version(name)}" for name in packages))
-    yield good("folder", f"format {made.format}, made {made.created_at}")
+def check_closing(made: Sidecar) -> Iterator[Finding]:
+    """Say so if the folder was not closed."""
     if made.closed is None:
         text = "the last process was killed or did not close the memory; it has been put right"
         yield hint("closing", text, None)
@@ -60,13 +56,6 @@ def check_space(options: Options) -> Finding:
     if free < 4 * MIN_FREE_BYTES:
         return hint("disk", f"{text}; nothing is written below {_mib(MIN_FREE_BYTES)}", "make room")
     return good("disk", text)
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "from a checkout"
 
 
 def _mib(size: int) -> str:

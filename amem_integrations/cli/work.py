@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..config import MemoryConfig
-from ..engine.evolution import batches
 from ..engine.intake import check
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, ModelUnavailableError
 from ..memory import AgenticMemory
 from ..notes import Namespace, Note, NoteInput
 from ..plans import EvolutionReport
@@ -45,24 +44,28 @@ def store(
         tell("storing", start + len(some), len(items))
 
 
-def finish(memory: AgenticMemory, namespace: Namespace, tell: Tell) -> EvolutionReport:
-    """Construct, link and evolve what is unfinished, as `evolve` would, and say how far it is."""
-    config = MemoryConfig()
-    waiting = [note for note in scan(memory, namespace) if note.state != "done"]
-    work = batches(waiting, config.batch_size)
-    report, done = EvolutionReport(), 0
-    for start in range(0, len(work), config.max_concurrency):
-        wave = [note for batch in work[start : start + config.max_concurrency] for note in batch]
-        report += _steps(memory, namespace, [note.id for note in wave])
-        done += len(wave)
-        tell("linking", done, len(waiting))
+def finish(
+    memory: AgenticMemory,
+    namespace: Namespace | None,
+    tell: Tell,
+    *,
+    upgrade: bool = False,
+    retry: bool = False,
+) -> EvolutionReport:
+    """Do what `evolve` does, and say how far it is.
+
+    Raises:
+        ModelUnavailableError: The model did not answer; what was finished stays.
+    """
+    report = memory.evolve(
+        namespace=namespace,
+        upgrade=upgrade,
+        retry=retry,
+        progress=lambda done, total: tell("linking", done, total),
+    )
+    if report.interrupted:
+        raise ModelUnavailableError(report.interrupted)
     return report
-
-
-def _steps(memory: AgenticMemory, namespace: Namespace, ids: Sequence[str]) -> EvolutionReport:
-    made = memory.construct(ids, namespace=namespace)
-    report = EvolutionReport(constructed=tuple(made["constructed"]), failed=made["failed"])
-    return report + memory.commit(memory.propose(ids, namespace=namespace))
 
 
 def scan(memory: AgenticMemory, namespace: Namespace) -> Iterator[Note]:

@@ -11,9 +11,10 @@ from .claims import Claims
 from .decisions import Decisions
 from .editing import Editing
 from .history import History
+from .progress import Progress
 from .reading import Reading, SearchOptions
 from .recovery import recover
-from .writing import Progress, Writing
+from .writing import Writing
 
 __all__ = [
     "Claims",

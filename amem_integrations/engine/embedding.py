@@ -16,16 +16,28 @@ log = logging.getLogger("amem_integrations")
 
 
 async def embed(runtime: Runtime, texts: Sequence[str]) -> list[Vector]:
-    """Return a unit-length vector for each text.
+    """Return a unit-length vector for each text, by one call of the encoder at most.
+
+    A text that stands there twice, or was encoded lately, is not encoded again.
 
     Raises:
         ModelUnavailableError: The encoder failed.
     """
-    return await embed_by(runtime.embedder, texts)
+    vectors: dict[str, Vector] = {}
+    missing: list[str] = []
+    for text in dict.fromkeys(texts):
+        if (known := runtime.recent.get("document", text)) is None:
+            missing.append(text)
+        else:
+            vectors[text] = known
+    for text, row in zip(missing, await embed_by(runtime.embedder, missing), strict=True):
+        runtime.recent.put("document", text, row)
+        vectors[text] = row
+    return [vectors[text] for text in texts]
 
 
 async def embed_by(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
-    """Return what `embed` does, by any encoder."""
+    """Return a unit-length vector for each text, by any encoder; every one is encoded."""
     if not texts:
         return []
     try:
@@ -37,15 +49,22 @@ async def embed_by(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
     return list(np.asarray(rows, dtype=np.float32))
 
 
-async def embed_if_possible(runtime: Runtime, texts: Sequence[str]) -> Sequence[Vector | None]:
-    """Return a vector for each text, or None for each when the encoder fails.
+async def embed_if_possible(
+    runtime: Runtime,
+    texts: Sequence[str],
+    *,
+    until: str = "they are constructed",
+    despite: tuple[type[AmemError], ...] = (ModelUnavailableError,),
+) -> Sequence[Vector | None]:
+    """Return a vector for each text, or None for each when the encoder fails by one of `despite`.
 
-    For raw notes: BM25 finds them meanwhile, and construction, still to come, embeds them again.
+    For what must not wait for the encoder: BM25 finds it meanwhile. `until` says in the log when it will be
+    encoded after all.
     """
     try:
         return await embed(runtime, texts)
-    except ModelUnavailableError as error:
-        log.warning("%s; %d notes are stored without a new vector", error, len(texts))
+    except despite as error:
+        log.warning("%s; %d notes have no new vector until %s", error, len(texts), until)
         return [None] * len(texts)
 
 
@@ -55,13 +74,19 @@ async def embed_query(runtime: Runtime, text: str) -> Vector:
     Raises:
         ModelUnavailableError: The encoder failed.
     """
+    # Half a surrogate pair, as of a cut emoji, is no character, and tokenisers refuse it.
+    text = text.encode(errors="ignore").decode()
+    if (known := runtime.recent.get("query", text)) is not None:
+        return known
     try:
         vector = await resolve(runtime.embedder.embed_query(text))
     except AmemError:
         raise
     except Exception as error:
         raise _unavailable(runtime.embedder, error) from error
-    return np.asarray(vector, dtype=np.float32)
+    row = np.asarray(vector, dtype=np.float32)
+    runtime.recent.put("query", text, row)
+    return row
 
 
 def _unavailable(embedder: Embedder, error: Exception) -> ModelUnavailableError:

@@ -12,6 +12,7 @@ from ..notes import Change, ChangeKind, Namespace, Note
 from ..ports import NoteStore
 from ..runtime import Runtime
 from ..steps import proposals, undoing
+from .existing import existing, gone
 from .rewriting import rewrite
 
 PAGE = 1000
@@ -92,13 +93,14 @@ class History:
     async def proposals(self, *, namespace: Sequence[str]) -> list[Change]:
         """Return the proposals that nobody has answered, oldest first."""
         space = check_namespace(namespace)
-        changes = await all_changes(self._runtime.store, space, kinds=("proposal", "rejection"))
-        for note_id in {made.note_id for made in changes if made.kind == "proposal"}:
-            changes += await all_changes(self._runtime.store, space, note_id, ("evolve",))
-        ids = list({made.note_id for made in changes})
-        notes = await resolve(self._runtime.store.get(space, ids))
-        entries = {entry.change for note in notes for entry in note.contexts}
-        return proposals.open_proposals(changes, entries)
+        store = self._runtime.store
+        changes = await all_changes(store, space, kinds=("proposal", "rejection"))
+        ids = list(dict.fromkeys(made.note_id for made in changes))
+        notes = await resolve(store.get(space, ids))
+        # Only an entry that is there now is an answer; what was approved and undone is open again.
+        entries = proposals.possible_answers(changes, notes)
+        approvals = await resolve(store.changes_by_id(space, entries))
+        return proposals.open_proposals(changes, approvals)
 
     async def approve(
         self, change_id: str, *, namespace: Sequence[str], edited: Mapping[str, Any]
@@ -113,7 +115,7 @@ class History:
         edit = proposals.approve(proposal, entry, op, sorted(edited))
         _, changes = await rewrite(self._runtime, space, op, {target.id: edit})
         if not changes:
-            raise _gone(space, target.id)
+            raise gone(space, target.id)
         return changes[0]
 
     async def reject(self, change_id: str, *, namespace: Sequence[str]) -> Change:
@@ -129,9 +131,9 @@ class History:
     async def _check_not_approved(
         self, namespace: Namespace, proposal: Change, target: Note
     ) -> None:
-        present = {entry.change for entry in target.contexts}
-        for made in await all_changes(self._runtime.store, namespace, target.id, ("evolve",)):
-            if made.data.get("proposal") == proposal.id and made.id in present:
+        entries = proposals.possible_answers([proposal], [target])
+        for made in await resolve(self._runtime.store.changes_by_id(namespace, entries)):
+            if made.data.get("proposal") == proposal.id:
                 raise InvalidInputError(
                     f"proposal {proposal.id!r} was approved by change {made.id!r}; undo that first"
                 )
@@ -153,11 +155,4 @@ class History:
         return found[0]
 
     async def _notes(self, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
-        notes = await resolve(self._runtime.store.get(namespace, ids))
-        if missing := set(ids) - {note.id for note in notes}:
-            raise _gone(namespace, min(missing))
-        return notes
-
-
-def _gone(namespace: Namespace, note_id: str) -> NoteNotFoundError:
-    return NoteNotFoundError(f"there is no note {note_id!r} in namespace {namespace!r}")
+        return await existing(self._runtime.store, namespace, ids)

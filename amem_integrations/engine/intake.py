@@ -6,19 +6,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from .. import texts
 from .._sync import resolve
 from ..config import MemoryConfig
-from ..errors import InvalidInputError, NoteNotFoundError
+from ..errors import AmemError, InvalidInputError, NoteNotFoundError
 from ..ids import clock, derive, new_operation, note_id, now
 from ..notes import SOURCES, Namespace, Note, NoteInput
-from ..ports import Indexed
+from ..ports import Indexed, Vector
 from ..runtime import Runtime
 from ..steps import edits
 from ..steps.history import change
 from .embedding import embed_if_possible
-from .pieces import split, surplus
+from .pieces import Piece, split, surplus
 from .rewriting import rewrite, withdraw_echoes
 
 
@@ -37,9 +38,9 @@ class Stored:
 async def store_raw(runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput]) -> Stored:
     """Store what is not there yet.
 
-    An item that is there already gives the stored note. The same key with other content is the user's
-    update: the note takes the new content and returns to `pending`. An item that is too long for the
-    encoder becomes several notes, and gives the first of them.
+    An item that is there already gives the stored note. The same key with another content, speaker, time or
+    metadata is the user's update: the note takes what was given, and returns to `pending` if that is more
+    than metadata. An item that is too long for the encoder becomes several notes, and gives the first.
 
     Raises:
         InvalidInputError: An item cannot be stored; then none is.
@@ -58,21 +59,45 @@ async def store_raw(runtime: Runtime, namespace: Namespace, items: Sequence[Note
     }
     added = await _insert(runtime, namespace, [fresh[i] for i in ids if i in fresh])
     stored = {note.id: note for note in await resolve(runtime.store.get(namespace, ids))}
-    said_last = dict(wanted)
-    fixed = {i for i, made in pieces.items() if len(made) == 1}
+    given = _given(sources, pieces)
     edited = {
-        i: said_last[i].content
-        for i in ids
-        if i in stored and _differs(stored[i], said_last[i], keyed=i not in fixed)
+        i: values for i in ids if i in stored and (values := _other(stored[i], given.get(i, {})))
     }
     stored |= await _update(runtime, namespace, edited)
+    said_anew = {i for i in edited if i in stored and stored[i].state == "pending"}
+    longer = {i: len(pieces[i]) for i in edited if i in pieces and "content" in edited[i]}
     return Stored(
         notes=[_present(stored, identity, namespace) for identity, _ in sources],
-        needing=[stored[i] for i in ids if i in stored and (i in added or i in edited)],
-        surplus=await surplus(
-            runtime, namespace, {i: len(pieces[i]) for i in edited if i in pieces}
-        ),
+        needing=[stored[i] for i in ids if i in stored and i in added | said_anew],
+        surplus=await surplus(runtime, namespace, longer),
     )
+
+
+def _given(
+    sources: Sequence[tuple[str, NoteInput]], pieces: Mapping[str, Sequence[Piece]]
+) -> dict[str, dict[str, Any]]:
+    """Return by note id what a note that is there is to take over; of two items with one id the last counts.
+
+    Without a key the id stands for the words themselves, so nothing of such an item can be other, but for
+    the pieces of a long text.
+    """
+    given: dict[str, dict[str, Any]] = {}
+    for identity, source in sources:
+        parts = pieces[identity]
+        for piece_id, piece in parts:
+            if source.key is not None:
+                metadata = json.loads(json.dumps(dict(piece.metadata)))  # as it will be stored
+                told = {"at": piece.at, "speaker": piece.speaker, "metadata": metadata}
+                kept = {name: value for name, value in told.items() if value}
+                given[piece_id] = {"content": piece.content, **kept}
+            elif len(parts) > 1:
+                given[piece_id] = {"content": piece.content}
+    return given
+
+
+def _other(note: Note, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is given and is not what the note has."""
+    return {name: value for name, value in given.items() if getattr(note, name) != value}
 
 
 def _present(stored: Mapping[str, Note], identity: str, namespace: Namespace) -> Note:
@@ -152,10 +177,6 @@ def _check_metadata(metadata: Mapping[str, object]) -> None:
         raise InvalidInputError(f"metadata={metadata!r} is not plain JSON: {error}") from error
 
 
-def _differs(known: Note, item: NoteInput, *, keyed: bool) -> bool:
-    return (keyed or item.key is not None) and known.content != item.content
-
-
 def _note(identity: str, namespace: Namespace, item: NoteInput) -> Note:
     return Note(
         id=identity,
@@ -178,24 +199,31 @@ async def _insert(runtime: Runtime, namespace: Namespace, notes: Sequence[Note])
         return set()
     op = new_operation()
     ordered = [note.revised(seq=clock.tick(), ops=(op,)) for note in notes]
-    vectors = await embed_if_possible(runtime, [texts.embedding_text(note) for note in ordered])
-    items = [
-        Indexed(note=note, vector=vector, text=texts.lexical_text(note))
-        for note, vector in zip(ordered, vectors, strict=True)
-    ]
     changes = [change(op, "add", note, recorded_at=note.recorded_at) for note in ordered]
-    return await resolve(runtime.store.insert(namespace, items, changes))
+
+    async def store(vectors: Sequence[Vector | None]) -> set[str]:
+        items = [
+            Indexed(note=note, vector=vector, text=texts.lexical_text(note))
+            for note, vector in zip(ordered, vectors, strict=True)
+        ]
+        return await resolve(runtime.store.insert(namespace, items, changes))
+
+    try:
+        rows = await embed_if_possible(runtime, [texts.embedding_text(note) for note in ordered])
+    except AmemError:
+        # Trouble that does not pass, such as a revoked key: the caller is told, and the words are kept.
+        await store([None] * len(ordered))
+        raise
+    return await store(rows)
 
 
 async def _update(
-    runtime: Runtime, namespace: Namespace, contents: Mapping[str, str]
+    runtime: Runtime, namespace: Namespace, edited: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Note]:
-    if not contents:
+    if not edited:
         return {}
     op, at = new_operation(), now()
-    updates = {
-        identity: edits.update(op, at, content=content) for identity, content in contents.items()
-    }
+    updates = {identity: edits.update(op, at, values) for identity, values in edited.items()}
     notes, changes = await rewrite(runtime, namespace, op, updates)
     await withdraw_echoes(runtime, namespace, op, changes)
     return notes

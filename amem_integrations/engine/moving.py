@@ -13,14 +13,14 @@ from ..ids import new_operation
 from ..notes import Change, Namespace, Note
 from ..ports import Embedder, Indexed, NoteStore, Vector
 from ..runtime import Runtime
-from .embedding import embed, embed_by
+from .embedding import embed_by
 from .history import all_changes
+from .progress import Meter, Progress
 from .rewriting import MAX_TRIES, OPS_KEPT
 
 PAGE = 64  # notes embedded and written at once
 CHANGES = 512
 
-Progress = Callable[[int, int], None]
 Vectors = Callable[[Namespace, Sequence[Note]], Coroutine[Any, Any, Mapping[str, Vector]]]
 
 
@@ -88,7 +88,7 @@ async def copy(
     """
     spaces = await resolve(source.namespaces())
     total = sum([await resolve(source.count(space)) for space in spaces])
-    done = 0
+    meter = Meter(progress, total)
     for space in spaces:
         kept: set[str] = set()
         async for page in pages(source, space):
@@ -96,13 +96,11 @@ async def copy(
             if differing := await bring_in(target, space, page, vectors):
                 await _remove(target, space, differing)
                 await bring_in(target, space, page, vectors)
-            done += len(page)
-            if progress is not None:
-                progress(done, total)
+            meter.add(len(page))
         async for page in pages(target, space):
             await _remove(target, space, [note for note in page if note.id not in kept])
         await bring_in_changes(target, space, await all_changes(source, space))
-    return done
+    return meter.done
 
 
 async def _remove(target: NoteStore, namespace: Namespace, notes: Iterable[Note]) -> None:
@@ -113,22 +111,21 @@ async def _remove(target: NoteStore, namespace: Namespace, notes: Iterable[Note]
 async def embed_anew(runtime: Runtime, progress: Progress | None = None) -> int:
     """Give every note a new vector and new BM25 weights, where it is; return how many there were."""
     spaces = await resolve(runtime.store.namespaces())
-    total = sum([await resolve(runtime.store.count(space)) for space in spaces])
-    op, done = new_operation(), 0
+    meter = Meter(progress, sum([await resolve(runtime.store.count(space)) for space in spaces]))
+    op = new_operation()
+    runtime.recent.clear()  # the encoder may be another one under the same name
     for space in spaces:
         async for page in pages(runtime.store, space):
             await _embed_page(runtime, space, page, op)
-            done += len(page)
-            if progress is not None:
-                progress(done, total)
-    return done
+            meter.add(len(page))
+    return meter.done
 
 
 async def _embed_page(
     runtime: Runtime, namespace: Namespace, notes: Sequence[Note], op: str
 ) -> None:
     for _ in range(MAX_TRIES):
-        rows = await embed(runtime, [texts.embedding_text(note) for note in notes])
+        rows = await embed_by(runtime.embedder, [texts.embedding_text(note) for note in notes])
         items = [
             Indexed(
                 note=note.revised(revision=note.revision + 1, ops=(*note.ops, op)[-OPS_KEPT:]),

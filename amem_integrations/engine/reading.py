@@ -11,13 +11,14 @@ from .. import ranking
 from .._sync import resolve
 from ..context import as_of as seen_from
 from ..context import render_notes
-from ..errors import InvalidInputError, NoteNotFoundError
+from ..errors import InvalidInputError
 from ..filters import Conditions, matches, parse
 from ..ids import check_count, check_namespace, now
 from ..notes import Link, Namespace, Note, ScoredNote, Via, Why
 from ..ports import Query, Vector
 from ..runtime import Runtime
 from .embedding import embed_query
+from .existing import existing
 
 # Notes that `context` chooses from: more than fit in a thousand tokens.
 CONTEXT_NOTES = 20
@@ -95,11 +96,8 @@ class Reading:
 
     async def get(self, note_id: str, *, namespace: Sequence[str]) -> Note:
         """Return one note."""
-        space = check_namespace(namespace)
-        notes = await resolve(self._runtime.store.get(space, [note_id]))
-        if not notes:
-            raise NoteNotFoundError(f"there is no note {note_id!r} in namespace {space!r}")
-        return notes[0]
+        (note,) = await existing(self._runtime.store, check_namespace(namespace), [note_id])
+        return note
 
     async def get_all(
         self, *, namespace: Sequence[str], limit: int, where: Mapping[str, Any] | None

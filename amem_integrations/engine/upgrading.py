@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Sequence
 
 from .._sync import resolve
@@ -10,7 +11,6 @@ from ..errors import ModelReplyError
 from ..ids import new_operation, now
 from ..notes import Change, Namespace, Note
 from ..plans import EvolutionReport
-from ..prompts import NoteAttributes
 from ..runtime import Runtime
 from ..steps import construct, edits
 from ..steps.proposals import rejection
@@ -37,34 +37,33 @@ async def upgrade_batch(
         attributes = await construct.ask_attributes(runtime, batch, before)
     except ModelReplyError as error:
         return _stayed({note.id: str(error) for note in batch})
+    answered = [note for note in batch if note.id in attributes]
     seen = construct.seen_by(batch, before)
-    for note in batch:
-        if note.id in attributes:
-            await _upgrade(runtime, namespace, note, attributes[note.id], seen[note.id])
+    op, at = new_operation(), now()
+    steps: defaultdict[str, list[edits.Edit]] = defaultdict(list)
+    touched: dict[str, set[str]] = {}
+    for note in answered:
+        linked, (current, *others) = await _offline_ends(runtime, namespace, note)
+        for target, edit in without_offline(current, linked, others, op, at).items():
+            steps[target].append(edit)
+        anew = attributes[note.id], note, seen[note.id], linked
+        steps[note.id].append(attributed(*anew, model=runtime.model_name, op=op, at=at))
+        touched[note.id] = {*linked, *(other.id for other in others)}
+    chained = {note_id: edits.chain(parts) for note_id, parts in steps.items()}
+    await rewrite(runtime, namespace, op, chained)
+    for note in answered:
+        await _reject(runtime, namespace, note, sorted(touched[note.id]), op)
     missing = {note.id: "the model left it out" for note in batch if note.id not in attributes}
     return _stayed(missing) + EvolutionReport(constructed=tuple(attributes))
 
 
-async def _upgrade(
-    runtime: Runtime,
-    namespace: Namespace,
-    note: Note,
-    attributes: NoteAttributes,
-    seen: tuple[str, ...],
-) -> None:
-    op, at = new_operation(), now()
+async def _offline_ends(
+    runtime: Runtime, namespace: Namespace, note: Note
+) -> tuple[set[str], list[Note]]:
+    """Return what rules linked a note to; and the note as it is now, and those that point back to it."""
     linked = made_offline(await all_changes(runtime.store, namespace, note.id, ("link",)))
-    (current,) = await resolve(runtime.store.get(namespace, [note.id])) or [note]
-    others = await resolve(runtime.store.backlinks(namespace, [note.id]))
-    steps = without_offline(current, linked, others, op, at)
-    steps[note.id] = edits.chain(
-        [
-            *([steps[note.id]] if note.id in steps else []),
-            attributed(attributes, note, seen, linked, model=runtime.model_name, op=op, at=at),
-        ]
-    )
-    await rewrite(runtime, namespace, op, steps)
-    await _reject(runtime, namespace, note, [*linked, *(other.id for other in others)], op)
+    current = await resolve(runtime.store.get(namespace, [note.id])) or [note]
+    return linked, [*current, *await resolve(runtime.store.backlinks(namespace, [note.id]))]
 
 
 async def _reject(
@@ -72,7 +71,7 @@ async def _reject(
 ) -> None:
     """Answer what was proposed offline because of a note: nobody should have to."""
     records: list[Change] = []
-    for target in await resolve(runtime.store.get(namespace, sorted(set(targets)))):
+    for target in await resolve(runtime.store.get(namespace, targets)):
         for made in await all_changes(runtime.store, namespace, target.id, ("proposal",)):
             if made.cause == note.id and made.model == OFFLINE:
                 records.append(rejection(made, target, op, now(), WHY))  # noqa: PERF401

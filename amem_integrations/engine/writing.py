@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from itertools import product
 from typing import Any
 
 from .._sync import resolve
 from ..errors import ModelUnavailableError
-from ..filters import Condition
-from ..ids import check_namespace, new_operation
+from ..filters import Condition, Conditions
+from ..ids import check_namespace
 from ..notes import Namespace, Note, NoteInput
 from ..plans import EvolutionReport, Plan
 from ..runtime import Runtime
 from .claims import Claims
+from .committing import commit_plan
 from .decisions import Decisions
 from .editing import Editing
-from .evolution import batches, commit_plan, construct_batch, propose_batch
+from .evolution import Work, batches, construct_all, propose_all
 from .intake import store_raw
+from .progress import Meter, Progress
 from .upgrading import OFFLINE, upgrade_batch
 
 log = logging.getLogger("amem_integrations")
@@ -26,8 +27,7 @@ log = logging.getLogger("amem_integrations")
 UNFINISHED = Condition("state", "$in", ("pending", "constructed", "failed"))
 MADE_OFFLINE = Condition("attributes_source", "$eq", OFFLINE)
 PAGE = 256
-Progress = Callable[[int, int], None]
-Wave = Callable[[Namespace, Sequence[Sequence[Note]]], Coroutine[Any, Any, EvolutionReport]]
+Wave = Callable[[Namespace, Work], Coroutine[Any, Any, EvolutionReport]]
 
 
 class Writing:
@@ -52,50 +52,50 @@ class Writing:
             await Editing(self._runtime).delete(note_id, namespace=space)
         if not (evolve and stored.needing):
             return stored.notes
-        await self._evolve_notes(space, stored.needing, progress)
+        meter = Meter(progress, len(stored.needing))
+        await self._evolve_notes(space, stored.needing, self._wave, meter)
         return await self._fresh(space, stored.notes)
 
     async def evolve(
-        self, *, namespace: Sequence[str] | None, limit: int | None, upgrade: bool = False
+        self,
+        *,
+        namespace: Sequence[str] | None,
+        limit: int | None,
+        upgrade: bool = False,
+        retry: bool = False,
+        progress: Progress | None = None,
     ) -> EvolutionReport:
         """Finish what is unfinished, oldest first, in one namespace or (None) in all.
 
-        With `upgrade`, notes made without a language model are made again first.
+        With `upgrade`, notes made without a language model are made again first. With `retry`, notes that
+        failed as often as the settings allow are tried once more.
         """
-        if namespace is None:
-            spaces = await resolve(self._runtime.store.namespaces())
-        else:
-            spaces = [check_namespace(namespace)]
-        flows = [self._upgrade_space, self._evolve_space] if upgrade else [self._evolve_space]
+        given = None if namespace is None else check_namespace(namespace)
+        tried = () if retry else (Condition("attempts", "$lt", self._runtime.config.max_attempts),)
+        jobs: list[tuple[Conditions, Wave]] = [((UNFINISHED, *tried), self._wave)]
+        if upgrade and self._runtime.model_name != OFFLINE:
+            jobs.insert(0, ((MADE_OFFLINE,), self._upgrade_wave))
+        work = [
+            (space, where, wave)
+            for where, wave in jobs
+            for space in ([given] if given else await self._holding(where))
+        ]
+        total = sum(
+            [await self._count(space, where) for space, where, _ in work if progress is not None]
+        )
+        meter = Meter(progress, total if limit is None else min(total, limit))
         report = EvolutionReport()
-        for space, flow in product(spaces, flows):
+        for space, where, wave in work:
             left = None if limit is None else limit - _handled(report)
             if (left is None or left > 0) and not report.interrupted:
-                report += await flow(space, left)
+                report += await self._work_through(space, where, wave, left, meter)
         return report
 
-    async def _upgrade_space(self, namespace: Namespace, limit: int | None) -> EvolutionReport:
-        """Construct offline notes with the model there is now, a batch at a time, and finish them."""
-        report, after = EvolutionReport(), -1
-        while self._runtime.model_name != OFFLINE and not report.interrupted:
-            left = PAGE if limit is None else min(PAGE, limit - _handled(report))
-            where = (MADE_OFFLINE, Condition("seq", "$gt", after))
-            page = await resolve(self._runtime.store.scan(namespace, where=where, limit=left))
-            if not page or left < 1:
-                break
-            after = page[-1].seq
-            report += await self._evolve_notes(namespace, page, step=self._upgrade_wave)
-        return report
+    async def _holding(self, where: Conditions) -> list[Namespace]:
+        return await resolve(self._runtime.store.namespaces(where))
 
-    async def _upgrade_wave(
-        self, namespace: Namespace, wave: Sequence[Sequence[Note]]
-    ) -> EvolutionReport:
-        async def one(batch: Sequence[Note]) -> EvolutionReport:
-            return await upgrade_batch(self._runtime, namespace, batch)
-
-        width = self._runtime.config.max_concurrency
-        report = sum(await self._runtime.map(one, wave, width), EvolutionReport())
-        return report + await self._link(namespace, report.constructed)
+    async def _count(self, namespace: Namespace, where: Conditions) -> int:
+        return await resolve(self._runtime.store.count(namespace, where))
 
     async def construct(self, ids: Sequence[str], *, namespace: Sequence[str]) -> dict[str, Any]:
         """Give pending notes their attributes."""
@@ -103,7 +103,7 @@ class Writing:
         notes = await resolve(self._runtime.store.get(space, _unique_ids(ids)))
         waiting = [note for note in notes if note.own_entry is None]
         with self._claims.claiming(waiting) as mine:
-            report = await self._construct(space, self._batches(mine))
+            report = await construct_all(self._runtime, space, self._batches(mine))
         return {"constructed": list(report.constructed), "failed": dict(report.failed)}
 
     async def propose(self, ids: Sequence[str], *, namespace: Sequence[str]) -> Plan:
@@ -111,36 +111,39 @@ class Writing:
         space = check_namespace(namespace)
         notes = await resolve(self._runtime.store.get(space, _unique_ids(ids)))
         ready = [note for note in notes if note.own_entry is not None and note.state != "done"]
-        return await self._propose(space, self._batches(ready))
+        return await propose_all(self._runtime, space, self._batches(ready))
 
     async def commit(
         self, plan: Plan | Mapping[str, Any], *, decisions: Decisions | None
     ) -> EvolutionReport:
         """Write a plan; doing it again changes nothing."""
         ready = plan if isinstance(plan, Plan) else Plan.from_dict(plan)
-        return await commit_plan(self._runtime, ready, decisions)
+        return await commit_plan(self._runtime, ready, decisions, again=True)
 
-    async def _evolve_space(self, namespace: Namespace, limit: int | None) -> EvolutionReport:
-        """Work through what is unfinished in one namespace, a page at a time."""
+    async def _work_through(
+        self,
+        namespace: Namespace,
+        where: Conditions,
+        wave: Wave,
+        limit: int | None,
+        meter: Meter,
+    ) -> EvolutionReport:
+        """Take what meets the conditions in one namespace, a page at a time."""
         report, after = EvolutionReport(), -1
         while not report.interrupted and (limit is None or _handled(report) < limit):
-            where = (UNFINISHED, Condition("seq", "$gt", after))
             size = PAGE if limit is None else min(PAGE, limit - _handled(report))
-            page = await resolve(self._runtime.store.scan(namespace, where=where, limit=size))
+            later = (*where, Condition("seq", "$gt", after))
+            page = await resolve(self._runtime.store.scan(namespace, where=later, limit=size))
             if not page:
                 break
             after = page[-1].seq
-            report += await self._evolve_notes(namespace, page)
+            report += await self._evolve_notes(namespace, page, wave, meter)
         return report
 
     async def _evolve_notes(
-        self,
-        namespace: Namespace,
-        notes: Sequence[Note],
-        progress: Progress | None = None,
-        step: Wave | None = None,
+        self, namespace: Namespace, notes: Sequence[Note], step: Wave, meter: Meter
     ) -> EvolutionReport:
-        """Run the three steps over notes, `max_concurrency` batches at a time.
+        """Take a step with notes, `max_concurrency` batches at a time.
 
         The batches of a wave are asked about together and committed in order of seq, so a run gives the
         same result however fast its model answers.
@@ -152,7 +155,7 @@ class Writing:
             for start in range(0, len(work), width):
                 wave = work[start : start + width]
                 try:
-                    report += await (step or self._wave)(namespace, wave)
+                    report += await step(namespace, wave)
                 except ModelUnavailableError as error:
                     if self._runtime.config.on_model_error == "raise":
                         raise
@@ -160,45 +163,30 @@ class Writing:
                         "%s; the notes are stored, a later evolve() goes on with them", error
                     )
                     return report + EvolutionReport(interrupted=str(error))
-                if progress is not None:
-                    progress(sum(map(len, work[: start + width])), len(mine))
+                meter.add(sum(map(len, wave)))
         return report
 
-    async def _wave(self, namespace: Namespace, wave: Sequence[Sequence[Note]]) -> EvolutionReport:
+    async def _upgrade_wave(self, namespace: Namespace, wave: Work) -> EvolutionReport:
+        async def one(batch: Sequence[Note]) -> EvolutionReport:
+            return await upgrade_batch(self._runtime, namespace, batch)
+
+        width = self._runtime.config.max_concurrency
+        report = sum(await self._runtime.map(one, wave, width), EvolutionReport())
+        return report + await self._link(namespace, report.constructed)
+
+    async def _wave(self, namespace: Namespace, wave: Work) -> EvolutionReport:
         ids = [note.id for batch in wave for note in batch]
         raw = [[note for note in batch if note.own_entry is None] for batch in wave]
-        report = await self._construct(namespace, [batch for batch in raw if batch])
+        work = [batch for batch in raw if batch]
+        report = await construct_all(self._runtime, namespace, work)
         return report + await self._link(namespace, ids)
 
     async def _link(self, namespace: Namespace, ids: Sequence[str]) -> EvolutionReport:
         """Propose and commit what there is for those of the notes that are constructed."""
         notes = await resolve(self._runtime.store.get(namespace, ids))
         ready = [note for note in notes if note.own_entry is not None and note.state != "done"]
-        plan = await self._propose(namespace, self._batches(ready))
+        plan = await propose_all(self._runtime, namespace, self._batches(ready))
         return await commit_plan(self._runtime, plan)
-
-    async def _construct(
-        self, namespace: Namespace, work: Sequence[Sequence[Note]]
-    ) -> EvolutionReport:
-        async def one(batch: Sequence[Note]) -> EvolutionReport:
-            return await construct_batch(self._runtime, namespace, batch)
-
-        reports = await self._runtime.map(one, work, self._runtime.config.max_concurrency)
-        return sum(reports, EvolutionReport())
-
-    async def _propose(self, namespace: Namespace, work: Sequence[Sequence[Note]]) -> Plan:
-        op = new_operation()
-
-        async def one(batch: Sequence[Note]) -> Plan:
-            return await propose_batch(self._runtime, namespace, op, batch)
-
-        plans = await self._runtime.map(one, work, self._runtime.config.max_concurrency)
-        return Plan(
-            id=op,
-            namespace=namespace,
-            notes=tuple(note for plan in plans for note in plan.notes),
-            failed={note_id: why for plan in plans for note_id, why in plan.failed.items()},
-        )
 
     def _batches(self, notes: Sequence[Note]) -> list[list[Note]]:
         return batches(notes, self._runtime.config.batch_size)

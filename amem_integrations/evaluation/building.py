@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 
 from ..config import MemoryConfig
 from ..memory import AgenticMemory
+from ..notes import Note
 from ..ports import ChatModel
 from ..testing import RecordedModel
 from .cache import KeptEmbedder, Memories
@@ -83,7 +84,13 @@ def _build(
     items = [turn.as_input() for turn in conversation.turns]
     start = time.perf_counter()
     notes = memory.add_many(items, namespace=conversation.namespace, progress=tell)
-    seconds = time.perf_counter() - start
+    return count_writes(memory, notes, model, seconds=time.perf_counter() - start)
+
+
+def count_writes(
+    memory: AgenticMemory, notes: Sequence[Note], model: ChatModel | None, *, seconds: float
+) -> Writes:
+    """Return what making these notes took; without a model its own rules are not counted as calls."""
     spent = memory.usage()["total"] if model else {}
     recorded = model if isinstance(model, RecordedModel) else None
     return Writes(

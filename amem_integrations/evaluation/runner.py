@@ -6,7 +6,6 @@ from which `report` makes the figures.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -31,7 +30,6 @@ from .systems import (
     FULL,
     MAIN,
     WITHOUT_LINKS,
-    Finder,
     Found,
     in_memory,
     needed_variant,
@@ -142,22 +140,14 @@ class _Run:
             find = baselines.get(system) or in_memory(
                 memories[needed_variant(system)], conversation, depth, links=system != WITHOUT_LINKS
             )
-            asked = [self._timed(find, question.text) for question in conversation.questions]
-            found[system] = [one for one, _ in asked]
-            times = times or [took for _, took in asked]  # the memory comes first
+            asked = [
+                encoder.timed(partial(find, question.text)) for question in conversation.questions
+            ]
+            found[system] = [one for one, *_ in asked]
+            times = times or [
+                (search, embed) for _, search, embed in asked
+            ]  # the memory comes first
         return found, times
-
-    def _timed(self, find: Finder, question: str) -> tuple[Found, Times]:
-        """Return what is found, and the milliseconds of the search with and those of the encoding.
-
-        The encoding counts with what it took when it was done, in this run or an earlier one.
-        """
-        encoder = self.builder.embedder
-        start, waited, encoded = time.perf_counter(), encoder.waited_ms, len(encoder.query_ms)
-        found = find(question)
-        spent = (time.perf_counter() - start) * 1000 - (encoder.waited_ms - waited)
-        encoding = sum(encoder.query_ms[encoded:])
-        return found, (spent + encoding, encoding)
 
     def _answer(
         self, conversation: Conversation, found: Mapping[str, Sequence[Found]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from .._sync import resolve, run
@@ -13,10 +14,11 @@ from ..notes import Namespace, Note
 from .base import Base
 
 PAGE = 256
+PACKAGES = ("amem-integrations", "qdrant-client", "qdrant-edge-py")
 
 
 class Admin(Base):
-    """`namespaces`, `stats`, `usage`."""
+    """`namespaces`, `stats`, `info`, `usage`."""
 
     def namespaces(self) -> list[Namespace]:
         """Return the namespaces that hold notes, sorted."""
@@ -47,11 +49,28 @@ class Admin(Base):
             **{name: counts[name] for name in ("links", "evolved", "without_links")},
         }
 
-    def usage(self) -> dict[str, Mapping[str, int]]:
-        """Return what the models cost since this memory was opened.
+    def info(self) -> dict[str, Any]:
+        """Return what this memory was made with and works with; worth adding to the report of a fault.
 
-        By task (`construct`, `evolve`, …) and in `total`: `calls`, `input_tokens`, `output_tokens`,
-        `rejected_replies`, `dropped` (links and updates that named no note shown), `unavailable`.
+        Keys: `encoder` and `dimensions` (of the vectors in it), `model`, `versions` (by package) and, of what
+        is stored, `format`, `schema`, `template`, `bm25` and `created_at` as far as the store tells them.
+        """
+        made = dict(getattr(self._store, "made_with", {}))
+        return {
+            "encoder": made.pop("embedder", "") or self._embedder.name,
+            "dimensions": made.pop("dimensions", self._embedder.dimensions),
+            "model": self._engine.runtime.model_name,
+            "versions": {package: _version(package) for package in PACKAGES},
+            **made,
+        }
+
+    def usage(self) -> dict[str, Mapping[str, Any]]:
+        """Return what the model cost since this memory was opened.
+
+        By task (`construct`, `evolve`, …), in `total`, and in `models` by the name that notes and history
+        know the model by: `calls`, `input_tokens`, `output_tokens`, `rejected_replies`, `dropped` (links
+        and updates that named no note shown), `refused` (requests that the endpoint does not take, too
+        long ones for example), `unavailable` (calls that got no answer).
         """
         return self._usage.snapshot()
 
@@ -64,3 +83,10 @@ class Admin(Base):
             if len(page) < PAGE:
                 return
             after = page[-1].seq
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "from a checkout"

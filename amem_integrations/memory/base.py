@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-from .._sync import Awaiting, map_in_tasks, map_in_threads, run
+from .._sync import Awaiting, blocking, map_in_tasks, map_in_threads, run
 from ..config import MemoryConfig
 from ..engine import Claims, Engine, recover
 from ..errors import ConfigurationError
@@ -20,6 +20,8 @@ class Base:
 
     _place: Place | None = None  # where it was opened, if it was
     _store: NoteStore
+    _embedder: Embedder
+    _model: ChatModel
     _usage: Usage
     _engine: Engine
     _async_engine: Engine
@@ -32,14 +34,14 @@ class Base:
                 f"model={model!r} is no chat model; give one with a method `generate`, such as "
                 "OpenAIChatModel('…'), or None to work without"
             )
-        self._store = store
-        self._usage = Usage()
+        self._store, self._embedder, self._model = store, embedder, model
         claims = Claims()
         name = str(getattr(model, "name", type(model).__name__))
+        self._usage = Usage(name)
         now = Runtime(
             store=store,
-            embedder=embedder,
-            model=model,
+            embedder=blocking(embedder, "embed_documents", "embed_query"),
+            model=blocking(model, "generate"),
             model_name=name,
             config=config,
             usage=self._usage,
@@ -59,3 +61,13 @@ class Base:
         self._async_engine = Engine(later, claims)
         if steps := getattr(store, "interrupted", ()):
             run(recover(now, steps))
+
+    @property
+    def embedder(self) -> Embedder:
+        """The encoder of notes and queries; a collection remembers its `name`."""
+        return self._embedder
+
+    @property
+    def config(self) -> MemoryConfig:
+        """How notes are made, linked and evolved."""
+        return self._engine.runtime.config

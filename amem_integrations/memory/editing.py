@@ -24,8 +24,10 @@ class EditingMethods(Base):
         """Return the note with other content, other metadata, or both.
 
         The old values stay in the history. With new content the note is pending again, and found by
-        that content at once; its links stay, and the next `evolve` makes attributes for it. For the first
-        note of a long text, `content` is the whole text, and its other notes change with it.
+        that content at once; its links stay, what its old content had added to other notes goes, and the next
+        `evolve` makes attributes for it. For the first note of a long text, `content` is the whole text, and
+        its other notes change with it. While the encoder is down the note is found by its new words, and has
+        the vector of the old ones until it is constructed.
 
         Args:
             note_id: Which note.
@@ -36,6 +38,7 @@ class EditingMethods(Base):
         Raises:
             NoteNotFoundError: There is none with this id in this namespace.
             InvalidInputError: Neither was given, or one of them cannot be stored.
+            StoreError: The store refused; `history` then tells what was written.
         """
         return run(
             self._engine.update(note_id, namespace=namespace, content=content, metadata=metadata)
@@ -58,7 +61,8 @@ class EditingMethods(Base):
         """Remove a note for good: its history, the links to it, and every context entry it caused.
 
         With the first note of a long text, the one that `add` returned, all of that text goes. What stays is
-        a receipt without content. It cannot be undone.
+        a receipt without content. It cannot be undone. It works while the encoder is down, too: notes that
+        evolved by this one lose that text, and keep the vector it gave them until they change or `reindex`.
 
         Raises:
             NoteNotFoundError: There is none with this id in this namespace.

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._sync import run
-from ..engine import Decisions
+from ..engine import Decisions, Progress
 from ..plans import EvolutionReport, Plan
 from .base import Base
+from .opening import reporter
 
 
 class EvolvingMethods(Base):
@@ -20,6 +21,8 @@ class EvolvingMethods(Base):
         namespace: Sequence[str] | None = None,
         limit: int | None = None,
         upgrade: bool = False,
+        retry: bool = False,
+        progress: bool | Progress = False,
     ) -> EvolutionReport:
         """Finish what is unfinished, oldest first, and return what was done.
 
@@ -29,11 +32,22 @@ class EvolvingMethods(Base):
             upgrade: Also make anew the notes that were made without a language model: what rules wrote and
                 linked for them goes (the history keeps it), the user's content and all else stays. A note
                 for which the model has no answer stays as it is.
+            retry: Also try notes again that failed `MemoryConfig.max_attempts` times, which are otherwise left
+                alone: after a change of the model, or of what it is asked by.
+            progress: True logs how far it is; a function is called with (notes worked on, notes in all).
 
         Raises:
             ModelUnavailableError: Only with `on_model_error="raise"`.
         """
-        return run(self._engine.evolve(namespace=namespace, limit=limit, upgrade=upgrade))
+        return run(
+            self._engine.evolve(
+                namespace=namespace,
+                limit=limit,
+                upgrade=upgrade,
+                retry=retry,
+                progress=reporter(progress),
+            )
+        )
 
     async def aevolve(
         self,
@@ -41,9 +55,17 @@ class EvolvingMethods(Base):
         namespace: Sequence[str] | None = None,
         limit: int | None = None,
         upgrade: bool = False,
+        retry: bool = False,
+        progress: bool | Progress = False,
     ) -> EvolutionReport:
         """Asynchronous twin of `evolve`."""
-        return await self._async_engine.evolve(namespace=namespace, limit=limit, upgrade=upgrade)
+        return await self._async_engine.evolve(
+            namespace=namespace,
+            limit=limit,
+            upgrade=upgrade,
+            retry=retry,
+            progress=reporter(progress),
+        )
 
     def construct(self, ids: Sequence[str], *, namespace: Sequence[str]) -> dict[str, Any]:
         """Give pending notes their keywords, tags and context (Eq. 2); the first of three steps.

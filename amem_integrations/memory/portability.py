@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from .._sync import resolve, run
 from ..engine import Progress
 from ..engine.moving import PAGE, bring_in, bring_in_changes, embed_anew, made_by
+from ..engine.progress import Meter
 from ..errors import ConfigurationError, MissingExtraError
 from ..ids import check_namespace
 from ..notes import Change, Namespace, Note
@@ -46,11 +47,22 @@ class Portability(Admin):
         draft.replace(path)
         return count
 
-    def import_(self, path: str | PathLike[str], *, namespace: Sequence[str]) -> int:
+    def import_(
+        self,
+        path: str | PathLike[str],
+        *,
+        namespace: Sequence[str],
+        progress: bool | Progress = False,
+    ) -> int:
         """Add what `export` wrote, and return the number of notes in the file.
 
         Notes that are there already stay as they are, so doing it again, or going on after an interruption,
         is safe. In another namespace than they came from, notes get ids of that namespace.
+
+        Args:
+            path: The file.
+            namespace: Whose memory.
+            progress: True logs how far it is; a function is called with (notes read, notes in the file).
 
         Raises:
             InvalidInputError: The file is no export; what stood before the damage is imported.
@@ -60,8 +72,9 @@ class Portability(Admin):
         space = check_namespace(namespace)
         vectors = made_by(self._engine.runtime.embedder)
         values = records.read(path, space)
+        tell = reporter(progress)
+        meter = Meter(tell, 0 if tell is None else records.count(path))
         kept: set[str] = set()
-        count = 0
         while page := list(islice(values, PAGE)):
             notes = [value for value in page if isinstance(value, Note)]
             differing = run(bring_in(self._store, space, notes, vectors))
@@ -70,8 +83,8 @@ class Portability(Admin):
             changes = [value for value in page if isinstance(value, Change)]
             told = [made for made in changes if made.note_id not in kept]
             run(bring_in_changes(self._store, space, told))
-            count += len(notes)
-        return count
+            meter.add(len(notes))
+        return meter.done
 
     def graph(self, *, namespace: Sequence[str]) -> nx.DiGraph:
         """Return the notes as nodes and the links as edges, from the newer note to the older.
@@ -112,26 +125,25 @@ class Portability(Admin):
             ConfigurationError: Another encoder, and the memory is not in a folder.
             ModelUnavailableError: The encoder failed; call it again to go on.
         """
-        runtime = self._engine.runtime
+        encoder = self._embedder
         same = embedder is None or (embedder.name, embedder.dimensions) == (
-            runtime.embedder.name,
-            runtime.embedder.dimensions,
+            encoder.name,
+            encoder.dimensions,
         )
         if embedder is None or same:
-            return run(embed_anew(runtime, reporter(progress)))
+            return run(embed_anew(self._engine.runtime, reporter(progress)))
         if self._place is None or not self._place.is_folder:
             raise ConfigurationError(
                 "only a memory that was opened in a folder takes another encoder in place; use "
                 "amem_integrations.memory.migrate(source, target, embedder=…)"
             )
-        encoder = runtime.embedder
         run(resolve(self._store.close()))
         try:
             done = rebuild(self._place, embedder, reporter(progress))
             encoder = embedder
         finally:
             store = open_store(*self._place.arguments(encoder))
-            self._connect(store, encoder, runtime.model, runtime.config)
+            self._connect(store, encoder, self._model, self.config)
         return done
 
     def _lines(self, namespace: Namespace) -> Iterator[records.Line]:

@@ -66,6 +66,16 @@ def read(path: str | PathLike[str], namespace: Namespace) -> Iterator[Note | Cha
             raise InvalidInputError(f"line {number} of {path} is damaged: {error}") from error
 
 
+def count(path: str | PathLike[str]) -> int:
+    """Return how many notes are in a file.
+
+    Raises:
+        InvalidInputError: A line is no JSON object.
+        OSError: The file cannot be read.
+    """
+    return sum("note" in line for _, line in _lines(path))
+
+
 def _value(line: Line, namespace: Namespace) -> Note | Change:
     if "note" in line:
         return _NOTE.validate_python({**line["note"], "namespace": namespace})

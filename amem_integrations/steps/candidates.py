@@ -17,9 +17,6 @@ from ..plans import Candidate
 from ..ports import Query, Ranked, Vector
 from ..runtime import Runtime
 
-# Depth of each list before fusion; only ten notes in all are shown.
-DEPTH = 100
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
@@ -67,8 +64,12 @@ def similarity(vectors: Mapping[str, Vector], one: str, other: str) -> float | N
 
 
 def _query(note: Note, vector: Vector | None) -> Query:
-    text = texts.lexical_text(note)
-    return Query(vector=vector, text=text, limit=DEPTH, where=(Condition("seq", "$lt", note.seq),))
+    return Query(
+        vector=vector,
+        text=texts.lexical_text(note),
+        limit=ranking.FUSION_DEPTH,
+        where=(Condition("seq", "$lt", note.seq),),
+    )
 
 
 def _choose(runtime: Runtime, recent: Sequence[str], ranked: Ranked) -> list[str]:

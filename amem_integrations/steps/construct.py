@@ -11,6 +11,7 @@ from ..runtime import Runtime
 from . import show
 from .ask import ask
 from .edits import Edit
+from .fields import said
 from .history import change, entry_data
 
 # Turns of the thread shown before the batch, so that pronouns and "yes, that one" can be resolved.
@@ -72,7 +73,7 @@ def apply(
     """Return the edit that gives a note its attributes, if it still says what was asked about."""
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
-        if note.own_entry is not None or note.content != asked.content:
+        if note.own_entry is not None or said(note) != said(asked):
             return note, []
         made = change(op, "construct", note, model=model, recorded_at=at)
         entry = ContextEntry(
@@ -87,7 +88,7 @@ def apply(
             seen=seen,
         )
         contexts = (entry, *note.contexts)
-        revised = note.revised(contexts=contexts, state="constructed", failure=None)
+        revised = note.revised(contexts=contexts, state="constructed", failure=None, attempts=0)
         return revised, [made.with_data(entry=entry_data(entry))]
 
     return edit

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from ..notes import Change, ContextEntry, Link, Note
+from . import fields
 from .fields import ENTRY, entry_json, link_json
 from .history import change
 
@@ -70,43 +71,32 @@ def unlinked(
     note: Note, target: str, link: Link, op: str, at: datetime, why: str = TOO_MANY
 ) -> Change:
     """Return the record of a link that a note did not keep."""
-    data = {"target": target, **link_data(link), "why": why}
+    data = {"target": target, **link_json(link), "why": why}
     return change(op, "unlink", note, cause=target, recorded_at=at, data=data)
 
 
-def link_data(link: Link) -> dict[str, Any]:
-    """Return a link as JSON values."""
-    data: dict[str, Any] = link_json(link)
-    return data
+def update(op: str, at: datetime, values: Mapping[str, Any]) -> Edit:
+    """Return the edit by which the user changes `fields.GIVEN` of a note; the old values go to the history.
 
-
-def update(
-    op: str, at: datetime, *, content: str | None, metadata: Mapping[str, Any] | None = None
-) -> Edit:
-    """Return the edit by which the user changes a note; the old values go to the history.
-
-    New content makes the note pending: its own context entry described the old one. Its links stay.
+    Other content, another speaker or time makes the note pending: its own context entry was made of the
+    old ones. Its links stay.
     """
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
-        new: dict[str, Any] = {}
-        if metadata is not None and dict(metadata) != note.metadata:
-            new["metadata"] = dict(metadata)
-        if content is not None and content != note.content:
-            new["content"] = content
+        new = {name: value for name, value in values.items() if value != getattr(note, name)}
         if not new:
             return note, []
+        revised = note.revised(**new)
         data: dict[str, Any] = {
-            name: {"before": getattr(note, name), "after": value} for name, value in new.items()
+            name: {"before": fields.get(note, name), "after": fields.get(revised, name)}
+            for name in new
         }
-        if "content" in new:
+        if not new.keys().isdisjoint(fields.SAID):
             data["own"] = entry_json(note.own_entry)
             data["state"] = {"before": note.state, "after": "pending"}
-        record = change(op, "update", note, recorded_at=at, data=data)
-        if "content" in new:
-            new["contexts"] = tuple(entry for entry in note.contexts if entry.cause != note.id)
-            new |= {"state": "pending", "failure": None, "attempts": 0}
-        return note.revised(**new), [record]
+            others = tuple(entry for entry in note.contexts if entry.cause != note.id)
+            revised = revised.revised(contexts=others, state="pending", failure=None, attempts=0)
+        return revised, [change(op, "update", note, recorded_at=at, data=data)]
 
     return edit
 
@@ -129,11 +119,14 @@ def forget(gone: str, op: str, at: datetime) -> Edit:
     return edit
 
 
-def withdraw(cause: str, op: str, at: datetime) -> Edit:
-    """Return the edit that removes what the old content of another note had brought to this one."""
+def withdraw(cause: str, op: str, at: datetime, until: datetime | None = None) -> Edit:
+    """Return the edit that removes what the old content of another note had brought to this one.
+
+    With `until`, what was brought later stays: it comes from the new content.
+    """
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
-        kept, dropped = _without(note, cause)
+        kept, dropped = _without(note, cause, until)
         if not dropped:
             return note, []
         done = {
@@ -149,11 +142,17 @@ def withdraw(cause: str, op: str, at: datetime) -> Edit:
     return edit
 
 
-def _without(note: Note, source: str) -> tuple[Note, list[ContextEntry]]:
+def _without(
+    note: Note, source: str, until: datetime | None = None
+) -> tuple[Note, list[ContextEntry]]:
     """Return the note without the entries that come from another one or may quote it, and those."""
     if source == note.id:
         return note, []
-    dropped = [entry for entry in note.contexts if source in (entry.cause, *entry.seen)]
+    dropped = [
+        entry
+        for entry in note.contexts
+        if source in (entry.cause, *entry.seen) and (until is None or entry.recorded_at <= until)
+    ]
     kept = note.revised(contexts=tuple(e for e in note.contexts if e not in dropped))
     if note.own_entry is not None and kept.own_entry is None:
         kept = kept.revised(state="pending", failure=None, attempts=0)

@@ -1,13 +1,14 @@
 """Pure: a change as what it did to single fields of a note, so that any change can be turned round.
 
-A field is `content`, `metadata`, `own` (the entry of construction), `entry:<change>` (an entry that
-evolution added) or `link:<note>`. A step is `{"before": …, "after": …}` in JSON values; None: not there.
+A field is `content`, `speaker`, `at`, `metadata`, `own` (the entry of construction), `entry:<change>` (an
+entry that evolution added) or `link:<note>`. A step is `{"before": …, "after": …}` in JSON values; None: not there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -17,8 +18,19 @@ from ..notes import Change, ContextEntry, Link, Note
 Fields = Mapping[str, Mapping[str, Any]]
 
 ENTRY, LINK = "entry:", "link:"
+SAID = (
+    "content",
+    "speaker",
+    "at",
+)  # what was said, by whom and when: what a model makes attributes of
+GIVEN = (*SAID, "metadata")  # what the user can change
 _ENTRIES = TypeAdapter(ContextEntry)
 _LINKS = TypeAdapter(Link)
+
+
+def said(note: Note) -> tuple[Any, ...]:
+    """Return what attributes are made of."""
+    return tuple(getattr(note, name) for name in SAID)
 
 
 def entry_json(entry: ContextEntry | None) -> Any:  # noqa: ANN401 - JSON values
@@ -48,9 +60,9 @@ def fields_of(change: Change) -> Fields:
 
 
 def _updated(data: Mapping[str, Any]) -> Fields:
-    fields = {name: data[name] for name in ("content", "metadata") if name in data}
-    if "content" in fields:
-        # New content leaves no entry that described the old one.
+    fields = {name: data[name] for name in GIVEN if name in data}
+    if not fields.keys().isdisjoint(SAID):
+        # What is said otherwise leaves no entry that described it before.
         fields["own"] = {"before": data.get("own"), "after": None}
     return fields
 
@@ -72,7 +84,9 @@ def get(note: Note, field: str) -> Any:  # noqa: ANN401 - JSON values
         return entry_json(next((entry for entry in note.contexts if entry.change == made), None))
     if field.startswith(LINK):
         return link_json(note.links.get(field.removeprefix(LINK)))
-    return dict(note.metadata) if field == "metadata" else note.content
+    if field == "at":
+        return None if note.at is None else note.at.isoformat()
+    return dict(note.metadata) if field == "metadata" else getattr(note, field)
 
 
 def put(note: Note, field: str, value: Any) -> Note:  # noqa: ANN401 - JSON values
@@ -89,6 +103,8 @@ def put(note: Note, field: str, value: Any) -> Note:  # noqa: ANN401 - JSON valu
         if value is not None:
             links[target] = _LINKS.validate_python(value)
         return note.revised(links=links)
+    if field == "at" and value is not None:
+        value = datetime.fromisoformat(value)
     return note.revised(**{field: value})
 
 

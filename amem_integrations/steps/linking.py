@@ -9,8 +9,8 @@ from typing import Any
 
 from ..notes import Change, ContextEntry, Direction, Link, Note
 from ..plans import PlannedLink, PlannedNote, PlannedUpdate
-from .edits import Edit, chain, finish, link_data, unlinked
-from .fields import ENTRY, entry_json
+from .edits import Edit, chain, finish, unlinked
+from .fields import ENTRY, entry_json, link_json
 from .history import change, entry_data
 
 
@@ -57,7 +57,7 @@ def _link(
     def edit(note: Note) -> tuple[Note, list[Change]]:
         if other in note.links:
             return note, []
-        data = {"target": other, **link_data(link)}
+        data = {"target": other, **link_json(link)}
         made = change(op, "link", note, cause=other, model=plan.model, recorded_at=at, data=data)
         links, dropped = _cap({**note.links, other: link}, max_links)
         gone = [unlinked(note, target, old, op, at) for target, old in dropped.items()]

@@ -71,14 +71,22 @@ def rejection(proposal: Change, note: Note, op: str, at: datetime, why: str) -> 
     return replace(made, id=derive("change", op, "rejection", proposal.id))
 
 
-def open_proposals(changes: Sequence[Change], entries: set[str]) -> list[Change]:
-    """Return the proposals among `changes` that nobody has answered.
+def possible_answers(changes: Sequence[Change], notes: Sequence[Note]) -> list[str]:
+    """Return the changes by which the proposals among `changes` may have been approved.
 
-    `entries` are the changes whose context entry is there now: what was approved and undone is open again.
+    Those are the changes that brought entries, of the same cause, which the notes have now.
     """
-    answered = {
-        other.data.get("proposal")
-        for other in changes
-        if other.kind == "rejection" or (other.kind == "evolve" and other.id in entries)
-    }
+    proposed = {(made.note_id, made.cause) for made in changes if made.kind == "proposal"}
+    return [
+        entry.change
+        for note in notes
+        for entry in note.contexts
+        if (note.id, entry.cause) in proposed
+    ]
+
+
+def open_proposals(changes: Sequence[Change], approvals: Sequence[Change]) -> list[Change]:
+    """Return the proposals among `changes` that nobody has rejected or, by `approvals`, approved."""
+    rejections = [made for made in changes if made.kind == "rejection"]
+    answered = {made.data.get("proposal") for made in (*rejections, *approvals)}
     return [made for made in changes if made.kind == "proposal" and made.id not in answered]

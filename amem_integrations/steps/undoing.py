@@ -124,7 +124,7 @@ def _state(made: Change, note: Note) -> Any:  # noqa: ANN401 - a state
 def _check_unchanged(made: Change, note: Note) -> None:
     """Texts are set, not added to, so what another writer has just put there must not be lost."""
     for name, step in _steps(made):
-        if name in ("content", "metadata") and fields.get(note, name) != step["after"]:
+        if name in fields.GIVEN and fields.get(note, name) != step["after"]:
             raise RevisionConflictError(
                 f"change {made.id!r} cannot be undone: {name} was changed after it; see history()"
             )

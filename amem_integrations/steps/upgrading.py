@@ -53,7 +53,7 @@ def attributed(
     """Return the edit that puts a model's entry in place of the offline one, and drops offline links."""
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
-        if note.attributes_source != OFFLINE or note.content != asked.content:
+        if note.attributes_source != OFFLINE or fields.said(note) != fields.said(asked):
             return note, []
         bare = note.revised(contexts=tuple(e for e in note.contexts if e.cause != note.id))
         revised, made = construct.apply(attributes, asked, seen, model=model, op=op, at=at)(bare)

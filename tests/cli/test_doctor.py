@@ -41,6 +41,8 @@ def test_a_memory_in_order_is_well(talk):
     assert sick == []
     assert found["notes"]["text"].startswith("30, ")
     assert "hash, 256 dimensions" in found["encoder"]["text"]
+    assert "qdrant-edge-py" in found["versions"]["text"]
+    assert found["format"]["text"].startswith("1, schema 1, made 20")
     text = talk("doctor").stdout
     assert text.rstrip().endswith("All is well.")
     assert talk.names == []
@@ -80,6 +82,20 @@ def test_what_waits_is_no_fault_and_what_failed_is_one(amem):
     assert sick == ["failed"]
     assert found["failed"]["text"].startswith("1 notes")
     assert len(found["failed"]["text"]) > 20
+
+
+def test_what_failed_too_often_is_tried_again_as_it_says(amem):
+    amem.model = ScriptedModel(lambda _: "no JSON at all")
+    amem("add", "Hopeless.")
+    for _ in range(5):
+        amem("evolve")
+    asked = len(amem.model.requests)
+    assert amem.json("evolve")["failed"] == {}
+    assert len(amem.model.requests) == asked
+    assert "`amem evolve --retry`" in findings(amem, status=1)[0]["failed"]["advice"]
+    assert len(amem.json("evolve", "--retry")["failed"]) == 1
+    amem.model = None
+    assert len(amem.json("evolve", "--retry")["done"]) == 1
 
 
 def test_links_and_causes_that_lead_nowhere_are_found(talk):

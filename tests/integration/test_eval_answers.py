@@ -224,6 +224,26 @@ def test_when_the_model_goes_away_the_error_is_one_line_and_the_run_goes_on_late
     assert read(tmp_path / "out")["answers"]["amem"]["official"]["f1"]["mean"] == 0.9167
 
 
+@pytest.mark.parametrize(("backend", "reply"), [("ollama", "words"), ("openai", "json")])
+def test_a_model_can_be_asked_without_a_schema(
+    server: OpenAIServer,
+    dataset: Path,
+    tmp_path: Path,
+    backend: str,
+    reply: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    given = arguments(server, dataset, tmp_path, "--conversations", "conv-2", "--reply", reply)
+    given[given.index("--backend") + 1] = backend
+    done = run(*given)
+    assert done.exit_code == 0, done.output
+    assert server.answer.missing == []
+    formats = {request.get("response_format", {}).get("type") for request in server.requests}
+    assert formats == ({None} if reply == "words" else {"json_object"})
+    assert read(tmp_path)["answers"]["amem"]["official"]["f1"]["mean"] == 0.9167
+
+
 def test_a_sweep_builds_each_memory_once_and_answers_at_every_number(
     server: OpenAIServer, dataset: Path, tmp_path: Path
 ) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from support import models
 
-from amem_integrations import AgenticMemory, MemoryConfig
+from amem_integrations import AgenticMemory, EdgeStore, MemoryConfig
+from amem_integrations.cli.ports import NoEncoder
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
@@ -20,7 +21,8 @@ ROOT = Path(__file__).parents[2]
 CHILD = """
 import os, sys
 from support import models
-from amem_integrations import AgenticMemory, MemoryConfig
+from amem_integrations import AgenticMemory, EdgeStore, MemoryConfig
+from amem_integrations.cli.ports import NoEncoder
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
@@ -202,3 +204,54 @@ kill()
     with reopened(tmp_path / "m") as memory:
         assert len(memory.get_all(namespace=ANN)) == 3
         check_agreement(memory)
+
+
+CORRECTIONS = {
+    "before the note": ("kill_at(notes, 'upsert', 1)", False),
+    "before the others": ("kill_at(notes, 'upsert', 2)", True),
+    "before the history of the others": ("kill_at(history, 'upsert', 2)", True),
+}
+
+
+@pytest.mark.parametrize("moment", CORRECTIONS)
+def test_a_correction_that_was_killed_takes_all_back_that_it_had_said_or_is_none(tmp_path, moment):
+    kill, corrected = CORRECTIONS[moment]
+    run_and_kill(tmp_path / "m", f"{kill}; memory.update(ids[1], namespace=ANN, content='No trip')")
+    with reopened(tmp_path / "m") as memory:
+        first, second, third = memory.get_all(namespace=ANN)
+        assert (second.content == "No trip") == corrected
+        # The second one had updated the first, and the third has seen it when it was made.
+        assert [entry.cause == first.id for entry in first.contexts] == [True, False][
+            : 2 - corrected
+        ]
+        assert (third.state == "pending") == corrected
+        kinds = [c.kind for c in memory.history(None, namespace=ANN)]
+        assert kinds.count("withdraw") == 2 * corrected
+        memory.evolve()
+        assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
+
+
+def test_what_came_after_a_correction_is_not_taken_back_after_a_kill(tmp_path):
+    code = """
+memory.update(ids[1], namespace=ANN, content="The trip, part 1b")
+memory.evolve()
+notes = memory.get_all(namespace=ANN)
+assert [len(note.contexts) for note in notes] == [2, 2, 1]
+# So much happens then that the notes have forgotten about the correction.
+for number in range(33):
+    for note_id in ids:
+        memory.update(note_id, namespace=ANN, metadata={"n": number})
+kill()
+"""
+    run_and_kill(tmp_path / "m", code)
+    with reopened(tmp_path / "m") as memory:
+        assert [len(note.contexts) for note in memory.get_all(namespace=ANN)] == [2, 2, 1]
+
+
+def test_what_was_left_half_done_is_finished_without_an_encoder_too(tmp_path):
+    kill = CORRECTIONS["before the others"][0]
+    run_and_kill(tmp_path / "m", f"{kill}; memory.update(ids[1], namespace=ANN, content='No trip')")
+    store, name, dimensions = EdgeStore.as_made(tmp_path / "m")
+    with AgenticMemory(store, NoEncoder(name, dimensions)) as memory:  # as `amem show` does
+        first = memory.get_all(namespace=ANN)[0]
+        assert [entry.cause for entry in first.contexts] == [first.id]

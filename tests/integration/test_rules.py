@@ -8,6 +8,7 @@ import re
 import threading
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 from support import models
 
@@ -749,14 +750,55 @@ async def test_a_models_own_coroutine_runs_on_the_callers_loop():
     assert loops == [asyncio.get_running_loop()]
 
 
-def test_a_port_that_only_exists_as_a_coroutine_asks_for_the_twin():
-    class OnlyAsync:
-        name = "async"
+class OnlyAsyncModel:
+    name = "async"
 
-        async def generate(self, request):
+    async def generate(self, request):
+        await asyncio.sleep(0)
+        return models.model().generate(request)
+
+
+class OnlyAsyncEmbedder(HashEmbedder):
+    async def embed_documents(self, texts):
+        await asyncio.sleep(0)
+        return np.stack([super(OnlyAsyncEmbedder, self).embed_query(text) for text in texts])
+
+    async def embed_query(self, text):
+        await asyncio.sleep(0)
+        return super().embed_query(text)
+
+
+async def test_a_model_that_only_exists_as_a_coroutine_asks_for_the_twin(open_memory):
+    memory = open_memory(OnlyAsyncModel())
+    with pytest.raises(ConfigurationError, match=r"OnlyAsyncModel\.generate .*aadd, .*aevolve"):
+        memory.add("one", namespace=ANN)
+    with pytest.raises(ConfigurationError, match="aevolve"):
+        memory.evolve()
+    (note,) = memory.get_all(namespace=ANN)  # nothing is lost
+    assert (note.content, note.state) == ("one", "pending")
+    assert (await memory.aevolve()).done == (note.id,)
+
+
+async def test_an_encoder_that_only_exists_as_a_coroutine_asks_for_the_twin(open_memory):
+    memory = open_memory(models.model(), embedder=OnlyAsyncEmbedder())
+    for call in (
+        lambda: memory.add("one", namespace=ANN),
+        lambda: memory.search("one", namespace=ANN),
+    ):
+        with pytest.raises(ConfigurationError, match=r"OnlyAsyncEmbedder\.embed_.*asearch"):
+            call()
+    (note,) = memory.get_all(namespace=ANN)  # nothing is lost
+    assert (await memory.aevolve()).done == (note.id,)
+    (hit,) = await memory.asearch("one", namespace=ANN)
+    assert (hit.note.id, hit.similarity is not None) == (note.id, True)
+    memory.delete(note.id, namespace=ANN)  # what has to go needs no encoder
+    assert memory.get_all(namespace=ANN) == []
+
+
+def test_a_store_that_waits_asks_for_the_twin_too():
+    class Waiting:
+        async def namespaces(self, where=()):
             await asyncio.sleep(0)
 
-    with AgenticMemory.open(":memory:", model=OnlyAsync(), embedder=HashEmbedder()) as memory:
-        with pytest.raises((TypeError, ModelUnavailableError), match=r"aadd|raised"):
-            memory.add("one", namespace=ANN)
-        assert memory.get_all(namespace=ANN)
+    with pytest.raises(ConfigurationError, match="aadd"):
+        AgenticMemory(Waiting(), HashEmbedder()).namespaces()

@@ -49,7 +49,8 @@ class Replies:
         self.missing: list[str] = []
 
     def __call__(self, payload: dict[str, Any]) -> str:
-        prompt = payload["messages"][-1]["content"]
+        # Asked in words, a prompt ends with the form that is wanted.
+        prompt = payload["messages"][-1]["content"].partition("\n\nAnswer with JSON only")[0]
         if prompt not in self._replies:
             self.missing.append(prompt)
         return self._replies.get(prompt, "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -24,13 +24,15 @@ links = st.builds(
     strength=st.floats(0, 1),
     direction=st.sampled_from(["out", "in"]),
 )
+times = st.none() | st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=9))]))
 values = st.dictionaries(texts, st.none() | st.integers() | st.lists(texts), max_size=2)
 
 
 @st.composite
 def notes(draw):
     """A note with something in every field that a change can touch."""
-    bare = make_note(draw(texts), metadata=draw(values), state=draw(st.sampled_from(["done"])))
+    said = {"at": draw(times), "speaker": draw(st.none() | texts)}
+    bare = make_note(draw(texts), metadata=draw(values), state="done", **said)
     own = [make_entry("own", bare.id, change="own")] if draw(st.booleans()) else []
     later = [
         make_entry(str(n), OTHER, change=f"e{n}", recorded_at=NOON + timedelta(seconds=n))
@@ -42,7 +44,7 @@ def notes(draw):
 
 def names(note):
     later = [f"entry:{entry.change}" for entry in note.contexts if entry.cause != note.id]
-    return ["content", "metadata", "own", f"link:{OTHER}", "entry:new", *later]
+    return [*fields.GIVEN, "own", f"link:{OTHER}", "entry:new", *later]
 
 
 def through_history(made):
@@ -58,7 +60,7 @@ def test_putting_a_field_as_it_is_changes_nothing(note):
 
 @given(notes())
 def test_a_field_that_was_emptied_is_put_back_in_its_place(note):
-    for name in names(note)[2:]:
+    for name in names(note)[len(fields.GIVEN) :]:
         held = json.loads(json.dumps(fields.get(note, name)))
         assert fields.put(fields.put(note, name, None), name, held) == note
 
@@ -76,15 +78,21 @@ def undone(note, made):
     return revised, through_history(record)
 
 
-@given(notes(), texts, values)
-def test_an_update_is_undone_and_redone_exactly(note, content, metadata):
-    edit = edits.update("op", NOON, content=content, metadata=metadata)
-    updated, records = edit(note)
+@given(
+    notes(),
+    st.fixed_dictionaries(
+        {}, optional={"content": texts, "speaker": texts, "at": times, "metadata": values}
+    ),
+)
+def test_an_update_is_undone_and_redone_exactly(note, new):
+    updated, records = edits.update("op", NOON, new)(note)
+    assert {name: getattr(updated, name) for name in new} == new
     if not records:
+        assert updated == note
         return
     before, record = undone(updated, through_history(records[0]))
-    if note.own_entry is None:
-        note = note.revised(state="pending") if content != note.content else note
+    if note.own_entry is None and fields.said(updated) != fields.said(note):
+        note = note.revised(state="pending")
     assert before == note
     again, record = undone(before, record)
     assert again == updated
@@ -120,6 +128,6 @@ def test_a_link_recorded_without_its_times_can_still_be_restored():
 
 def test_what_another_writer_has_just_put_there_is_not_lost():
     note = make_note("A")
-    updated, (made,) = edits.update("op", NOON, content="B")(note)
+    updated, (made,) = edits.update("op", NOON, {"content": "B"})(note)
     with pytest.raises(RevisionConflictError, match=made.id):
         undoing.undo(made, "undo", NOON)(updated.revised(content="C"))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from ..._sync import resolve, run
 from ...ports import Embedder, Vector
 from .kept import Kept, key_of
+
+T = TypeVar("T")
 
 
 class KeptEmbedder:
@@ -61,6 +64,17 @@ class KeptEmbedder:
         self.query_ms.append(ms)
         self.waited_ms += (time.perf_counter() - start) * 1000
         return vector
+
+    def timed(self, search: Callable[[], T]) -> tuple[T, float, float]:
+        """Return what a search finds, and the milliseconds it took with, and those of, the encoding.
+
+        A query that was encoded before, in this run or an earlier one, counts with what it took then.
+        """
+        start, waited, encoded = time.perf_counter(), self.waited_ms, len(self.query_ms)
+        found = search()
+        alone = (time.perf_counter() - start) * 1000 - (self.waited_ms - waited)
+        encoding = sum(self.query_ms[encoded:])
+        return found, alone + encoding, encoding
 
     def _vectors(
         self, role: str, texts: Sequence[str], encode: Callable[[Sequence[str]], Vector]

@@ -18,7 +18,8 @@ from ...context import render_notes
 from ...errors import InvalidInputError
 from ...memory import AgenticMemory
 from ...notes import NoteInput
-from ...ports import Embedder
+from ...ports import ChatModel, Embedder
+from ..building import count_writes
 from ..cache import Kept, KeptEmbedder
 from ..models import Models
 from ..results import Writes
@@ -76,9 +77,7 @@ def simulate(
         with AgenticMemory.open(
             Path(folder) / "memory", model=model, embedder=encoder, config=settings.config
         ) as memory:
-            stream = _Stream(
-                show, choice.asked, memory, encoder, settings.k, counted=model is not None
-            )
+            stream = _Stream(show, choice.asked, memory, encoder, settings.k, model)
             recalled = tuple(stream.recalled(tell))
             writes = stream.writes()
         answers, spent = examine(
@@ -110,10 +109,9 @@ class _Stream:
         memory: AgenticMemory,
         encoder: KeptEmbedder,
         k: int,
-        *,
-        counted: bool,
+        model: ChatModel | None,
     ) -> None:
-        self._counted = counted  # whether what is asked of the model costs anything
+        self._model = model
         self._show = show
         self._asked = {one.session.id: one for one in asked}
         self._last = asked[-1].session.id
@@ -141,18 +139,7 @@ class _Stream:
     def writes(self) -> Writes:
         """Return what the memory took so far."""
         notes = self._memory.get_all(namespace=self._show.namespace, limit=_ALL_NOTES)
-        spent = self._memory.usage()["total"] if self._counted else {}
-        return Writes(
-            notes=len(notes),
-            model_calls=spent.get("calls", 0),
-            input_tokens=spent.get("input_tokens", 0),
-            output_tokens=spent.get("output_tokens", 0),
-            rejected_replies=spent.get("rejected_replies", 0),
-            links=sum(link.direction == "out" for note in notes for link in note.links.values()),
-            updates=sum(entry.cause != note.id for note in notes for entry in note.contexts),
-            unfinished=sum(note.state != "done" for note in notes),
-            seconds=self._seconds,
-        )
+        return count_writes(self._memory, notes, self._model, seconds=self._seconds)
 
     def _hear(self, items: Sequence[NoteInput]) -> None:
         start = time.perf_counter()
@@ -160,19 +147,16 @@ class _Stream:
         self._seconds += time.perf_counter() - start
 
     def _recall(self, asked: Asked) -> Recalled:
-        encoder = self._encoder
-        start, waited, encoded = time.perf_counter(), encoder.waited_ms, len(encoder.query_ms)
-        hits = self._memory.search(asked.line, namespace=self._show.namespace, k=self._k)
-        spent = (time.perf_counter() - start) * 1000 - (encoder.waited_ms - waited)
-        # A vector that was kept counts with what it took when it was made.
-        embedding = sum(encoder.query_ms[encoded:])
+        hits, search_ms, embed_ms = self._encoder.timed(
+            lambda: self._memory.search(asked.line, namespace=self._show.namespace, k=self._k)
+        )
         return Recalled(
             asked=asked,
             keys=tuple(hit.note.key or "" for hit in hits),
             context=render_notes(hits, max_tokens=ALL_TOKENS),
             turns=self._heard,
-            search_ms=spent + embedding,
-            embed_ms=embedding,
+            search_ms=search_ms,
+            embed_ms=embed_ms,
         )
 
 

@@ -120,6 +120,18 @@ class ReadingRules(StoreRules):
         done(store.delete(("b",), [note_id(repr(("b",)))], []))
         assert ("b",) not in done(store.namespaces())
 
+    def test_namespaces_are_found_by_what_their_notes_are_like(self, store: NoteStore) -> None:
+        states = {"a": ("pending", 0), "b": ("done", 0), "c": ("failed", 1), "d": ("failed", 2)}
+        for name, (state, attempts) in states.items():
+            waits = item(name, namespace=(name,), state=state, attempts=attempts)
+            done(store.insert((name,), [waits], []))
+            done(store.insert((name,), [item(f"{name}2", namespace=(name,), state="done")], []))
+        waiting = Condition("state", "$in", ("pending", "failed"))
+        tried = Condition("attempts", "$lt", 2)
+        assert done(store.namespaces((waiting,))) == [("a",), ("c",), ("d",)]
+        assert done(store.namespaces((waiting, tried))) == [("a",), ("c",)]
+        assert done(store.namespaces((Condition("state", "$eq", "constructed"),))) == []
+
     @pytest.mark.parametrize("bad", [(), ("",), ("a", ""), "ann", ["ann"], ("a", 1), ("\0",), None])
     def test_a_malformed_namespace_is_refused(self, store: NoteStore, bad: object) -> None:
         with pytest.raises(NamespaceError):

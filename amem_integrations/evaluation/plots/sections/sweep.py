@@ -11,29 +11,37 @@ from .parts import BOOTSTRAP, Picture, Section, Table, Values, with_interval
 
 def sections(sweep: Values) -> Iterator[Section]:
     """Return the section on the sweep."""
-    sides = {side: ", ".join(sweep[side]) for side in ("chosen_on", "reported_on")}
     yield Section(
         title="How many hits to show",
-        about=[
-            (
-                f"The number of hits k is chosen on {sides['chosen_on']} and reported on {sides['reported_on']}: "
-                "a number that is chosen on the questions it is reported on looks better than it is. More hits "
-                "always hold more of the evidence, so a choice is made by answers alone."
-            )
-        ],
+        about=[_about(sweep)],
         pictures=_pictures(sweep),
         tables=list(_tables(sweep)),
     )
 
 
+def _about(sweep: Values) -> str:
+    chosen, reported = (", ".join(sweep[side]) for side in ("chosen_on", "reported_on"))
+    made = "" if sweep.get("choice") else " None was made here, since no questions were answered."
+    return (
+        f"The number of hits k is chosen on {chosen} and reported on {reported}: a number that is chosen on "
+        "the questions it is reported on looks better than it is. More hits always hold more of the "
+        f"evidence, so a choice is made by answers alone.{made}"
+    )
+
+
 def _pictures(sweep: Values) -> list[Picture]:
+    marks = (
+        " The dotted line is the number that is best on the conversations that choose; the ring is what it "
+        "gives on the others."
+        if sweep.get("choice")
+        else ""
+    )
     return [
         Picture(
             name="sweep",
             alt="Lines over the number of hits, one for the conversations that choose and one for those "
             "that are reported; the figures are in the table below.",
-            caption=f"Over all questions, with {BOOTSTRAP} as bands. The dotted line is the number that is "
-            "best on the conversations that choose; the ring is what it gives on the others.",
+            caption=f"Over all questions, with {BOOTSTRAP} as bands.{marks}",
             draw=partial(curves.sweep, sweep),
         ),
         Picture(

@@ -1,0 +1,171 @@
+"""A note that no model can make costs calls a few times, not for ever."""
+
+from __future__ import annotations
+
+import pytest
+from support import models
+from support.ports import WatchedStore
+
+from amem_integrations import AgenticMemory, ConfigurationError, MemoryConfig, ModelUnavailableError
+from amem_integrations.stores import EdgeStore
+from amem_integrations.testing import HashEmbedder
+
+ANN, BOB = ("ann",), ("bob",)
+POISON = "zebra quartz"
+
+
+class Poisoned:
+    """Answers of a model that one note makes speechless, until it is `cured`."""
+
+    cured = False
+
+    def construct(self, request):
+        return self._answer(request, models.construct)
+
+    def evolve(self, request):
+        return self._answer(request, models.nothing)
+
+    def _answer(self, request, answer):
+        said = [note["content"] for note in request.inputs["notes"]]
+        return "no JSON" if POISON in said and not self.cured else answer(request)
+
+
+@pytest.fixture(params=["edge", "memory"])
+def open_memory(request, tmp_path):
+    opened = []
+
+    def open_(model, **settings):
+        location = ":memory:" if request.param == "memory" else tmp_path
+        config = MemoryConfig(**{"max_attempts": 2, **settings})
+        memory = AgenticMemory.open(location, model=model, embedder=HashEmbedder(), config=config)
+        opened.append(memory)
+        return memory
+
+    yield open_
+    for memory in opened:
+        memory.close()
+
+
+@pytest.mark.parametrize("step", ["construct", "evolve"])
+def test_a_note_that_fails_again_and_again_is_left_alone(open_memory, step):
+    poisoned = Poisoned()
+    model = models.model(**{step: getattr(poisoned, step)})
+    memory = open_memory(model)
+    memory.add("before", namespace=ANN)
+    notes = memory.add_many([POISON, "harmless"], namespace=ANN)
+    for _ in range(5):
+        memory.evolve()
+    calls = len(model.requests)
+    assert memory.evolve() == memory.evolve(namespace=ANN)
+    assert memory.evolve().failed == {}
+    assert len(model.requests) == calls
+    note, other = (memory.get(note.id, namespace=ANN) for note in notes)
+    assert (note.state, note.attempts, other.state) == ("failed", 2, "done")
+    assert step in note.failure
+    assert memory.search("quartz", namespace=ANN, k=1)[0].note.id == note.id
+
+
+@pytest.mark.parametrize("step", ["construct", "evolve"])
+def test_it_is_tried_again_on_request(open_memory, step):
+    poisoned = Poisoned()
+    memory = open_memory(models.model(**{step: getattr(poisoned, step)}))
+    memory.add("before", namespace=ANN)
+    note = memory.add(POISON, namespace=ANN)
+    for _ in range(3):
+        memory.evolve()
+    assert note.id in memory.evolve(retry=True).failed
+    assert memory.get(note.id, namespace=ANN).attempts == 3
+    poisoned.cured = True
+    assert memory.evolve().done == ()
+    assert memory.evolve(retry=True).done == (note.id,)
+
+
+async def test_the_asynchronous_twin_tries_again_too(open_memory):
+    poisoned = Poisoned()
+    memory = open_memory(models.model(construct=poisoned.construct), max_attempts=1)
+    note = memory.add(POISON, namespace=ANN)
+    poisoned.cured = True
+    assert (await memory.aevolve()).done == ()
+    assert (await memory.aevolve(retry=True)).done == (note.id,)
+
+
+def test_other_words_are_tried_afresh(open_memory):
+    memory = open_memory(models.model(construct=Poisoned().construct), max_attempts=1)
+    note = memory.add(POISON, namespace=ANN)
+    memory.update(note.id, namespace=ANN, content="zebra crossing")
+    assert memory.evolve().done == (note.id,)
+
+
+def test_a_step_that_went_well_gives_the_next_one_all_its_tries(open_memory):
+    down = [False]
+
+    def evolve(request):
+        if down[0]:
+            raise ModelUnavailableError("it is down")
+        return "no JSON"
+
+    poisoned = Poisoned()
+    memory = open_memory(models.model(evolve, poisoned.construct))
+    memory.add("before", namespace=ANN)
+    note = memory.add(POISON, namespace=ANN)
+    memory.evolve()
+    poisoned.cured = down[0] = True
+    assert memory.evolve(retry=True).interrupted
+    found = memory.get(note.id, namespace=ANN)
+    assert (found.state, found.attempts) == ("constructed", 0)
+    down[0] = False
+    assert note.id in memory.evolve().failed
+    assert note.id in memory.evolve().failed
+    assert note.id not in memory.evolve().failed
+
+
+def test_what_failed_can_be_listed_by_how_often(open_memory):
+    memory = open_memory(models.model(construct=Poisoned().construct))
+    memory.add_many([POISON, "harmless"], namespace=ANN)
+    where = {"state": "failed", "attempts": {"$lt": memory.config.max_attempts}}
+    assert [note.content for note in memory.get_all(namespace=ANN, where=where)] == [
+        POISON,
+        "harmless",
+    ]
+    memory.evolve()
+    assert memory.get_all(namespace=ANN, where=where) == []
+
+
+@pytest.mark.parametrize("number", [0, -1, True, 2.5])
+def test_a_number_of_attempts_that_makes_no_sense_is_a_clear_error(number):
+    with pytest.raises(ConfigurationError, match="max_attempts"):
+        MemoryConfig(max_attempts=number)
+
+
+# What is idle costs nothing
+
+
+def test_an_idle_evolve_asks_the_store_once_however_many_namespaces_there_are(tmp_path):
+    store = WatchedStore(EdgeStore(tmp_path, dimensions=64))
+    config = MemoryConfig(max_attempts=1)
+    model = models.model(construct=Poisoned().construct)
+    with AgenticMemory(store, HashEmbedder(), model, config) as memory:
+        for number in range(20):
+            memory.add(f"note {number}", namespace=(f"user-{number}",))
+        memory.add(POISON, namespace=BOB)
+        store.calls.clear()
+        memory.evolve()
+        assert store.calls == ["namespaces"]
+        memory.add("something new", namespace=ANN, evolve=False)
+        store.calls.clear()
+        assert len(memory.evolve().done) == 1
+        assert store.calls.count("scan") == 2
+
+
+def test_proposals_take_as_many_calls_for_many_notes_as_for_one(tmp_path):
+    store = WatchedStore(EdgeStore(tmp_path, dimensions=64))
+    model = models.model(models.update_first("Something else entirely."))
+    config = MemoryConfig(min_gate_similarity=1.0, batch_size=1, max_concurrency=1)
+    with AgenticMemory(store, HashEmbedder(), model, config) as memory:
+        costs = []
+        for number in range(6):
+            memory.add(f"note {number}", namespace=ANN, thread="t")
+            store.calls.clear()
+            assert len(memory.proposals(namespace=ANN)) == number
+            costs.append(len(store.calls))
+    assert costs[1:] == [costs[1]] * 5

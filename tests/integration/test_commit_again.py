@@ -1,0 +1,71 @@
+"""A plan that was committed long ago changes nothing when it is committed again."""
+
+from __future__ import annotations
+
+import pytest
+from support import models
+
+from amem_integrations import AgenticMemory, MemoryConfig
+from amem_integrations.engine.rewriting import OPS_KEPT
+from amem_integrations.testing import HashEmbedder
+
+ANN = ("ann",)
+
+
+@pytest.fixture(params=["edge", "memory"])
+def planned(request, tmp_path):
+    """A memory, an earlier note, and the plan by which a later one links and updates it."""
+    location = ":memory:" if request.param == "memory" else tmp_path
+    model = models.model(models.update_first("It goes on."))
+    config = MemoryConfig(min_gate_similarity=-1.0)
+    with AgenticMemory.open(
+        location, model=model, embedder=HashEmbedder(), config=config
+    ) as memory:
+        one = memory.add("one", namespace=ANN)
+        two = memory.add("two", namespace=ANN, evolve=False)
+        memory.construct([two.id], namespace=ANN)
+        yield memory, one.id, memory.propose([two.id], namespace=ANN)
+
+
+def busy(memory, note_id):
+    """Write a note so often that it has forgotten its earlier operations."""
+    for number in range(OPS_KEPT + 1):
+        memory.update(note_id, namespace=ANN, metadata={"n": number})
+
+
+def state(memory):
+    return memory.get_all(namespace=ANN), memory.history(None, namespace=ANN)
+
+
+def test_what_was_taken_back_since_does_not_come_back(planned):
+    memory, one, plan = planned
+    memory.commit(plan)
+    for kind in ("evolve", "link"):
+        (made,) = [c for c in memory.history(one, namespace=ANN) if c.kind == kind]
+        memory.undo(made.id, namespace=ANN)
+    busy(memory, one)
+    before = state(memory)
+    report = memory.commit(plan)
+    assert (report.links, report.evolved) == (0, ())
+    assert state(memory) == before
+
+
+def test_a_plan_whose_updates_were_all_rejected_is_recorded_once(planned):
+    memory, one, plan = planned
+    rejected = {plan.notes[0].updates[0].id: False}
+    assert len(memory.commit(plan, decisions=rejected).proposals) == 1
+    before = state(memory)
+    assert memory.commit(plan, decisions=rejected).proposals == ()
+    assert state(memory) == before
+    busy(memory, one)
+    before = state(memory)
+    assert memory.commit(plan, decisions=rejected).proposals == ()
+    assert state(memory) == before
+
+
+def test_a_busy_note_takes_part_in_a_plan_all_the_same(planned):
+    memory, one, plan = planned
+    busy(memory, one)
+    report = memory.commit(plan)
+    assert (report.links, report.evolved) == (1, (one,))
+    assert [entry.text for entry in memory.get(one, namespace=ANN).contexts][1:] == ["It goes on."]

@@ -1,0 +1,136 @@
+"""What the user can do while the encoder is down, and what is made good later."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import models
+from support.ports import WatchedEmbedder
+
+from amem_integrations import AgenticMemory, MemoryConfig, ModelUnavailableError, NoteInput
+
+ANN = ("ann",)
+
+
+@pytest.fixture(params=["edge", "memory"])
+def open_memory(request, tmp_path):
+    opened = []
+
+    def open_(model, embedder):
+        memory = AgenticMemory.open(
+            ":memory:" if request.param == "memory" else tmp_path,
+            model=model,
+            embedder=embedder,
+            config=MemoryConfig(min_gate_similarity=-1.0),
+        )
+        opened.append(memory)
+        return memory
+
+    yield open_
+    for memory in opened:
+        memory.close()
+
+
+def found_by_words(memory, query):
+    hits = memory.search(query, namespace=ANN, links=False, explain=True)
+    return {hit.note.id for hit in hits if hit.why.lexical_rank is not None}
+
+
+def vector(memory, note_id):
+    return memory._store.vectors(ANN, [note_id])[note_id]
+
+
+@pytest.fixture
+def told(open_memory):
+    """A secret in the second note, by which the first one evolved, and which the third one quotes."""
+    embedder = WatchedEmbedder()
+    memory = open_memory(models.model(evolve, quoting), embedder)
+    turns = ["My bank account", "The PIN is 4711", "I see"]
+    notes = memory.add_many([NoteInput(content=turn, thread="t") for turn in turns], namespace=ANN)
+    assert len(found_by_words(memory, "4711")) == 3
+    memory._engine.runtime.recent.clear()  # as after a restart
+    return memory, embedder, [note.id for note in notes]
+
+
+def quoting(request):
+    shown = [*request.inputs["before"], *request.inputs["notes"]]
+    return {
+        "notes": [
+            {"id": n["alias"], "context": " ".join(m["content"] for m in shown[: shown.index(n)])}
+            for n in request.inputs["notes"]
+        ]
+    }
+
+
+def evolve(request):
+    """The note that tells the PIN adds an entry to the one before it; nothing else is proposed."""
+    for note in request.inputs["notes"]:
+        if "4711" in note["content"]:
+            update = {"to": note["candidates"][0]["alias"], "context": "Its PIN is 4711."}
+            return {"notes": [{"id": note["alias"], "updates": [update]}]}
+    return {"notes": []}
+
+
+def test_what_has_to_go_goes_while_the_encoder_is_down(told, caplog):
+    memory, embedder, (bank, pin, reply) = told
+    stale = vector(memory, bank)
+    embedder.down = True
+    memory.delete(pin, namespace=ANN)
+    assert [note.id for note in memory.get_all(namespace=ANN)] == [bank, reply]
+    assert "4711" not in repr(memory.get_all(namespace=ANN))
+    assert "4711" not in repr(memory.history(None, namespace=ANN))
+    assert found_by_words(memory, "4711") == set()
+    assert "reindex()" in caplog.text
+    # One note is to be constructed again, and gets its vector then; the other keeps its old one.
+    assert [note.state for note in memory.get_all(namespace=ANN)] == ["done", "pending"]
+    assert np.array_equal(vector(memory, bank), stale)
+    embedder.down = False
+    memory.reindex()
+    assert not np.allclose(vector(memory, bank), stale)
+
+
+def test_a_correction_goes_through_with_all_that_follows_from_it(told):
+    memory, embedder, (_, pin, reply) = told
+    stale = vector(memory, pin)
+    embedder.down = True
+    note = memory.update(pin, namespace=ANN, content="I changed the number")
+    assert (note.content, note.state) == ("I changed the number", "pending")
+    assert "4711" not in repr(memory.get_all(namespace=ANN))
+    assert found_by_words(memory, "4711") == set()
+    assert found_by_words(memory, "number") == {pin}
+    assert np.array_equal(vector(memory, pin), stale)
+    assert memory.evolve().interrupted
+    embedder.down = False
+    assert set(memory.evolve().done) == {pin, reply}
+    assert not np.allclose(vector(memory, pin), stale)
+
+
+async def test_the_asynchronous_twin_deletes_too(told):
+    memory, embedder, (_, pin, _) = told
+    embedder.down = True
+    await memory.adelete(pin, namespace=ANN)
+    assert "4711" not in repr(await memory.aget_all(namespace=ANN))
+
+
+def test_what_was_only_to_be_written_waits(told):
+    memory, embedder, (bank, *_) = told
+    (made,) = [c for c in memory.history(bank, namespace=ANN) if c.kind == "evolve"]
+    before = memory.get_all(namespace=ANN)
+    embedder.down = True
+    with pytest.raises(ModelUnavailableError, match="watched"):
+        memory.undo(made.id, namespace=ANN)
+    assert memory.get_all(namespace=ANN) == before
+
+
+def test_a_note_of_which_the_model_says_nothing_gets_its_vector_all_the_same(open_memory):
+    def silent(request):
+        return {"notes": [{"id": note["alias"], "context": ""} for note in request.inputs["notes"]]}
+
+    embedder = WatchedEmbedder()
+    memory = open_memory(models.model(construct=silent), embedder)
+    embedder.down = True
+    note = memory.add("Hm", namespace=ANN)
+    assert memory._store.vectors(ANN, [note.id]) == {}
+    embedder.down = False
+    assert memory.evolve().done == (note.id,)
+    assert vector(memory, note.id).shape == (256,)

@@ -1,0 +1,153 @@
+"""Nothing is encoded twice, and what is needed at one time is encoded by one call."""
+
+from __future__ import annotations
+
+import pytest
+from support import models
+from support.ports import WatchedEmbedder
+
+from amem_integrations import AgenticMemory, MemoryConfig, NoteInput
+from amem_integrations.runtime import Recent
+from amem_integrations.testing import RecordedModel
+
+ANN = ("ann",)
+NOTES = 40
+BATCH, WIDTH = 8, 2
+WAVES = 3  # 40 notes in batches of 8, two batches at a time
+
+
+def items():
+    """A dialogue in which some things are said twice."""
+    return [
+        NoteInput(
+            content="Yes, of course" if number % 10 == 9 else f"Part {number} of the journey",
+            key=str(number),
+            thread="t",
+            speaker="Ann" if number % 2 else "Bo",
+        )
+        for number in range(NOTES)
+    ]
+
+
+def annotations():
+    """Each note links and updates the one before it, often by the same words."""
+    return [
+        {
+            "id": str(number),
+            "keywords": ["journey"],
+            "tags": ["travel"],
+            "context": f"Where they were on day {number}." if number % 5 else "",
+            "links": [{"to": str(number - 1), "why": "goes on"}] if number else [],
+            "updates": [
+                {"to": str(number - 1), "context": f"Day {number % 4} followed.", "tags": []}
+            ]
+            if number
+            else [],
+        }
+        for number in range(NOTES)
+    ]
+
+
+def scripted():
+    return models.model(models.update_first("It went on."))
+
+
+def recorded():
+    return RecordedModel(annotations())
+
+
+@pytest.fixture
+def open_memory(request):
+    def open_(model, **settings):
+        embedder = WatchedEmbedder()
+        config = MemoryConfig(
+            **{
+                "min_gate_similarity": -1.0,
+                "batch_size": BATCH,
+                "max_concurrency": WIDTH,
+                **settings,
+            }
+        )
+        memory = AgenticMemory.open(":memory:", model=model, embedder=embedder, config=config)
+        request.addfinalizer(memory.close)
+        return memory, embedder
+
+    return open_
+
+
+@pytest.mark.parametrize(
+    "make", [scripted, recorded, lambda: None], ids=["scripted", "recorded", "offline"]
+)
+def test_a_bulk_of_notes_encodes_no_text_twice(open_memory, make):
+    memory, embedder = open_memory(make())
+    notes = memory.add_many(items(), namespace=ANN)
+    assert {note.state for note in notes} == {"done"}
+    assert any(note.links for note in notes)
+    assert max(embedder.texts.values()) == 1
+    memory.evolve()
+    memory.add_many(items(), namespace=ANN)
+    assert max(embedder.texts.values()) == 1
+
+
+async def test_the_asynchronous_twin_encodes_no_text_twice(open_memory):
+    memory, embedder = open_memory(recorded())
+    await memory.aadd_many(items(), namespace=ANN)
+    assert max(embedder.texts.values()) == 1
+
+
+def test_the_raw_notes_take_one_call_and_each_wave_three(open_memory):
+    memory, embedder = open_memory(recorded())
+    memory.add_many(items(), namespace=ANN)
+    construct, gate, commit = 1, 1, 1
+    assert len(embedder.calls) <= 1 + WAVES * (construct + gate + commit)
+
+
+def test_an_upgrade_takes_one_call_for_a_batch(open_memory, tmp_path):
+    config = MemoryConfig(min_gate_similarity=-1.0, batch_size=BATCH)
+    with AgenticMemory.open(tmp_path, embedder=WatchedEmbedder(), config=config) as memory:
+        memory.add_many(items()[:BATCH], namespace=ANN)
+    embedder = WatchedEmbedder()
+    with AgenticMemory.open(
+        tmp_path, model=models.model(), embedder=embedder, config=config
+    ) as memory:
+        assert len(memory.evolve(upgrade=True).done) == BATCH
+    assert len(embedder.calls) == 1
+
+
+def test_a_question_that_is_asked_again_is_not_encoded_again(open_memory):
+    memory, embedder = open_memory(recorded())
+    memory.add_many(items()[:3], namespace=ANN)
+    before = len(embedder.calls)
+    hits = memory.search("Which journey?", namespace=ANN)
+    memory.context("Which journey?", namespace=ANN)
+    assert memory.search("Which journey?", namespace=ANN) == hits
+    assert len(embedder.calls) == before + 1
+
+
+def test_a_question_and_a_note_of_the_same_words_are_encoded_apart(open_memory):
+    memory, embedder = open_memory(recorded())
+    memory.add("Which journey?", namespace=ANN, evolve=False)
+    memory.search("Which journey?", namespace=ANN)
+    assert embedder.calls == [["Which journey?"], ["Which journey?"]]
+
+
+def test_encoding_anew_means_every_text(open_memory):
+    memory, embedder = open_memory(recorded())
+    memory.add_many(items(), namespace=ANN, evolve=False)
+    embedder.calls.clear()
+    assert memory.reindex() == NOTES
+    assert sum(embedder.texts.values()) == NOTES
+
+
+def test_what_is_remembered_is_bounded_and_the_oldest_goes_first():
+    recent = Recent(size=2)
+    rows = {text: WatchedEmbedder().embed_query(text) for text in "abc"}
+    recent.put("document", "a", rows["a"])
+    recent.put("document", "b", rows["b"])
+    assert recent.get("document", "a") is not None
+    recent.put("document", "c", rows["c"])
+    assert recent.get("document", "b") is None
+    assert (recent.get("document", "a") == rows["a"]).all()
+    assert recent.get("query", "a") is None
+    recent.clear()
+    assert recent.get("document", "c") is None

@@ -1,0 +1,125 @@
+"""A write that the store could not make leaves no change in the history that never was."""
+
+from __future__ import annotations
+
+import pytest
+from support import models
+from support.ports import fail_once
+from support.qdrant_server import FakeQdrant, Fault, serving
+
+from amem_integrations import AgenticMemory, MemoryConfig, NoteInput, NoteNotFoundError, StoreError
+from amem_integrations.ids import note_id
+from amem_integrations.testing import HashEmbedder
+
+ANN = ("ann",)
+
+
+@pytest.fixture(params=["edge", "memory"])
+def told(request, tmp_path):
+    location = ":memory:" if request.param == "memory" else tmp_path
+    with open_memory(location) as memory:
+        first = memory.add("The trip is in April", namespace=ANN, thread="t")
+        second = memory.add("The trip is in May now", namespace=ANN, thread="t")
+        yield memory, first.id, second.id
+
+
+def open_memory(location, **options):
+    return AgenticMemory.open(
+        location,
+        model=models.model(models.update_first("It was moved to May.")),
+        embedder=HashEmbedder(),
+        config=MemoryConfig(min_gate_similarity=-1.0),
+        **options,
+    )
+
+
+def kinds(memory, note_id=None):
+    return [change.kind for change in memory.history(note_id, namespace=ANN)]
+
+
+def test_a_correction_that_was_not_written_is_not_in_the_history(told):
+    memory, first, _ = told
+    before, changes = memory.get_all(namespace=ANN), memory.history(None, namespace=ANN)
+    fail_once(memory._store._notes, "swap")
+    with pytest.raises(StoreError, match="told to fail"):
+        memory.update(first, namespace=ANN, content="There is no trip")
+    assert memory.get_all(namespace=ANN) == before
+    assert memory.history(None, namespace=ANN) == changes
+    memory.update(first, namespace=ANN, content="There is no trip")
+    assert kinds(memory, first).count("update") == 1
+
+
+def test_a_correction_that_was_written_although_the_answer_was_lost_is_in_it(told):
+    memory, first, _ = told
+    fail_once(memory._store._notes, "swap", works=True)
+    with pytest.raises(StoreError):
+        memory.update(first, namespace=ANN, metadata={"sure": True})
+    assert memory.get(first, namespace=ANN).metadata == {"sure": True}
+    assert kinds(memory, first)[-1] == "update"
+
+
+def test_a_note_that_was_not_written_has_no_history(told):
+    memory, *_ = told
+    changes = memory.history(None, namespace=ANN)
+    fail_once(memory._store._notes, "insert")
+    with pytest.raises(StoreError):
+        memory.add("Lost on the way", namespace=ANN)
+    with pytest.raises(NoteNotFoundError):
+        memory.history(note_id(ANN, NoteInput(content="Lost on the way")), namespace=ANN)
+    assert memory.history(None, namespace=ANN) == changes
+    assert memory.add("Lost on the way", namespace=ANN).state == "done"
+
+
+def test_an_evolution_that_was_not_written_is_not_in_the_history_and_is_made_later(told):
+    memory, _, second = told
+    note = memory.add("In May we pack", namespace=ANN, thread="t", evolve=False)
+    memory.construct([note.id], namespace=ANN)
+    plan, changes = memory.propose([note.id], namespace=ANN), memory.history(None, namespace=ANN)
+    fail_once(memory._store._notes, "swap")
+    with pytest.raises(StoreError):
+        memory.commit(plan)
+    assert memory.history(None, namespace=ANN) == changes
+    assert memory.commit(plan).evolved == (second,)
+    assert kinds(memory, second).count("evolve") == 1
+
+
+@pytest.mark.parametrize("collection", ["_history", "_notes"])
+def test_a_deletion_that_was_begun_is_finished(told, collection):
+    memory, first, second = told
+    fail_once(getattr(memory._store, collection), "delete")
+    with pytest.raises(StoreError):
+        memory.delete(second, namespace=ANN)
+    assert kinds(memory, second) == ["delete"]
+    assert [note.id for note in memory.get_all(namespace=ANN)] == [first]
+    assert "in May now" not in repr(memory.history(None, namespace=ANN))
+
+
+def test_a_folder_that_is_closed_right_after_tells_the_truth(tmp_path):
+    with open_memory(tmp_path) as memory:
+        note = memory.add("The trip is in April", namespace=ANN)
+        other = memory.add("Something else", namespace=ANN)
+        fail_once(memory._store._notes, "swap")
+        with pytest.raises(StoreError):
+            memory.update(note.id, namespace=ANN, metadata={"x": 1})
+        fail_once(memory._store._notes, "delete")
+        with pytest.raises(StoreError):
+            memory.delete(other.id, namespace=ANN)
+    with open_memory(tmp_path) as memory:
+        assert kinds(memory, note.id)[-1] != "update"
+        assert kinds(memory, other.id) == ["delete"]
+        assert [found.id for found in memory.get_all(namespace=ANN)] == [note.id]
+
+
+@pytest.mark.enable_socket
+@pytest.mark.parametrize("works", [True, False], ids=["answer lost", "not written"])
+def test_a_server_that_fails_in_between_is_asked_what_became_of_it(works):
+    with serving(FakeQdrant()) as server, open_memory(server.url, pauses=()) as memory:
+        note = memory.add("The trip is in April", namespace=ANN)
+        fault = Fault(works=works, status=503, path="/amem/points")
+        # The first thing written is the intent; the next request is the note itself.
+        server.before_write = lambda: server.faults.append(fault)
+        with pytest.raises(StoreError, match="did not answer"):
+            memory.update(note.id, namespace=ANN, metadata={"x": 1})
+        assert not server.faults
+        assert (memory.get(note.id, namespace=ANN).metadata == {"x": 1}) == works
+        assert (kinds(memory, note.id)[-1] == "update") == works

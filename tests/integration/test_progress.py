@@ -1,0 +1,154 @@
+"""How far a long piece of work is, and what a memory is made of."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+from support import models
+from support.qdrant_server import FakeQdrant, serving
+
+from amem_integrations import AgenticMemory, MemoryConfig, ModelUnavailableError
+from amem_integrations.stores import EdgeStore
+from amem_integrations.testing import HashEmbedder
+
+ANN, BOB = ("ann",), ("bob",)
+CONFIG = MemoryConfig(batch_size=2, max_concurrency=1)
+
+
+class Told(list):
+    """What a memory tells of its progress."""
+
+    def __call__(self, done, total):
+        self.append((done, total))
+
+
+def opened(model=None, location=":memory:"):
+    return AgenticMemory.open(location, model=model, embedder=HashEmbedder(), config=CONFIG)
+
+
+@pytest.fixture
+def waiting():
+    """A memory with four notes in one namespace and three in another that wait."""
+    with opened(models.model()) as memory:
+        memory.add_many([f"note {n}" for n in range(4)], namespace=ANN, evolve=False)
+        memory.add_many([f"note {n}" for n in range(3)], namespace=BOB, evolve=False)
+        yield memory
+
+
+def test_evolve_tells_how_far_it_is_over_all_namespaces(waiting):
+    told = Told()
+    waiting.add("done already", namespace=BOB)
+    waiting.evolve(progress=told)
+    assert told == [(2, 7), (4, 7), (6, 7), (7, 7)]
+    waiting.evolve(progress=told)
+    assert len(told) == 4
+
+
+def test_evolve_tells_of_what_it_was_asked_for(waiting):
+    told = Told()
+    waiting.evolve(namespace=BOB, progress=told)
+    assert told == [(2, 3), (3, 3)]
+    told.clear()
+    waiting.evolve(limit=3, progress=told)
+    assert told == [(2, 3), (3, 3)]
+
+
+async def test_the_asynchronous_twin_tells_too(waiting):
+    told = Told()
+    await waiting.aevolve(progress=told)
+    assert told[-1] == (7, 7)
+
+
+def test_evolve_logs_on_request(waiting, caplog):
+    with caplog.at_level(logging.INFO, logger="amem_integrations"):
+        waiting.evolve(namespace=BOB, progress=True)
+    assert "3 of 3 notes" in caplog.text
+    caplog.clear()
+    waiting.evolve()
+    assert "notes" not in caplog.text
+
+
+def test_what_a_model_that_is_down_leaves_is_not_told_as_done(waiting):
+    answers = iter([models.construct, models.construct])
+
+    def construct(request):
+        answer = next(answers, None)
+        if answer is None:
+            raise ModelUnavailableError("it is down")
+        return answer(request)
+
+    waiting._model._always["construct"] = construct
+    told = Told()
+    assert waiting.evolve(progress=told).interrupted
+    assert told == [(2, 7), (4, 7)]
+
+
+def test_an_upgrade_is_told_with_the_rest(tmp_path):
+    with opened(location=tmp_path) as memory:
+        memory.add_many(["one", "two", "three"], namespace=ANN)
+        memory.add("four", namespace=ANN, evolve=False)
+    told = Told()
+    with opened(models.model(), tmp_path) as memory:
+        memory.evolve(upgrade=True, progress=told)
+    assert told == [(2, 4), (3, 4), (4, 4)]
+
+
+def test_adding_tells_of_the_notes_that_are_new(waiting):
+    told = Told()
+    waiting.add_many([f"note {n}" for n in range(7)], namespace=ANN, progress=told)
+    assert told == [(2, 3), (3, 3)]
+
+
+def test_an_import_tells_how_far_it_is(waiting, tmp_path):
+    waiting.add_many([f"more {n}" for n in range(70)], namespace=ANN, evolve=False)
+    file = tmp_path / "ann.jsonl"
+    assert waiting.export(file, namespace=ANN) == 74
+    told = Told()
+    with opened() as memory:
+        assert memory.import_(file, namespace=ANN, progress=told) == 74
+        assert told == [(64, 74), (74, 74)]
+        assert memory.import_(file, namespace=ANN) == 74
+
+
+# What a memory is made of
+
+
+def test_info_says_what_a_memory_was_made_with(tmp_path):
+    opened(location=tmp_path).close()
+    store, *_ = EdgeStore.as_made(tmp_path)
+    with AgenticMemory(store, HashEmbedder(name="not used"), models.model()) as memory:
+        info = memory.info()
+    made = json.loads((tmp_path / "amem" / "amem.json").read_text(encoding="utf-8"))
+    assert (info["encoder"], info["dimensions"], info["model"]) == ("hash", 64, "scripted")
+    assert (info["format"], info["schema"], info["template"]) == (1, 1, "note-1")
+    assert info["created_at"] == made["created_at"]
+    assert set(info["versions"]) == {"amem-integrations", "qdrant-client", "qdrant-edge-py"}
+    assert json.loads(json.dumps(info)) == info
+
+
+@pytest.mark.enable_socket
+def test_info_of_a_server_says_the_same(tmp_path):
+    with serving(FakeQdrant()) as server, opened(location=server.url) as memory:
+        served = memory.info()
+    with opened(location=tmp_path) as memory:
+        kept = memory.info()
+    assert served.keys() == kept.keys()
+    del served["created_at"], kept["created_at"]
+    assert served == kept
+
+
+def test_info_of_a_store_that_tells_nothing_says_what_is_known():
+    class Silent:
+        remote = False
+
+    info = AgenticMemory(Silent(), HashEmbedder()).info()
+    assert (info["encoder"], info["dimensions"], info["model"]) == ("hash", 64, "offline")
+    assert "format" not in info
+
+
+def test_the_ports_and_settings_can_be_read():
+    with opened() as memory:
+        assert memory.config is CONFIG
+        assert memory.embedder.name == "hash"
