@@ -10,10 +10,15 @@ from .locomo import Question
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What each system found for a question: ids of turns, best first."""
+    """What each system found for a question: ids of turns, best first.
+
+    `shown` is by system and number of hits the length of the context made of them, in tokens of about
+    four bytes.
+    """
 
     question: Question
     found: Mapping[str, Sequence[str]]
+    shown: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

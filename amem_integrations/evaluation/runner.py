@@ -115,7 +115,7 @@ class _Run:
             conversation=conversation.id,
             written_by=writer.name,
             notes=len(notes),
-            outcomes=_outcomes(conversation, found),
+            outcomes=_outcomes(conversation, found, self.settings.ks),
             writes={variant: writes for variant, (_, writes) in built.items()},
             search_ms=tuple(search for search, _ in times),
             embed_query_ms=tuple(embed for _, embed in times),
@@ -159,13 +159,18 @@ class _Run:
 
 
 def _outcomes(
-    conversation: Conversation, found: Mapping[str, Sequence[Found]]
+    conversation: Conversation, found: Mapping[str, Sequence[Found]], ks: Sequence[int]
 ) -> tuple[Outcome, ...]:
     """Return what was found for each question, by the systems that search."""
+    searched = {name: hits for name, hits in found.items() if name != FULL}
     return tuple(
         Outcome(
             question=question,
-            found={name: hits[place].ids for name, hits in found.items() if name != FULL},
+            found={name: hits[place].ids for name, hits in searched.items()},
+            shown={
+                name: {k: texts.count_tokens(hits[place].context(k)) for k in ks}
+                for name, hits in searched.items()
+            },
         )
         for place, question in enumerate(conversation.questions)
     )

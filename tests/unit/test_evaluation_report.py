@@ -101,7 +101,7 @@ def test_the_paper_s_calls_are_one_of_each_kind_for_each_note() -> None:
 
 def outcome(category: int, evidence: str, found: list[str]) -> Outcome:
     question = Question(text="?", category=category, evidence=frozenset(evidence))
-    return Outcome(question=question, found={"amem": found})
+    return Outcome(question=question, found={"amem": found}, shown={"amem": {1: 30, 2: 60}})
 
 
 def result(name: str, *outcomes: Outcome, **writes: int) -> Result:
@@ -113,6 +113,7 @@ def result(name: str, *outcomes: Outcome, **writes: int) -> Result:
         writes={"amem": Writes(notes=10, **writes)},
         search_ms=(1.0, 2.0, 9.0),
         embed_query_ms=(0.5,),
+        full_tokens=600,
     )
 
 
@@ -183,6 +184,14 @@ def test_costs_are_summed_and_candidate_recall_is_that_of_annotated_conversation
         "cost": None,
     }
     assert report["latency_ms"] == {"search_p50": 2.0, "search_p95": 9.0, "embed_query_p50": 0.5}
+
+
+def test_the_length_of_a_context_is_compared_with_the_whole_conversation(report: Report) -> None:
+    assert report["context"]["amem"] == {
+        "tokens": {"1": 30.0, "2": 60.0},
+        "saved": {"1": 0.95, "2": 0.9},
+    }
+    assert "| `amem` | 30.0 | 60.0 | 95.0% | 90.0% |" in render(report)
 
 
 def test_a_report_has_the_same_figures_for_each_conversation(report: Report) -> None:

@@ -21,6 +21,8 @@ def render(report: Mapping[str, Any]) -> str:
         _retrieval(report),
         "## By category",
         _by_category(report),
+        "## What would be put before a question",
+        _contexts(report),
         "## The memory against each other system",
         _against(report),
         "## Conversations",
@@ -98,6 +100,20 @@ def _conversations(report: Mapping[str, Any]) -> str:
         for name, one in report["conversations"].items()
     ]
     return table(head, rows)
+
+
+def _contexts(report: Mapping[str, Any]) -> str:
+    """Return the tokens of the contexts, and how much less that is than the whole conversation."""
+    ks = report["settings"]["k"]
+    rows = [
+        [
+            f"`{system}`",
+            *(found["tokens"][str(k)] for k in ks),
+            *("-" if (share := found["saved"][str(k)]) is None else f"{share:.1%}" for k in ks),
+        ]
+        for system, found in report["context"].items()
+    ]
+    return table(["", *(f"tokens@{k}" for k in ks), *(f"less@{k}" for k in ks)], rows)
 
 
 def _against(report: Mapping[str, Any]) -> str:

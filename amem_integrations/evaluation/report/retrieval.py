@@ -35,6 +35,7 @@ def retrieval(results: Sequence[Result], ks: Sequence[int]) -> Report:
         },
         "retrieval": {system: _system(usable, system, ks) for system in systems},
         "retrieval_against": _against(usable, ks),
+        "context": {system: _context(results, system, ks) for system in systems},
     }
 
 
@@ -52,6 +53,18 @@ def _system(outcomes: Sequence[Outcome], system: str, ks: Sequence[int]) -> Repo
             for category in CATEGORIES
         },
     }
+
+
+def _context(results: Sequence[Result], system: str, ks: Sequence[int]) -> Report:
+    """Return the mean tokens of what a system puts before a question, and the share of the whole saved."""
+    asked = [(result.full_tokens, outcome) for result in results for outcome in result.outcomes]
+    whole = sum(full for full, _ in asked)
+    found: Report = {"tokens": {}, "saved": {}}
+    for k in ks:
+        shown = sum(outcome.shown.get(system, {}).get(k, 0) for _, outcome in asked)
+        found["tokens"][str(k)] = round(shown / len(asked), 1)
+        found["saved"][str(k)] = rounded(1 - shown / whole) if whole else None
+    return found
 
 
 def _against(outcomes: Sequence[Outcome], ks: Sequence[int]) -> Report:
