@@ -15,21 +15,21 @@ from .notes import Namespace, NoteInput
 ROOT = UUID("9c4a6f3e-2a1d-5b7e-8f60-1d2b3c4a5e6f")
 
 
-def check_namespace(namespace: Sequence[str]) -> Namespace:
+def check_namespace(namespace: object) -> Namespace:
     """Return the namespace as a tuple.
 
     Raises:
         NamespaceError: It is not a non-empty sequence of non-empty strings.
     """
-    if isinstance(namespace, str) or not isinstance(namespace, Sequence):
+    labels: tuple[object, ...] = ()
+    if isinstance(namespace, Sequence) and not isinstance(namespace, str):
+        labels = tuple(namespace)
+    checked = tuple(label for label in labels if isinstance(label, str) and label)
+    if not checked or len(checked) < len(labels):
         raise NamespaceError(
-            f"namespace={namespace!r} must be a tuple of strings, such as ('user-42',)"
+            f"namespace={namespace!r} must be a tuple of non-empty strings, such as ('user-42',)"
         )
-    if not namespace or not all(isinstance(label, str) and label for label in namespace):
-        raise NamespaceError(
-            f"namespace={tuple(namespace)!r} must hold at least one label, each a non-empty string"
-        )
-    return tuple(namespace)
+    return checked
 
 
 def check_count(name: str, value: object) -> None:

@@ -9,7 +9,7 @@ entry therefore undoes exactly what it brought.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 from typing import Any, Literal
@@ -181,6 +181,28 @@ class ScoredNote:
     similarity: float | None
     via: Literal["match"] | tuple[Via, ...]
     why: Why | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is known of the hit, without its content, as JSON values: metadata of a document."""
+        note = self.note
+        return {
+            "note_id": note.id,
+            "namespace": list(note.namespace),
+            "score": float(self.score),
+            "similarity": None if self.similarity is None else float(self.similarity),
+            "via": self.via if isinstance(self.via, str) else [asdict(step) for step in self.via],
+            "contexts": [entry.text for entry in note.contexts],
+            "keywords": list(note.keywords),
+            "tags": list(note.tags),
+            "links": list(note.links),
+            "speaker": note.speaker,
+            "source": note.source,
+            "thread": note.thread,
+            "at": note.at.isoformat() if note.at else None,
+            "recorded_at": note.recorded_at.isoformat(),
+            "state": note.state,
+            "metadata": dict(note.metadata),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,6 @@ from amem_integrations import (
     render_notes,
 )
 
-from ._documents import describe
 from ._failures import Failures
 
 Namespace = tuple[str, ...]
@@ -152,7 +151,7 @@ class Actions:
         # The id stands before the content, which could pretend to another one.
         shown = [hit.note.revised(content=f"(id {hit.note.id}) {hit.note.content}") for hit in hits]
         text = render_notes(shown, max_tokens=self.max_tokens)
-        return text or "Nothing is known about that.", [describe(hit) for hit in hits]
+        return text or "Nothing is known about that.", [hit.to_dict() for hit in hits]
 
 
 def _anew() -> str:

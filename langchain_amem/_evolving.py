@@ -9,14 +9,14 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from amem_integrations import AgenticMemory, EvolutionReport, NamespaceError, Plan
+from amem_integrations.adapting import check_namespace
 
 from . import _applied as applied
 from ._failures import Failures
 from ._graphs import as_json, run_of, tell
-from ._run import NamespaceOf, checked_namespace, namespace_of
+from ._run import NamespaceOf, namespace_of
 
 NEW = {"state": {"$in": ["pending", "constructed"]}}
-FAILED = {"state": "failed"}
 
 State = Mapping[str, Any]
 Update = dict[str, Any]
@@ -43,7 +43,7 @@ class Evolving:
             notes = self.memory.get_all(namespace=space, where=NEW, limit=self.limit)
             # What failed before is tried again, after what is new.
             if left := self.limit - len(notes):
-                notes += self.memory.get_all(namespace=space, where=FAILED, limit=left)
+                notes += self.memory.get_all(namespace=space, where=self._failed, limit=left)
             begun["ids"] = [note.id for note in notes]
             outcome = self.memory.construct(begun["ids"], namespace=space)
             return self._constructed(begun, outcome)
@@ -57,7 +57,7 @@ class Evolving:
             notes = await self.memory.aget_all(namespace=space, where=NEW, limit=self.limit)
             # What failed before is tried again, after what is new.
             if left := self.limit - len(notes):
-                notes += await self.memory.aget_all(namespace=space, where=FAILED, limit=left)
+                notes += await self.memory.aget_all(namespace=space, where=self._failed, limit=left)
             begun["ids"] = [note.id for note in notes]
             outcome = await self.memory.aconstruct(begun["ids"], namespace=space)
             return self._constructed(begun, outcome)
@@ -98,11 +98,16 @@ class Evolving:
             return self._committed(state, report)
         return _interrupted(state, "commit", reasons)
 
+    @property
+    def _failed(self) -> dict[str, Any]:
+        """What failed, but not too often."""
+        return {"state": "failed", "attempts": {"$lt": self.memory.config.max_attempts}}
+
     def _space(self, state: State, config: RunnableConfig) -> tuple[str, ...]:
         if self.namespace is not None:
             return namespace_of(self.namespace, run_of(state, config))
         if state.get("namespace"):
-            return checked_namespace(state["namespace"])
+            return check_namespace(state["namespace"])
         raise NamespaceError(
             "nothing says whose memory to evolve; give build_evolution_graph a `namespace`, or put "
             "`namespace` into the state"
@@ -147,7 +152,7 @@ def _seen(state: State) -> dict[str, Any]:
 
 
 def _kept(state: State) -> tuple[str, ...]:
-    return checked_namespace(state["namespace"])
+    return check_namespace(state["namespace"])
 
 
 def _interrupted(state: State, step: str, reasons: list[str]) -> Update:

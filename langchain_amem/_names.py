@@ -1,4 +1,4 @@
-"""Pure: what a LangChain model calls itself."""
+"""Pure: what models and encoders call themselves."""
 
 from __future__ import annotations
 
@@ -9,3 +9,8 @@ def name_of(model: object) -> str:
     """Return the name of the model behind an object, or that of its class."""
     found = (getattr(model, attribute, None) for attribute in NAMES)
     return next((name for name in found if isinstance(name, str) and name), type(model).__name__)
+
+
+def provider_of(embedder: object) -> str:
+    """Return the name of an encoder's class; of wrapped LangChain embeddings, that of theirs."""
+    return str(getattr(embedder, "provider", type(embedder).__name__))

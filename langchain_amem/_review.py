@@ -9,9 +9,9 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from amem_integrations import AgenticMemory, ConfigurationError, MissingExtraError, Note
+from amem_integrations.adapting import check_namespace
 
 from ._graphs import tell
-from ._run import checked_namespace
 
 try:
     from langgraph.types import interrupt
@@ -37,7 +37,7 @@ class Review:
             return {"decisions": {}}
         _require_checkpointer(config)
         notes = self.memory.get_all(
-            namespace=checked_namespace(state["namespace"]),
+            namespace=check_namespace(state["namespace"]),
             where={"id": {"$in": wanted}},
             limit=len(wanted),
         )
@@ -49,7 +49,7 @@ class Review:
             return {"decisions": {}}
         _require_checkpointer(config)
         notes = await self.memory.aget_all(
-            namespace=checked_namespace(state["namespace"]),
+            namespace=check_namespace(state["namespace"]),
             where={"id": {"$in": wanted}},
             limit=len(wanted),
         )

@@ -9,6 +9,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from amem_integrations import NamespaceError
+from amem_integrations.adapting import check_namespace
 
 NamespaceOf = tuple[str, ...] | Callable[[Any], Sequence[str]]
 
@@ -32,23 +33,9 @@ class Run:
         return None if thread is None else str(thread)
 
 
-def checked_namespace(namespace: object) -> tuple[str, ...]:
-    """Return the namespace as a tuple.
-
-    Raises:
-        NamespaceError: It is no non-empty sequence of non-empty strings.
-    """
-    labels = tuple(namespace) if isinstance(namespace, list | tuple) else ()
-    if not labels or not all(isinstance(label, str) and label for label in labels):
-        raise NamespaceError(
-            f"namespace={namespace!r} must be a tuple of non-empty strings, such as ('user-42',)"
-        )
-    return labels
-
-
 def checked_source(namespace: NamespaceOf) -> NamespaceOf:
     """Return a callable as it is, and a tuple checked, so that a typing error shows at once."""
-    return namespace if callable(namespace) else checked_namespace(namespace)
+    return namespace if callable(namespace) else check_namespace(namespace)
 
 
 def namespace_of(namespace: NamespaceOf, run: Any) -> tuple[str, ...]:  # noqa: ANN401 - Run or ToolRuntime
@@ -66,4 +53,4 @@ def namespace_of(namespace: NamespaceOf, run: Any) -> tuple[str, ...]:  # noqa: 
             f"this run does not say whose memory it is ({error!r}); pass what `namespace` reads, "
             "such as invoke(…, context=…), also when a run is resumed"
         ) from error
-    return checked_namespace(found)
+    return check_namespace(found)

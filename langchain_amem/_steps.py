@@ -16,7 +16,7 @@ from ._graphs import State, messages_of, run_of, tell, value_of
 from ._recall import Recall
 from ._remember import Remember
 from ._run import NamespaceOf, namespace_of
-from ._turns import begin, last_turn, stored
+from ._turns import begin, parts, stored
 
 Namespace = tuple[str, ...]
 Update = dict[str, Any]
@@ -78,35 +78,40 @@ class RememberStep:
 
     def run(self, state: State, config: RunnableConfig) -> Update:
         """Return the ids of the notes."""
-        messages, how = self._plan(state, config)
-        return self._done(self.remember.store(messages, **how), state, messages, how)
+        space, messages, plan = self._plan(state, config)
+        found = [self.remember.store(messages[:end], **how) for end, how in plan]
+        return self._done(found, state, messages, space)
 
     async def arun(self, state: State, config: RunnableConfig) -> Update:
         """Asynchronous twin of `run`."""
-        messages, how = self._plan(state, config)
-        return self._done(await self.remember.astore(messages, **how), state, messages, how)
+        space, messages, plan = self._plan(state, config)
+        found = [await self.remember.astore(messages[:end], **how) for end, how in plan]
+        return self._done(found, state, messages, space)
 
     def _plan(
         self, state: State, config: RunnableConfig
-    ) -> tuple[list[BaseMessage], dict[str, Any]]:
+    ) -> tuple[Namespace, list[BaseMessage], list[tuple[int, dict[str, Any]]]]:
+        """Return whose run it is, its messages, and how to store those up to which place."""
         run, messages = run_of(state, config), messages_of(state, self.keys.messages)
         space = namespace_of(self.namespace, run)
-        new = last_turn(messages, value_of(state, self.keys.turn) or {}, space)
-        skip = len(messages) - len(new)
-        return messages, {"namespace": space, "thread": run.thread, "skip": skip}
+        turn = value_of(state, self.keys.turn) or {}
+        plan = [
+            (part.stop, {"namespace": whose, "thread": run.thread, "skip": part.start})
+            for whose, part in parts(messages, turn, space)
+        ]
+        return space, messages, plan
 
     def _done(
         self,
-        notes: Sequence[Note] | None,
+        found: Sequence[list[Note] | None],
         state: State,
         messages: Sequence[BaseMessage],
-        how: dict[str, Any],
+        space: Namespace,
     ) -> Update:
-        space = how["namespace"]
-        ids = [note.id for note in notes or ()]
+        ids = [note.id for notes in found for note in notes or ()]
         tell("remember", notes=ids)
         before = value_of(state, self.keys.turn) or {}
         # What could not be stored stays with whom it was said to, for the next run to store.
         missed = before if before.get("namespace") == list(space) else {"namespace": list(space)}
-        turn = missed if notes is None else stored(messages, space)
+        turn = missed if None in found else stored(messages, space)
         return {self.keys.output: ids, self.keys.turn: turn}

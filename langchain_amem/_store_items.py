@@ -18,22 +18,40 @@ try:
 except ImportError as error:
     raise MissingExtraError("langgraph", "langgraph") from error
 
-# Metadata: says that a note is an item of a store, and whether it may be searched by meaning.
-FLAG = "langgraph_store"
-INDEXED, UNINDEXED = "indexed", "unindexed"
-OURS: dict[str, Any] = {f"metadata.{FLAG}": {"$in": [INDEXED, UNINDEXED]}}
-SEARCHED: dict[str, Any] = {f"metadata.{FLAG}": INDEXED}
-KEY = "store:"
+Namespace = tuple[str, ...]
+Metadata = dict[str, Any]
+
+FLAG = "langgraph_store"  # metadata: says that a note is an item of a store
+KEY = "store:"  # begins the key of such a note
+
+# Ends the namespace of items without text to search for. LangGraph allows no period in a label of its own.
+APART = "langgraph.unindexed"
 
 # An encoder reads less; the value itself is kept whole.
 MAX_TEXT = 8_000
 
-Metadata = dict[str, Any]
+# A read prolongs by this much more than it has to, so that the next ones need not write.
+SPARE = 0.1
 
 
-def key_of(note: Note) -> str:
-    """Return the key of the item that a note is."""
-    return (note.key or "").removeprefix(KEY)
+def apart(namespace: Namespace) -> Namespace:
+    """Return where the items of a namespace are kept that are not indexed."""
+    return (*namespace, APART)
+
+
+def is_apart(namespace: Namespace) -> bool:
+    """Return whether it is such a place."""
+    return namespace[-1] == APART
+
+
+def shown(namespace: Namespace) -> Namespace:
+    """Return the namespace that a user of the store knows."""
+    return namespace[:-1] if is_apart(namespace) else namespace
+
+
+def is_item(note: Note) -> bool:
+    """Return whether a note is an item of a store."""
+    return FLAG in note.metadata
 
 
 def item_of(note: Note) -> Item:
@@ -48,8 +66,8 @@ def found_item(note: Note, score: float | None) -> SearchItem:
 
 def _fields(note: Note) -> dict[str, Any]:
     return {
-        "namespace": note.namespace,
-        "key": key_of(note),
+        "namespace": shown(note.namespace),
+        "key": (note.key or "").removeprefix(KEY),
         "value": value_of(note),
         "created_at": datetime.fromisoformat(note.metadata["created_at"]),
         "updated_at": datetime.fromisoformat(note.metadata["updated_at"]),
@@ -62,18 +80,13 @@ def value_of(note: Note) -> dict[str, Any]:
     return value
 
 
-def content_of(op: PutOp, fields: Sequence[str]) -> tuple[str, bool]:
-    """Return the content of the note for an item, and whether it is there to be searched."""
-    text = "" if op.index is False else indexed_text(op.value or {}, op.index or fields)
-    # A note needs some content; the key of an item without text is never searched for.
-    return (text, True) if text else (op.key, False)
-
-
-def indexed_text(value: Mapping[str, Any], paths: Sequence[str]) -> str:
-    """Return the text at these paths, a line each; "$" is the whole value."""
+def indexed_text(op: PutOp, fields: Sequence[str]) -> str:
+    """Return the text at the paths to index, a line each, or "" if nothing is; "$" is the whole value."""
+    if op.index is False or op.value is None:
+        return ""
     lines: list[str] = []
-    for path in paths:
-        found = list(_leaves(value)) if path == "$" else get_text_at_path(value, path)
+    for path in op.index or fields:
+        found = list(_leaves(op.value)) if path == "$" else get_text_at_path(op.value, path)
         lines += [str(text) for text in found]
     text = "\n".join(line for line in lines if line.strip())
     return text.replace("\0", "").encode("utf-8", "replace").decode()[:MAX_TEXT]
@@ -91,7 +104,7 @@ def _leaves(value: object) -> Iterator[str]:
         yield str(value)
 
 
-def metadata_of(op: PutOp, *, indexed: bool, before: Note | None, now: datetime) -> Metadata:
+def metadata_of(op: PutOp, *, before: Note | None, now: datetime) -> Metadata:
     """Return the metadata of the note for an item.
 
     Raises:
@@ -103,24 +116,28 @@ def metadata_of(op: PutOp, *, indexed: bool, before: Note | None, now: datetime)
         raise InvalidInputError(f"value={op.value!r} of {op.key!r} is not JSON: {error}") from error
     # What has expired is gone, whether it was swept or not: its successor is a new item.
     created = before.metadata["created_at"] if before and alive(before) else now.isoformat()
-    found = {"value": value, "created_at": created, "updated_at": now.isoformat()}
-    found[FLAG] = INDEXED if indexed else UNINDEXED
-    return {**found, **expiry(op.ttl, now)}
+    found = {FLAG: True, "value": value, "created_at": created, "updated_at": now.isoformat()}
+    return found if op.ttl is None else {**found, **_expiry(op.ttl, now)}
 
 
-def searched(note: Note) -> bool:
-    """Return whether a note is an item that may be searched by meaning."""
-    return note.metadata.get(FLAG) == INDEXED
-
-
-def expiry(minutes: float | None, now: datetime) -> Metadata:
-    """Return the metadata by which an item expires."""
-    if minutes is None:
-        return {}
-    return {"ttl": minutes, "expires_at": (now + timedelta(minutes=minutes)).isoformat()}
+def _expiry(minutes: float, now: datetime, spare: float = 0.0) -> Metadata:
+    end = now + timedelta(minutes=minutes * (1 + spare))
+    return {"ttl": minutes, "expires_at": end.isoformat()}
 
 
 def alive(note: Note) -> bool:
     """Return whether an item has not expired."""
-    expires = note.metadata.get("expires_at")
-    return expires is None or datetime.fromisoformat(expires) > datetime.now(UTC)
+    return _end(note) > datetime.now(UTC)
+
+
+def prolonged(note: Note, now: datetime) -> Metadata | None:
+    """Return the metadata of an item that is read now, or None if it lives long enough as it is."""
+    minutes = note.metadata.get("ttl")
+    if minutes is None or _end(note) >= now + timedelta(minutes=minutes):
+        return None
+    return {**note.metadata, **_expiry(minutes, now, SPARE)}
+
+
+def _end(note: Note) -> datetime:
+    end = note.metadata.get("expires_at")
+    return datetime.max.replace(tzinfo=UTC) if end is None else datetime.fromisoformat(end)

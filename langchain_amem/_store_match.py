@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import starmap
 from typing import Any
 
@@ -67,7 +67,7 @@ def _holds(value: Any, operator: str, wanted: Any) -> bool:  # noqa: ANN401 - JS
         return False
 
 
-def listed(namespaces: Sequence[Namespace], op: ListNamespacesOp) -> list[Namespace]:
+def listed(namespaces: Collection[Namespace], op: ListNamespacesOp) -> list[Namespace]:
     """Return the namespaces that an operation asks for, sorted."""
     conditions = op.match_conditions or ()
     found = [space for space in namespaces if all(_fits(c, space) for c in conditions)]

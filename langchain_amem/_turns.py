@@ -47,6 +47,26 @@ def spoken(messages: Sequence[BaseMessage], entry: Entry) -> list[BaseMessage]:
     return list(messages)
 
 
+def parts(
+    messages: Sequence[BaseMessage], entry: Entry, namespace: Namespace
+) -> list[tuple[Namespace, slice]]:
+    """Return which messages there are to remember at the end of a run, and for whom.
+
+    A run may be resumed by somebody else, who approves something or adds to it. What it was asked is still
+    for whom it began; what they add, and what follows, is for them.
+    """
+    begun_for, asked = tuple(entry.get("namespace", namespace)), set(entry.get("asked", ()))
+    end = len(messages)
+    if begun_for == namespace or not asked:
+        return [(namespace, slice(end - len(last_turn(messages, entry, namespace)), end))]
+    start = end - len(spoken(messages, entry))
+    for position in range(start, end):
+        message = messages[position]
+        if isinstance(message, HumanMessage) and message.id not in asked:
+            return [(begun_for, slice(start, position)), (namespace, slice(position, end))]
+    return [(begun_for, slice(start, end))]
+
+
 def last_turn(
     messages: Sequence[BaseMessage], entry: Entry, namespace: Namespace
 ) -> list[BaseMessage]:

@@ -19,6 +19,7 @@ class LangChainEmbedder:
 
     Attributes:
         name: Identifies the encoder; a collection remembers it.
+        provider: Name of the class of the embeddings.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class LangChainEmbedder:
         if not isinstance(embeddings, Embeddings):
             raise ConfigurationError(f"embeddings={embeddings!r} are no LangChain embeddings")
         self.name = name or name_of(embeddings)
+        self.provider = type(embeddings).__name__
         self._embeddings = embeddings
         self._dimensions = dimensions
 

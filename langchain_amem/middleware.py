@@ -18,7 +18,7 @@ from ._recall import Recall
 from ._remember import Remember
 from ._run import NamespaceOf, checked_source, namespace_of
 from ._turns import Entry, begin, spoken
-from ._worker import Worker
+from ._worker import worker
 
 try:
     from langchain.agents.middleware import (
@@ -90,9 +90,9 @@ class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
         self._failures = Failures(on_error)
         self._recall = Recall(memory=memory, k=k, max_tokens=max_tokens)
         self._remember = Remember(memory=memory, failures=self._failures, should_store=should_store)
-        self._worker = Worker(memory, self._failures)
+        self._worker = worker(memory, self._failures)
         if write == "background":
-            self._worker.everything()
+            self._worker.submit(None)
 
     @property
     def name(self) -> str:

@@ -14,10 +14,11 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from pydantic import Field, PrivateAttr
 
 from amem_integrations import AgenticMemory
+from amem_integrations.adapting import check_namespace
 
 from ._documents import to_document
 from ._failures import Failures, OnError
-from ._run import checked_namespace
+from ._names import provider_of
 
 
 class AMemRetriever(BaseRetriever):
@@ -68,9 +69,15 @@ class AMemRetriever(BaseRetriever):
         return self._failures.snapshot()
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:  # noqa: ANN401 - LangChain's
-        """Return what a LangSmith trace says about this retriever."""
+        """Return what a LangSmith trace says about this retriever: its store and its encoder.
+
+        As for LangChain's own retrievers, the provider of embeddings is the name of their class.
+        """
+        embedder = self.memory.embedder
         params = super()._get_ls_params(**kwargs)
         params["ls_vector_store_provider"] = "Qdrant"
+        params["ls_embedding_provider"] = provider_of(embedder)
+        params["ls_embedding_model"] = embedder.name
         return params
 
     # LangChain forwards keyword arguments of `invoke` only if the synchronous method names some.
@@ -113,7 +120,7 @@ class AMemRetriever(BaseRetriever):
     ) -> dict[str, Any]:
         """Return the arguments of the search: what the call says, else what was set."""
         return {
-            "namespace": checked_namespace(self.namespace if namespace is None else namespace),
+            "namespace": check_namespace(self.namespace if namespace is None else namespace),
             "k": self.k if k is None else k,
             "where": self.where if where is None else where,
             "min_similarity": self.min_similarity if min_similarity is None else min_similarity,

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from amem_integrations import AgenticMemory, EvolutionReport
+from amem_integrations import AgenticMemory, EvolutionReport, adapting
 
 from ._events import AMemEvolutionEvent, dispatcher
-from ._failures import PASSING, Failures, log
+from ._failures import Failures, log
 
-# Turns that wait for a thread. What comes on top is found again in the store, once these are done.
+# Notes of one user that wait for a thread. Where there are more, the store is asked for what is unfinished.
 CAPACITY = 256
 
 
@@ -66,90 +64,44 @@ def _announced(report: EvolutionReport) -> EvolutionReport:
     return report
 
 
-class Background:
-    """A thread that finishes notes, a namespace at a time, while there are any.
+class Background(adapting.Background[Job]):
+    """A thread that finishes notes, those of a namespace together.
 
     Notes are stored before they come here, so nothing is lost when the process ends: the job under way
     is finished, and what is left is picked up at the next start.
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
+        super().__init__(self._finish, daemon=False)
         self._capacity = capacity
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="amem-evolution")
-        self._idle = threading.Condition()
-        self._jobs: deque[Job] = deque()
-        self._left: dict[tuple[str, ...], Job] = {}
-        self._current: tuple[str, ...] | None = None
-        self._error: BaseException | None = None
+        self._lock = threading.Lock()
+        self._ids: dict[Job, tuple[str, ...]] = {}
 
-    def submit(self, job: Job) -> None:
-        """Take a job; never blocks."""
-        with self._idle:
-            if len(self._jobs) < self._capacity:
-                self._jobs.append(job)
-            else:
-                everything = replace(job, ids=())
-                self._left[job.namespace] = everything
-            if self._current is None:
-                self._next()
+    def submit(self, task: Job) -> None:
+        """Take a job, without waiting; it is done with those of its kind that wait already."""
+        kind = replace(task, ids=())
+        with self._lock:
+            # No ids stand for all that is unfinished, whatever is added to them.
+            before = self._ids.get(kind, task.ids)
+            ids = tuple(dict.fromkeys((*before, *task.ids))) if before and task.ids else ()
+            self._ids[kind] = ids if len(ids) <= self._capacity else ()
+        super().submit(kind)
 
-    def flush(self, timeout: float | None = None) -> None:
-        """Return when every job is done.
+    def forget(self, namespace: tuple[str, ...]) -> None:
+        """Drop the jobs of a namespace, and return when none of them is under way."""
+        self.drop(lambda kind: kind.namespace == namespace)
+        with self._lock:
+            self._ids = {k: ids for k, ids in self._ids.items() if k.namespace != namespace}
 
-        Raises:
-            TimeoutError: That took longer than `timeout` seconds.
-            AmemError: A job failed for a reason that does not pass by itself.
-        """
-        with self._idle:
-            if not self._idle.wait_for(lambda: self._current is None, timeout):
-                raise TimeoutError(f"notes are still being evolved after {timeout} seconds")
-            error, self._error = self._error, None
-        if error is not None:
-            raise error
-
-    def drop(self, namespace: tuple[str, ...]) -> None:
-        """Forget the jobs of a namespace, and return when none of them is under way."""
-        with self._idle:
-            self._jobs = deque(job for job in self._jobs if job.namespace != namespace)
-            self._left.pop(namespace, None)
-            self._idle.wait_for(lambda: self._current != namespace)
-
-    def _next(self) -> None:
-        """Start on the oldest job, together with the later ones of its namespace; the lock is held."""
-        if not self._jobs and self._left:
-            self._jobs.append(self._left.pop(next(iter(self._left))))
-        self._current = None
-        if not self._jobs:
-            return
-        job = self._merged()
-        self._current = job.namespace
+    def _finish(self, kind: Job) -> None:
+        with self._lock:
+            ids = self._ids.pop(kind, ())
         try:
-            self._pool.submit(finish, job).add_done_callback(self._done)
-        except RuntimeError:
-            # The interpreter is ending: the notes are stored, the next start picks them up.
-            self._jobs.clear()
-            self._current = None
-
-    def _merged(self) -> Job:
-        first = self._jobs.popleft()
-        if not first.ids:
-            return first
-        same = [job for job in self._jobs if job.ids and _group(job) == _group(first)]
-        self._jobs = deque(job for job in self._jobs if job not in same)
-        return replace(first, ids=tuple(i for job in (first, *same) for i in job.ids))
-
-    def _done(self, future: Future[EvolutionReport]) -> None:
-        error = future.exception()
-        if error is not None and not isinstance(error, PASSING):
-            log.error("evolution failed: %s", error, exc_info=error)
-        with self._idle:
-            self._error = self._error or error
-            self._next()
-            self._idle.notify_all()
-
-
-def _group(job: Job) -> tuple[object, ...]:
-    return job.namespace, job.failures
+            finish(replace(kind, ids=ids))
+        except Exception as error:
+            if not isinstance(error, adapting.PASSING):
+                log.exception("evolution failed: %s", error)
+            raise
 
 
 _lock = threading.Lock()

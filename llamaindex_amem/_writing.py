@@ -75,7 +75,7 @@ class Writer:
         """Stop evolving, once what is under way is finished."""
         self._evolve = "off"
         if self.background is not None:
-            self.background.drop(self._namespace)
+            self.background.forget(self._namespace)
             self.background = None
 
     def _job(self, ids: tuple[str, ...]) -> Job:

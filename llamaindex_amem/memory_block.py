@@ -14,11 +14,11 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.utils import get_tokenizer
 
 from amem_integrations import AgenticMemory
+from amem_integrations.adapting import check_namespace
 
 from ._calls import synchronously
 from ._failures import Failures, OnError
 from ._messages import SPOKEN, Occurrences, ShouldStore, to_notes
-from ._namespaces import checked_namespace
 from ._recall import Recall
 from ._writing import Evolve, Writer
 
@@ -84,7 +84,7 @@ class AMemMemoryBlock(BaseMemoryBlock[str]):
         **options: Any,  # noqa: ANN401 - the other fields
     ) -> None:
         # Checked here, since pydantic would make an error of its own of ours.
-        space = checked_namespace(namespace)
+        space = check_namespace(namespace)
         fields = {"memory": memory, "namespace": space, **options}
         super().__init__(**fields)
         self._failures = Failures(self.on_error)
@@ -165,8 +165,9 @@ class AMemMemoryBlock(BaseMemoryBlock[str]):
             TimeoutError: It took longer than `timeout` seconds.
             AmemError: Evolution failed for a reason that does not pass by itself.
         """
-        if self._writer.background is not None:
-            self._writer.background.flush(timeout)
+        background = self._writer.background
+        if background is not None and not background.flush(timeout):
+            raise TimeoutError(f"notes are still being evolved after {timeout} seconds")
 
     async def aflush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as in `flush`
         """Asynchronous twin of `flush`."""

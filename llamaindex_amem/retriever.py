@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from llama_index.core.callbacks import CallbackManager
@@ -11,10 +10,10 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from amem_integrations import AgenticMemory, ScoredNote
+from amem_integrations.adapting import check_namespace
 
 from ._calls import call
 from ._failures import Failures, OnError
-from ._namespaces import checked_namespace
 
 # What a language model is shown beside the text of a note; the rest of its metadata is for programs.
 SHOWN = {"speaker", "at", "contexts"}
@@ -70,7 +69,7 @@ class AMemRetriever(BaseRetriever):
         """
         self._memory = memory
         self._options: dict[str, Any] = {
-            "namespace": checked_namespace(namespace),
+            "namespace": check_namespace(namespace),
             "k": k,
             "where": where,
             "min_similarity": min_similarity,
@@ -107,7 +106,8 @@ class AMemRetriever(BaseRetriever):
 
 def to_node(hit: ScoredNote) -> NodeWithScore:
     """Return a note as a node; see `AMemRetriever`."""
-    metadata = _metadata(hit)
+    metadata = hit.to_dict()
+    del metadata["score"]  # the framework has a place of its own for it
     hidden = [name for name, value in metadata.items() if name not in SHOWN or not value]
     node = TextNode(
         id_=hit.note.id,
@@ -117,24 +117,3 @@ def to_node(hit: ScoredNote) -> NodeWithScore:
         excluded_embed_metadata_keys=list(metadata),
     )
     return NodeWithScore(node=node, score=float(hit.score))
-
-
-def _metadata(hit: ScoredNote) -> dict[str, Any]:
-    note = hit.note
-    return {
-        "note_id": note.id,
-        "namespace": list(note.namespace),
-        "similarity": None if hit.similarity is None else float(hit.similarity),
-        "via": hit.via if isinstance(hit.via, str) else [asdict(step) for step in hit.via],
-        "contexts": [entry.text for entry in note.contexts],
-        "keywords": list(note.keywords),
-        "tags": list(note.tags),
-        "links": list(note.links),
-        "speaker": note.speaker,
-        "source": note.source,
-        "thread": note.thread,
-        "at": note.at.isoformat() if note.at else None,
-        "recorded_at": note.recorded_at.isoformat(),
-        "state": note.state,
-        "metadata": dict(note.metadata),
-    }

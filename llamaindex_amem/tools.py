@@ -14,10 +14,10 @@ from amem_integrations import (
     ScoredNote,
     render_notes,
 )
+from amem_integrations.adapting import PASSING, check_namespace
 
 from ._evolution import Job, afinish, finish
-from ._failures import PASSING, Failures
-from ._namespaces import checked_namespace
+from ._failures import Failures
 from ._versions import changed
 
 DOWN = "The memory does not answer now. Go on without it."
@@ -71,7 +71,7 @@ class AMemToolSpec(BaseToolSpec):
         thread: str | None = None,
         evolve: bool = True,
     ) -> None:
-        self._memory, self._namespace = memory, checked_namespace(namespace)
+        self._memory, self._namespace = memory, check_namespace(namespace)
         self._k, self._max_tokens = k, max_tokens
         self._thread, self._evolve = thread, evolve
         self._failures = Failures()

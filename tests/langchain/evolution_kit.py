@@ -1,27 +1,41 @@
-"""What the tests of the evolution graph share: a memory to evolve, and what can go wrong in it.
+"""What the tests of the graphs share: a memory to evolve, graphs that do it, and what can go wrong in them.
 
-Run as a program it evolves a memory on disk and is killed where it is told to; see `test_langgraph_crashes`.
+`run_and_die` is run by a process of its own, which is killed where it is told to be; see
+`test_langgraph_crashes`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_kit import ANN, scripted
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.errors import EmptyInputError
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command
 
 from amem_integrations import AgenticMemory
 from amem_integrations.testing import HashEmbedder
-from langchain_amem import build_evolution_graph
+from langchain_amem import (
+    MemoryState,
+    build_evolution_graph,
+    evolve_node,
+    recall_node,
+    remember_node,
+)
 
 SAID = ("I moved to Oslo.", "Oslo is cold.", "My cat is called Mia.", "Mia hates the cold.")
 STEPS = ("construct", "propose", "commit")
 WHEN = ("before", "after")
+CONFIG: Any = {"configurable": {"thread_id": "1"}}
+APPROVED: Any = Command(resume=True)
 
 
 class CrashError(RuntimeError):
@@ -29,46 +43,79 @@ class CrashError(RuntimeError):
 
 
 class Crashing(AgenticMemory):
-    """A memory that breaks once, before or after one of the three steps."""
+    """A memory that breaks once, before or after one of the things that nodes do with it."""
 
     step: str | None = None
     when = "before"
     crash: Callable[[], None]
 
-    def _around(self, step: str, act: Callable[[], Any]) -> Any:
-        hit = step == self.step
-        if hit and self.when == "before":
+    def reach(self, step: str, when: str) -> None:
+        """Break if it is to happen here."""
+        if (step, when) == (self.step, self.when):
             self.step = None
             self.crash()
-        result = act()
-        if hit and self.when == "after":
-            self.step = None
-            self.crash()
-        return result
+
+    @contextmanager
+    def _at(self, step: str) -> Iterator[None]:
+        self.reach(step, "before")
+        yield
+        self.reach(step, "after")
 
     def construct(self, *args: Any, **kwargs: Any) -> Any:
-        return self._around("construct", lambda: super(Crashing, self).construct(*args, **kwargs))
+        with self._at("construct"):
+            return super().construct(*args, **kwargs)
+
+    async def aconstruct(self, *args: Any, **kwargs: Any) -> Any:
+        with self._at("construct"):
+            return await super().aconstruct(*args, **kwargs)
 
     def propose(self, *args: Any, **kwargs: Any) -> Any:
-        return self._around("propose", lambda: super(Crashing, self).propose(*args, **kwargs))
+        with self._at("propose"):
+            return super().propose(*args, **kwargs)
 
-    def add_many(self, *args: Any, **kwargs: Any) -> Any:
-        return self._around("remember", lambda: super(Crashing, self).add_many(*args, **kwargs))
-
-    def evolve(self, *args: Any, **kwargs: Any) -> Any:
-        return self._around("evolve", lambda: super(Crashing, self).evolve(*args, **kwargs))
-
-    def search(self, *args: Any, **kwargs: Any) -> Any:
-        return self._around("recall", lambda: super(Crashing, self).search(*args, **kwargs))
-
-    def get_all(self, *args: Any, **kwargs: Any) -> Any:
-        reviewing = "id" in (kwargs.get("where") or {})
-        read = super().get_all
-        step = "review" if reviewing else "other"
-        return self._around(step, lambda: read(*args, **kwargs))
+    async def apropose(self, *args: Any, **kwargs: Any) -> Any:
+        with self._at("propose"):
+            return await super().apropose(*args, **kwargs)
 
     def commit(self, *args: Any, **kwargs: Any) -> Any:
-        return self._around("commit", lambda: super(Crashing, self).commit(*args, **kwargs))
+        with self._at("commit"):
+            return super().commit(*args, **kwargs)
+
+    async def acommit(self, *args: Any, **kwargs: Any) -> Any:
+        with self._at("commit"):
+            return await super().acommit(*args, **kwargs)
+
+    def add_many(self, *args: Any, **kwargs: Any) -> Any:
+        with self._at("remember"):
+            return super().add_many(*args, **kwargs)
+
+    async def aadd_many(self, *args: Any, **kwargs: Any) -> Any:
+        with self._at("remember"):
+            return await super().aadd_many(*args, **kwargs)
+
+    def evolve(self, *args: Any, **kwargs: Any) -> Any:
+        with self._at("evolve"):
+            return super().evolve(*args, **kwargs)
+
+    async def aevolve(self, *args: Any, **kwargs: Any) -> Any:
+        with self._at("evolve"):
+            return await super().aevolve(*args, **kwargs)
+
+    def search(self, *args: Any, **kwargs: Any) -> Any:
+        with self._at("recall"):
+            return super().search(*args, **kwargs)
+
+    async def asearch(self, *args: Any, **kwargs: Any) -> Any:
+        with self._at("recall"):
+            return await super().asearch(*args, **kwargs)
+
+    def get_all(self, *args: Any, **kwargs: Any) -> Any:
+        with self._at("review" if "id" in (kwargs.get("where") or {}) else "other"):
+            return super().get_all(*args, **kwargs)
+
+    async def aget_all(self, *args: Any, **kwargs: Any) -> Any:
+        with self._at("review" if "id" in (kwargs.get("where") or {}) else "other"):
+            return await super().aget_all(*args, **kwargs)
 
 
 def raising() -> None:
@@ -86,6 +133,49 @@ def seed(memory: AgenticMemory) -> None:
         memory.add(text, namespace=ANN, thread="t", evolve=False)
 
 
+class Talk(MessagesState, MemoryState):
+    """A conversation with a memory."""
+
+
+def conversation(memory: Crashing, saver: Any, last: str, step: Any) -> Any:
+    """Return a graph in which the memory takes three of four steps, with fixed message ids."""
+
+    def answer(_: Talk) -> dict[str, Any]:
+        memory.reach("answer", "before")
+        return {"messages": [AIMessage("I see.", id="answer")]}
+
+    graph = StateGraph(Talk)
+    graph.add_node("recall", recall_node(memory, namespace=ANN))
+    graph.add_node("answer", answer)
+    graph.add_node("remember", remember_node(memory, namespace=ANN))
+    graph.add_node(last, step)
+    graph.add_edge(START, "recall")
+    graph.add_edge("recall", "answer")
+    graph.add_edge("answer", "remember")
+    graph.add_edge("remember", last)
+    return graph.compile(checkpointer=saver)
+
+
+def reviewed(memory: Crashing, saver: Any) -> Any:
+    """Return the evolution graph with a review, alone."""
+    return build_evolution_graph(memory, namespace=ANN, review=True, checkpointer=saver)
+
+
+def with_nodes(memory: Crashing, saver: Any) -> Any:
+    """Return a user's graph of the three nodes."""
+    return conversation(memory, saver, "evolve", evolve_node(memory, namespace=ANN))
+
+
+def with_subgraph(memory: Crashing, saver: Any) -> Any:
+    """Return a user's graph with the evolution graph as its last node."""
+    evolution = build_evolution_graph(memory, namespace=ANN, review=True)
+    return conversation(memory, saver, "evolution", evolution)
+
+
+GRAPHS = {"reviewed": reviewed, "with_nodes": with_nodes, "with_subgraph": with_subgraph}
+BEGIN: Any = {"messages": [HumanMessage("Mia likes the snow.", id="question")]}
+
+
 def picture(memory: AgenticMemory) -> list[dict[str, Any]]:
     """Return all that matters of what is stored: no times, no operation ids."""
     return [
@@ -101,7 +191,7 @@ def picture(memory: AgenticMemory) -> list[dict[str, Any]]:
 
 
 def undisturbed() -> list[dict[str, Any]]:
-    """Return what the store looks like when nothing goes wrong."""
+    """Return what the store looks like when the evolution graph runs and nothing goes wrong."""
     with AgenticMemory.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
         seed(memory)
         build_evolution_graph(memory).invoke({"namespace": list(ANN)})
@@ -109,27 +199,46 @@ def undisturbed() -> list[dict[str, Any]]:
 
 
 @contextmanager
-def opened(folder: Path) -> Any:
-    with Crashing.open(str(folder), model=scripted(), embedder=HashEmbedder()) as memory:
-        yield memory
-
-
-def main(folder: str, step: str, when: str, durability: str) -> None:
-    """Evolve the memory in `folder` with a SQLite checkpointer beside it, and die on the way."""
-    from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415 - of one test only
-
-    root = Path(folder)
+def opened(folder: Path) -> Iterator[tuple[Crashing, SqliteSaver]]:
+    """Yield the memory in a folder, and the checkpoints beside it."""
+    place, file = str(folder / "memory"), str(folder / "checkpoints.sqlite")
     with (
-        opened(root / "memory") as memory,
-        SqliteSaver.from_conn_string(str(root / "checkpoints.sqlite")) as saver,
+        Crashing.open(place, model=scripted(), embedder=HashEmbedder()) as memory,
+        SqliteSaver.from_conn_string(file) as saver,
     ):
+        yield memory, saver
+
+
+def run_and_die(folder: str, kind: str, step: str, when: str, durability: Any) -> None:
+    """Run a graph, approve what it shows, and be killed on the way."""
+    with opened(Path(folder)) as (memory, saver):
         seed(memory)
         memory.step, memory.when, memory.crash = step, when, killing
-        graph = build_evolution_graph(memory, checkpointer=saver)
-        graph.invoke(
-            {"namespace": list(ANN)}, {"configurable": {"thread_id": "1"}}, durability=durability
-        )
+        graph = GRAPHS[kind](memory, saver)
+        graph.invoke(BEGIN, CONFIG, durability=durability)
+        memory.reach("waiting", "before")
+        graph.invoke(APPROVED, CONFIG, durability=durability)
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+def invoking(graph: Any, durability: Any, asynchronous: bool = False) -> Callable[[Any], Any]:
+    """Return how to give something to a graph, in either form."""
+    options: dict[str, Any] = {"durability": durability}
+    if asynchronous:
+        return lambda given: asyncio.run(graph.ainvoke(given, CONFIG, **options))
+    return lambda given: graph.invoke(given, CONFIG, **options)
+
+
+def finish(invoke: Callable[[Any], Any]) -> bool:
+    """Resume a run to its end, and return whether there was anything to resume."""
+    resumed, given = True, None
+    for _ in range(4):
+        try:
+            result = invoke(given)
+        except EmptyInputError:
+            # Nothing of the run was written down, so it is started anew.
+            resumed, given = False, BEGIN
+            continue
+        if "__interrupt__" not in result:
+            return resumed
+        given = APPROVED
+    raise AssertionError("the run does not end")

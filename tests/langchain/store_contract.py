@@ -1,7 +1,7 @@
 """What any LangGraph store must do: subclass `StoreContract` and give it a `store`.
 
 LangGraph ships no such suite. `faults` names the rules that a store is known to break; those tests are
-expected to fail.
+expected to fail. `sometimes` names those that it breaks at some moments only.
 """
 
 from __future__ import annotations
@@ -37,15 +37,18 @@ class StoreContract:
     """Rules every store has to keep."""
 
     faults: ClassVar[frozenset[str]] = frozenset()
+    sometimes: ClassVar[frozenset[str]] = frozenset()
     strict: ClassVar[bool] = True
     searches: ClassVar[bool] = True
     expires: ClassVar[bool] = True
 
     @pytest.fixture(autouse=True)
     def _expect(self, request: pytest.FixtureRequest) -> None:
-        if request.function.__name__ in self.faults:
-            reason = "a known fault of this store"
+        name, reason = request.function.__name__, "a known fault of this store"
+        if name in self.faults:
             request.node.add_marker(pytest.mark.xfail(reason=reason, strict=self.strict))
+        if name in self.sometimes:
+            request.node.add_marker(pytest.mark.xfail(reason=reason, strict=False))
         if "search_by_meaning" in request.function.__name__ and not self.searches:
             pytest.skip("set up without an index")
         if "ttl" in request.function.__name__ and not self.expires:
@@ -257,6 +260,40 @@ class StoreContract:
         store.put(NS, "a", {"text": "my cat is called Mia"})
         store.put(NS, "a", {"text": "my cat is called Mia"}, index=False)
         assert [item.score for item in store.search(NS, query="my cat is called Mia")] == [None]
+
+    def test_search_by_meaning_leaves_what_is_not_indexed_out_if_there_is_no_room(
+        self, store: BaseStore
+    ) -> None:
+        store.put(NS, "cat", {"text": "my cat"}, index=False)
+        store.put(NS, "no such path", {"text": "my cat"}, index=["title"])
+        for number in range(3):
+            store.put(NS, str(number), {"text": f"we play chess {number}"})
+        found = store.search(NS, query="my cat", limit=3)
+        assert {item.key for item in found} == {"0", "1", "2"}
+        assert all(item.score is not None for item in found)
+
+    def test_search_by_meaning_scores_fall(self, store: BaseStore) -> None:
+        for number in range(12):
+            store.put(NS, str(number), {"text": f"my cat {'is called Mia ' * number}"})
+        scores = [item.score for item in store.search(NS, query="my cat is called Mia", limit=12)]
+        assert None not in scores
+        assert scores == sorted(scores, reverse=True)
+
+    def test_search_by_meaning_pages_through_everything_once(self, store: BaseStore) -> None:
+        for number in range(25):
+            store.put(NS, str(number), {"text": f"cat number {number} of {number % 4}"})
+        pages = [store.search(NS, query="cat 3", limit=10, offset=at) for at in (0, 10, 20)]
+        assert [len(page) for page in pages] == [10, 10, 5]
+        assert len({item.key for page in pages for item in page}) == 25
+
+    def test_search_by_meaning_ranks_all_that_a_filter_leaves(self, store: BaseStore) -> None:
+        cats = [{"text": f"cat {n}", "odd": False} for n in range(150)]
+        store.batch([PutOp(NS, str(n), value) for n, value in enumerate(cats)])
+        store.put(NS, "chess", {"text": "we play chess", "odd": True})
+        store.put(NS, "boat", {"text": "she has a boat", "odd": True})
+        found = store.search(NS, query="cat boat", filter={"odd": True})
+        assert [item.key for item in found] == ["boat", "chess"]
+        assert all(item.score is not None for item in found)
 
     def test_search_by_meaning_takes_two_items_of_the_same_text(self, store: BaseStore) -> None:
         store.batch([PutOp(NS, key, {"text": "my cat"}) for key in "ab"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
@@ -31,3 +32,22 @@ def test_an_example_runs_offline(
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     printed = capsys.readouterr().out
     assert [text for text in promised if text not in printed] == []
+
+
+def test_the_readme_shows_each_of_them_in_ten_lines_with_a_real_model() -> None:
+    text = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    blocks = [block.strip() for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
+    ours = [block for block in blocks if "langchain_amem" in block or "Command(resume" in block]
+    assert [block for block in ours if len(block.splitlines()) > 10] == []
+    shown = "\n".join(ours)
+    for name in (
+        "AMemMiddleware(",
+        "memory_tools(",
+        "AMemMemory(",
+        "build_evolution_graph(",
+        "review=True",
+        "Command(resume",
+        "AMemStore(",
+    ):
+        assert name in shown
+    assert shown.count('"openai:') >= 2

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.load import dumpd
 from langchain_core.runnables import ConfigurableField
 from langchain_core.tools import create_retriever_tool
@@ -20,7 +21,7 @@ from amem_integrations import (
     NamespaceError,
 )
 from amem_integrations.testing import HashEmbedder
-from langchain_amem import AMemRetriever
+from langchain_amem import AMemRetriever, LangChainEmbedder
 
 
 @pytest.fixture
@@ -109,11 +110,32 @@ class Recorder(BaseCallbackHandler):
         self.metadata = kwargs["metadata"]
 
 
-def test_a_trace_says_what_was_searched(retriever: AMemRetriever) -> None:
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_trace_says_what_was_searched_and_with_which_encoder(
+    retriever: AMemRetriever, asynchronous: bool
+) -> None:
     recorder = Recorder()
-    retriever.invoke("cat", config={"callbacks": [recorder]})
-    assert recorder.metadata["ls_vector_store_provider"] == "Qdrant"
-    assert recorder.metadata["ls_retriever_name"] == "amem"
+    config: Any = {"callbacks": [recorder]}
+    if asynchronous:
+        await retriever.ainvoke("cat", config=config)
+    else:
+        retriever.invoke("cat", config=config)
+    told = {name: value for name, value in recorder.metadata.items() if name.startswith("ls_")}
+    assert told == {
+        "ls_retriever_name": "amem",
+        "ls_vector_store_provider": "Qdrant",
+        "ls_embedding_provider": "HashEmbedder",
+        "ls_embedding_model": retriever.memory.embedder.name,
+    }
+
+
+def test_a_trace_names_the_langchain_embeddings_and_not_our_wrapper() -> None:
+    embeddings = DeterministicFakeEmbedding(size=8)
+    encoder = LangChainEmbedder(embeddings, name="fake-8")
+    with AgenticMemory.open(":memory:", embedder=encoder) as memory:
+        params = AMemRetriever(memory=memory, namespace=ANN)._get_ls_params()
+    assert params["ls_embedding_provider"] == "DeterministicFakeEmbedding"
+    assert params["ls_embedding_model"] == "fake-8"
 
 
 def test_the_memory_is_neither_shown_nor_serialised(retriever: AMemRetriever) -> None:

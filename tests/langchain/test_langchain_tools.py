@@ -12,7 +12,7 @@ from langchain_core.tools import BaseTool
 from langchain_kit import ANN, BOB, Contents, Talker, User, scripted, user
 from langchain_tests.integration_tests import ToolsIntegrationTests
 from langchain_tests.unit_tests import ToolsUnitTests
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from typing_extensions import TypedDict
 
 from amem_integrations import (
@@ -202,7 +202,11 @@ class Dictionary(TypedDict):
     user_id: str
 
 
-@pytest.mark.parametrize("context", [User("ann"), {"user_id": "ann"}])
+class Model(BaseModel):
+    user_id: str
+
+
+@pytest.mark.parametrize("context", [User("ann"), {"user_id": "ann"}, Model(user_id="ann")])
 async def test_in_an_agent_the_user_comes_from_the_context(
     memory: AgenticMemory, contents: Contents, context: Any
 ) -> None:
@@ -210,7 +214,7 @@ async def test_in_an_agent_the_user_comes_from_the_context(
         found = run.context
         return (found["user_id"] if isinstance(found, dict) else found.user_id,)
 
-    schema = Dictionary if isinstance(context, dict) else User
+    schema: Any = Dictionary if isinstance(context, dict) else type(context)
     kit = memory_tools(memory, namespace=whose)
     agent = create_agent(calling("remember", content="One."), kit, context_schema=schema)
     agent.invoke({"messages": [HumanMessage("Go.")]}, context=context)

@@ -1,47 +1,47 @@
-"""The evolution graph breaks at every step, and what is stored in the end is as if it had not."""
+"""The graphs break at every step, and what is stored in the end is as if they had not."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import subprocess
+import signal
 import sys
+from collections.abc import Iterator
+from multiprocessing import forkserver
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from evolution_kit import (
+    APPROVED,
+    BEGIN,
+    CONFIG,
+    GRAPHS,
     STEPS,
     WHEN,
     CrashError,
     Crashing,
+    finish,
+    invoking,
     opened,
     picture,
     raising,
+    run_and_die,
     seed,
     undisturbed,
 )
-from langchain_core.messages import AIMessage, HumanMessage
 from langchain_kit import ANN, scripted
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.errors import EmptyInputError
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, RetryPolicy
 
 from amem_integrations import ModelUnavailableError
 from amem_integrations.testing import HashEmbedder
-from langchain_amem import (
-    MemoryState,
-    build_evolution_graph,
-    evolve_node,
-    recall_node,
-    remember_node,
-)
+from langchain_amem import MemoryState, build_evolution_graph
 
 DURABILITY = ("sync", "async", "exit")
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-CONFIG: Any = {"configurable": {"thread_id": "1"}}
 START_WITH: Any = {"namespace": list(ANN)}
 
 
@@ -146,40 +146,85 @@ def test_a_retry_policy_tries_a_step_again(fragile: Crashing) -> None:
     assert picture(fragile) == undisturbed()
 
 
-def killed(tmp_path: Path, step: str, when: str, durability: str) -> None:
-    """Run the graph in a process of its own that is killed on the way."""
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}"}
-    program = [
-        sys.executable,
-        str(HERE / "evolution_kit.py"),
-        str(tmp_path),
-        step,
-        when,
-        durability,
-    ]
-    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == -9, done.stderr
+PROCESSES = multiprocessing.get_context("forkserver")
 
 
+@pytest.fixture(scope="module")
+def _server() -> None:
+    """Start the process that forks those to be killed; it has everything imported already."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+        PROCESSES.set_forkserver_preload(["evolution_kit", "pytest"])
+        forkserver.ensure_running()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Yield a folder in memory, if there is such: what a killed process wrote is there all the same."""
+    shared = Path("/dev/shm")
+    place = shared if os.access(shared, os.W_OK) else tmp_path
+    with TemporaryDirectory(dir=place) as name:
+        yield Path(name)
+
+
+ENDS = [(step, when) for step in (*STEPS[:2], "review", "commit") for when in WHEN]
+ENDS += [("waiting", "before")]
+NODES = [(step, when) for step in ("recall", "remember", "evolve") for when in WHEN]
+NODES += [("answer", "before")]
+KILLS = [
+    *[("reviewed", *end) for end in ENDS],
+    *[("with_nodes", *end) for end in NODES],
+    *[("with_subgraph", *end) for end in ENDS],
+]
+
+
+@pytest.fixture(scope="module")
+def whole() -> dict[str, Any]:
+    """Return what is stored by each graph when nothing goes wrong."""
+    pictures = {}
+    for kind, build in GRAPHS.items():
+        with Crashing.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
+            seed(memory)
+            graph = build(memory, InMemorySaver())
+            graph.invoke(BEGIN, CONFIG)
+            graph.invoke(APPROVED, CONFIG)
+            pictures[kind] = picture(memory)
+    return pictures
+
+
+@pytest.mark.usefixtures("_server")
 @pytest.mark.parametrize("durability", DURABILITY)
-@pytest.mark.parametrize("when", WHEN)
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(("kind", "step", "when"), KILLS)
 def test_after_kill_9_another_process_resumes(
-    tmp_path: Path, step: str, when: str, durability: str
+    folder: Path, whole: dict[str, Any], kind: str, step: str, when: str, durability: str
 ) -> None:
-    killed(tmp_path, step, when, durability)
-    with (
-        opened(tmp_path / "memory") as memory,
-        SqliteSaver.from_conn_string(str(tmp_path / "checkpoints.sqlite")) as saver,
-    ):
-        graph = build_evolution_graph(memory, checkpointer=saver)
-        try:
-            graph.invoke(None, CONFIG)
-        except EmptyInputError:
-            # Nothing of the run was written down, so there is nothing to resume; a new run does it.
-            assert durability != "sync"
-            graph.invoke(START_WITH, CONFIG)
-        assert picture(memory) == undisturbed()
+    arguments = (str(folder), kind, step, when, durability)
+    process = PROCESSES.Process(target=run_and_die, args=arguments)
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    with opened(folder) as (memory, saver):
+        resumed = finish(invoking(GRAPHS[kind](memory, saver), durability))
+        assert resumed or durability != "sync"
+        assert picture(memory) == whole[kind]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("durability", DURABILITY)
+@pytest.mark.parametrize(("kind", "step", "when"), KILLS)
+def test_after_an_exception_every_graph_resumes(
+    whole: dict[str, Any], kind: str, step: str, when: str, durability: Any, asynchronous: bool
+) -> None:
+    with Crashing.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
+        seed(memory)
+        memory.step, memory.when, memory.crash = step, when, raising
+        invoke = invoking(GRAPHS[kind](memory, InMemorySaver()), durability, asynchronous)
+        with pytest.raises(CrashError):  # noqa: PT012 - in whichever of the two
+            invoke(BEGIN)
+            memory.reach("waiting", "before")
+            invoke(APPROVED)
+        assert finish(invoke)
+        assert picture(memory) == whole[kind]
 
 
 @pytest.mark.parametrize("when", WHEN)
@@ -193,43 +238,3 @@ def test_a_crash_in_the_review_asks_again_and_no_model(fragile: Crashing, when: 
     graph.invoke(Command(resume=True), CONFIG)
     assert len(fragile._engine._runtime.model.requests) == asked
     assert picture(fragile) == undisturbed()
-
-
-class Talk(MessagesState, MemoryState):
-    """A conversation with a memory."""
-
-
-def conversation(memory: Crashing) -> Any:
-    """Return a graph in which the memory takes three of four steps, with fixed message ids."""
-    graph = StateGraph(Talk)
-    graph.add_node("recall", recall_node(memory, namespace=ANN))
-    graph.add_node("answer", lambda _: {"messages": [AIMessage("I see.", id="answer")]})
-    graph.add_node("remember", remember_node(memory, namespace=ANN))
-    graph.add_node("evolve", evolve_node(memory, namespace=ANN))
-    graph.add_edge(START, "recall")
-    graph.add_edge("recall", "answer")
-    graph.add_edge("answer", "remember")
-    graph.add_edge("remember", "evolve")
-    return graph.compile(checkpointer=InMemorySaver())
-
-
-@pytest.mark.parametrize("durability", DURABILITY)
-@pytest.mark.parametrize("when", WHEN)
-@pytest.mark.parametrize("step", ["recall", "remember", "evolve"])
-def test_a_graph_of_nodes_resumes_where_it_broke(step: str, when: str, durability: Any) -> None:
-    said: Any = {"messages": [HumanMessage("Oslo is cold.", id="question")]}
-    pictures = []
-    for breaks in (None, step):
-        with Crashing.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
-            memory.add("I moved to Oslo.", namespace=ANN, key="0")
-            memory.step, memory.when, memory.crash = breaks, when, raising
-            graph = conversation(memory)
-            if breaks:
-                with pytest.raises(CrashError):
-                    graph.invoke(said, CONFIG, durability=durability)
-                graph.invoke(None, CONFIG, durability=durability)
-            else:
-                graph.invoke(said, CONFIG)
-            pictures.append(picture(memory))
-    assert pictures[0] == pictures[1]
-    assert len(pictures[0]) == 3

@@ -20,6 +20,7 @@ from langgraph.types import Command
 from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
+    MemoryConfig,
     ModelUnavailableError,
     NamespaceError,
 )
@@ -134,6 +135,17 @@ def test_a_second_run_on_the_same_thread_starts_clean(said: AgenticMemory) -> No
     assert graph.invoke(ALL, CONFIG)["evolution"]["done"] == []
 
 
+def test_as_a_node_its_second_run_in_a_conversation_starts_clean(memory: AgenticMemory) -> None:
+    graph = parent(memory, review=True)
+    for number, text in enumerate(("I moved to Oslo.", "Oslo is cold.", "I like it.")):
+        graph.invoke(ask(text), CONFIG, context=User("ann"))
+        (pending,) = graph.get_state(CONFIG, subgraphs=True).interrupts
+        assert pending.value["problem"] is None
+        assert len(pending.value["entries"]) == (1 if number == 0 else 2)
+        report = graph.invoke(Command(resume=True), CONFIG, context=User("ann"))["evolution"]
+        assert len(report["constructed"]) == len(report["done"]) == 2
+
+
 def test_limit_leaves_the_rest_for_the_next_run(said: AgenticMemory) -> None:
     graph = build_evolution_graph(said, limit=2)
     assert [len(graph.invoke(ALL)["evolution"]["done"]) for _ in range(3)] == [2, 1, 0]
@@ -206,6 +218,20 @@ async def test_a_model_that_goes_down_later_keeps_what_was_done() -> None:
         assert len(report["constructed"]) == 2
         assert "propose" in report["interrupted"]
         assert memory.stats(namespace=ANN)["states"] == {"constructed": 2}
+
+
+async def test_a_note_that_failed_too_often_is_left_alone() -> None:
+    model = ScriptedModel({"construct": "no JSON"})
+    config = MemoryConfig(max_attempts=2)
+    with AgenticMemory.open(
+        ":memory:", model=model, embedder=HashEmbedder(), config=config
+    ) as memory:
+        memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
+        graph = build_evolution_graph(memory)
+        for _ in range(3):
+            graph.invoke(ALL)
+        assert (await graph.ainvoke(ALL))["evolution"]["failed"] == {}
+        assert memory.get_all(namespace=ANN)[0].attempts == 2
 
 
 # Review
@@ -337,18 +363,19 @@ def test_a_note_that_changed_while_a_review_waited_is_passed_over(
 
 
 STRICT = """
-import sys, warnings
+import json, sys, warnings
 warnings.simplefilter("error")
-from evolution_kit import picture, seed, undisturbed
-from langchain_kit import ANN, scripted
+from evolution_kit import Crashing, picture, seed, undisturbed, with_subgraph
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage
+from langchain_kit import ANN, Talker, oslo, scripted
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
-from amem_integrations import AgenticMemory
 from amem_integrations.testing import HashEmbedder
-from langchain_amem import build_evolution_graph
+from langchain_amem import AMemMiddleware, build_evolution_graph
 
 config = {"configurable": {"thread_id": "1"}}
-with AgenticMemory.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
+with Crashing.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
     seed(memory)
     with SqliteSaver.from_conn_string(sys.argv[1]) as saver:
         graph = build_evolution_graph(memory, review=True, checkpointer=saver)
@@ -357,10 +384,27 @@ with AgenticMemory.open(":memory:", model=scripted(), embedder=HashEmbedder()) a
         graph = build_evolution_graph(memory, review=True, checkpointer=saver)
         graph.invoke(Command(resume=True), config)
     assert picture(memory) == undisturbed()
+
+    # The nodes, and an agent with the middleware.
+    agent = lambda memory, saver: create_agent(
+        Talker(answer=oslo), [], middleware=[AMemMiddleware(memory, namespace=ANN)], checkpointer=saver
+    )
+    for name, build in (("nodes", with_subgraph), ("agent", agent)):
+        config = {"configurable": {"thread_id": name}}
+        for text in ("Mia likes snow.", "Mia likes fish."):
+            given = {"messages": [HumanMessage(text)]}
+            while given:
+                with SqliteSaver.from_conn_string(sys.argv[1]) as saver:
+                    waits = "__interrupt__" in build(memory, saver).invoke(given, config)
+                    state = build(memory, saver).get_state(config).values
+                given = Command(resume=True) if waits else None
+        assert all(type(m).__name__ in ("HumanMessage", "AIMessage") for m in state.pop("messages"))
+        assert json.loads(json.dumps(state)) == state
+    assert set(memory.stats(namespace=ANN)["states"]) == {"done"}
 """
 
 
-def test_strict_msgpack_takes_the_state(tmp_path: Path) -> None:
+def test_strict_msgpack_takes_the_state_of_every_graph(tmp_path: Path) -> None:
     here = Path(__file__).parent
     environment = {
         **os.environ,

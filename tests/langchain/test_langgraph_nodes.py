@@ -307,6 +307,54 @@ def test_what_a_person_adds_during_a_run_belongs_to_the_turn(
     ]
 
 
+def waiting(memory: AgenticMemory, adds: bool) -> Any:
+    """Return a graph that waits for somebody between the question and the answer."""
+
+    def wait(_: State) -> dict[str, Any]:
+        said = interrupt("Is that so?")
+        return {"messages": [HumanMessage(said)] if adds else []}
+
+    graph = StateGraph(State, context_schema=User)
+    graph.add_node("recall", recall_node(memory, namespace=user))
+    graph.add_node("wait", wait)
+    graph.add_node("answer", answer)
+    graph.add_node("remember", remember_node(memory, namespace=user))
+    graph.add_edge(START, "recall")
+    graph.add_edge("recall", "wait")
+    graph.add_edge("wait", "answer")
+    graph.add_edge("answer", "remember")
+    return graph.compile(checkpointer=InMemorySaver())
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("adds", [False, True], ids=["approves", "adds something"])
+async def test_resumed_by_somebody_else_a_question_is_stored_for_whom_it_was_asked(
+    memory: AgenticMemory, contents: Contents, adds: bool, asynchronous: bool
+) -> None:
+    graph = waiting(memory, adds)
+    graph.invoke(ask("I moved to Oslo."), thread("1"), context=User("ann"))
+    go = Command(resume="I am Bob, and it is so.")
+    if asynchronous:
+        await graph.ainvoke(go, thread("1"), context=User("bob"))
+    else:
+        graph.invoke(go, thread("1"), context=User("bob"))
+    answered = ["I do not know."]
+    assert contents(ANN) == ["I moved to Oslo.", *([] if adds else answered)]
+    assert contents(BOB) == (["I am Bob, and it is so.", *answered] if adds else [])
+
+
+def test_resumed_without_saying_by_whom_nothing_is_stored_and_it_can_be_resumed_again(
+    memory: AgenticMemory, contents: Contents
+) -> None:
+    graph = waiting(memory, adds=False)
+    graph.invoke(ask("I moved to Oslo."), thread("1"), context=User("ann"))
+    with pytest.raises(NamespaceError, match="resumed"):
+        graph.invoke(Command(resume="yes"), thread("1"))
+    assert memory.namespaces() == []
+    graph.invoke(None, thread("1"), context=User("ann"))
+    assert contents(ANN) == ["I moved to Oslo.", "I do not know."]
+
+
 def test_every_step_tells_the_stream_what_it_did(memory: AgenticMemory) -> None:
     graph = build(memory)
     events = list(

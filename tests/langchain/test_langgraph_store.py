@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +18,7 @@ from langgraph.store.sqlite import SqliteStore
 from store_contract import NS, StoreContract
 
 from amem_integrations import AgenticMemory, InvalidInputError
-from amem_integrations.testing import HashEmbedder
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import AMemStore
 
 # Versions of LangGraph's stores that match namespaces as text have more faults.
@@ -93,6 +95,10 @@ class TestSqliteStore(StoreContract):
             *(TEXTUAL if OLD else ()),
         }
     )
+    # Its clock has seconds: what is put again later than that is created anew.
+    sometimes: ClassVar[frozenset[str]] = frozenset(
+        {"test_putting_again_keeps_the_time_of_creation"}
+    )
     strict: ClassVar[bool] = not OLD
     searches: ClassVar[bool] = False
 
@@ -145,10 +151,88 @@ def test_other_notes_of_a_namespace_are_left_alone(store: AMemStore, memory: Age
     assert store.list_namespaces() == []
 
 
-def test_what_is_deep_in_the_ranking_is_found_by_a_filter(store: AMemStore) -> None:
-    store.batch([PutOp(NS, str(i), {"text": f"cat cat {i}"}) for i in range(130)])
-    store.put(NS, "odd", {"text": "something else", "odd": True})
-    assert [i.key for i in store.search(NS, query="cat cat", filter={"odd": True})] == ["odd"]
+def test_the_order_is_the_memorys_by_words_too_and_scores_follow_it(
+    store: AMemStore, memory: AgenticMemory
+) -> None:
+    for number in range(20):
+        store.put(NS, str(number), {"title": f"item {number}", "text": "cat dog boat " * number})
+    found = store.search(NS, query="dog item 7", limit=20)
+    ranked = [hit.note for hit in memory.search("dog item 7", namespace=NS, k=20)]
+    assert [item.key for item in found] == [note.key.removeprefix("store:") for note in ranked]
+    cosines = {h.note.key: h.similarity for h in memory.search("dog item 7", namespace=NS, k=20)}
+    assert all(item.score >= cosines[f"store:{item.key}"] - 1e-6 for item in found)
+    assert max(cosines.values()) == pytest.approx(found[0].score)
+
+
+def test_more_than_a_search_goes_deep_is_ranked_all_the_same(store: AMemStore) -> None:
+    store.batch([PutOp(NS, str(i), {"text": f"cat number {i}"}) for i in range(230)])
+    found = store.search(NS, query="cat number 7", limit=300)
+    assert len({item.key for item in found}) == 230
+    assert all(item.score is not None for item in found)
+
+
+def test_pages_over_several_namespaces_hold_each_item_once(store: AMemStore) -> None:
+    for space in ("ann", "bob", "eve"):
+        for number in range(9):
+            store.put((space,), str(number), {"text": f"cat {number} {'of ' * number}{space}"})
+    pages = [store.search((), query="cat 3 ann", limit=5, offset=at) for at in range(0, 27, 5)]
+    assert len({(item.namespace, item.key) for page in pages for item in page}) == 27
+
+
+# What is not indexed
+
+
+@pytest.mark.parametrize("how", [{"index": False}, {"index": ["no.such.path"]}])
+def test_what_is_not_indexed_is_no_note_among_others(
+    store: AMemStore, memory: AgenticMemory, model: ScriptedModel, how: Any
+) -> None:
+    store.put(NS, "cat settings", {"text": "my cat"}, **how)
+    memory.add("My cat is called Mia.", namespace=NS, evolve=False)
+    assert [hit.note.content for hit in memory.search("cat settings", namespace=NS)] == [
+        "My cat is called Mia."
+    ]
+    memory.evolve(namespace=NS)
+    assert all("settings" not in request.prompt for request in model.requests)
+    assert store.get(NS, "cat settings").value == {"text": "my cat"}  # type: ignore[union-attr]
+    assert store.list_namespaces() == [NS]
+
+
+def test_an_item_can_be_indexed_and_not_and_again(store: AMemStore, memory: AgenticMemory) -> None:
+    created = set()
+    for number, index in enumerate([None, False, False, None, ["text"], False]):
+        store.put(NS, "k", {"text": f"my cat {number}"}, index=index)  # type: ignore[arg-type]
+        (item,) = store.search(NS, query="my cat")
+        assert item.value == {"text": f"my cat {number}"}
+        assert (item.score is None) == (index is False)
+        created.add(item.created_at)
+    assert len(created) == 1
+    assert sum(memory.stats(namespace=space)["notes"] for space in memory.namespaces()) == 1
+    store.delete(NS, "k")
+    assert store.get(NS, "k") is None
+    assert memory.namespaces() == []
+
+
+def test_interrupted_between_two_writes_the_newer_value_counts_and_the_next_put_mends_it() -> None:
+    class Breaking(AgenticMemory):
+        broken = True
+
+        def delete(self, *args: Any, **kwargs: Any) -> None:
+            if self.broken:
+                raise KeyboardInterrupt
+            super().delete(*args, **kwargs)
+
+    with Breaking.open(":memory:", embedder=HashEmbedder()) as memory:
+        store = AMemStore(memory)
+        store.put(NS, "k", {"text": "old"})
+        with pytest.raises(KeyboardInterrupt):
+            store.put(NS, "k", {"text": "new"}, index=False)
+        assert store.get(NS, "k").value == {"text": "new"}  # type: ignore[union-attr]
+        memory.broken = False
+        store.put(NS, "k", {"text": "newer"}, index=False)
+        assert [item.value for item in store.search(NS)] == [{"text": "newer"}]
+
+
+# What is written
 
 
 def test_long_and_strange_text_is_kept_exactly(store: AMemStore) -> None:
@@ -177,6 +261,87 @@ def test_the_default_ttl_is_used_and_reading_need_not_refresh_it(memory: Agentic
     store.get(NS, "k")
     store.search(NS)
     assert store.note(NS, "k").metadata["expires_at"] == expires  # type: ignore[union-attr]
+
+
+def test_reading_writes_once_in_a_tenth_of_the_ttl(store: AMemStore, memory: AgenticMemory) -> None:
+    store.put(NS, "k", {"v": 1}, ttl=60)
+    note = store.note(NS, "k")
+    assert note is not None
+    for _ in range(20):
+        store.get(NS, "k")
+        store.search(NS)
+        store.search(NS, query="1")
+    changes = memory.history(note.id, namespace=NS)
+    assert [change.kind for change in changes if change.kind == "update"] == ["update"]
+
+
+def test_what_is_read_lives_for_its_ttl_from_then_on(store: AMemStore) -> None:
+    for read in (lambda: store.get(NS, "k"), lambda: store.search(NS, query="1")):
+        store.put(NS, "k", {"v": 1}, ttl=60)
+        for _ in range(3):
+            read()
+            note = store.note(NS, "k")
+            assert note is not None
+            left = datetime.fromisoformat(note.metadata["expires_at"]) - datetime.now(UTC)
+            assert timedelta(minutes=59.9) < left <= timedelta(minutes=66)
+
+
+def test_what_is_not_indexed_expires_too(store: AMemStore) -> None:
+    store.put(NS, "k", {"v": 1}, index=False, ttl=0.0)
+    store.put(NS, "ever", {"v": 1}, index=False)
+    assert store.get(NS, "k") is None
+    assert [item.key for item in store.search(NS)] == ["ever"]
+    assert store.sweep_ttl() == 1
+
+
+class Meddling(AgenticMemory):
+    """A memory in which something happens right after an item was read."""
+
+    then: Any = None
+
+    def get_all(self, **options: Any) -> Any:
+        found = super().get_all(**options)
+        if found and self.then:
+            happens, self.then = self.then, None
+            happens()
+        return found
+
+
+@pytest.fixture
+def meddling() -> Iterator[Meddling]:
+    with Meddling.open(":memory:", embedder=HashEmbedder()) as opened:
+        yield opened
+
+
+def test_a_read_that_prolongs_brings_back_no_old_value(meddling: Meddling) -> None:
+    store = AMemStore(meddling)
+    store.put(NS, "k", {"v": "old"}, ttl=60)
+    meddling.then = lambda: AMemStore(meddling).put(NS, "k", {"v": "new"}, ttl=60)
+    store.get(NS, "k", refresh_ttl=True)
+    assert store.get(NS, "k").value == {"v": "new"}  # type: ignore[union-attr]
+
+
+def test_sweeping_spares_what_was_put_again_meanwhile(meddling: Meddling) -> None:
+    store = AMemStore(meddling)
+    store.put(NS, "k", {"v": "old"}, ttl=0.0)
+    meddling.then = lambda: AMemStore(meddling).put(NS, "k", {"v": "new"})
+    assert store.sweep_ttl() == 0
+    assert store.get(NS, "k").value == {"v": "new"}  # type: ignore[union-attr]
+
+
+def test_threads_that_put_one_key_leave_a_whole_item(memory: AgenticMemory) -> None:
+    def put(number: int) -> None:
+        index: Any = False if number % 3 == 0 else None
+        AMemStore(memory).put(NS, "k", {"text": f"value {number}"}, index=index)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(put, range(40)))
+    store = AMemStore(memory)
+    (item,) = store.search(NS)
+    note = store.note(NS, "k")
+    assert note is not None
+    assert note.content in (item.value["text"], "store:k")
+    assert sum(memory.stats(namespace=space)["notes"] for space in memory.namespaces()) == 1
 
 
 def test_sweeping_deletes_what_has_expired(store: AMemStore, memory: AgenticMemory) -> None:

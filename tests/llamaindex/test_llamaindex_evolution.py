@@ -136,15 +136,22 @@ def test_one_user_leaving_does_not_stop_the_others() -> None:
 
 
 def test_all_users_of_a_memory_share_one_thread() -> None:
-    memory, _ = open_memory()
-    before = {thread for thread in threading.enumerate() if thread.name.startswith("amem-")}
+    def threads() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name.startswith("amem-")}
+
+    def counted(request: ModelRequest) -> Any:
+        at_once.append(len(threads() - before))
+        return annotated(request)
+
+    at_once: list[int] = []
+    before = threads()
+    memory, _ = open_memory(ScriptedModel(counted))
 
     for n in range(20):
         turn(background(memory, f"user-{n}"))
     background_of(memory).flush(timeout=10)
 
-    after = {thread for thread in threading.enumerate() if thread.name.startswith("amem-")}
-    assert len(after - before) == 1
+    assert set(at_once) == {1}
 
 
 def test_a_full_queue_blocks_nobody_and_loses_nothing(gated: Gated) -> None:

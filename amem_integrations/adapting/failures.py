@@ -1,0 +1,104 @@
+"""Fail open: a memory that is down must not take the conversation with it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from ..errors import ConfigurationError, ModelUnavailableError, StoreUnavailableError
+
+OnError = Literal["log", "raise"]
+
+# What passes by itself. Anything else is a mistake that would be there next time as well, and raises.
+PASSING = (StoreUnavailableError, ModelUnavailableError, TimeoutError)
+
+# What failed only after this many seconds (a time-out, with repeats) is then left alone for ten times as
+# long, but never for longer than a minute.
+SLOW = 0.5
+REST = 10.0
+LONGEST_REST = 60.0
+
+
+class Failures:
+    """Counts and logs what passes by itself, so that the caller can go on without the memory.
+
+    That is a store or a model that cannot be reached, and a time-out (`PASSING`). All other errors are
+    mistakes to be fixed, such as a wrong setting or a missing user id, and are raised. May be used by
+    several threads at once.
+
+    Example:
+        >>> import logging
+        >>> failures = Failures(logging.getLogger("my_adapter"))
+        >>> def recall(question):
+        ...     with failures.tolerated("recall"):
+        ...         raise TimeoutError("too slow")
+        ...     return []
+        >>> recall("Where does Ann live?")
+        []
+        >>> failures.snapshot()
+        {'recall': 1}
+    """
+
+    def __init__(self, log: logging.Logger, on_error: OnError = "log") -> None:
+        """Start at zero.
+
+        Args:
+            log: Where warnings go.
+            on_error: `"log"` skips what fails, with a warning; `"raise"` counts and raises it.
+
+        Raises:
+            ConfigurationError: `on_error` is something else.
+        """
+        if on_error not in ("log", "raise"):
+            raise ConfigurationError(f"on_error={on_error!r} must be 'log' or 'raise'")
+        self._log, self._on_error = log, on_error
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self._rests_until: dict[str, float] = {}
+
+    @contextmanager
+    def tolerated(self, doing: str) -> Iterator[list[str]]:
+        """Leave the block early, with a warning, when the store or a model does not answer.
+
+        Yields a list in which the reason is found afterwards.
+        """
+        reasons: list[str] = []
+        start = time.monotonic()
+        try:
+            yield reasons
+        except PASSING as error:
+            if self._on_error == "raise":
+                self.count(doing)
+                raise
+            self.note(doing, error)
+            reasons.append(f"{doing}: {error}")
+            now = time.monotonic()
+            if now - start >= SLOW:
+                self._rests_until[doing] = now + min(LONGEST_REST, REST * (now - start))
+
+    def resting(self, doing: str) -> bool:
+        """Return whether to do without, as not every message can wait for the same time-out; count it."""
+        if time.monotonic() >= self._rests_until.get(doing, 0.0):
+            return False
+        self.count(doing)
+        return True
+
+    def note(self, doing: str, error: BaseException) -> None:
+        """Count one failure, and log that its work is skipped."""
+        self.count(doing)
+        self._log.warning("%s failed and is skipped: %s", doing, error)
+
+    def count(self, doing: str) -> None:
+        """Count one failure."""
+        with self._lock:
+            self._counts[doing] += 1
+
+    def snapshot(self) -> dict[str, int]:
+        """Return how often each thing failed so far."""
+        with self._lock:
+            return dict(self._counts)

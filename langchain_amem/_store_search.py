@@ -1,0 +1,87 @@
+"""Searches the items of a LangGraph store."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from operator import attrgetter, itemgetter
+
+from langgraph.store.base import SearchOp
+
+from amem_integrations import Note, ScoredNote
+
+from ._store_items import Namespace, alive, is_apart, is_item, value_of
+from ._store_match import matches
+from ._store_notes import Items
+
+DEPTH = 100  # as far down as a search of the memory goes
+
+Scored = tuple[Note, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One search of items."""
+
+    items: Items
+    op: SearchOp
+
+    def run(self, prefix: Namespace) -> list[Scored]:
+        """Return the notes of the items found, with their scores.
+
+        First come those that the query finds, best first; then, without a score, what is not indexed, in
+        the order of the first put. So it is in LangGraph's InMemoryStore.
+        """
+        places = self.items.places(prefix)
+        wanted = self.op.offset + self.op.limit
+        found = self._ranked(places, wanted)
+        if len(found) < wanted:
+            seen = {note.id for note, _ in found}
+            rest = heapq.merge(*map(self.items.scan, places), key=attrgetter("seq", "id"))
+            others = (note for note in rest if note.id not in seen and self._fits(note))
+            found += [(note, None) for note in islice(others, wanted - len(found))]
+        return found[self.op.offset : wanted]
+
+    def _ranked(self, places: Sequence[Namespace], wanted: int) -> list[Scored]:
+        if not self.op.query or not self.op.query.strip() or not wanted:
+            return []
+        places = [place for place in places if not is_apart(place)]
+        # Scores depend on what is below; those of several lists have to be the same on every page.
+        depth = wanted if len(places) == 1 else max(wanted, DEPTH)
+        scored = [hit for place in places for hit in falling(self._found(place, depth, wanted))]
+        return sorted(scored, key=itemgetter(1), reverse=True)
+
+    def _found(self, place: Namespace, depth: int, wanted: int) -> list[ScoredNote]:
+        """Return the items of a namespace that the query finds, best first; no fewer than `wanted`."""
+        query, memory = self.op.query or "", self.items.memory
+        hits = memory.search(query, namespace=place, k=depth)
+        found = [hit for hit in hits if self._fits(hit.note)]
+        if len(found) >= wanted or len(hits) < min(depth, DEPTH):
+            return found
+        if depth < DEPTH:
+            return self._found(place, DEPTH, wanted)
+        # Too few of the best fit, so those that do are ranked among themselves.
+        seen = {hit.note.id for hit in found}
+        rest = [n.id for n in self.items.scan(place) if n.id not in seen and self._fits(n)]
+        for start in range(0, len(rest), DEPTH):
+            ids = rest[start : start + DEPTH]
+            found += memory.search(query, namespace=place, k=len(ids), where={"id": {"$in": ids}})
+        return found
+
+    def _fits(self, note: Note) -> bool:
+        return is_item(note) and alive(note) and matches(value_of(note), self.op.filter)
+
+
+def falling(hits: Sequence[ScoredNote]) -> Iterator[tuple[Note, float]]:
+    """Return the notes with scores that never rise: the cosine, or that of a better one further down.
+
+    The memory ranks by meaning, words and links. What it puts above a note that is nearer by meaning is at
+    least as good, so it is given the same score: results of several searches can then be sorted by it.
+    """
+    best, scores = 0.0, []
+    for hit in reversed(hits):
+        best = max(best, hit.similarity or 0.0)
+        scores.append(best)
+    return zip((hit.note for hit in hits), reversed(scores), strict=True)

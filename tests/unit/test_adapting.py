@@ -1,0 +1,370 @@
+"""What adapters share: going on without a memory that does not answer, and work in a thread."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    EmbedderMismatchError,
+    MissingExtraError,
+    ModelUnavailableError,
+    NamespaceError,
+    Note,
+    ScoredNote,
+    StoreUnavailableError,
+    Via,
+    adapting,
+)
+from amem_integrations.adapting import Background, Failures, check_namespace
+from amem_integrations.adapting import failures as failures_module
+from amem_integrations.testing import HashEmbedder
+
+ROOT = Path(__file__).parents[2]
+LOG = logging.getLogger("adapting-test")
+OUTAGES = [StoreUnavailableError("down"), ModelUnavailableError("away"), TimeoutError("slow")]
+MISTAKES = [
+    ConfigurationError("a wrong setting"),
+    NamespaceError("nobody"),
+    EmbedderMismatchError("another encoder"),
+    MissingExtraError("package", "extra"),
+    ValueError("a bug"),
+]
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(failures_module, "time", clock)
+    return clock
+
+
+# Failures
+
+
+@pytest.mark.parametrize("error", OUTAGES)
+def test_an_outage_is_skipped_logged_and_counted(error, caplog):
+    failures = Failures(LOG)
+    with failures.tolerated("recall") as reasons:
+        raise error
+    assert failures.snapshot() == {"recall": 1}
+    assert reasons == [f"recall: {error}"]
+    assert [(r.name, r.levelname, r.getMessage()) for r in caplog.records] == [
+        ("adapting-test", "WARNING", f"recall failed and is skipped: {error}")
+    ]
+
+
+@pytest.mark.parametrize("error", OUTAGES)
+def test_an_outage_is_raised_and_counted_where_that_was_asked_for(error, caplog):
+    failures = Failures(LOG, "raise")
+    with pytest.raises(type(error)), failures.tolerated("recall"):
+        raise error
+    assert failures.snapshot() == {"recall": 1}
+    assert not caplog.records, "nothing is skipped"
+
+
+@pytest.mark.parametrize("on_error", ["log", "raise"])
+@pytest.mark.parametrize("error", MISTAKES, ids=lambda error: type(error).__name__)
+def test_a_mistake_is_raised_whatever_was_asked_for(error, on_error):
+    failures = Failures(LOG, on_error)
+    with pytest.raises(type(error)), failures.tolerated("recall"):
+        raise error
+    assert failures.snapshot() == {}
+
+
+def test_what_goes_well_is_not_counted():
+    failures = Failures(LOG)
+    with failures.tolerated("recall") as reasons:
+        pass
+    assert (failures.snapshot(), reasons) == ({}, [])
+
+
+def test_another_word_for_what_to_do_is_refused():
+    with pytest.raises(ConfigurationError, match="on_error='ignore'"):
+        Failures(LOG, "ignore")
+
+
+@pytest.mark.parametrize(("took", "rests"), [(0.4, 0.0), (0.5, 5.0), (3.0, 30.0), (20.0, 60.0)])
+def test_what_failed_slowly_is_left_alone_for_a_while(clock, took, rests):
+    failures = Failures(LOG)
+    with failures.tolerated("recall"):
+        clock.now += took
+        raise TimeoutError("slow")
+
+    assert failures.resting("recall") == (rests > 0)
+    assert not failures.resting("write"), "only what failed"
+    clock.now += rests
+    assert not failures.resting("recall")
+    assert failures.snapshot() == {"recall": 1 + (rests > 0)}
+
+
+# Background
+
+
+class Gate:
+    """Work that waits at a gate, and remembers what was done."""
+
+    def __init__(self) -> None:
+        self.open, self.entered = threading.Event(), threading.Event()
+        self.done: list[object] = []
+
+    def __call__(self, task: object) -> None:
+        self.entered.set()
+        assert self.open.wait(10)
+        self.done.append(task)
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.open.set()
+
+
+def test_tasks_are_done_oldest_first_and_once_while_they_wait(gate):
+    background = Background(gate)
+    background.submit("a")
+    assert gate.entered.wait(10)
+    for task in ("b", "c", "b", "a", None):
+        background.submit(task)
+    assert gate.done == []
+
+    gate.open.set()
+    assert background.flush(timeout=10)
+    assert gate.done == ["a", "b", "c", "a", None]
+
+
+def test_waiting_has_a_limit(gate):
+    background = Background(gate)
+    background.submit("a")
+    assert not background.flush(timeout=0.01)
+    gate.open.set()
+    assert background.flush(timeout=10)
+
+
+def test_a_new_thread_comes_when_there_is_something_to_do_again():
+    threads = []
+    background = Background(lambda _: threads.append(threading.current_thread()))
+    for task in ("a", "b"):
+        background.submit(task)
+        assert background.flush(timeout=10)
+        threads[-1].join(10)
+        assert not threads[-1].is_alive()
+    assert threading.current_thread() not in threads
+
+
+def test_the_first_error_comes_out_once_and_the_rest_is_done_all_the_same(gate):
+    def work(task: str) -> None:
+        gate(task)
+        if task != "c":
+            raise ConfigurationError(task)
+
+    background = Background(work)
+    for task in ("a", "b", "c"):
+        background.submit(task)
+    gate.open.set()
+    with pytest.raises(ConfigurationError, match="a"):
+        background.flush(timeout=10)
+    assert gate.done == ["a", "b", "c"]
+    assert background.flush(timeout=10)
+
+
+def test_what_is_no_exception_does_not_stop_the_thread(gate):
+    class Panic(BaseException):
+        """As Qdrant's engine raises one."""
+
+    def work(task: str) -> None:
+        gate(task)
+        if task == "a":
+            raise Panic
+
+    background = Background(work)
+    background.submit("a")
+    background.submit("b")
+    gate.open.set()
+    with pytest.raises(Panic):
+        background.flush(timeout=10)
+    assert gate.done == ["a", "b"]
+
+
+def test_dropping_waits_for_what_is_under_way_and_forgets_the_rest(gate):
+    background = Background(gate)
+    background.submit(("ann", 1))
+    assert gate.entered.wait(10)
+    for task in (("ann", 2), ("bob", 1)):
+        background.submit(task)
+
+    threading.Timer(0.05, gate.open.set).start()
+    background.drop(lambda task: task[0] == "ann")
+    assert ("ann", 1) in gate.done
+    assert background.flush(timeout=10)
+    assert gate.done == [("ann", 1), ("bob", 1)]
+
+
+def test_closing_finishes_what_is_left_and_takes_nothing_more(gate):
+    background = Background(gate)
+    background.submit("a")
+    background.submit("b")
+    gate.open.set()
+    assert background.close(timeout=10)
+    background.submit("c")
+    assert background.flush(timeout=10)
+    assert gate.done == ["a", "b"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_has_a_thread_of_its_own(gate):
+    background = Background(gate)
+    background.submit("a")
+    assert gate.entered.wait(10)
+    child = os.fork()
+    if child == 0:
+        gate.open = (
+            threading.Event()
+        )  # the lock of the other may be held by the thread that is gone
+        gate.open.set()
+        background.submit("b")
+        os._exit(0 if background.flush(timeout=10) and gate.done == ["b"] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+ENDING = """
+import threading
+from amem_integrations.adapting import Background
+
+def work(task):
+    entered.set()
+    threading.main_thread().join()
+    if {daemon}:
+        threading.Event().wait()
+    print("done", task, flush=True)
+    background.submit("late")
+
+entered = threading.Event()
+background = Background(work, daemon={daemon})
+background.submit("a")
+background.submit("b")
+entered.wait()
+"""
+
+
+@pytest.mark.parametrize(("daemon", "said"), [(False, "done a\n"), (True, "")])
+def test_a_process_that_ends_finishes_at_most_the_task_under_way(daemon, said):
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING.format(daemon=daemon)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
+
+
+# Namespaces, and a hit as JSON
+
+
+@pytest.mark.parametrize("namespace", [("ann",), ["ann", "work"]])
+def test_a_namespace_is_returned_as_a_tuple(namespace):
+    assert check_namespace(namespace) == tuple(namespace)
+
+
+@pytest.mark.parametrize(
+    "namespace", [None, "ann", b"ann", (), [], ("",), ("ann", ""), (None,), ("ann", 1), {"ann"}, 7]
+)
+def test_what_is_nobodys_is_refused(namespace):
+    with pytest.raises(NamespaceError, match="tuple of non-empty strings") as raised:
+        check_namespace(namespace)
+    assert f"namespace={namespace!r}" in str(raised.value)
+
+
+def test_a_hit_is_json_with_all_but_its_content():
+    day = datetime(2023, 5, 8, tzinfo=UTC)
+    note = Note(
+        id="n1",
+        seq=1,
+        namespace=("ann", "work"),
+        content="I moved to Oslo.",
+        recorded_at=day,
+        at=day,
+        speaker="Ann",
+        thread="t",
+        metadata={"x": 1},
+    )
+    step = Via(note_id="n0", relation="same", reason="both are about Oslo", strength=0.5)
+    number = np.float32(0.5)
+    hit = ScoredNote(note=note, score=number, similarity=number, via=(step,))
+
+    assert json.loads(json.dumps(hit.to_dict())) == {
+        "note_id": "n1",
+        "namespace": ["ann", "work"],
+        "score": 0.5,
+        "similarity": 0.5,
+        "via": [
+            {
+                "note_id": "n0",
+                "relation": "same",
+                "reason": "both are about Oslo",
+                "strength": 0.5,
+            }
+        ],
+        "contexts": [],
+        "keywords": [],
+        "tags": [],
+        "links": [],
+        "speaker": "Ann",
+        "source": "user",
+        "thread": "t",
+        "at": "2023-05-08T00:00:00+00:00",
+        "recorded_at": "2023-05-08T00:00:00+00:00",
+        "state": "pending",
+        "metadata": {"x": 1},
+    }
+
+
+def test_a_hit_of_a_search_is_json_too():
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
+        memory.add("I moved to Oslo.", namespace=("ann",))
+        (hit,) = memory.search("Oslo", namespace=("ann",))
+    said = json.loads(json.dumps(hit.to_dict()))
+    assert said["via"] == "match"
+    assert said["keywords"] == list(hit.note.keywords) != []
+    assert said["contexts"] == [entry.text for entry in hit.note.contexts]
+
+
+# The package
+
+
+def test_all_is_complete():
+    assert all(hasattr(adapting, name) for name in adapting.__all__)
+
+
+@pytest.mark.parametrize("name", ["failures", "background"])
+def test_the_examples_in_the_docstrings_are_true(name):
+    outcome = doctest.testmod(import_module(f"amem_integrations.adapting.{name}"))
+    assert (outcome.failed, outcome.attempted > 0) == (0, True)
