@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -40,6 +41,7 @@ class EvalOptions:
     judge: str | None = None
     judge_base_url: str | None = None
     concurrency: int = 4
+    build_concurrency: int = 4
     price_input: float | None = None
     price_output: float | None = None
     ports: Ports = field(default_factory=Ports)
@@ -60,11 +62,20 @@ class EvalOptions:
         return self._served(self.judge, self.judge_base_url or self.base_url)
 
     @property
-    def prices(self) -> tuple[float, float] | None:
-        """Prices of a million tokens, in and out, if both are known."""
+    def prices(self) -> dict[str, tuple[float, float]]:
+        """Prices of a million tokens, in and out, by stage; those of the judge if it is the same model.
+
+        Raises:
+            InvalidInputError: One of the two is missing.
+        """
+        if self.price_input is None and self.price_output is None:
+            return {}
         if self.price_input is None or self.price_output is None:
-            return None
-        return self.price_input, self.price_output
+            raise InvalidInputError("costs need both --price-input and --price-output")
+        stages = (
+            ("build", "answer", "judge") if self.served == self.judging else ("build", "answer")
+        )
+        return dict.fromkeys(stages, (self.price_input, self.price_output))
 
     def models(self) -> Models:
         """Return the chat models.
@@ -94,7 +105,11 @@ class EvalOptions:
         served = {"model": self.served, "judge": self.judging}
         return {
             "notes": "offline" if self.offline_notes or self.model is None else self.model,
-            **{role: asdict(one) for role, one in served.items() if one is not None},
+            **{
+                role: {**asdict(one), "base_url": _shown(one.address)}
+                for role, one in served.items()
+                if one is not None
+            },
         }
 
     def write(self, name: str, values: Mapping[str, Any], text: str | None = None) -> None:
@@ -140,6 +155,11 @@ def command(
         return add_command(app, name, function, shared, call)
 
     return decorate
+
+
+def _shown(address: str | None) -> str | None:
+    """Return an address without a user and password."""
+    return None if address is None else re.sub(r"//[^/@]*@", "//", address)
 
 
 def _named(served: Served | None) -> Named | None:

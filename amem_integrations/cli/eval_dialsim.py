@@ -50,9 +50,9 @@ Formats = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    asking = {
-        name: given for name, given in ASKING.items() if name != "answer"
-    }  # there is no other use
+    # There is nothing but answers, and notes are made one session at a time.
+    left_out = ("answer", "build_concurrency")
+    asking = {name: given for name, given in ASKING.items() if name not in left_out}
     command(app, "dialsim", asking)(dialsim_command)
 
 
@@ -77,6 +77,7 @@ def dialsim_command(
         raise InvalidInputError("DialSim's questions are answered by a chat model: give --model")
     from ..evaluation.plots import page  # noqa: PLC0415 - slow, and needs an extra
 
+    prices = options.prices  # before anything is paid for
     settings = dialsim.Settings(
         formats=_formats(formats),
         k=k,
@@ -96,7 +97,7 @@ def dialsim_command(
         embedder=embedder,
         models=options.described(),
     )
-    report = dialsim.build(result, made, embedder=embedder, prices=options.prices)
+    report = dialsim.build(result, made, embedder=embedder, prices=prices)
     options.write("dialsim", report, render(report))
     page.write(options.out)
     if options.as_json:

@@ -64,12 +64,14 @@ def locomo_command(  # noqa: PLR0913, PLR0917 - a parameter for each option
     """
     from ..evaluation.plots import page, views  # noqa: PLC0415 - slow, and needs an extra
 
+    prices = options.prices  # before anything is paid for
     data = read(dataset, annotations, conversations, ratio, golds)
     settings = Settings(
         ks=numbers(k),
         answer_ks=(answer_k,) if options.answer else (),
         systems=(*(ABLATIONS if ablations else ()), *(BASELINES if baselines else ())),
         concurrency=options.concurrency,
+        build_concurrency=options.build_concurrency,
     )
     embedder = options.embedder()
     picture = _Picture(views.views)
@@ -79,7 +81,7 @@ def locomo_command(  # noqa: PLR0913, PLR0917 - a parameter for each option
         settings.ks,
         data.described(settings, options, embedder),
         embedder=embedder if options.answer else None,
-        prices=options.prices,
+        prices=prices,
     )
     options.write("report", report, render(report))
     options.write("notes", picture.taken)

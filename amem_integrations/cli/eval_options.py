@@ -113,10 +113,18 @@ ASKING: Mapping[str, Any] = {
         None,
     ),
     "concurrency": (Annotated[int, typer.Option(help="Questions asked at once.")], 4),
-    "price_input": (
+    "build_concurrency": (
         Annotated[
-            float | None, typer.Option(help="Price of a million input tokens, for the costs.")
+            int,
+            typer.Option(
+                help="Batches of new notes asked about at once; they do not see each other, so it is "
+                "part of what decides a memory."
+            ),
         ],
+        4,
+    ),
+    "price_input": (
+        Annotated[float | None, typer.Option(help="Price of a million input tokens of the model.")],
         None,
     ),
     "price_output": (

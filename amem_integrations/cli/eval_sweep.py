@@ -50,7 +50,10 @@ def sweep_command(
     sides = sweep.split(data.conversations, names(choose))
     ks = numbers(k)
     settings = Settings(
-        ks=ks, answer_ks=ks if options.answer else (), concurrency=options.concurrency
+        ks=ks,
+        answer_ks=ks if options.answer else (),
+        concurrency=options.concurrency,
+        build_concurrency=options.build_concurrency,
     )
     embedder = options.embedder()
     found = sweep.curves(

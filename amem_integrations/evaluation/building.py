@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,6 +38,8 @@ class Writer:
     make: Callable[[], ChatModel | None]
 
 
+_UNSAFE = re.compile(r"[^\w-]")  # in the name of a folder
+
 OFFLINE = Writer(name="offline", identity="offline", make=lambda: None)
 
 
@@ -55,9 +58,10 @@ class Builder:
         """Give the memory of a conversation, and what building it took."""
         model = writer.make()
         key = key_of(
+            conversation.id,
             [asdict(turn.as_input()) for turn in conversation.turns],
             writer.identity,
-            [self.embedder.name, self.embedder.dimensions],
+            self.embedder.identity,
             asdict(config),
             code_digest(),
         )
@@ -65,7 +69,7 @@ class Builder:
         tell = partial(self.progress, conversation.id, stage) if self.progress else False
         build = partial(_build, conversation=conversation, model=model, tell=tell)
         with self.memories.opened(
-            f"{conversation.id}-{key[:16]}",
+            f"{_UNSAFE.sub('_', conversation.id)[:40]}-{key[:16]}",
             build,
             embedder=self.embedder,
             model=model,

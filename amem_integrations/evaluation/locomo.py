@@ -7,6 +7,7 @@ here: evidence ids such as `"D8:06"` or `"D8:6; D9:17"`, and dates of sessions t
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from typing import Any
 
 from ..errors import InvalidInputError
 from ..notes import NoteInput
+
+log = logging.getLogger("amem_integrations")
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 
@@ -176,14 +179,16 @@ def _conversation(sample: Any, place: int) -> Conversation:  # noqa: ANN401 - JS
         turns = tuple(_turns(sample["conversation"]))
         ids = turn_ids(turns)
         questions = tuple(_question(item, ids) for item in sample["qa"])
-    except InvalidInputError:
-        raise  # a date; it says more
+    except InvalidInputError as error:
+        raise InvalidInputError(f"conversation {name!r}: {error}") from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidInputError(
             f"conversation {place + 1} is not in the form of locomo10.json: {error!r}"
         ) from error
     if not turns:
         raise InvalidInputError(f"conversation {name!r} has no turns")
+    if len(ids) < len(turns):
+        log.warning("conversation %r has turns of the same dia_id; the last of them counts", name)
     return Conversation(id=name, turns=turns, questions=questions)
 
 
@@ -209,10 +214,13 @@ def _turn(item: Mapping[str, Any], session: str, at: datetime | None) -> Turn:
 
 
 def _question(item: Mapping[str, Any], turns: Mapping[str, str]) -> Question:
+    text, category = item["question"].strip(), int(item["category"])
+    if not text or category not in CATEGORIES:
+        raise InvalidInputError(f"a question {text!r} of category {category!r} cannot be asked")
     evidence = item.get("evidence") or []
     return Question(
-        text=item["question"].strip(),
-        category=int(item["category"]),
+        text=text,
+        category=category,
         evidence=evidence_ids([evidence] if isinstance(evidence, str) else evidence, turns),
         answer=_text(item.get("answer")),
         adversarial=_text(item.get("adversarial_answer")),

@@ -33,10 +33,13 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        if not self.ks or min((*self.ks, *self.answer_ks)) < 1:
+        if not self.ks or min(self.ks) < 1:
             raise InvalidInputError(f"k={self.ks!r} must be numbers of at least 1, such as 5,10,20")
-        if self.concurrency < 1 or self.build_concurrency < 1:
-            raise InvalidInputError(f"concurrency={self.concurrency!r} must be at least 1")
+        for name in ("concurrency", "build_concurrency"):
+            if getattr(self, name) < 1:
+                raise InvalidInputError(f"{name}={getattr(self, name)!r} must be at least 1")
+        if min(self.answer_ks, default=1) < 1:
+            raise InvalidInputError(f"answer_k={self.answer_ks!r} must be at least 1")
         for name in self.systems:
             if name not in KNOWN:
                 raise InvalidInputError(

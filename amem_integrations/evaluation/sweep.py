@@ -85,7 +85,10 @@ def _curves(results: Sequence[Result], ks: Sequence[int], embedder: Embedder | N
         table = scored(results, embedder)
         for measure in ANSWERS:
             measured[measure] = {
-                k: [(one.category, one.scores["official"][measure]) for one in table[MAIN, k]]
+                k: [
+                    (one.category, one.scores["official"][measure])
+                    for one in table.get((MAIN, k), ())
+                ]
                 for k in ks
             }
     return {name: _by_category(values) for name, values in measured.items()}
@@ -116,5 +119,7 @@ def _by_category(values: Values) -> Report:
 
 def _choice(chosen: Mapping[str, Any], reported: Mapping[str, Any]) -> Report:
     """Return the best number of hits, the smallest of equals, and what it gives elsewhere."""
+    if all(chosen[k]["mean"] is None for k in chosen):
+        return {"k": None, "reported": None}  # nothing to choose by
     best = max(chosen, key=lambda k: (chosen[k]["mean"] or 0.0, -int(k)))
     return {"k": int(best), "reported": reported[best]}

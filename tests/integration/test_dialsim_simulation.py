@@ -292,7 +292,7 @@ def test_choices_alone_need_no_judge_and_no_measures(show):
 
 def test_the_report_says_what_it_cost_and_that_the_real_files_were_not_run(show):
     report = dialsim.build(
-        simulated(show, judge=True), {}, embedder=ENCODER, prices=(1_000_000.0, 0.0)
+        simulated(show, judge=True), {}, embedder=ENCODER, prices={"answer": (1_000_000.0, 0.0)}
     )
     assert {stage: one["calls"] for stage, one in report["costs"].items()} == {
         "build": 0,

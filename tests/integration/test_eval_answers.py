@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 from amem_integrations.cli.app import app
 from amem_integrations.cli.ports import Ports
 from amem_integrations.evaluation import Models, Named, Settings, evaluate, locomo
+from amem_integrations.evaluation.cache.encoder import PROBE
 from amem_integrations.evaluation.systems import KNOWN
 from amem_integrations.testing import HashEmbedder
 
@@ -31,6 +32,7 @@ pytestmark = pytest.mark.enable_socket
 
 DIMENSIONS = 256
 EVERYTHING = ("--baselines", "--ablations")
+TURNS = [*tiny_locomo.TALK["session_1"], *tiny_locomo.TALK["session_2"]]
 AT_ONCE = 4  # batches, and more than questions
 RUN = (
     "import signal\n"
@@ -211,17 +213,36 @@ def test_when_the_model_goes_away_the_error_is_one_line_and_the_run_goes_on_late
 
     def gone(payload: dict[str, Any]) -> str | None:
         seen.append(payload)
+        if len(seen) == 10:
+            server.failures.extend([503] * 100)
         return answer(payload)
 
     server.answer = gone
-    server.refuse = lambda _: "the model has gone" if len(seen) >= 10 else None
     done = run(*out)
     assert done.exit_code == 1
     assert done.stderr.startswith("amem: ")
     assert done.stderr.count("\n") == 1
-    server.refuse = lambda _: None
+    server.failures.clear()
     assert run(*out).exit_code == 0
     assert read(tmp_path / "out")["answers"]["amem"]["official"]["f1"]["mean"] == 0.9167
+
+
+def test_what_an_endpoint_refuses_is_wrong_and_counted_and_the_rest_goes_on(
+    server: OpenAIServer, dataset: Path, tmp_path: Path
+) -> None:
+    def too_long(payload: dict[str, Any]) -> str | None:
+        prompt = payload["messages"][-1]["content"]
+        whole = "Question: " in prompt and prompt.count("\n- [") == len(TURNS)
+        return "maximum context length exceeded" if whole else None
+
+    server.refuse = too_long
+    given = arguments(server, dataset, tmp_path, "--conversations", "conv-2", "--baselines")
+    done = run(*given)
+    assert done.exit_code == 0, done.output
+    answers = read(tmp_path)["answers"]
+    assert answers["full"]["unanswered"] == answers["full"]["questions"] == 6
+    assert answers["full"]["official"]["f1"]["mean"] == 0.0
+    assert answers["bm25"]["unanswered"] == 0
 
 
 @pytest.mark.parametrize(("backend", "reply"), [("ollama", "words"), ("openai", "json")])
@@ -273,6 +294,7 @@ def test_a_sweep_builds_each_memory_once_and_answers_at_every_number(
     [
         (["--answer"], "--answer needs --model"),
         (["--judge", "m"], "--judge needs --answer"),
+        (["--answer", "--model", "m", "--price-input", "1"], "need both"),
         (["--answer", "--model", "m", "--answer-k", "0"], "at least 1"),
         (["--golds", "missing.json"], "missing.json"),
         (["--answer", "--model", "m", "--concurrency", "0"], "concurrency=0"),
@@ -323,4 +345,4 @@ def test_no_text_is_encoded_twice_in_a_run(dataset: Path, tmp_path: Path) -> Non
     assert len(encoded) == len(set(encoded)) > 0
     encoded.clear()
     assert CliRunner().invoke(app, given, obj=counting).exit_code == 0
-    assert encoded == []
+    assert encoded == [("document", PROBE), ("query", PROBE)]  # is it still the same encoder?

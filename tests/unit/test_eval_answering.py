@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from amem_integrations.errors import InvalidInputError, ModelUnavailableError
+from amem_integrations.errors import InvalidInputError, ModelReplyError, ModelUnavailableError
 from amem_integrations.evaluation import Question, Settings
 from amem_integrations.evaluation.answering import Answering, Backend, Judging, Reply, Served
 from amem_integrations.evaluation.answering.questions import Examiner
@@ -52,6 +52,24 @@ def test_an_answer_is_what_a_user_would_be_shown(said: str, answer: str) -> None
     text, spent = Answering(model)("What colour?", "The ink is red.")
     assert text == answer
     assert spent == Spent(calls=1, input_tokens=10, output_tokens=3)
+
+
+def test_a_request_that_is_refused_is_answered_by_nothing() -> None:
+    def refuse(_: ModelRequest) -> str:
+        raise ModelReplyError("too long for the model")
+
+    assert Answering(Model(refuse))("q", "context") == ("", Spent(calls=1))
+    assert Judging(Model(refuse))("q", "gold", "answer") == (False, Spent(calls=1))
+
+
+def test_the_address_the_sdk_takes_from_the_environment_decides_answers_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://one/v1")
+    first = Served(model="m").identity
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://two/v1")
+    assert Served(model="m").address == "http://two/v1"
+    assert Served(model="m").identity != first
 
 
 def test_the_prompt_holds_the_context_and_the_question_and_no_gold() -> None:
@@ -136,7 +154,8 @@ def test_when_the_model_is_down_the_rest_is_not_asked() -> None:
     assert len(model.requests) == 4
 
 
-def test_each_backend_has_its_usual_address() -> None:
+def test_each_backend_has_its_usual_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     assert Served(model="m").address is None
     assert Served(model="m", backend=Backend.OLLAMA).address == "http://localhost:11434/v1"
     assert Served(model="m", backend=Backend.VLLM).address == "http://localhost:8000/v1"
@@ -164,7 +183,7 @@ def test_what_decides_answers_is_in_the_identity(monkeypatch: pytest.MonkeyPatch
     [
         ({"ks": ()}, "k="),
         ({"ks": (0,)}, "at least 1"),
-        ({"answer_ks": (0,)}, "at least 1"),
+        ({"answer_ks": (0,)}, "answer_k"),
         ({"concurrency": 0}, "concurrency=0"),
         ({"systems": ("magic",)}, "no system 'magic'"),
     ],

@@ -15,6 +15,7 @@ from amem_integrations.errors import (
     StoreLockedError,
 )
 from amem_integrations.evaluation.cache import Kept, KeptEmbedder, KeptModel, Memories
+from amem_integrations.evaluation.cache.encoder import PROBE
 from amem_integrations.evaluation.cache.kept import FILE, key_of
 from amem_integrations.evaluation.cache.memories import DONE
 from amem_integrations.evaluation.results import Writes
@@ -55,11 +56,13 @@ class CountingEmbedder:
         self.max_tokens = 99
 
     def embed_documents(self, texts):
-        self.batches.append(list(texts))
+        if texts != [PROBE]:
+            self.batches.append(list(texts))
         return self._inner.embed_documents(texts)
 
     def embed_query(self, text):
-        self.batches.append([text])
+        if text != PROBE:
+            self.batches.append([text])
         return self._inner.embed_query(text)
 
 
@@ -171,6 +174,37 @@ def test_a_query_is_no_document_and_keeps_the_time_it_took(kept: Kept) -> None:
 def test_vectors_of_another_encoder_are_not_mistaken(kept: Kept) -> None:
     KeptEmbedder(HashEmbedder(8), kept).embed_query("who?")
     assert KeptEmbedder(HashEmbedder(16), kept).embed_query("who?").shape == (16,)
+
+
+def test_an_encoder_that_was_trained_again_under_its_name_is_another_one(kept: Kept) -> None:
+    class Trained(HashEmbedder):
+        def embed_query(self, text):
+            return super().embed_query(f"now {text}")
+
+    before, after = KeptEmbedder(HashEmbedder(16), kept), KeptEmbedder(Trained(16), kept)
+    assert before.name == after.name
+    assert before.identity == KeptEmbedder(HashEmbedder(16), kept).identity != after.identity
+    before.embed_query("who?")
+    np.testing.assert_array_equal(after.embed_query("who?"), Trained(16).embed_query("who?"))
+
+
+def test_a_file_that_is_damaged_later_is_the_same_error(tmp_path: Path) -> None:
+    file = Kept(tmp_path)
+    KeptModel(Counting(), file, identity="m").generate(request())
+    file.close()
+    with pytest.raises(InvalidInputError, match="delete it"):
+        file.reply("any")
+
+
+@pytest.mark.parametrize("text", ["", '{"gone": 1}', "[]"])
+def test_what_cannot_be_known_of_a_memory_has_it_built_anew(tmp_path: Path, text: str) -> None:
+    memories = Memories(tmp_path)
+    with opened(memories, add_one):
+        pass
+    (tmp_path / "key" / DONE).write_text(text)
+    with opened(memories, add_one) as (memory, writes):
+        assert len(memory.get_all(namespace=("n",))) == 1
+        assert writes.notes == 1
 
 
 def test_another_file_in_its_place_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:

@@ -265,7 +265,7 @@ def answers() -> Report:
         (1, 2),
         {"k": [1, 2]},
         embedder=HashEmbedder(),
-        prices=(0.15, 0.6),
+        prices={"build": (0.15, 0.6), "answer": (0.15, 0.6)},
     )
 
 
@@ -313,7 +313,7 @@ def test_the_page_shows_answers(answers: Report) -> None:
     assert "## Answers, by LoCoMo's own scoring" in page
     assert "| `amem` | 4 single-hop | 2 | 1.000 |" in page
     assert "| `full` | +1.000 (+1.000 to +1.000) |" in page
-    assert "| `amem` | 200.0 | 80.0% |" in page
+    assert "| `amem` | 200.0 | 80.0% | 0 |" in page
     assert json.loads(json.dumps(answers)) == answers
 
 
@@ -334,6 +334,27 @@ def test_a_sweep_chooses_on_some_and_reports_on_the_others() -> None:
     page = render_sweep(found)
     assert "Chosen on one; reported on two." in page
     assert "| f1 | 5 | 0.500 (" in page
+
+
+def test_a_choice_is_not_made_of_nothing() -> None:
+    unknown = replace(answered("one", True), outcomes=(), answers={"amem": {5: (), 10: ()}})
+    found = sweep.curves(
+        [unknown, answered("two", False)],
+        (5, 10),
+        (["one"], ["two"]),
+        {"k": [5, 10]},
+        embedder=HashEmbedder(),
+    )
+    assert found["curves"]["chosen_on"]["recall"]["all"]["5"]["mean"] is None
+    assert "f1" not in found["choice"] or found["choice"]["f1"]["k"] is None
+    render_sweep(found)
+
+
+def test_answers_to_no_questions_are_no_part_of_a_report() -> None:
+    nobody = replace(answered("one", True), outcomes=(), answers={"amem": {5: ()}})
+    report = build([nobody], (1,), {"k": [1]}, embedder=HashEmbedder())
+    assert "answers" not in report
+    render(report)
 
 
 def conversations(*names: str) -> list[Conversation]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 
 from pydantic import BaseModel, Field
@@ -12,6 +13,8 @@ from ...ports import ChatModel, Completion, ModelRequest
 from ...prompts.parse import parse
 from ..results import Spent
 from .prompts import render
+
+log = logging.getLogger("amem_integrations")
 
 NOTHING = "(nothing is remembered)"
 
@@ -43,14 +46,19 @@ class Answering:
         """Return the answer, and what it took.
 
         A reply that is not of the form asked for is taken as the answer itself: that is what a user
-        would be shown.
+        would be shown. A request that the endpoint refuses, such as one that is too long for the model,
+        is answered by nothing: it scores as wrong, and the rest of the run goes on.
 
         Raises:
             ModelUnavailableError: The model gave no answer.
         """
-        completion = _complete(
-            self._model, self.task, AnswerReply, question=question, context=context or NOTHING
-        )
+        try:
+            completion = _complete(
+                self._model, self.task, AnswerReply, question=question, context=context or NOTHING
+            )
+        except ModelReplyError as error:
+            log.warning("%r was not answered: %s", question, error)
+            return "", Spent(calls=1)
         try:
             text = parse(completion.text, AnswerReply).answer
         except ModelReplyError:
@@ -73,9 +81,13 @@ class Judging:
         Raises:
             ModelUnavailableError: The model gave no verdict.
         """
-        completion = _complete(
-            self._model, self.task, JudgeReply, question=question, gold=gold, answer=answer
-        )
+        try:
+            completion = _complete(
+                self._model, self.task, JudgeReply, question=question, gold=gold, answer=answer
+            )
+        except ModelReplyError as error:
+            log.warning("the answer to %r was not judged: %s", question, error)
+            return False, Spent(calls=1)
         try:
             correct = parse(completion.text, JudgeReply).correct
         except ModelReplyError:

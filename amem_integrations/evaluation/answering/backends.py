@@ -51,8 +51,8 @@ class Served:
 
     @property
     def address(self) -> str | None:
-        """Where it is; None leaves that to the SDK."""
-        return self.base_url or BACKENDS[self.backend]
+        """Where it is; None is OpenAI itself. Without one, `OPENAI_BASE_URL` counts as it does for the SDK."""
+        return self.base_url or BACKENDS[self.backend] or os.environ.get("OPENAI_BASE_URL") or None
 
     @property
     def identity(self) -> str:

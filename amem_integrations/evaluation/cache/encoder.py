@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -14,6 +15,8 @@ from ...ports import Embedder, Vector
 from .kept import Kept, key_of
 
 T = TypeVar("T")
+
+PROBE = "Seven grey herons stood in the shallow water that morning."
 
 
 class KeptEmbedder:
@@ -39,6 +42,17 @@ class KeptEmbedder:
     def name(self) -> str:
         """The encoder's name."""
         return self._embedder.name
+
+    @cached_property
+    def identity(self) -> str:
+        """What decides the vectors: the name and, as others may have it too, what it makes of a text."""
+        vectors = (
+            run(resolve(self._embedder.embed_documents([PROBE])))[0],
+            run(resolve(self._embedder.embed_query(PROBE))),
+        )
+        # Rounded: the last digits depend on the machine.
+        seen = [[f"{value:.2f}".replace("-0.00", "0.00") for value in one] for one in vectors]
+        return key_of(self.name, self.dimensions, getattr(self, "max_tokens", None), seen)
 
     @property
     def dimensions(self) -> int:
@@ -79,7 +93,7 @@ class KeptEmbedder:
     def _vectors(
         self, role: str, texts: Sequence[str], encode: Callable[[Sequence[str]], Vector]
     ) -> dict[str, tuple[Vector, float]]:
-        keys = {text: key_of(self.name, self.dimensions, role, text) for text in texts}
+        keys = {text: key_of(self.identity, role, text) for text in texts}
         known = self._kept.vectors(list(keys.values()))
         if len(known) < len(keys):
             with self._turn:  # what one thread encodes, another waits for

@@ -55,14 +55,13 @@ class Kept:
             )
             self._file.execute("PRAGMA journal_mode=WAL")
             self._file.executescript(_TABLES)
-        except sqlite3.DatabaseError as error:
-            raise InvalidInputError(
-                f"{str(file)!r} cannot be used ({error}); delete it to start anew"
-            ) from error
+        except sqlite3.Error as error:
+            raise _unusable(file, error) from error
+        self._path = file
 
     def reply(self, key: str) -> Completion | None:
         """Return the reply kept under a key, if there is one."""
-        with self._lock:
+        with self._used():
             row = self._file.execute(
                 "SELECT text, input_tokens, output_tokens FROM replies WHERE key = ?", (key,)
             ).fetchone()
@@ -70,7 +69,7 @@ class Kept:
 
     def keep_reply(self, key: str, reply: Completion) -> None:
         """Keep a reply; one that is there already stays."""
-        with self._lock:
+        with self._used():
             self._file.execute(
                 "INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?)",
                 (key, reply.text, reply.input_tokens, reply.output_tokens),
@@ -85,7 +84,7 @@ class Kept:
             some = keys[start : start + _AT_ONCE]
             marks = ", ".join("?" * len(some))
             query = f"SELECT key, vector, ms FROM vectors WHERE key IN ({marks})"  # noqa: S608 - marks only
-            with self._lock:
+            with self._used():
                 rows = self._file.execute(query, list(some)).fetchall()
             for key, vector, ms in rows:
                 yield key, (np.frombuffer(vector, dtype=np.float32), ms)
@@ -96,13 +95,26 @@ class Kept:
             (key, np.asarray(vector, dtype=np.float32).tobytes(), ms)
             for key, vector in vectors.items()
         )
-        with self._lock, self._transaction():
+        with self._used(), self._transaction():
             self._file.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", rows)
 
     def close(self) -> None:
         """Close the file; calling it again does nothing."""
         with self._lock:
             self._file.close()
+
+    @contextmanager
+    def _used(self) -> Iterator[None]:
+        """Let one thread at a time use the file.
+
+        Raises:
+            InvalidInputError: It is damaged, cannot be written, or another process holds it for long.
+        """
+        with self._lock:
+            try:
+                yield
+            except sqlite3.Error as error:
+                raise _unusable(self._path, error) from error
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -113,3 +125,9 @@ class Kept:
             self._file.execute("ROLLBACK")
             raise
         self._file.execute("COMMIT")
+
+
+def _unusable(file: Path, error: sqlite3.Error) -> InvalidInputError:
+    return InvalidInputError(
+        f"{str(file)!r} cannot be used ({error}); delete it to start anew, or name another --cache"
+    )

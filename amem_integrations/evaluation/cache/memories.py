@@ -45,7 +45,7 @@ class Memories:
             ModelUnavailableError: It has to be built, and the model gave no answer.
         """
         folder, done = self._folder / key / "memory", self._folder / key / DONE
-        known = Writes(**json.loads(done.read_text(encoding="utf-8"))) if done.exists() else None
+        known = _read(done)
         if known is None:
             _discard(folder, embedder)
         with AgenticMemory.open(folder, model=model, embedder=embedder, config=config) as memory:
@@ -53,6 +53,17 @@ class Memories:
             if known is None:
                 _write(done, json.dumps(asdict(writes)))
             yield memory, writes
+
+
+def _read(done: Path) -> Writes | None:
+    """Return what building took, or None if it was not finished or cannot be known."""
+    try:
+        return Writes(**json.loads(done.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (TypeError, ValueError) as error:
+        log.info("%s cannot be read, so the memory is built anew: %r", done, error)
+        return None
 
 
 def _discard(folder: Path, embedder: Embedder) -> None:

@@ -48,7 +48,7 @@ def build(
         result: What was found and answered.
         settings: Goes into the report as it is.
         embedder: Compares open answers with right ones.
-        prices: Of a million tokens, in and out.
+        prices: By stage, of a million tokens, in and out.
     """
     show, asked = result.show, [one.asked for one in result.recalled]
     spent = _as_evaluated(result)

@@ -30,7 +30,7 @@ def build(
         ks: How many of the first hits count, for each figure.
         settings: Goes into the report as it is.
         embedder: Compares answers with gold ones; needed if questions were answered.
-        prices: Of a million tokens, in and out.
+        prices: By stage (`build`, `answer`, `judge`), of a million tokens, in and out.
     """
     return {
         **_figures(results, ks),

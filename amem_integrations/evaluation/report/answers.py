@@ -62,6 +62,8 @@ def answers(results: Sequence[Result], embedder: Embedder | None) -> Report:
         return {}
     # One number of hits is reported; the sweep looks at others.
     table = scored(results, embedder)
+    if not table:
+        return {}  # there are no questions
     k = max(k for _, k in table)
     by_system = {system: found for (system, hits), found in table.items() if hits == k}
     return {
@@ -92,6 +94,7 @@ def _system(found: Sequence[Scored]) -> Report:
     measures = _measures(found)
     return {
         "questions": len(found),
+        "unanswered": sum(not one.answer.text for one in found),
         "context_tokens": round(shown / len(found), 1),
         "saved": rounded(1 - shown / whole),
         **_marks(found, measures),

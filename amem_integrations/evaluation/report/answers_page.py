@@ -80,7 +80,14 @@ def _against(against: Mapping[str, Any]) -> str:
 
 def _contexts(systems: Mapping[str, Any]) -> str:
     rows = [
-        [f"`{system}`", found["context_tokens"], f"{found['saved']:.1%}"]
+        [
+            f"`{system}`",
+            found["context_tokens"],
+            f"{found['saved']:.1%}",
+            found["unanswered"],
+        ]
         for system, found in systems.items()
     ]
-    return table(["", "tokens a question", "less than the whole conversation"], rows)
+    return table(
+        ["", "tokens a question", "less than the whole conversation", "without an answer"], rows
+    )

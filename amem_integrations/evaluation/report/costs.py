@@ -7,9 +7,10 @@ from dataclasses import asdict
 
 from .. import statistics
 from ..results import Result, Spent, Writes
+from ..systems import MAIN
 from .figures import Report, rounded
 
-Prices = tuple[float, float]  # of a million tokens, in and out
+Prices = Mapping[str, tuple[float, float]]  # by stage: of a million tokens, in and out
 
 BUILD = "build"
 MILLION = 1_000_000
@@ -22,12 +23,24 @@ def builds(results: Sequence[Result]) -> Report:
 
 
 def costs(results: Sequence[Result], prices: Prices | None) -> Report:
-    """Return calls and tokens of a language model by stage, and their price if prices are known."""
-    stages = {BUILD: [_written(writes) for one in results for writes in one.writes.values()]}
+    """Return calls and tokens of a language model by stage, and their price where one is known.
+
+    Each variant of the memory is a stage of its own, with what it costs alone. Replies they share are
+    asked for once, so their sum is more than was paid.
+    """
+    stages = {
+        BUILD if variant == MAIN else f"{BUILD} {variant}": [
+            _written(one.writes[variant]) for one in results
+        ]
+        for variant in (results[0].writes if results else ())
+    }
     for result in results:
         for stage, spent in result.spent.items():
             stages.setdefault(stage, []).append(spent)
-    return {stage: _priced(_sum(spent), prices) for stage, spent in stages.items()}
+    return {
+        stage: _priced(_sum(spent), (prices or {}).get(stage.partition(" ")[0]))
+        for stage, spent in stages.items()
+    }
 
 
 def latency(results: Sequence[Result]) -> Report:
@@ -72,7 +85,7 @@ def _sum(spent: Sequence[Spent]) -> Spent:
     )
 
 
-def _priced(spent: Spent, prices: Prices | None) -> Mapping[str, float | None]:
+def _priced(spent: Spent, prices: tuple[float, float] | None) -> Mapping[str, float | None]:
     cost = None
     if prices is not None:
         cost = (spent.input_tokens * prices[0] + spent.output_tokens * prices[1]) / MILLION

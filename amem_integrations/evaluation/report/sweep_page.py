@@ -25,7 +25,10 @@ def render(sweep: Mapping[str, Any]) -> str:
 
 
 def _choices(choice: Mapping[str, Any]) -> tuple[str, str]:
-    rows = [[measure, one["k"], estimate(one["reported"])] for measure, one in choice.items()]
+    rows = [
+        [measure, one["k"], estimate(one["reported"]) if one["reported"] else None]
+        for measure, one in choice.items()
+    ]
     return "## The choice", table(("", "best number", "gives on the others"), rows)
 
 
