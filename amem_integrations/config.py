@@ -31,10 +31,10 @@ class MemoryConfig:
         on_model_error: `"log"` keeps the raw note as pending and goes on; `"raise"` raises, the raw
             note being stored all the same.
         max_content_chars: Longest content that is taken.
-        split: Whether content that is too long for the encoder becomes several notes, cut between
+        split: Whether content that is too long for the embedder becomes several notes, cut between
             paragraphs or sentences, one after the other in their thread; `add` returns the first.
         split_tokens: How long such notes are at most, in tokens of about four bytes. None takes 150, or
-            three fifths of what the encoder reads at once (its `max_tokens`), if that is less.
+            three fifths of what the embedder reads at once (its `max_tokens`), if that is less.
 
     Raises:
         ConfigurationError: A value is out of range.

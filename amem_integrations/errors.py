@@ -56,7 +56,7 @@ class ModelReplyError(AmemError):
 
 
 class ModelUnavailableError(AmemError):
-    """A chat model or an encoder could not be reached; try again later."""
+    """A chat model or an embedder could not be reached; try again later."""
 
 
 class MissingExtraError(AmemError, ImportError):
@@ -87,4 +87,4 @@ class StoreUnavailableError(StoreError):
 
 
 class EmbedderMismatchError(StoreError):
-    """The collection was built with another encoder; run `reindex` to change it."""
+    """The collection was built with another embedder; run `reindex` to change it."""

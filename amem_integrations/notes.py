@@ -122,7 +122,7 @@ class Note:
 
     @property
     def attributes_source(self) -> str | None:
-        """Name of the model that constructed the note (`"offline"` without one), if any has."""
+        """Name of the model that constructed the note (`"rules"` without one), if any has."""
         return self.own_entry.model if self.own_entry else None
 
     def revised(self, **changes: Any) -> Note:  # noqa: ANN401 - any field
@@ -134,11 +134,13 @@ class Note:
 class NoteInput:
     """What a caller says about one experience. See `AgenticMemory.add` for the fields.
 
+    `default_at` is the event time of a note that is new and has no `at`; it never changes a stored one.
     `split=False` keeps content in one note however long it is (see `MemoryConfig.split`).
     """
 
     content: str
     at: datetime | None = None
+    default_at: datetime | None = None
     key: str | None = None
     thread: str | None = None
     speaker: str | None = None

@@ -1,4 +1,4 @@
-"""The three things the memory needs from outside: a chat model, an encoder, a store.
+"""The three things the memory needs from outside: a chat model, an embedder, a store.
 
 Each method may be a plain function or a coroutine function. For the asynchronous methods of the memory a
 port may offer its own coroutine under the name with an `a` in front (`agenerate`, `aembed_documents`,
@@ -67,7 +67,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Identifies the encoder; a collection remembers it."""
+        """Identifies the embedder; a collection remembers it."""
         ...
 
     @property

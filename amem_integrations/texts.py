@@ -1,4 +1,4 @@
-"""Pure: what a note looks like to the encoder, to BM25 and to a reader."""
+"""Pure: what a note looks like to the embedder, to BM25 and to a reader."""
 
 from __future__ import annotations
 
@@ -65,6 +65,6 @@ def embedding_text(note: Note) -> str:
 
 
 def lexical_text(note: Note) -> str:
-    """Return the text that BM25 indexes: as for the encoder, with the date for questions of when."""
+    """Return the text that BM25 indexes: as for the embedder, with the date for questions of when."""
     date = day(note.at) if note.at else ""
     return f"{date}\n{embedding_text(note)}" if date else embedding_text(note)

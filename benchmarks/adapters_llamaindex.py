@@ -3,7 +3,7 @@
     python benchmarks/adapters_llamaindex.py [notes]
 
 The limit is 1.5 times the core's search and 1 ms. All are measured in turn, in one process and over one
-embedded store, so that a slow machine slows them alike; the encoder is a stand-in that costs little, which
+embedded store, so that a slow machine slows them alike; the embedder is a stand-in that costs little, which
 makes the ratio harsher than in use.
 """
 

@@ -2,7 +2,7 @@
 
 Every call to the memory is followed at once by the engine calls that it made, recorded and made again
 with nothing round them. Both are measured in the same run, so the ratio holds on a busy machine too.
-The encoder is left out: vectors are known beforehand.
+The embedder is left out: vectors are known beforehand.
 
     python benchmarks/search.py [number of notes]
 """

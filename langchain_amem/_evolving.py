@@ -80,7 +80,9 @@ class Evolving:
         if not state["plan"]:
             return self._committed(state, EvolutionReport())
         with self.failures.tolerated("commit") as reasons:
-            report = self.memory.commit(state["plan"], decisions=state["decisions"])
+            report = self.memory.commit(
+                state["plan"], namespace=state["plan"]["namespace"], decisions=state["decisions"]
+            )
             if applied.was_before(state["plan"], report):
                 report = applied.report(report, state["plan"], self.memory.get_all(**_seen(state)))
             return self._committed(state, report)
@@ -91,7 +93,9 @@ class Evolving:
         if not state["plan"]:
             return self._committed(state, EvolutionReport())
         with self.failures.tolerated("commit") as reasons:
-            report = await self.memory.acommit(state["plan"], decisions=state["decisions"])
+            report = await self.memory.acommit(
+                state["plan"], namespace=state["plan"]["namespace"], decisions=state["decisions"]
+            )
             if applied.was_before(state["plan"], report):
                 notes = await self.memory.aget_all(**_seen(state))
                 report = applied.report(report, state["plan"], notes)

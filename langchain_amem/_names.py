@@ -1,4 +1,4 @@
-"""Pure: what models and encoders call themselves."""
+"""Pure: what models and embedders call themselves."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ def name_of(model: object) -> str:
 
 
 def provider_of(embedder: object) -> str:
-    """Return the name of an encoder's class; of wrapped LangChain embeddings, that of theirs."""
+    """Return the name of an embedder's class; of wrapped LangChain embeddings, that of theirs."""
     return str(getattr(embedder, "provider", type(embedder).__name__))

@@ -27,7 +27,7 @@ KEY = "store:"  # begins the key of such a note
 # Ends the namespace of items without text to search for. LangGraph allows no period in a label of its own.
 APART = "langgraph.unindexed"
 
-# An encoder reads less; the value itself is kept whole.
+# An embedder reads less; the value itself is kept whole.
 MAX_TEXT = 8_000
 
 # A read prolongs by this much more than it has to, so that the next ones need not write.

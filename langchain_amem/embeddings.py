@@ -15,10 +15,10 @@ from ._names import name_of
 
 
 class LangChainEmbedder:
-    """LangChain embeddings as the memory's encoder.
+    """LangChain embeddings as the memory's embedder.
 
     Attributes:
-        name: Identifies the encoder; a collection remembers it.
+        name: Identifies the embedder; a collection remembers it.
         provider: Name of the class of the embeddings.
     """
 
@@ -30,7 +30,7 @@ class LangChainEmbedder:
         Args:
             embeddings: Any embeddings.
             dimensions: Length of a vector; by default one text is encoded to find out, on first use.
-            name: Identifies the encoder; by default the model's own name.
+            name: Identifies the embedder; by default the model's own name.
 
         Raises:
             ConfigurationError: They are no embeddings.

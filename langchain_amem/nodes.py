@@ -68,7 +68,7 @@ def recall_node(
         messages_key: Where the state keeps its messages.
         output_key: Where the text goes.
         turn_key: Where it is noted what this run was asked.
-        on_error: `"log"` recalls nothing when the store or the encoder does not answer.
+        on_error: `"log"` recalls nothing when the store or the embedder does not answer.
 
     Raises:
         NamespaceError: In a run that does not say whose memory it is.

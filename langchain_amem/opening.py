@@ -32,12 +32,12 @@ def open_memory(
         MissingExtraError: A name was given, and langchain is not installed.
     """
     chat: Any = _load("init_chat_model", model) if isinstance(model, str) else model
-    encoder: Any = (
+    embedder: Any = (
         _load("init_embeddings", embeddings) if isinstance(embeddings, str) else embeddings
     )
     chat = LangChainChatModel(chat) if isinstance(chat, BaseChatModel) else chat
-    encoder = LangChainEmbedder(encoder) if isinstance(encoder, Embeddings) else encoder
-    return AgenticMemory.open(location, model=chat, embedder=encoder, **options)
+    embedder = LangChainEmbedder(embedder) if isinstance(embedder, Embeddings) else embedder
+    return AgenticMemory.open(location, model=chat, embedder=embedder, **options)
 
 
 def _load(loader: str, name: str | Any) -> Any:  # noqa: ANN401 - a model or embeddings

@@ -37,7 +37,7 @@ class AMemRetriever(BaseRetriever):
         k: Most notes to return.
         where: Conditions on fields; see `AgenticMemory.search`.
         min_similarity: Least cosine of query and note.
-        on_error: `"log"` returns no notes when the store or the encoder does not answer; `"raise"`
+        on_error: `"log"` returns no notes when the store or the embedder does not answer; `"raise"`
             raises.
 
     Example:
@@ -69,7 +69,7 @@ class AMemRetriever(BaseRetriever):
         return self._failures.snapshot()
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:  # noqa: ANN401 - LangChain's
-        """Return what a LangSmith trace says about this retriever: its store and its encoder.
+        """Return what a LangSmith trace says about this retriever: its store and its embedder.
 
         As for LangChain's own retrievers, the provider of embeddings is the name of their class.
         """

@@ -34,7 +34,9 @@ def finish(job: Job) -> EvolutionReport:
     with job.failures.tolerated("evolve"):
         if ids:
             made = memory.construct(ids, namespace=space)
-            report = _reported(made) + memory.commit(memory.propose(ids, namespace=space))
+            report = _reported(made) + memory.commit(
+                memory.propose(ids, namespace=space), namespace=space
+            )
         else:
             report = memory.evolve(namespace=space)
     return _announced(report)
@@ -49,7 +51,7 @@ async def afinish(job: Job) -> EvolutionReport:
         if ids:
             made = await memory.aconstruct(ids, namespace=space)
             plan = await memory.apropose(ids, namespace=space)
-            report = _reported(made) + await memory.acommit(plan)
+            report = _reported(made) + await memory.acommit(plan, namespace=space)
         else:
             report = await memory.aevolve(namespace=space)
     return _announced(report)
@@ -72,7 +74,7 @@ class Background(adapting.Background[Job]):
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
-        super().__init__(self._finish, daemon=False)
+        super().__init__(self._finish)
         self._capacity = capacity
         self._lock = threading.Lock()
         self._ids: dict[Job, tuple[str, ...]] = {}

@@ -17,14 +17,14 @@ Vector = NDArray[np.float32]
 
 
 class LlamaIndexEmbedder:
-    """Any LlamaIndex embedding model as the memory's encoder.
+    """Any LlamaIndex embedding model as the memory's embedder.
 
     https://developers.llamaindex.ai/python/framework/module_guides/models/embeddings/
 
     Args:
-        model: The encoder; None takes `Settings.embed_model` as it is at first use, and stays with it:
-            vectors of two encoders cannot be compared.
-        name: What a collection remembers of the encoder; None makes it of class and model.
+        model: The embedder; None takes `Settings.embed_model` as it is at first use, and stays with it:
+            vectors of two embedders cannot be compared.
+        name: What a collection remembers of the embedder; None makes it of class and model.
         dimensions: Length of a vector; None finds out by encoding a word.
         in_thread: Call the synchronous methods in a thread, for models whose asynchronous ones block.
     """
@@ -42,7 +42,7 @@ class LlamaIndexEmbedder:
 
     @property
     def model(self) -> BaseEmbedding:
-        """The encoder in use.
+        """The embedder in use.
 
         Raises:
             ConfigurationError: There is none.
@@ -52,13 +52,13 @@ class LlamaIndexEmbedder:
                 self._model = Settings.embed_model
             except (ImportError, ValueError) as error:
                 raise ConfigurationError(
-                    "there is no encoder: set `Settings.embed_model`, or give `LlamaIndexEmbedder(model)`"
+                    "there is no embedder: set `Settings.embed_model`, or give `LlamaIndexEmbedder(model)`"
                 ) from error
         return self._model
 
     @property
     def name(self) -> str:
-        """Identifies the encoder; a collection remembers it."""
+        """Identifies the embedder; a collection remembers it."""
         return self._name or f"{self.model.class_name()}:{self.model.model_name}"
 
     @property

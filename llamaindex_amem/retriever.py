@@ -59,7 +59,7 @@ class AMemRetriever(BaseRetriever):
             where: Conditions on fields.
             min_similarity: Least cosine of query and note.
             links: Whether links are followed.
-            on_error: `"log"` returns no notes while the store or the encoder does not answer; `"raise"`
+            on_error: `"log"` returns no notes while the store or the embedder does not answer; `"raise"`
                 raises.
             callback_manager: The framework's.
             verbose: The framework's.

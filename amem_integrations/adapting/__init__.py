@@ -1,16 +1,34 @@
-"""For those who write an adapter of their own: what every framework's adapter needs, without a framework.
+"""For those who write an adapter: what every framework's adapter needs, without a framework.
 
+- `both`, `Call`: one body of code for a method and its asynchronous twin.
 - `Failures`: go on without a memory that does not answer, and say so.
-- `Background`: evolve notes in a thread.
+- `evolve_turn`: when notes evolve.
+- `Background`: evolve them in a thread.
 - `check_namespace`: nobody's memory is never a default.
 
-A hit as JSON, for a document's metadata, is `ScoredNote.to_dict()`.
+Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a document's metadata, is
+`ScoredNote.to_dict()`.
 """
 
 from __future__ import annotations
 
 from ..ids import check_namespace
 from .background import Background
+from .calls import Call, awaited, both, directly, in_thread
+from .evolution import LEFT_OVERS, evolve_turn
 from .failures import PASSING, Failures, OnError
 
-__all__ = ["PASSING", "Background", "Failures", "OnError", "check_namespace"]
+__all__ = [
+    "LEFT_OVERS",
+    "PASSING",
+    "Background",
+    "Call",
+    "Failures",
+    "OnError",
+    "awaited",
+    "both",
+    "check_namespace",
+    "directly",
+    "evolve_turn",
+    "in_thread",
+]

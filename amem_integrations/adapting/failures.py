@@ -10,12 +10,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from ..errors import ConfigurationError, ModelUnavailableError, StoreUnavailableError
+from ..errors import (
+    AmemError,
+    ConfigurationError,
+    EmbedderMismatchError,
+    ModelUnavailableError,
+    StoreError,
+)
 
 OnError = Literal["log", "raise"]
 
-# What passes by itself. Anything else is a mistake that would be there next time as well, and raises.
-PASSING = (StoreUnavailableError, ModelUnavailableError, TimeoutError)
+# What the user of a chat cannot mend in that moment: a store that is down, full or damaged, a model that does
+# not answer. Anything else is wrong from the start, and raises.
+PASSING = (StoreError, ModelUnavailableError, TimeoutError)
+MISTAKES = (EmbedderMismatchError,)
+# Once the chat model has answered, its answer must not be thrown away, whatever is wrong.
+AFTER_ANSWER = (AmemError, TimeoutError)
 
 # What failed only after this many seconds (a time-out, with repeats) is then left alone for ten times as
 # long, but never for longer than a minute.
@@ -25,11 +35,11 @@ LONGEST_REST = 60.0
 
 
 class Failures:
-    """Counts and logs what passes by itself, so that the caller can go on without the memory.
+    """Counts and logs what the user of a chat cannot mend, so that the chat goes on without the memory.
 
-    That is a store or a model that cannot be reached, and a time-out (`PASSING`). All other errors are
-    mistakes to be fixed, such as a wrong setting or a missing user id, and are raised. May be used by
-    several threads at once.
+    That is a store or a model that does not answer, a full disk, a time-out (`PASSING`). All other errors are
+    mistakes to be fixed, such as a wrong setting or a missing user id, and are raised, as long as no answer
+    can be lost by it. May be used by several threads at once.
 
     Example:
         >>> import logging
@@ -62,16 +72,23 @@ class Failures:
         self._rests_until: dict[str, float] = {}
 
     @contextmanager
-    def tolerated(self, doing: str) -> Iterator[list[str]]:
-        """Leave the block early, with a warning, when the store or a model does not answer.
+    def tolerated(self, doing: str, *, answered: bool = False) -> Iterator[list[str]]:
+        """Leave the block early, with a warning, when the memory does not work.
 
         Yields a list in which the reason is found afterwards.
+
+        Args:
+            doing: Names what is done, in the log and in the counts.
+            answered: The chat model has answered already: every `AmemError` is tolerated, a revoked key too.
         """
         reasons: list[str] = []
         start = time.monotonic()
         try:
             yield reasons
-        except PASSING as error:
+        except AFTER_ANSWER as error:
+            passing = isinstance(error, PASSING) and not isinstance(error, MISTAKES)
+            if not (passing or answered):
+                raise
             if self._on_error == "raise":
                 self.count(doing)
                 raise

@@ -83,7 +83,7 @@ def _describe(info: Mapping[str, Any]) -> Iterator[Finding]:
     """Say what the memory was made with, and what reads it."""
     yield good("versions", ", ".join(f"{name} {of}" for name, of in info["versions"].items()))
     yield good("format", f"{info['format']}, schema {info['schema']}, made {info['created_at']}")
-    yield good("encoder", f"{info['encoder'] or 'unknown'}, {info['dimensions']} dimensions")
+    yield good("embedder", f"{info['embedder'] or 'unknown'}, {info['dimensions']} dimensions")
 
 
 def _judge(census: Census) -> Iterator[Finding]:

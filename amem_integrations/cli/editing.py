@@ -11,7 +11,7 @@ from .finding import find_note
 from .looks import console, short
 from .namespaces import format_namespace
 from .opening import encoding, reading
-from .options import ENCODER, MODEL, NAMESPACE, Options, command
+from .options import EMBEDDER, MODEL, NAMESPACE, Options, command
 from .values import note_values, print_json
 
 Which = Annotated[str, typer.Argument(metavar="NOTE", help="Id, start of the id, or key.")]
@@ -22,7 +22,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it: this cannot be un
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     command(app, "update", MODEL, NAMESPACE)(update)
-    command(app, "delete", ENCODER, NAMESPACE)(delete)
+    command(app, "delete", EMBEDDER, NAMESPACE)(delete)
     command(app, "clear", NAMESPACE)(clear)
 
 

@@ -28,7 +28,7 @@ class EvalOptions:
 
     out: Path
     cache: Path | None
-    encoder: str | None
+    embedder: str | None
     no_progress: bool
     as_json: bool
     answer: bool = False
@@ -37,7 +37,7 @@ class EvalOptions:
     base_url: str | None = None
     temperature: float = 0.0
     reply: Reply = Reply.AUTO
-    offline_notes: bool = False
+    rule_notes: bool = False
     judge: str | None = None
     judge_base_url: str | None = None
     concurrency: int = 4
@@ -91,20 +91,20 @@ class EvalOptions:
             raise InvalidInputError("--judge needs --answer: there is nothing else to judge")
         named = _named(self.served)
         return Models(
-            writer=None if self.offline_notes else named,
+            writer=None if self.rule_notes else named,
             answerer=named if self.answer else None,
             judge=_named(self.judging),
         )
 
-    def embedder(self) -> Embedder:
-        """Return the encoder."""
-        return self.ports.encoder(self.encoder, None)
+    def make_embedder(self) -> Embedder:
+        """Return the embedder."""
+        return self.ports.embedder(self.embedder, None)
 
     def described(self) -> dict[str, Any]:
         """Return how the models were asked, as JSON values, without their keys."""
         served = {"model": self.served, "judge": self.judging}
         return {
-            "notes": "offline" if self.offline_notes or self.model is None else self.model,
+            "notes": "rules" if self.rule_notes or self.model is None else self.model,
             **{
                 role: {**asdict(one), "base_url": _shown(one.address)}
                 for role, one in served.items()

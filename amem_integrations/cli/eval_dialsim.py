@@ -87,7 +87,7 @@ def dialsim_command(
     )
     options, given = replace(options, answer=True), _given(rename or [])
     show = dialsim.renamed(dialsim.load(file, agent=agent, sessions=sessions), given)
-    embedder = options.embedder()
+    embedder = options.make_embedder()
     result = _simulated(show, settings, options, embedder)
     made = describe(
         settings,

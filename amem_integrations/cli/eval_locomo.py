@@ -59,7 +59,7 @@ def locomo_command(  # noqa: PLR0913, PLR0917 - a parameter for each option
     """Measure recall of evidence on LoCoMo and, with --answer, what a model answers.
 
     Every turn becomes a note and every question a search. Notes are written from the annotations
-    where there are any, else by the model if one is named, else offline. A run that was stopped goes
+    where there are any, else by the model if one is named, else by rules. A run that was stopped goes
     on where it was: the same command again.
     """
     from ..evaluation.plots import page, views  # noqa: PLC0415 - slow, and needs an extra
@@ -73,7 +73,7 @@ def locomo_command(  # noqa: PLR0913, PLR0917 - a parameter for each option
         concurrency=options.concurrency,
         build_concurrency=options.build_concurrency,
     )
-    embedder = options.embedder()
+    embedder = options.make_embedder()
     picture = _Picture(views.views)
     results = data.measured(settings, options, embedder, picture)
     report = build(
@@ -94,7 +94,7 @@ def locomo_command(  # noqa: PLR0913, PLR0917 - a parameter for each option
 
 
 class _Picture:
-    """Keeps what the notes of the first conversation look like to the encoder."""
+    """Keeps what the notes of the first conversation look like to the embedder."""
 
     def __init__(self, views: Callable[[Sequence[Note], Embedder], dict[str, Any]]) -> None:
         self._views = views

@@ -26,7 +26,7 @@ RUN: Mapping[str, Any] = {
         ],
         None,
     ),
-    "encoder": (
+    "embedder": (
         Annotated[
             str | None,
             typer.Option(
@@ -58,7 +58,7 @@ ASKING: Mapping[str, Any] = {
             str | None,
             typer.Option(
                 help="The chat model. It answers, and it writes the notes of the conversations that "
-                "have no annotations; without one notes are made by rules, offline."
+                "have no annotations; without one notes are made by rules."
             ),
         ],
         None,
@@ -90,12 +90,10 @@ ASKING: Mapping[str, Any] = {
         ],
         Reply.AUTO,
     ),
-    "offline_notes": (
+    "rule_notes": (
         Annotated[
             bool,
-            typer.Option(
-                "--offline-notes", help="The model only answers; notes are made by rules, offline."
-            ),
+            typer.Option("--rule-notes", help="The model only answers; notes are made by rules."),
         ],
         False,
     ),

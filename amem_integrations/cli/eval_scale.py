@@ -18,7 +18,7 @@ from .ports import Ports
 Out = Annotated[Path, typer.Option(help="Folder for the reports: JSON, Markdown, HTML.")]
 Sizes = Annotated[str, typer.Option(help="Numbers of notes, separated by commas.")]
 Queries = Annotated[int, typer.Option(help="How many searches are timed, several times each.")]
-Encoder = Annotated[
+Embedder = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
@@ -40,7 +40,7 @@ def scale_command(
     out: Out = Path("report"),
     sizes: Sizes = "1000,10000,100000",
     queries: Queries = 50,
-    encoder: Encoder = None,
+    embedder: Embedder = None,
     no_progress: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -60,9 +60,9 @@ def scale_command(
         with ExitStack() as stack:
             tell = (lambda *_: None) if no_progress else stack.enter_context(progress())
             report = scaling.measure_all(numbers, setup, file, tell)
-        if encoder is not None:
+        if embedder is not None:
             ports = caller.obj if isinstance(caller.obj, Ports) else Ports()
-            report["encode_ms"] = scaling.encoding_ms(ports.encoder(encoder, None), setup)
+            report["encode_ms"] = scaling.encoding_ms(ports.embedder(embedder, None), setup)
             scaling.save(file, report)
         file.with_suffix(".md").write_text(scaling.render(report), encoding="utf-8")
         page.write(out)

@@ -55,7 +55,7 @@ def sweep_command(
         concurrency=options.concurrency,
         build_concurrency=options.build_concurrency,
     )
-    embedder = options.embedder()
+    embedder = options.make_embedder()
     found = sweep.curves(
         data.measured(settings, options, embedder),
         ks,

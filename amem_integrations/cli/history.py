@@ -17,7 +17,7 @@ from .finding import find_note, one
 from .looks import clean, console, one_line, said, short
 from .namespaces import format_namespace
 from .opening import encoding, reading
-from .options import ENCODER, NAMESPACE, Options, command
+from .options import EMBEDDER, NAMESPACE, Options, command
 from .values import change_values, print_json
 
 _STYLES = {"+": "green", "-": "red"}
@@ -33,9 +33,9 @@ Instead = Annotated[str | None, typer.Option("--text", help="Write this text ins
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     command(app, "history", NAMESPACE)(history)
-    command(app, "undo", ENCODER, NAMESPACE)(undo)
+    command(app, "undo", EMBEDDER, NAMESPACE)(undo)
     command(app, "proposals", NAMESPACE)(proposals)
-    command(app, "approve", ENCODER, NAMESPACE)(approve)
+    command(app, "approve", EMBEDDER, NAMESPACE)(approve)
     command(app, "reject", NAMESPACE)(reject)
 
 

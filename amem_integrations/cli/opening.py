@@ -15,16 +15,16 @@ from ..ports import Embedder, NoteStore
 from ..stores._folder import settle
 from ..stores._sidecar import Sidecar
 from .options import Options
-from .ports import NoEncoder
+from .ports import NoEmbedder
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open memory, the store beneath it, and its encoder."""
+    """An open memory, the store beneath it, and its embedder."""
 
     memory: AgenticMemory
     store: NoteStore
-    encoder: Embedder
+    embedder: Embedder
 
 
 def folder(options: Options) -> Path:
@@ -38,8 +38,8 @@ def place(options: Options) -> Place:
     return Place(options.memory, options.collection, key)
 
 
-def encoder_name(options: Options) -> str:
-    """Return the name of the encoder that the memory was made with.
+def embedder_name(options: Options) -> str:
+    """Return the name of the embedder that the memory was made with.
 
     Raises:
         StoreError: There is no memory, or it cannot be opened.
@@ -71,35 +71,35 @@ def missing(options: Options) -> StoreError:
 
 @contextmanager
 def reading(options: Options) -> Iterator[Opened]:
-    """Open a memory that is there, without its encoder."""
+    """Open a memory that is there, without its embedder."""
     if not options.remote and description(options) is None:
         raise missing(options)
     store, name, dimensions = open_as_made(place(options))
-    encoder = NoEncoder(name, dimensions)
-    with AgenticMemory(store, encoder) as memory:
-        yield Opened(memory, store, encoder)
+    embedder = NoEmbedder(name, dimensions)
+    with AgenticMemory(store, embedder) as memory:
+        yield Opened(memory, store, embedder)
 
 
 @contextmanager
 def encoding(options: Options, *, create: bool = False) -> Iterator[Opened]:
-    """Open a memory with its encoder and, if one was named, a chat model.
+    """Open a memory with its embedder and, if one was named, a chat model.
 
-    Unless told otherwise, the encoder is the one the memory was made with.
+    Unless told otherwise, the embedder is the one the memory was made with.
     """
-    known = _known_encoder(options) if create else encoder_name(options)
-    encoder = options.ports.encoder(options.encoder or known, options.base_url)
+    known = _known_embedder(options) if create else embedder_name(options)
+    embedder = options.ports.embedder(options.embedder or known, options.base_url)
     model = options.ports.model(options.model, options.base_url)
-    store = open_store(*place(options).arguments(encoder))
-    with AgenticMemory(store, encoder, model) as memory:
-        yield Opened(memory, store, encoder)
+    store = open_store(*place(options).arguments(embedder))
+    with AgenticMemory(store, embedder, model) as memory:
+        yield Opened(memory, store, embedder)
 
 
-def _known_encoder(options: Options) -> str | None:
-    """Return the name of the encoder that the memory was made with, or None if there is no memory."""
+def _known_embedder(options: Options) -> str | None:
+    """Return the name of the embedder that the memory was made with, or None if there is no memory."""
     if not options.remote:
         return made.embedder if (made := description(options)) else None
     try:
-        return encoder_name(options)
+        return embedder_name(options)
     except StoreUnavailableError:
         raise
     except StoreError:

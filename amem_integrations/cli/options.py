@@ -59,13 +59,13 @@ NAMESPACE: Mapping[str, Any] = {
         None,
     )
 }
-ENCODER: Mapping[str, Any] = {
-    "encoder": (
+EMBEDDER: Mapping[str, Any] = {
+    "embedder": (
         Annotated[
             str | None,
             typer.Option(
                 metavar="NAME",
-                envvar="AMEM_ENCODER",
+                envvar="AMEM_EMBEDDER",
                 help="A sentence-transformers model by name or folder, or openai:NAME. By default the "
                 "one the memory was made with; for a new memory all-MiniLM-L6-v2.",
             ),
@@ -83,14 +83,14 @@ ENCODER: Mapping[str, Any] = {
     ),
 }
 MODEL: Mapping[str, Any] = {
-    **ENCODER,
+    **EMBEDDER,
     "model": (
         Annotated[
             str | None,
             typer.Option(
                 envvar="AMEM_MODEL",
                 help="A chat model, such as gpt-4o-mini, with OPENAI_API_KEY; without one notes are "
-                "made by rules, offline.",
+                "made by rules.",
             ),
         ],
         None,
@@ -107,7 +107,7 @@ class Options:
     api_key: str | None = field(repr=False)
     as_json: bool
     namespace: str | None = None
-    encoder: str | None = None
+    embedder: str | None = None
     base_url: str | None = None
     model: str | None = None
     ports: Ports

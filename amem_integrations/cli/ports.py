@@ -1,4 +1,4 @@
-"""Where a command gets its encoder and its chat model from."""
+"""Where a command gets its embedder and its chat model from."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..ports import ChatModel, Embedder, Vector
 _SERVED = "openai:"
 
 
-def make_encoder(name: str | None, base_url: str | None) -> Embedder:
-    """Return the encoder of this name, or without a name the default one.
+def make_embedder(name: str | None, base_url: str | None) -> Embedder:
+    """Return the embedder of this name, or without a name the default one.
 
     Raises:
         MissingExtraError: What it needs is not installed.
@@ -31,7 +31,7 @@ def make_encoder(name: str | None, base_url: str | None) -> Embedder:
 
 
 def make_model(name: str | None, base_url: str | None) -> ChatModel | None:
-    """Return the chat model of this name; None, which means offline, without a name.
+    """Return the chat model of this name; None, which means rules, without a name.
 
     Raises:
         MissingExtraError: The openai package is not installed.
@@ -48,13 +48,13 @@ def make_model(name: str | None, base_url: str | None) -> ChatModel | None:
 class Ports:
     """Makes what a command needs; a program that runs commands itself can bring its own."""
 
-    encoder: Callable[[str | None, str | None], Embedder] = make_encoder
+    embedder: Callable[[str | None, str | None], Embedder] = make_embedder
     model: Callable[[str | None, str | None], ChatModel | None] = make_model
 
 
 @dataclass(frozen=True, slots=True)
-class NoEncoder:
-    """Stands in for an encoder in commands that read only, so that none has to be loaded."""
+class NoEmbedder:
+    """Stands in for an embedder in commands that read only, so that none has to be loaded."""
 
     name: str
     dimensions: int

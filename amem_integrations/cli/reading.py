@@ -19,7 +19,7 @@ from .finding import find_note
 from .looks import clean, console, one_line, said, short, table
 from .namespaces import format_namespace
 from .opening import encoding, reading
-from .options import ENCODER, NAMESPACE, Options, command
+from .options import EMBEDDER, NAMESPACE, Options, command
 from .values import hit_values, note_values, print_json
 
 Query = Annotated[str, typer.Argument(help="What to look for.")]
@@ -41,7 +41,7 @@ Which = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    command(app, "search", ENCODER, NAMESPACE)(search)
+    command(app, "search", EMBEDDER, NAMESPACE)(search)
     command(app, "show", NAMESPACE)(show)
     command(app, "stats", NAMESPACE)(stats)
 

@@ -15,8 +15,8 @@ from ..memory.moving import migrate as copy
 from ..memory.moving import reindex as rebuild
 from .looks import console, progress
 from .namespaces import format_namespace
-from .opening import encoder_name, encoding, place, reading
-from .options import ENCODER, NAMESPACE, Options, command
+from .opening import embedder_name, encoding, place, reading
+from .options import EMBEDDER, NAMESPACE, Options, command
 from .values import print_json
 
 File = Annotated[
@@ -40,8 +40,8 @@ TargetKey = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     command(app, "export", NAMESPACE)(export)
-    command(app, "reindex", ENCODER)(reindex)
-    command(app, "migrate", ENCODER)(migrate)
+    command(app, "reindex", EMBEDDER)(reindex)
+    command(app, "migrate", EMBEDDER)(migrate)
     command(app, "optimize")(optimize)
 
 
@@ -71,31 +71,31 @@ def _export_to_stdout(options: Options) -> None:
 
 
 def reindex(options: Options) -> None:
-    """Embed all notes anew, with the encoder there is or another one.
+    """Embed all notes anew, with the embedder there is or another one.
 
-    With another one (--encoder) a folder is built anew beside the old one and takes its place when it is
+    With another one (--embedder) a folder is built anew beside the old one and takes its place when it is
     complete; Ctrl-C leaves the old one, and the same command goes on.
     """
-    known = encoder_name(options)
+    known = embedder_name(options)
     with progress() as tell:
 
         def told(done: int, total: int) -> None:
             tell("encoding", done, total)
 
-        if options.encoder in (None, known):
+        if options.embedder in (None, known):
             with encoding(options) as opened:
                 count = opened.memory.reindex(progress=told)
-                name = opened.encoder.name
+                name = opened.embedder.name
         elif options.remote:
             raise ConfigurationError(
-                "a collection on a server keeps its encoder; copy it with another one: amem migrate "
-                f"{options.memory} --target-collection NAME --encoder {options.encoder}"
+                "a collection on a server keeps its embedder; copy it with another one: amem migrate "
+                f"{options.memory} --target-collection NAME --embedder {options.embedder}"
             )
         else:
-            encoder = options.ports.encoder(options.encoder, options.base_url)
-            name = encoder.name
-            count = rebuild(options.memory, encoder, collection=options.collection, progress=told)
-    _told(options, {"notes": count, "encoder": name}, f"{count} notes encoded by {name}")
+            embedder = options.ports.embedder(options.embedder, options.base_url)
+            name = embedder.name
+            count = rebuild(options.memory, embedder, collection=options.collection, progress=told)
+    _told(options, {"notes": count, "embedder": name}, f"{count} notes encoded by {name}")
 
 
 def migrate(
@@ -106,19 +106,19 @@ def migrate(
 ) -> None:
     """Copy the whole memory to another folder or server.
 
-    The source stays as it is. Vectors are copied; with --encoder they are made anew. After Ctrl-C the same
+    The source stays as it is. Vectors are copied; with --embedder they are made anew. After Ctrl-C the same
     command goes on.
     """
-    encoder_name(options)  # raises if there is no memory to copy
-    encoder = None
-    if options.encoder is not None:
-        encoder = options.ports.encoder(options.encoder, options.base_url)
+    embedder_name(options)  # raises if there is no memory to copy
+    embedder = None
+    if options.embedder is not None:
+        embedder = options.ports.embedder(options.embedder, options.base_url)
     source = place(options)
     with progress() as tell:
         count = copy(
             source.location,
             target,
-            embedder=encoder,
+            embedder=embedder,
             collection=options.collection,
             target_collection=target_collection,
             source_options=source.options,

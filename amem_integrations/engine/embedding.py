@@ -1,4 +1,4 @@
-"""Call the encoder, and say in our own words when it fails."""
+"""Call the embedder, and say in our own words when it fails."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ log = logging.getLogger("amem_integrations")
 
 
 async def embed(runtime: Runtime, texts: Sequence[str]) -> list[Vector]:
-    """Return a unit-length vector for each text, by one call of the encoder at most.
+    """Return a unit-length vector for each text, by one call of the embedder at most.
 
     A text that stands there twice, or was encoded lately, is not encoded again.
 
     Raises:
-        ModelUnavailableError: The encoder failed.
+        ModelUnavailableError: The embedder failed.
     """
     vectors: dict[str, Vector] = {}
     missing: list[str] = []
@@ -37,7 +37,7 @@ async def embed(runtime: Runtime, texts: Sequence[str]) -> list[Vector]:
 
 
 async def embed_by(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
-    """Return a unit-length vector for each text, by any encoder; every one is encoded."""
+    """Return a unit-length vector for each text, by any embedder; every one is encoded."""
     if not texts:
         return []
     try:
@@ -56,9 +56,9 @@ async def embed_if_possible(
     until: str = "they are constructed",
     despite: tuple[type[AmemError], ...] = (ModelUnavailableError,),
 ) -> Sequence[Vector | None]:
-    """Return a vector for each text, or None for each when the encoder fails by one of `despite`.
+    """Return a vector for each text, or None for each when the embedder fails by one of `despite`.
 
-    For what must not wait for the encoder: BM25 finds it meanwhile. `until` says in the log when it will be
+    For what must not wait for the embedder: BM25 finds it meanwhile. `until` says in the log when it will be
     encoded after all.
     """
     try:
@@ -72,7 +72,7 @@ async def embed_query(runtime: Runtime, text: str) -> Vector:
     """Return a unit-length vector for a query.
 
     Raises:
-        ModelUnavailableError: The encoder failed.
+        ModelUnavailableError: The embedder failed.
     """
     # Half a surrogate pair, as of a cut emoji, is no character, and tokenisers refuse it.
     text = text.encode(errors="ignore").decode()
@@ -90,5 +90,5 @@ async def embed_query(runtime: Runtime, text: str) -> Vector:
 
 
 def _unavailable(embedder: Embedder, error: Exception) -> ModelUnavailableError:
-    # An encoder is anybody's code: whatever it raises means that there is no vector now.
-    return ModelUnavailableError(f"the encoder {embedder.name} raised {error!r}; try again later")
+    # An embedder is anybody's code: whatever it raises means that there is no vector now.
+    return ModelUnavailableError(f"the embedder {embedder.name} raised {error!r}; try again later")

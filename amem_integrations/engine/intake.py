@@ -40,7 +40,7 @@ async def store_raw(runtime: Runtime, namespace: Namespace, items: Sequence[Note
 
     An item that is there already gives the stored note. The same key with another content, speaker, time or
     metadata is the user's update: the note takes what was given, and returns to `pending` if that is more
-    than metadata. An item that is too long for the encoder becomes several notes, and gives the first.
+    than metadata. An item that is too long for the embedder becomes several notes, and gives the first.
 
     Raises:
         InvalidInputError: An item cannot be stored; then none is.
@@ -148,8 +148,9 @@ def check(item: NoteInput, config: MemoryConfig) -> None:
         )
     for name in ("content", "key", "thread", "speaker"):
         _check_text(name, getattr(item, name))
-    if item.at is not None and (not isinstance(item.at, datetime) or item.at.tzinfo is None):
-        raise InvalidInputError(f"at={item.at!r} must be a datetime with a time zone, such as UTC")
+    for at in (item.at, item.default_at):
+        if at is not None and (not isinstance(at, datetime) or at.tzinfo is None):
+            raise InvalidInputError(f"at={at!r} must be a datetime with a time zone, such as UTC")
     if item.source not in SOURCES:
         raise InvalidInputError(f"source={item.source!r} must be one of {', '.join(SOURCES)}")
     _check_metadata(item.metadata)
@@ -184,7 +185,7 @@ def _note(identity: str, namespace: Namespace, item: NoteInput) -> Note:
         namespace=namespace,
         content=item.content,
         recorded_at=now(),
-        at=item.at,
+        at=item.at or item.default_at,
         speaker=item.speaker,
         source=item.source,
         thread=item.thread,

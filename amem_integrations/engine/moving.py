@@ -113,7 +113,7 @@ async def embed_anew(runtime: Runtime, progress: Progress | None = None) -> int:
     spaces = await resolve(runtime.store.namespaces())
     meter = Meter(progress, sum([await resolve(runtime.store.count(space)) for space in spaces]))
     op = new_operation()
-    runtime.recent.clear()  # the encoder may be another one under the same name
+    runtime.recent.clear()  # the embedder may be another one under the same name
     for space in spaces:
         async for page in pages(runtime.store, space):
             await _embed_page(runtime, space, page, op)

@@ -1,4 +1,4 @@
-"""Content that is longer than the encoder reads: several notes, one after the other in their thread."""
+"""Content that is longer than the embedder reads: several notes, one after the other in their thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..steps.splitting import split as split_text
 # Sessions of two LoCoMo conversations added whole and cut to 50, 100, 150, 200 tokens: the evidence is in the
 # first 1000 tokens found for .59, .84, .86, .80 of the questions; uncut, where MiniLM reads 256, for .37.
 SPLIT_TOKENS = 150
-FOR_TEXT = 0.6  # of what an encoder reads; the rest is left for context, keywords and tags
+FOR_TEXT = 0.6  # of what an embedder reads; the rest is left for context, keywords and tags
 PROBED = 16  # pieces looked for at once
 
 Piece = tuple[str, NoteInput]

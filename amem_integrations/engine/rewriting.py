@@ -20,8 +20,8 @@ from .embedding import embed, embed_if_possible
 
 MAX_TRIES = 50
 OPS_KEPT = 32
-# An encoder that is down, one that only asynchronous calls can use, none at all.
-WITHOUT_ENCODER = (ModelUnavailableError, ConfigurationError)
+# An embedder that is down, one that only asynchronous calls can use, none at all.
+WITHOUT_EMBEDDER = (ModelUnavailableError, ConfigurationError)
 
 Edited = tuple[Note, list[Change]]
 
@@ -45,14 +45,14 @@ async def rewrite(
         namespace: Whose notes.
         op: Names the operation.
         edits: By note id.
-        removing: The edits take text away, which does not wait for the encoder: without it the old vector
+        removing: The edits take text away, which does not wait for the embedder: without it the old vector
             stays.
         again: The operation may be an old one. Where a note does not remember that far back, the history
             says what was done.
 
     Raises:
         RevisionConflictError: Other writers kept getting in between.
-        ModelUnavailableError: The encoder failed; nothing was written.
+        ModelUnavailableError: The embedder failed; nothing was written.
     """
     left = dict(edits)
     notes: dict[str, Note] = {}
@@ -119,7 +119,7 @@ async def _indexed(
     rows: Sequence[Vector | None]
     if removing:
         until = "they change again, or reindex()"
-        rows = await embed_if_possible(runtime, wanted, until=until, despite=WITHOUT_ENCODER)
+        rows = await embed_if_possible(runtime, wanted, until=until, despite=WITHOUT_EMBEDDER)
     elif all(note.state == "pending" for note in changed):
         rows = await embed_if_possible(runtime, wanted)
     else:
@@ -132,7 +132,7 @@ async def _indexed(
 
 
 def _reads_anew(old: Note, new: Note) -> bool:
-    """Return whether a note needs another vector, or may have none: it was raw, and the encoder down."""
+    """Return whether a note needs another vector, or may have none: it was raw, and the embedder down."""
     constructed = old.own_entry is None and new.own_entry is not None
     return constructed or texts.lexical_text(old) != texts.lexical_text(new)
 

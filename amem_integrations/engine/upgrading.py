@@ -14,12 +14,12 @@ from ..plans import EvolutionReport
 from ..runtime import Runtime
 from ..steps import construct, edits
 from ..steps.proposals import rejection
-from ..steps.upgrading import OFFLINE, WHY, attributed, made_offline, without_offline
+from ..steps.upgrading import RULES, WHY, attributed, made_by_rules, without_rules
 from .evolution import turns_before
 from .history import all_changes
 from .rewriting import rewrite
 
-__all__ = ["OFFLINE", "upgrade_batch"]
+__all__ = ["RULES", "upgrade_batch"]
 
 log = logging.getLogger("amem_integrations")
 
@@ -27,7 +27,7 @@ log = logging.getLogger("amem_integrations")
 async def upgrade_batch(
     runtime: Runtime, namespace: Namespace, batch: Sequence[Note]
 ) -> EvolutionReport:
-    """Give offline notes the attributes of a model; what was linked and evolved offline goes with the old ones.
+    """Give notes made by rules the attributes of a model; what was linked and evolved by rules goes with the old ones.
 
     A note without a usable answer stays as it is. The others are then `constructed`: should this be
     interrupted, any `evolve` goes on with them.
@@ -43,8 +43,8 @@ async def upgrade_batch(
     steps: defaultdict[str, list[edits.Edit]] = defaultdict(list)
     touched: dict[str, set[str]] = {}
     for note in answered:
-        linked, (current, *others) = await _offline_ends(runtime, namespace, note)
-        for target, edit in without_offline(current, linked, others, op, at).items():
+        linked, (current, *others) = await _rule_ends(runtime, namespace, note)
+        for target, edit in without_rules(current, linked, others, op, at).items():
             steps[target].append(edit)
         anew = attributes[note.id], note, seen[note.id], linked
         steps[note.id].append(attributed(*anew, model=runtime.model_name, op=op, at=at))
@@ -57,11 +57,11 @@ async def upgrade_batch(
     return _stayed(missing) + EvolutionReport(constructed=tuple(attributes))
 
 
-async def _offline_ends(
+async def _rule_ends(
     runtime: Runtime, namespace: Namespace, note: Note
 ) -> tuple[set[str], list[Note]]:
     """Return what rules linked a note to; and the note as it is now, and those that point back to it."""
-    linked = made_offline(await all_changes(runtime.store, namespace, note.id, ("link",)))
+    linked = made_by_rules(await all_changes(runtime.store, namespace, note.id, ("link",)))
     current = await resolve(runtime.store.get(namespace, [note.id])) or [note]
     return linked, [*current, *await resolve(runtime.store.backlinks(namespace, [note.id]))]
 
@@ -69,11 +69,11 @@ async def _offline_ends(
 async def _reject(
     runtime: Runtime, namespace: Namespace, note: Note, targets: Sequence[str], op: str
 ) -> None:
-    """Answer what was proposed offline because of a note: nobody should have to."""
+    """Answer what was proposed by rules because of a note: nobody should have to."""
     records: list[Change] = []
     for target in await resolve(runtime.store.get(namespace, targets)):
         for made in await all_changes(runtime.store, namespace, target.id, ("proposal",)):
-            if made.cause == note.id and made.model == OFFLINE:
+            if made.cause == note.id and made.model == RULES:
                 records.append(rejection(made, target, op, now(), WHY))  # noqa: PERF401
     if records:
         await resolve(runtime.store.replace(namespace, [], records))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from .._sync import resolve
-from ..errors import ModelUnavailableError
+from ..errors import ModelUnavailableError, NamespaceError
 from ..filters import Condition, Conditions
 from ..ids import check_namespace
 from ..notes import Namespace, Note, NoteInput
@@ -20,12 +20,12 @@ from .editing import Editing
 from .evolution import Work, batches, construct_all, propose_all
 from .intake import store_raw
 from .progress import Meter, Progress
-from .upgrading import OFFLINE, upgrade_batch
+from .upgrading import RULES, upgrade_batch
 
 log = logging.getLogger("amem_integrations")
 
 UNFINISHED = Condition("state", "$in", ("pending", "constructed", "failed"))
-MADE_OFFLINE = Condition("attributes_source", "$eq", OFFLINE)
+MADE_BY_RULES = Condition("attributes_source", "$eq", RULES)
 PAGE = 256
 Wave = Callable[[Namespace, Work], Coroutine[Any, Any, EvolutionReport]]
 
@@ -73,8 +73,8 @@ class Writing:
         given = None if namespace is None else check_namespace(namespace)
         tried = () if retry else (Condition("attempts", "$lt", self._runtime.config.max_attempts),)
         jobs: list[tuple[Conditions, Wave]] = [((UNFINISHED, *tried), self._wave)]
-        if upgrade and self._runtime.model_name != OFFLINE:
-            jobs.insert(0, ((MADE_OFFLINE,), self._upgrade_wave))
+        if upgrade and self._runtime.model_name != RULES:
+            jobs.insert(0, ((MADE_BY_RULES,), self._upgrade_wave))
         work = [
             (space, where, wave)
             for where, wave in jobs
@@ -114,10 +114,16 @@ class Writing:
         return await propose_all(self._runtime, space, self._batches(ready))
 
     async def commit(
-        self, plan: Plan | Mapping[str, Any], *, decisions: Decisions | None
+        self,
+        plan: Plan | Mapping[str, Any],
+        *,
+        namespace: Sequence[str],
+        decisions: Decisions | None,
     ) -> EvolutionReport:
         """Write a plan; doing it again changes nothing."""
         ready = plan if isinstance(plan, Plan) else Plan.from_dict(plan)
+        if ready.namespace != (space := check_namespace(namespace)):
+            raise NamespaceError(f"this plan is for namespace {ready.namespace!r}, not {space!r}")
         return await commit_plan(self._runtime, ready, decisions, again=True)
 
     async def _work_through(

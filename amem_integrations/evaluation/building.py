@@ -40,7 +40,7 @@ class Writer:
 
 _UNSAFE = re.compile(r"[^\w-]")  # in the name of a folder
 
-OFFLINE = Writer(name="offline", identity="offline", make=lambda: None)
+RULES = Writer(name="rules", identity="rules", make=lambda: None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

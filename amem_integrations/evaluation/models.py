@@ -10,7 +10,7 @@ from ..ports import ChatModel
 from ..testing import RecordedModel
 from .answering import Answering, Judging
 from .answering.questions import Examiner
-from .building import OFFLINE, Writer
+from .building import RULES, Writer
 from .cache import Kept, KeptModel
 from .recordings import Recording
 from .settings import Settings
@@ -33,7 +33,7 @@ class Models:
     """The chat models of an evaluation.
 
     Attributes:
-        writer: Makes the notes of conversations without annotations; None makes them offline.
+        writer: Makes the notes of conversations without annotations; None makes them by rules.
         answerer: Answers the questions.
         judge: Says which answers are correct; None leaves that out.
     """
@@ -52,7 +52,7 @@ class Models:
                 make=lambda: RecordedModel(records),
             )
         if self.writer is None:
-            return OFFLINE
+            return RULES
         model = self.writer.kept(kept)
         return Writer(name=model.name, identity=self.writer.identity, make=lambda: model)
 

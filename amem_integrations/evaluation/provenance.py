@@ -21,7 +21,7 @@ from .statistics import RESAMPLES, SEED
 from .systems import MAIN
 
 # Modules whose constants decide what is found.
-_TUNED = ("ranking", "texts", "steps.candidates", "stores.bm25", "providers.offline")
+_TUNED = ("ranking", "texts", "steps.candidates", "stores.bm25", "providers.rules")
 _OUTSIDE = {"cli", "evaluation"}  # they use a memory and are no part of it
 _COUNTING = {"building.py", "results.py"}  # but what building took is kept with it
 _PACKAGES = (
@@ -50,7 +50,7 @@ def describe(
         dataset: The file with the conversations.
         recordings: By conversation, what its notes were written from.
         conversations: The ids of those that were run.
-        embedder: The encoder.
+        embedder: The embedder.
         models: The language models and how they were asked.
         golds: What was put right in the gold answers.
     """
@@ -60,7 +60,7 @@ def describe(
         "conversations": list(conversations),
         "dataset": file_digest(dataset),
         "annotations": {name: file_digest(one.file) for name, one in recordings.items()},
-        "encoder": {"name": embedder.name, "dimensions": embedder.dimensions},
+        "embedder": {"name": embedder.name, "dimensions": embedder.dimensions},
         **(_answering(settings, models or {}, embedder) if settings.answer_ks else {}),
         **({"golds": golds} if golds else {}),
         "config": asdict(settings.variants[MAIN]),

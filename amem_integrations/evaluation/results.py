@@ -71,7 +71,7 @@ class Result:
 
     Attributes:
         conversation: Its id.
-        written_by: Who made the notes: `"annotations"`, `"offline"`, or the name of a model.
+        written_by: Who made the notes: `"annotations"`, `"rules"`, or the name of a model.
         notes: How many there are.
         outcomes: For each question, what was found.
         writes: By variant of the memory, what building it took.

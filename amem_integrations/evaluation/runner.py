@@ -62,12 +62,12 @@ def evaluate(
         conversations: What to remember and to ask.
         settings: What to run.
         embedder: Encodes notes and questions.
-        models: Write notes, answer, and judge; by default notes are written offline.
+        models: Write notes, answer, and judge; by default notes are written by rules.
         recordings: By conversation, what a language model wrote about it, which then writes its notes.
         cache: Folder in which memories, replies and vectors are kept, so that a run that was stopped
             goes on; without one nothing is kept.
         progress: Told now and then how far it has got.
-        look: Shown the notes of each conversation as the memory has them, and the encoder.
+        look: Shown the notes of each conversation as the memory has them, and the embedder.
 
     Raises:
         InvalidInputError: Questions are to be answered, and there is no model to answer them.
@@ -131,9 +131,9 @@ class _Run:
         notes: Sequence[Note],
     ) -> tuple[dict[str, list[Found]], list[Times]]:
         """Return what each system found for each question, and how long the memory itself took."""
-        depth, encoder = self.settings.depth, self.builder.embedder
+        depth, embedder = self.settings.depth, self.builder.embedder
         compared = set(self.settings.chosen) & set(BASELINES)
-        baselines = plain(notes, encoder, depth) if compared else {}
+        baselines = plain(notes, embedder, depth) if compared else {}
         found: dict[str, list[Found]] = {}
         times: list[Times] = []
         for system in self.settings.chosen:
@@ -141,7 +141,7 @@ class _Run:
                 memories[needed_variant(system)], conversation, depth, links=system != WITHOUT_LINKS
             )
             asked = [
-                encoder.timed(partial(find, question.text)) for question in conversation.questions
+                embedder.timed(partial(find, question.text)) for question in conversation.questions
             ]
             found[system] = [one for one, *_ in asked]
             times = times or [

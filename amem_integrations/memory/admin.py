@@ -52,12 +52,12 @@ class Admin(Base):
     def info(self) -> dict[str, Any]:
         """Return what this memory was made with and works with; worth adding to the report of a fault.
 
-        Keys: `encoder` and `dimensions` (of the vectors in it), `model`, `versions` (by package) and, of what
+        Keys: `embedder` and `dimensions` (of the vectors in it), `model`, `versions` (by package) and, of what
         is stored, `format`, `schema`, `template`, `bm25` and `created_at` as far as the store tells them.
         """
         made = dict(getattr(self._store, "made_with", {}))
         return {
-            "encoder": made.pop("embedder", "") or self._embedder.name,
+            "embedder": made.pop("embedder", "") or self._embedder.name,
             "dimensions": made.pop("dimensions", self._embedder.dimensions),
             "model": self._engine.runtime.model_name,
             "versions": {package: _version(package) for package in PACKAGES},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
@@ -25,6 +26,8 @@ class Base:
     _usage: Usage
     _engine: Engine
     _async_engine: Engine
+
+    _on_close: list[Callable[[], object]]
 
     def _connect(
         self, store: NoteStore, embedder: Embedder, model: ChatModel, config: MemoryConfig
@@ -64,7 +67,7 @@ class Base:
 
     @property
     def embedder(self) -> Embedder:
-        """The encoder of notes and queries; a collection remembers its `name`."""
+        """The embedder of notes and queries; a collection remembers its `name`."""
         return self._embedder
 
     @property

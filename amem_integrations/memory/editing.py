@@ -26,7 +26,7 @@ class EditingMethods(Base):
         The old values stay in the history. With new content the note is pending again, and found by
         that content at once; its links stay, what its old content had added to other notes goes, and the next
         `evolve` makes attributes for it. For the first note of a long text, `content` is the whole text, and
-        its other notes change with it. While the encoder is down the note is found by its new words, and has
+        its other notes change with it. While the embedder is down the note is found by its new words, and has
         the vector of the old ones until it is constructed.
 
         Args:
@@ -61,7 +61,7 @@ class EditingMethods(Base):
         """Remove a note for good: its history, the links to it, and every context entry it caused.
 
         With the first note of a long text, the one that `add` returned, all of that text goes. What stays is
-        a receipt without content. It cannot be undone. It works while the encoder is down, too: notes that
+        a receipt without content. It cannot be undone. It works while the embedder is down, too: notes that
         evolved by this one lose that text, and keep the vector it gave them until they change or `reindex`.
 
         Raises:

@@ -95,22 +95,32 @@ class EvolvingMethods(Base):
         return await self._async_engine.propose(ids, namespace=namespace)
 
     def commit(
-        self, plan: Plan | Mapping[str, Any], *, decisions: Decisions | None = None
+        self,
+        plan: Plan | Mapping[str, Any],
+        *,
+        namespace: Sequence[str],
+        decisions: Decisions | None = None,
     ) -> EvolutionReport:
         """Write a plan and return what changed; committing it again changes nothing. The third step.
 
         Args:
             plan: What `propose` gave, or its `to_dict()`.
+            namespace: Whose memory; a plan for another one is refused.
             decisions: By update id: True (write it, whatever the gate says), False (do not), or a dict
                 with other `context`, `keywords` or `tags`. The rest stays as the gate left it.
 
         Raises:
             InvalidInputError: A decision is about no update of this plan.
+            NamespaceError: The plan is for another namespace.
         """
-        return run(self._engine.commit(plan, decisions=decisions))
+        return run(self._engine.commit(plan, namespace=namespace, decisions=decisions))
 
     async def acommit(
-        self, plan: Plan | Mapping[str, Any], *, decisions: Decisions | None = None
+        self,
+        plan: Plan | Mapping[str, Any],
+        *,
+        namespace: Sequence[str],
+        decisions: Decisions | None = None,
     ) -> EvolutionReport:
         """Asynchronous twin of `commit`."""
-        return await self._async_engine.commit(plan, decisions=decisions)
+        return await self._async_engine.commit(plan, namespace=namespace, decisions=decisions)

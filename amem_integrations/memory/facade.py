@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from os import PathLike
 from types import TracebackType
 from typing import Self
@@ -59,13 +60,13 @@ class AgenticMemory(
 
         Raises:
             StoreLockedError: Another process has the folder open.
-            EmbedderMismatchError: The collection was made with another encoder.
+            EmbedderMismatchError: The collection was made with another embedder.
             StoreUnavailableError: The server does not answer.
-            MissingExtraError: No encoder was given and none is installed.
+            MissingExtraError: No embedder was given and none is installed.
         """
-        encoder = embedder if embedder is not None else open_embedder()
-        store = open_store(location, encoder, collection, client_options)
-        memory = cls(store, encoder, model, config)
+        embedder = embedder if embedder is not None else open_embedder()
+        store = open_store(location, embedder, collection, client_options)
+        memory = cls(store, embedder, model, config)
         memory._place = Place(location, collection, client_options)
         return memory
 
@@ -77,10 +78,17 @@ class AgenticMemory(
         config: MemoryConfig | None = None,
     ) -> None:
         """Take ready ports; see `open` for the usual way."""
+        self._on_close = []
         self._connect(store, embedder, open_model(model), config or MemoryConfig())
+
+    def on_close(self, callback: Callable[[], object]) -> None:
+        """Have `callback` called before the store is let go, such as to stop a background worker."""
+        self._on_close.append(callback)
 
     def close(self) -> None:
         """Write everything to disk and let go of the store; calling it again does nothing."""
+        while self._on_close:
+            self._on_close.pop()()
         run(resolve(self._store.close()))
 
     def __enter__(self) -> Self:

@@ -32,7 +32,7 @@ class HistoryMethods(Base):
             RevisionConflictError: A later change touched the same field; the message names it.
             InvalidInputError: A change of this kind cannot be undone; the message says what to do.
             NoteNotFoundError: There is no such change in this namespace.
-            ModelUnavailableError: The encoder failed; nothing was changed.
+            ModelUnavailableError: The embedder failed; nothing was changed.
         """
         return run(self._engine.undo(change_id, namespace=namespace))
 
@@ -71,7 +71,7 @@ class HistoryMethods(Base):
         Raises:
             InvalidInputError: It is no proposal, was approved already, or its text is empty.
             NoteNotFoundError: There is no such proposal in this namespace.
-            ModelUnavailableError: The encoder failed; nothing was changed.
+            ModelUnavailableError: The embedder failed; nothing was changed.
         """
         given = {"text": context, "keywords": keywords, "tags": tags}
         edited = {name: value for name, value in given.items() if value is not None}

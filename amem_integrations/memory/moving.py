@@ -49,7 +49,7 @@ def migrate(
     Raises:
         ConfigurationError: The target is the source, or one of them is `":memory:"`.
         StoreError: There is no memory in the source, or one of them fails.
-        EmbedderMismatchError: The target was made with another encoder.
+        EmbedderMismatchError: The target was made with another embedder.
     """
     place = Place(source, collection, source_options or {})
     other = Place(target, target_collection or collection, target_options or {})
@@ -68,7 +68,7 @@ def reindex(
     progress: bool | Progress = False,
     **options: object,
 ) -> int:
-    """Embed all notes of a folder anew with another encoder; return how many there are.
+    """Embed all notes of a folder anew with another embedder; return how many there are.
 
     The collection is built anew beside the old one, and takes its place when it is complete. After an
     interruption it goes on where it was. One on a server is copied: `migrate(url, url, embedder=…,
@@ -78,7 +78,7 @@ def reindex(
         ConfigurationError: The location is no folder.
         StoreLockedError: It is open.
         StoreError: There is no memory in it.
-        ModelUnavailableError: The encoder failed; the old collection is as it was.
+        ModelUnavailableError: The embedder failed; the old collection is as it was.
     """
     return rebuild(Place(location, collection, options), embedder, reporter(progress))
 
@@ -87,7 +87,7 @@ def rebuild(place: Place, embedder: Embedder, progress: Progress | None) -> int:
     """Build a folder's collection anew and put it in place."""
     if not place.is_folder:
         raise ConfigurationError(
-            f"{place.location!r} is no folder; copy it with another encoder by "
+            f"{place.location!r} is no folder; copy it with another embedder by "
             "migrate(url, url, embedder=…, target_collection=…)"
         )
     from ..stores.edge import put_in_place  # noqa: PLC0415 - brings its engine along

@@ -1,4 +1,4 @@
-"""Ports for those who name none: which store a location means, the default encoder and model."""
+"""Ports for those who name none: which store a location means, the default embedder and model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _is_served(location: str) -> bool:
 
 
 def open_as_made(place: Place) -> tuple[NoteStore, str, int]:
-    """Return the store at a place, whatever encoder it was made with, and the name and size of that.
+    """Return the store at a place, whatever embedder it was made with, and the name and size of that.
 
     Raises:
         StoreError: There is none.
@@ -92,9 +92,9 @@ def open_model(model: ChatModel | None) -> ChatModel:
     """Return the model, or the one that works without a language model."""
     if model is not None:
         return model
-    from ..providers.offline import OfflineModel  # noqa: PLC0415
+    from ..providers.rules import RuleModel  # noqa: PLC0415
 
-    return OfflineModel()
+    return RuleModel()
 
 
 def reporter(progress: bool | Progress) -> Progress | None:

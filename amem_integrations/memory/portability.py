@@ -1,4 +1,4 @@
-"""Facade: a memory as a file, as a graph, with another encoder; synchronous only."""
+"""Facade: a memory as a file, as a graph, with another embedder; synchronous only."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Portability(Admin):
         Raises:
             InvalidInputError: The file is no export; what stood before the damage is imported.
             OSError: The file cannot be read.
-            ModelUnavailableError: The encoder failed; import again to go on.
+            ModelUnavailableError: The embedder failed; import again to go on.
         """
         space = check_namespace(namespace)
         vectors = made_by(self._engine.runtime.embedder)
@@ -116,34 +116,34 @@ class Portability(Admin):
     ) -> int:
         """Embed all notes anew, and return how many there are.
 
-        With the encoder there is (None) it is done in place. With another one a folder is built anew beside
+        With the embedder there is (None) it is done in place. With another one a folder is built anew beside
         the old one, and takes its place when it is complete; after an interruption it goes on where it was.
-        A memory that cannot be opened, because only the new encoder is there, is for the function
+        A memory that cannot be opened, because only the new embedder is there, is for the function
         `amem_integrations.memory.reindex(location, embedder)`; one on a server for `migrate`.
 
         Raises:
-            ConfigurationError: Another encoder, and the memory is not in a folder.
-            ModelUnavailableError: The encoder failed; call it again to go on.
+            ConfigurationError: Another embedder, and the memory is not in a folder.
+            ModelUnavailableError: The embedder failed; call it again to go on.
         """
-        encoder = self._embedder
+        current = self._embedder
         same = embedder is None or (embedder.name, embedder.dimensions) == (
-            encoder.name,
-            encoder.dimensions,
+            current.name,
+            current.dimensions,
         )
         if embedder is None or same:
             return run(embed_anew(self._engine.runtime, reporter(progress)))
         if self._place is None or not self._place.is_folder:
             raise ConfigurationError(
-                "only a memory that was opened in a folder takes another encoder in place; use "
+                "only a memory that was opened in a folder takes another embedder in place; use "
                 "amem_integrations.memory.migrate(source, target, embedder=…)"
             )
         run(resolve(self._store.close()))
         try:
             done = rebuild(self._place, embedder, reporter(progress))
-            encoder = embedder
+            current = embedder
         finally:
-            store = open_store(*self._place.arguments(encoder))
-            self._connect(store, encoder, self._model, self.config)
+            store = open_store(*self._place.arguments(current))
+            self._connect(store, current, self._model, self.config)
         return done
 
     def _lines(self, namespace: Namespace) -> Iterator[records.Line]:

@@ -48,7 +48,7 @@ class ReadingMethods(Base):
         Raises:
             InvalidInputError: Empty query, or a bad `k`, `where` or `as_of`.
             NamespaceError: The namespace is missing or malformed.
-            ModelUnavailableError: The encoder failed.
+            ModelUnavailableError: The embedder failed.
         """
         options = SearchOptions(
             k=k,

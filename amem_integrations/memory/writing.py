@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from .._sync import run
+from ..conversation import SPEAKING, from_dict, note_inputs
 from ..engine import Progress
 from ..errors import InvalidInputError
 from ..notes import Note, NoteInput, Source
 from .base import Base
-from .messages import Message, note_inputs
 from .opening import reporter
 
 
@@ -118,42 +119,45 @@ class WritingMethods(Base):
 
     def add_messages(
         self,
-        messages: Iterable[Message],
+        messages: Iterable[Mapping[str, Any]],
         *,
         namespace: Sequence[str],
         thread: str | None = None,
-        roles: Sequence[str] = ("user", "assistant"),
-        should_store: Callable[[Message], bool] | None = None,
+        roles: Sequence[str] = SPEAKING,
+        offset: int = 0,
+        should_store: Callable[[Mapping[str, Any]], bool] | None = None,
     ) -> list[Note]:
         """Return a note for each non-empty chat message of the given roles.
 
         Args:
             messages: Dicts with `role` and `content` (text, or a list of blocks of which the text is
-                taken), optionally `name` (the speaker) and `id` (the key, together with the thread). A
-                message without one is known by its text and how often it came before in `messages`: pass
-                the conversation from its start each time, and nothing is stored twice.
+                taken), optionally `name` (the speaker), `at` (a datetime) and `id`. A message is known by
+                thread, role and id; without an id, by its place in the thread: pass the conversation from
+                its start each time, or say the `offset`, and nothing is stored twice.
             namespace: Whose memory it is.
             thread: The conversation.
             roles: Whose messages are stored.
+            offset: How many messages of user and assistant came before the first of these in the thread.
             should_store: Called with each message; False leaves it out.
 
         Raises:
             InvalidInputError: A message has no role, or content that is no text.
         """
-        items = note_inputs(messages, thread=thread, roles=roles, should_store=should_store)
+        items = _of_messages(messages, thread, roles, offset, should_store)
         return self.add_many(items, namespace=namespace)
 
     async def aadd_messages(
         self,
-        messages: Iterable[Message],
+        messages: Iterable[Mapping[str, Any]],
         *,
         namespace: Sequence[str],
         thread: str | None = None,
-        roles: Sequence[str] = ("user", "assistant"),
-        should_store: Callable[[Message], bool] | None = None,
+        roles: Sequence[str] = SPEAKING,
+        offset: int = 0,
+        should_store: Callable[[Mapping[str, Any]], bool] | None = None,
     ) -> list[Note]:
         """Asynchronous twin of `add_messages`."""
-        items = note_inputs(messages, thread=thread, roles=roles, should_store=should_store)
+        items = _of_messages(messages, thread, roles, offset, should_store)
         return await self.aadd_many(items, namespace=namespace)
 
 
@@ -175,6 +179,20 @@ def _item(
         source=source,
         metadata=metadata or {},
     )
+
+
+def _of_messages(
+    messages: Iterable[Mapping[str, Any]],
+    thread: str | None,
+    roles: Sequence[str],
+    offset: int,
+    should_store: Callable[[Mapping[str, Any]], bool] | None,
+) -> list[NoteInput]:
+    read = [
+        replace(from_dict(message), stored=should_store is None or bool(should_store(message)))
+        for message in messages
+    ]
+    return note_inputs(read, thread=thread, roles=roles, offset=offset)
 
 
 def _items(items: Iterable[str | NoteInput]) -> list[NoteInput]:

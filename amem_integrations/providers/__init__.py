@@ -1,4 +1,4 @@
-"""Ready chat models and encoders. Each is loaded, with what it needs, when it is first asked for."""
+"""Ready chat models and embedders. Each is loaded, with what it needs, when it is first asked for."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .offline import OfflineModel
     from .openai import OpenAIChatModel, OpenAIEmbedder
+    from .rules import RuleModel
     from .sentence_transformers import SentenceTransformerEmbedder
 
-__all__ = ["OfflineModel", "OpenAIChatModel", "OpenAIEmbedder", "SentenceTransformerEmbedder"]
+__all__ = ["OpenAIChatModel", "OpenAIEmbedder", "RuleModel", "SentenceTransformerEmbedder"]
 
 _MODULES = {
-    "OfflineModel": "offline",
+    "RuleModel": "rules",
     "OpenAIChatModel": "openai",
     "OpenAIEmbedder": "openai",
     "SentenceTransformerEmbedder": "sentence_transformers",

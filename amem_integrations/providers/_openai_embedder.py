@@ -1,4 +1,4 @@
-"""An encoder behind an OpenAI-compatible endpoint."""
+"""An embedder behind an OpenAI-compatible endpoint."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..ports import Vector
 from ._openai_errors import is_too_long, said
 from ._openai_sdk import Endpoint, sdk
 
-_SHORTEST = 256  # characters that no encoder finds too long
+_SHORTEST = 256  # characters that no embedder finds too long
 
 
 class OpenAIEmbedder:
     """Encodes by the Embeddings API, `batch_size` texts a request.
 
-    Of a text that is longer than the model reads the beginning counts, as with encoders that run locally.
+    Of a text that is longer than the model reads the beginning counts, as with embedders that run locally.
 
     `dimensions` asks for shorter vectors of models that can give them. Without it the length is found
     out by encoding one word when it is first needed. Retries, threads and event loops are as with

@@ -1,4 +1,4 @@
-"""What the OpenAI chat model and encoder share: the SDK, and clients of an endpoint."""
+"""What the OpenAI chat model and embedder share: the SDK, and clients of an endpoint."""
 
 from __future__ import annotations
 

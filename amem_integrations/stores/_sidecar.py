@@ -19,7 +19,7 @@ from .bm25 import Bm25
 FORMAT = 1
 # How a description of an earlier format becomes one of the next, by the format it has.
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
-AS_MADE = "(as made)"  # the name of an encoder that is not going to be used
+AS_MADE = "(as made)"  # the name of an embedder that is not going to be used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,7 @@ class EdgeStore(PointStore):
     Args:
         path: The folder; made if it is not there. Several collections can live in it.
         dimensions: Length of the dense vectors.
-        embedder: Name of the encoder they come from; empty to accept whatever is there.
+        embedder: Name of the embedder they come from; empty to accept whatever is there.
         collection: Name of the collection, a folder within `path`.
         durability: `"interval"` or `"always"`, see above.
         flush_seconds: Seconds between flushes.
@@ -57,7 +57,7 @@ class EdgeStore(PointStore):
 
     Raises:
         StoreLockedError: The collection is open already, in any process.
-        EmbedderMismatchError: The collection was made with another encoder, or another `bm25`.
+        EmbedderMismatchError: The collection was made with another embedder, or another `bm25`.
         StoreFullError: There is too little disk space to make or open the folder safely.
         StoreError: The folder is damaged, or holds something else.
         ConfigurationError: An argument is out of its range.
@@ -110,9 +110,9 @@ class EdgeStore(PointStore):
         collection: str = "amem",
         **options: Any,  # noqa: ANN401 - of this class
     ) -> tuple[EdgeStore, str, int]:
-        """Return the store in a folder whatever it was made with, its encoder's name and dimensions.
+        """Return the store in a folder whatever it was made with, its embedder's name and dimensions.
 
-        It is for reading and maintenance: what is written to it must be of that encoder.
+        It is for reading and maintenance: what is written to it must be of that embedder.
 
         Raises:
             StoreError: There is no memory.

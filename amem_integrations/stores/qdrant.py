@@ -47,7 +47,7 @@ class QdrantStore(SharedStore):
     Args:
         location: `":memory:"`, or the URL of a server.
         dimensions: Length of the dense vectors.
-        embedder: Name of the encoder they come from; empty to accept whatever is there.
+        embedder: Name of the embedder they come from; empty to accept whatever is there.
         collection: Name of the collection of notes; their history is in `<collection>_history`.
         bm25: How text becomes a sparse vector.
         api_key: Sent to the server; over plain http only to localhost, or with `allow_insecure`.
@@ -63,7 +63,7 @@ class QdrantStore(SharedStore):
 
     Raises:
         StoreUnavailableError: The server cannot be reached.
-        EmbedderMismatchError: The collection was made with another encoder, or another `bm25`.
+        EmbedderMismatchError: The collection was made with another embedder, or another `bm25`.
         StoreError: The server refuses, is too old, or the collection holds something else.
         ConfigurationError: An argument is out of its range, or would expose the key.
     """
@@ -131,7 +131,7 @@ class QdrantStore(SharedStore):
         collection: str = "amem",
         **options: Any,  # noqa: ANN401 - of this class
     ) -> tuple[QdrantStore, str, int]:
-        """Return the store on a server whatever it was made with, its encoder's name and dimensions.
+        """Return the store on a server whatever it was made with, its embedder's name and dimensions.
 
         Raises:
             StoreError: There is no memory.

@@ -1,4 +1,4 @@
-"""What a test of yours needs: fake models and encoders, and the suite every store has to pass.
+"""What a test of yours needs: fake models and embedders, and the suite every store has to pass.
 
 The fakes need nothing but the core. `NoteStoreConformance` needs pytest and is loaded on first use.
 """

@@ -1,4 +1,4 @@
-"""Stand-ins for a chat model and an encoder: deterministic, free, and without any download.
+"""Stand-ins for a chat model and an embedder: deterministic, free, and without any download.
 
 They answer from `ModelRequest.inputs`, never from the wording of a prompt, so a test that uses them
 keeps passing when a prompt is improved.
@@ -38,14 +38,14 @@ def _direction(word: str, dimensions: int) -> Vector:
 
 
 class HashEmbedder:
-    """An encoder that knows words, not meaning.
+    """An embedder that knows words, not meaning.
 
     Each word has its own fixed direction; a text is the sum over its words, without case or order.
     Texts that share words are therefore similar, and texts that share none are nearly orthogonal
     (cosine about ±1/√dimensions).
 
     Attributes:
-        name: Identifies the encoder.
+        name: Identifies the embedder.
         dimensions: Length of a vector.
         encoded: How many texts have been encoded so far.
     """

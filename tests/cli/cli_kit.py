@@ -1,4 +1,4 @@
-"""What runs `amem …` in this process, with an encoder that needs no download."""
+"""What runs `amem …` in this process, with an embedder that needs no download."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DIALOGUE = ROOT / "examples" / "dialogue.jsonl"
 
 
 class Amem:
-    """Runs `amem …` on one folder and in one namespace; `names` are the encoders asked for."""
+    """Runs `amem …` on one folder and in one namespace; `names` are the embedders asked for."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -26,7 +26,9 @@ class Amem:
 
     def __call__(self, *arguments: object, namespace: str | None = "ann", **extra: Any) -> Result:
         env = {"AMEM_MEMORY": str(self.folder), "AMEM_NAMESPACE": namespace}
-        ports = Ports(encoder=self._encoder, model=lambda *given: self.model or make_model(*given))
+        ports = Ports(
+            embedder=self._embedder, model=lambda *given: self.model or make_model(*given)
+        )
         return CliRunner().invoke(app, [*map(str, arguments)], env=env, obj=ports, **extra)
 
     def json(self, *arguments: object, **extra: Any) -> Any:
@@ -42,6 +44,6 @@ class Amem:
         assert done.stderr.count("\n") == 1
         return done.stderr
 
-    def _encoder(self, name: str | None, base_url: str | None) -> HashEmbedder:
+    def _embedder(self, name: str | None, base_url: str | None) -> HashEmbedder:
         self.names.append(name)
         return HashEmbedder(256, name=name or "hash")

@@ -74,19 +74,19 @@ def test_a_namespace_is_a_wall(talk):
     assert "no note" in talk.fails("show", "1:7", namespace="bo")
 
 
-def test_commands_that_read_load_no_encoder(talk):
+def test_commands_that_read_load_no_embedder(talk):
     note = talk.json("show")[0]["id"]
     for arguments in (("show",), ("show", note), ("stats",)):
         assert talk(*arguments).exit_code == 0
     assert talk.names == []
 
 
-def test_the_encoder_is_the_one_the_memory_was_made_with(amem):
-    amem("add", "One.", "--encoder", "special")
+def test_the_embedder_is_the_one_the_memory_was_made_with(amem):
+    amem("add", "One.", "--embedder", "special")
     amem("add", "Two.")
     amem("search", "two")
     assert amem.names == ["special", "special", "special"]
-    assert "reindex" in amem.fails("search", "two", "--encoder", "other")
+    assert "reindex" in amem.fails("search", "two", "--embedder", "other")
 
 
 def test_what_is_stored_only_is_finished_by_evolve(amem):
@@ -107,7 +107,7 @@ def test_a_model_that_is_down_loses_nothing(amem):
 
 
 def test_what_was_made_without_a_model_is_made_anew_with_one(amem):
-    assert amem.json("add", "I sold the sofa.", "--key", "k")["attributes_source"] == "offline"
+    assert amem.json("add", "I sold the sofa.", "--key", "k")["attributes_source"] == "rules"
     amem.model = ScriptedModel(
         lambda request: {
             "notes": [

@@ -40,7 +40,7 @@ def test_a_memory_in_order_is_well(talk):
     found, sick = findings(talk, status=0)
     assert sick == []
     assert found["notes"]["text"].startswith("30, ")
-    assert "hash, 256 dimensions" in found["encoder"]["text"]
+    assert "hash, 256 dimensions" in found["embedder"]["text"]
     assert "qdrant-edge-py" in found["versions"]["text"]
     assert found["format"]["text"].startswith("1, schema 1, made 20")
     text = talk("doctor").stdout

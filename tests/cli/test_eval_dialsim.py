@@ -19,7 +19,7 @@ local = pytest.mark.enable_socket
 
 
 def amem(*arguments: object) -> Result:
-    ports = Ports(encoder=lambda name, _: HashEmbedder(256, name=name or "hash"))
+    ports = Ports(embedder=lambda name, _: HashEmbedder(256, name=name or "hash"))
     return CliRunner().invoke(app, ["eval", "dialsim", *map(str, arguments)], obj=ports)
 
 
@@ -31,7 +31,7 @@ def said(payload: Payload) -> str:
 def served(openai_server) -> list[object]:
     """The options that name a model on this machine."""
     openai_server.answer = said
-    return ["--model", "m", "--base-url", openai_server.base_url, "--offline-notes", "--k", "4"]
+    return ["--model", "m", "--base-url", openai_server.base_url, "--rule-notes", "--k", "4"]
 
 
 @local
@@ -44,7 +44,7 @@ def test_the_command_writes_a_report_for_machines_and_one_for_people(served, tmp
     assert report["caution"] in page
     assert report["caution"] in (out / "report.html").read_text(encoding="utf-8")
     assert (report["show"], report["agent"], report["sessions"]) == ("harbour", "Nell", 7)
-    assert report["written_by"] == "offline"
+    assert report["written_by"] == "rules"
     assert list(report["answers"]) == ["choice", "open"]
     assert report["answers"]["open"]["accuracy"]["mean"] == 1.0  # so says the judge
     assert {stage: one["calls"] for stage, one in report["costs"].items()} == {

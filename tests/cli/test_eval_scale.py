@@ -21,13 +21,13 @@ def scale(amem, out, *more):
 
 def test_each_size_is_measured_and_put_on_the_page(amem, tmp_path):
     out = tmp_path / "deep" / "report"
-    done = scale(amem, out, "--sizes", "120,60", "--json", "--encoder", "any")
+    done = scale(amem, out, "--sizes", "120,60", "--json", "--embedder", "any")
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
     assert report == json.loads((out / "scale.json").read_text(encoding="utf-8"))
     assert [row["notes"] for row in report["rows"]] == [60, 120]
     assert report["settings"]["queries"] == 2
-    assert report["encode_ms"]["encoder"] == "any"
+    assert report["encode_ms"]["embedder"] == "any"
     assert amem.names == ["any"]
     assert "| 120 |" in (out / "scale.md").read_text(encoding="utf-8")
     assert "Time and space" in (out / "report.html").read_text(encoding="utf-8")
@@ -41,7 +41,7 @@ def test_each_size_is_measured_and_put_on_the_page(amem, tmp_path):
     assert str(out / "report.html") in again.stdout.replace("\n", "")
     kept = json.loads((out / "scale.json").read_text(encoding="utf-8"))["rows"]
     assert kept == rows  # not measured again
-    assert amem.names == ["any"]  # no encoder unless one is named
+    assert amem.names == ["any"]  # no embedder unless one is named
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# An encoder that takes its time, and says when Ctrl-C is to come. A process that a shell runs in the
+# An embedder that takes its time, and says when Ctrl-C is to come. A process that a shell runs in the
 # background ignores Ctrl-C, and so do those it starts, unless they say otherwise.
 SLOW = """
 import signal, sys, time
@@ -29,7 +29,7 @@ class Slow(HashEmbedder):
         return super().embed_query(text)
 
 made = Slow(64)
-app(sys.argv[2:], obj=Ports(encoder=lambda name, url: made))
+app(sys.argv[2:], obj=Ports(embedder=lambda name, url: made))
 """
 
 

@@ -54,10 +54,10 @@ def test_a_file_that_cannot_be_written_is_one_line(wedding, tmp_path):
     assert "No such file" in wedding.fails("export", tmp_path / "missing" / "out.jsonl")
 
 
-def test_another_encoder_takes_over_by_reindex(wedding):
-    assert "reindex" in wedding.fails("search", "wedding", "--encoder", "other")
+def test_another_embedder_takes_over_by_reindex(wedding):
+    assert "reindex" in wedding.fails("search", "wedding", "--embedder", "other")
     before = seen(wedding)
-    assert wedding.json("reindex", "--encoder", "other") == {"notes": 2, "encoder": "other"}
+    assert wedding.json("reindex", "--embedder", "other") == {"notes": 2, "embedder": "other"}
     wedding.names.clear()
     assert len(wedding.json("search", "wedding")) == 2
     assert wedding.names == ["other"]
@@ -65,8 +65,8 @@ def test_another_encoder_takes_over_by_reindex(wedding):
     assert wedding("doctor").exit_code == 0
 
 
-def test_the_same_encoder_encodes_anew_in_place(wedding):
-    assert wedding.json("reindex") == {"notes": 2, "encoder": "hash"}
+def test_the_same_embedder_encodes_anew_in_place(wedding):
+    assert wedding.json("reindex") == {"notes": 2, "embedder": "hash"}
     assert "2 notes encoded by hash" in wedding("reindex").stdout
 
 
@@ -81,8 +81,8 @@ def test_a_memory_is_copied_to_another_folder(wedding, tmp_path):
     assert wedding("doctor").exit_code == 0
 
 
-def test_a_copy_can_have_another_encoder(wedding, tmp_path):
-    wedding("migrate", tmp_path / "copy", "--encoder", "other")
+def test_a_copy_can_have_another_embedder(wedding, tmp_path):
+    wedding("migrate", tmp_path / "copy", "--embedder", "other")
     assert "other" in wedding("doctor", "--memory", tmp_path / "copy").stdout
 
 
@@ -158,7 +158,7 @@ def test_a_memory_moves_to_a_server_and_back(wedding, tmp_path):
         wedding.json("add", "Said to the server.", *there)
         assert wedding.json("doctor", *there)["ok"]
         assert wedding.json("history", "first", *there)[0] == history[0]
-        assert "--target-collection" in wedding.fails("reindex", "--encoder", "other", *there)
+        assert "--target-collection" in wedding.fails("reindex", "--embedder", "other", *there)
         wedding("migrate", tmp_path / "back", *there)
     wedding.folder = tmp_path / "back"
     assert {i: n for i, n in seen(wedding).items() if i in before} == before

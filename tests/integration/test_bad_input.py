@@ -172,4 +172,4 @@ def test_the_steps_leave_out_notes_that_are_not_there(memory, name):
     assert memory.construct([name, raw.id], namespace=ANN)["constructed"] == [raw.id]
     plan = memory.propose([name, raw.id], namespace=ANN)
     assert [note.id for note in plan.notes] == [raw.id]
-    assert memory.commit(plan).done == (raw.id,)
+    assert memory.commit(plan, namespace=ANN).done == (raw.id,)

@@ -39,13 +39,13 @@ def state(memory):
 
 def test_what_was_taken_back_since_does_not_come_back(planned):
     memory, one, plan = planned
-    memory.commit(plan)
+    memory.commit(plan, namespace=ANN)
     for kind in ("evolve", "link"):
         (made,) = [c for c in memory.history(one, namespace=ANN) if c.kind == kind]
         memory.undo(made.id, namespace=ANN)
     busy(memory, one)
     before = state(memory)
-    report = memory.commit(plan)
+    report = memory.commit(plan, namespace=ANN)
     assert (report.links, report.evolved) == (0, ())
     assert state(memory) == before
 
@@ -53,19 +53,19 @@ def test_what_was_taken_back_since_does_not_come_back(planned):
 def test_a_plan_whose_updates_were_all_rejected_is_recorded_once(planned):
     memory, one, plan = planned
     rejected = {plan.notes[0].updates[0].id: False}
-    assert len(memory.commit(plan, decisions=rejected).proposals) == 1
+    assert len(memory.commit(plan, decisions=rejected, namespace=ANN).proposals) == 1
     before = state(memory)
-    assert memory.commit(plan, decisions=rejected).proposals == ()
+    assert memory.commit(plan, decisions=rejected, namespace=ANN).proposals == ()
     assert state(memory) == before
     busy(memory, one)
     before = state(memory)
-    assert memory.commit(plan, decisions=rejected).proposals == ()
+    assert memory.commit(plan, decisions=rejected, namespace=ANN).proposals == ()
     assert state(memory) == before
 
 
 def test_a_busy_note_takes_part_in_a_plan_all_the_same(planned):
     memory, one, plan = planned
     busy(memory, one)
-    report = memory.commit(plan)
+    report = memory.commit(plan, namespace=ANN)
     assert (report.links, report.evolved) == (1, (one,))
     assert [entry.text for entry in memory.get(one, namespace=ANN).contexts][1:] == ["It goes on."]

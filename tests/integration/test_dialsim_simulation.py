@@ -18,7 +18,7 @@ from amem_integrations.evaluation.dialsim.provenance import describe
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 CHOICE, OPEN = dialsim.Format.CHOICE, dialsim.Format.OPEN
-ENCODER = HashEmbedder(256)
+EMBEDDER = HashEmbedder(256)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def simulated(
     return dialsim.simulate(
         show,
         options.pop("settings", dialsim.Settings(**options.pop("run", {}))),
-        embedder=ENCODER,
+        embedder=EMBEDDER,
         models=models or Models(answerer=answerer, judge=answerer if judge else None),
         **options,
     )
@@ -179,7 +179,7 @@ def test_no_right_answer_is_shown_to_a_model_that_answers_in_its_own_words(tmp_p
 def test_the_same_run_twice_is_the_same_and_another_seed_is_not(show):
     def figures(seed: int) -> Any:
         report = dialsim.build(
-            simulated(show, by_letter(), judge=True, run={"seed": seed}), {}, embedder=ENCODER
+            simulated(show, by_letter(), judge=True, run={"seed": seed}), {}, embedder=EMBEDDER
         )
         return {name: report[name] for name in ("questions", "answers", "notes")}, report["builds"][
             "amem"
@@ -219,7 +219,7 @@ def knowing(show: dialsim.Show, **changes: str) -> ScriptedModel:
 
 
 def reported(show: dialsim.Show, model: ScriptedModel, **options: Any) -> dict[str, Any]:
-    return dialsim.build(simulated(show, model, **options), {"made": "here"}, embedder=ENCODER)
+    return dialsim.build(simulated(show, model, **options), {"made": "here"}, embedder=EMBEDDER)
 
 
 def test_who_knows_everything_is_right_everywhere(show):
@@ -292,7 +292,7 @@ def test_choices_alone_need_no_judge_and_no_measures(show):
 
 def test_the_report_says_what_it_cost_and_that_the_real_files_were_not_run(show):
     report = dialsim.build(
-        simulated(show, judge=True), {}, embedder=ENCODER, prices={"answer": (1_000_000.0, 0.0)}
+        simulated(show, judge=True), {}, embedder=EMBEDDER, prices={"answer": (1_000_000.0, 0.0)}
     )
     assert {stage: one["calls"] for stage, one in report["costs"].items()} == {
         "build": 0,
@@ -400,7 +400,7 @@ def test_settings_out_of_range_are_an_error(settings):
 def test_the_report_says_all_that_it_depends_on():
     settings = dialsim.Settings(seed=4, k=7)
     made = describe(
-        settings, dataset=JSON, sessions=3, names={"Ann": "Bo"}, embedder=ENCODER, models={"x": 1}
+        settings, dataset=JSON, sessions=3, names={"Ann": "Bo"}, embedder=EMBEDDER, models={"x": 1}
     )
     assert made["dataset"]["file"] == "harbour_dialsim.json"
     assert (made["seed"], made["k"], made["sessions"]) == (4, 7, 3)
@@ -415,7 +415,7 @@ def test_the_report_says_all_that_it_depends_on():
             dataset=JSON,
             sessions=None,
             names={},
-            embedder=ENCODER,
+            embedder=EMBEDDER,
             models={},
         )["scoring"]
         is None

@@ -76,7 +76,7 @@ def open_memory(request):
 
 
 @pytest.mark.parametrize(
-    "make", [scripted, recorded, lambda: None], ids=["scripted", "recorded", "offline"]
+    "make", [scripted, recorded, lambda: None], ids=["scripted", "recorded", "rules"]
 )
 def test_a_bulk_of_notes_encodes_no_text_twice(open_memory, make):
     memory, embedder = open_memory(make())

@@ -1,4 +1,4 @@
-"""The whole memory with a model and an encoder behind an OpenAI-compatible endpoint."""
+"""The whole memory with a model and an embedder behind an OpenAI-compatible endpoint."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from amem_integrations.cli.app import app
 from amem_integrations.cli.ports import Ports
 from amem_integrations.evaluation import Models, Named, Settings, evaluate, locomo
-from amem_integrations.evaluation.cache.encoder import PROBE
+from amem_integrations.evaluation.cache.embedder import PROBE
 from amem_integrations.evaluation.systems import KNOWN
 from amem_integrations.testing import HashEmbedder
 
@@ -40,7 +40,7 @@ RUN = (
     "from amem_integrations.cli.app import app\n"
     "from amem_integrations.cli.ports import Ports\n"
     "from amem_integrations.testing import HashEmbedder\n"
-    f"app(obj=Ports(encoder=lambda *_: HashEmbedder({DIMENSIONS})))\n"
+    f"app(obj=Ports(embedder=lambda *_: HashEmbedder({DIMENSIONS})))\n"
 )
 
 
@@ -98,7 +98,7 @@ def arguments(server: OpenAIServer, dataset: Path, out: Path, *more: str) -> lis
 
 def run(*given: str) -> Any:
     return CliRunner().invoke(
-        app, list(given), obj=Ports(encoder=lambda *_: HashEmbedder(DIMENSIONS))
+        app, list(given), obj=Ports(embedder=lambda *_: HashEmbedder(DIMENSIONS))
     )
 
 
@@ -143,7 +143,7 @@ def test_a_whole_run_answers_scores_and_counts(
     assert settings["models"]["model"]["base_url"] == server.base_url
     assert "No information available" in settings["prompts"]["answer"]
     assert "Correct answer" in settings["prompts"]["judge"]
-    assert settings["scoring"]["encoder"] == HashEmbedder(DIMENSIONS).name
+    assert settings["scoring"]["embedder"] == HashEmbedder(DIMENSIONS).name
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "data:image/png" in page
     assert json.dumps(report).count("sk-") == 0
@@ -340,9 +340,9 @@ def test_no_text_is_encoded_twice_in_a_run(dataset: Path, tmp_path: Path) -> Non
 
     given = ["eval", "locomo", str(dataset), "--out", str(tmp_path / "out")]
     given += ["--baselines", "--ablations"]
-    counting = Ports(encoder=lambda *_: Counting(DIMENSIONS))
+    counting = Ports(embedder=lambda *_: Counting(DIMENSIONS))
     assert CliRunner().invoke(app, given, obj=counting).exit_code == 0
     assert len(encoded) == len(set(encoded)) > 0
     encoded.clear()
     assert CliRunner().invoke(app, given, obj=counting).exit_code == 0
-    assert encoded == [("document", PROBE), ("query", PROBE)]  # is it still the same encoder?
+    assert encoded == [("document", PROBE), ("query", PROBE)]  # is it still the same embedder?

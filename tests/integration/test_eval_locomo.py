@@ -66,7 +66,7 @@ def test_the_command_writes_a_report_for_machines_and_one_for_people(
     assert report["retrieval"]["amem"]["recall"]["5"] >= 0.75
 
     one, two = (report["conversations"][name] for name in ("conv-1", "conv-2"))
-    assert (one["written_by"], two["written_by"]) == ("annotations", "offline")
+    assert (one["written_by"], two["written_by"]) == ("annotations", "rules")
     assert list(one["builds"]) == variants
     built = one["builds"]["amem"]
     assert built["model_calls"] == 4  # two sessions of six notes, in one batch each
@@ -87,7 +87,7 @@ def test_the_command_writes_a_report_for_machines_and_one_for_people(
     settings = report["settings"]
     assert settings["dataset"]["file"] == "tiny.json"
     assert settings["annotations"]["conv-1"]["file"] == recorded.name
-    assert settings["encoder"]["dimensions"] == 384
+    assert settings["embedder"]["dimensions"] == 384
     assert settings["constants"]["ranking.RRF_K"]
     assert str(tmp_path) not in json.dumps(report)
     assert "# LoCoMo" in (out / "report.md").read_text(encoding="utf-8")
@@ -189,13 +189,13 @@ def test_ctrl_c_ends_it_in_one_line(dataset: Path, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def encoder() -> SentenceTransformerEmbedder:
+def embedder() -> SentenceTransformerEmbedder:
     # Questions and bare turns come again in the second mode.
     return SentenceTransformerEmbedder(cache_size=20_000)
 
 
 def measured(
-    encoder: SentenceTransformerEmbedder, *names: str, annotated: bool
+    embedder: SentenceTransformerEmbedder, *names: str, annotated: bool
 ) -> Iterator[Report]:
     folder = Path(str(DATA)) / "locomo"
     known = locomo.load(folder / "locomo_dev.json")
@@ -204,25 +204,25 @@ def measured(
     results = evaluate(
         locomo.select(known, names=names),
         settings,
-        embedder=encoder,
+        embedder=embedder,
         recordings=load_recordings(files, known),
     )
     yield build(list(results), settings.ks, {})
 
 
 @pytest.fixture(scope="session")
-def conv_26(encoder: SentenceTransformerEmbedder) -> Iterator[Report]:
-    yield from measured(encoder, "conv-26", annotated=True)
+def conv_26(embedder: SentenceTransformerEmbedder) -> Iterator[Report]:
+    yield from measured(embedder, "conv-26", annotated=True)
 
 
 @pytest.fixture(scope="session")
-def conv_30(encoder: SentenceTransformerEmbedder) -> Iterator[Report]:
-    yield from measured(encoder, "conv-30", annotated=True)
+def conv_30(embedder: SentenceTransformerEmbedder) -> Iterator[Report]:
+    yield from measured(embedder, "conv-30", annotated=True)
 
 
 @pytest.fixture(scope="session")
-def offline(encoder: SentenceTransformerEmbedder) -> Iterator[Report]:
-    yield from measured(encoder, annotated=False)
+def by_rules(embedder: SentenceTransformerEmbedder) -> Iterator[Report]:
+    yield from measured(embedder, annotated=False)
 
 
 @needs_data
@@ -251,6 +251,6 @@ def test_a_bulk_add_costs_less_than_a_third_of_a_call_for_a_note(conv_26: Report
 
 @needs_data
 @pytest.mark.timeout(900)  # 2,760 notes
-def test_without_a_language_model_most_of_the_evidence_is_found(offline: Report) -> None:
-    assert offline["retrieval"]["amem"]["recall"]["10"] >= 0.65
-    assert offline["builds"]["amem"]["model_calls"] == 0
+def test_without_a_language_model_most_of_the_evidence_is_found(by_rules: Report) -> None:
+    assert by_rules["retrieval"]["amem"]["recall"]["10"] >= 0.65
+    assert by_rules["builds"]["amem"]["model_calls"] == 0

@@ -77,9 +77,9 @@ def test_an_evolution_that_was_not_written_is_not_in_the_history_and_is_made_lat
     plan, changes = memory.propose([note.id], namespace=ANN), memory.history(None, namespace=ANN)
     fail_once(memory._store._notes, "swap")
     with pytest.raises(StoreError):
-        memory.commit(plan)
+        memory.commit(plan, namespace=ANN)
     assert memory.history(None, namespace=ANN) == changes
-    assert memory.commit(plan).evolved == (second,)
+    assert memory.commit(plan, namespace=ANN).evolved == (second,)
     assert kinds(memory, second).count("evolve") == 1
 
 

@@ -95,7 +95,7 @@ def test_what_was_closed_is_found_again(tmp_path):
         assert memory.get_all(namespace=ANN) == notes
 
 
-def test_another_encoder_is_refused_by_name(tmp_path):
+def test_another_embedder_is_refused_by_name(tmp_path):
     AgenticMemory.open(tmp_path, embedder=HashEmbedder(name="a")).close()
     with pytest.raises(EmbedderMismatchError, match="reindex"):
         AgenticMemory.open(tmp_path, embedder=HashEmbedder(name="b"))
@@ -175,7 +175,7 @@ def test_an_unknown_option_of_a_store_is_a_clear_error(tmp_path):
         AgenticMemory.open(tmp_path, embedder=HashEmbedder(), durabilty="always")
 
 
-def test_without_an_encoder_the_extra_is_named(monkeypatch, tmp_path):
+def test_without_an_embedder_the_extra_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingExtraError, match=r"amem-integrations\[embeddings\]"):
         AgenticMemory.open(tmp_path)
@@ -228,4 +228,4 @@ def test_an_evening_stays_on_its_day(memory):
 
 def test_what_is_no_plan_is_a_clear_error(memory):
     with pytest.raises(InvalidInputError, match="no plan"):
-        memory.commit({"id": "x", "notes": "none"})
+        memory.commit({"id": "x", "notes": "none"}, namespace=ANN)

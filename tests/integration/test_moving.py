@@ -1,4 +1,4 @@
-"""A memory as a file, as a graph, in another place, with another encoder."""
+"""A memory as a file, as a graph, in another place, with another embedder."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_reindex_in_place_gives_every_note_a_vector(tmp_path):
         assert all(hit.similarity is not None for hit in hits)
 
 
-def test_reindex_with_another_encoder_keeps_everything_else(tmp_path):
+def test_reindex_with_another_embedder_keeps_everything_else(tmp_path):
     with opened(tmp_path) as memory:
         fill(memory)
         fill(memory, BOB)
@@ -187,7 +187,7 @@ def test_reindex_with_another_encoder_keeps_everything_else(tmp_path):
         assert memory.reindex(OTHER) == 8
         assert (content(memory), content(memory, BOB)) == before
         assert memory.search("trip", namespace=ANN)[0].similarity is not None
-        memory.add("Written with the new encoder", namespace=ANN)
+        memory.add("Written with the new embedder", namespace=ANN)
     with pytest.raises(EmbedderMismatchError):
         opened(tmp_path)
     with opened(tmp_path, OTHER) as memory:
@@ -195,7 +195,7 @@ def test_reindex_with_another_encoder_keeps_everything_else(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["amem"]
 
 
-def test_a_memory_whose_encoder_is_gone_is_reindexed_by_its_place(tmp_path):
+def test_a_memory_whose_embedder_is_gone_is_reindexed_by_its_place(tmp_path):
     with opened(tmp_path) as memory:
         fill(memory)
         before = content(memory)
@@ -223,9 +223,9 @@ def test_an_interrupted_reindex_leaves_the_old_and_goes_on_where_it_was(tmp_path
         memory.delete(notes[0].id, namespace=ANN)
         memory.update(notes[1].id, namespace=ANN, content="changed meanwhile")
         before = memory.get_all(namespace=ANN, limit=1000), memory.history(None, namespace=ANN)
-        encoder = HashEmbedder(dimensions=32, name="other")
-        assert memory.reindex(encoder) == 199
-        assert encoder.encoded == 200 - 128 + 1
+        embedder = HashEmbedder(dimensions=32, name="other")
+        assert memory.reindex(embedder) == 199
+        assert embedder.encoded == 200 - 128 + 1
         assert (
             memory.get_all(namespace=ANN, limit=1000),
             memory.history(None, namespace=ANN),
@@ -247,7 +247,7 @@ def test_a_kill_while_the_new_folder_takes_its_place_loses_nothing(tmp_path, mom
         assert not old.exists()
 
 
-def test_another_encoder_wants_a_folder():
+def test_another_embedder_wants_a_folder():
     with opened(":memory:") as memory, pytest.raises(ConfigurationError, match="migrate"):
         memory.reindex(OTHER)
     with pytest.raises(ConfigurationError, match="migrate"):

@@ -476,7 +476,7 @@ async def test_of_a_text_that_is_too_long_the_beginning_counts(
     np.testing.assert_array_equal(vectors, await embedder.aembed_documents(texts))
 
 
-def test_what_an_encoder_refuses_for_another_reason_is_an_error(
+def test_what_an_embedder_refuses_for_another_reason_is_an_error(
     openai_server: OpenAIServer,
 ) -> None:
     openai_server.refuse = lambda _: "no such thing"

@@ -121,7 +121,7 @@ def test_info_says_what_a_memory_was_made_with(tmp_path):
     with AgenticMemory(store, HashEmbedder(name="not used"), models.model()) as memory:
         info = memory.info()
     made = json.loads((tmp_path / "amem" / "amem.json").read_text(encoding="utf-8"))
-    assert (info["encoder"], info["dimensions"], info["model"]) == ("hash", 64, "scripted")
+    assert (info["embedder"], info["dimensions"], info["model"]) == ("hash", 64, "scripted")
     assert (info["format"], info["schema"], info["template"]) == (1, 1, "note-1")
     assert info["created_at"] == made["created_at"]
     assert set(info["versions"]) == {"amem-integrations", "qdrant-client", "qdrant-edge-py"}
@@ -144,7 +144,7 @@ def test_info_of_a_store_that_tells_nothing_says_what_is_known():
         remote = False
 
     info = AgenticMemory(Silent(), HashEmbedder()).info()
-    assert (info["encoder"], info["dimensions"], info["model"]) == ("hash", 64, "offline")
+    assert (info["embedder"], info["dimensions"], info["model"]) == ("hash", 64, "rules")
     assert "format" not in info
 
 

@@ -55,7 +55,7 @@ def test_a_plan_for_what_was_corrected_since_is_not_written(open_memory):
     one, two, plan = planned(memory)
     memory.update(two.id, namespace=ANN, content="three")
     memory.construct([two.id], namespace=ANN)
-    report = memory.commit(plan)
+    report = memory.commit(plan, namespace=ANN)
     assert (report.done, report.links, report.evolved) == ((), 0, ())
     assert len(memory.get(one.id, namespace=ANN).contexts) == 1
 
@@ -64,7 +64,7 @@ def test_a_plan_leaves_out_what_is_gone_and_keeps_the_rest(open_memory):
     memory = open_memory(models.model(models.update_first("Secret.")))
     one, two, plan = planned(memory)
     memory.delete(one.id, namespace=ANN)
-    report = memory.commit(plan, decisions={plan.notes[0].updates[0].id: True})
+    report = memory.commit(plan, decisions={plan.notes[0].updates[0].id: True}, namespace=ANN)
     assert (report.done, report.links) == ((two.id,), 0)
     assert memory.get(two.id, namespace=ANN).links == {}
 
@@ -83,7 +83,7 @@ def test_what_was_deleted_while_its_plan_was_written_does_not_come_back(open_mem
     memory = open_memory(models.model(models.update_first("Secret.")), embedder)
     one, two, plan = planned(memory)
     embedder.armed = True
-    memory.commit(plan)
+    memory.commit(plan, namespace=ANN)
     left = memory.get(one.id, namespace=ANN)
     assert (len(left.contexts), dict(left.links)) == (1, {})
 
@@ -93,7 +93,7 @@ def test_a_plan_that_another_evolution_has_overtaken_changes_nothing(open_memory
     one, _, plan = planned(memory)
     memory.evolve()
     before = memory.get_all(namespace=ANN)
-    memory.commit(plan)
+    memory.commit(plan, namespace=ANN)
     assert memory.get_all(namespace=ANN) == before
     assert [e.text for e in memory.get(one.id, namespace=ANN).contexts[1:]] == ["It goes on."]
 
@@ -106,7 +106,7 @@ def test_a_note_that_is_evolved_again_updates_another_once(open_memory):
 
     memory = open_memory(models.model(evolve))
     one, two, plan = planned(memory)
-    memory.commit(plan)
+    memory.commit(plan, namespace=ANN)
     for text in ("It goes on.", "It went on."):
         memory.update(two.id, namespace=ANN, content=f"two, {text}")
         memory.evolve()
@@ -114,7 +114,7 @@ def test_a_note_that_is_evolved_again_updates_another_once(open_memory):
         assert [entry.text for entry in entries[1:]] == [text]
 
 
-@pytest.mark.parametrize("offline", [True, False])
+@pytest.mark.parametrize("rules", [True, False])
 def test_what_was_deleted_is_not_quoted_by_the_turns_after_it(open_memory, offline):
     memory = open_memory(None if offline else models.model(construct=quoting))
     turns = ["My PIN is 4711, keep it secret", "I will", "Thank you", "What about lunch?"]
@@ -177,7 +177,7 @@ def test_a_decision_that_cannot_be_written_is_a_clear_error_and_writes_nothing(
     memory = open_memory(models.model(models.update_first("It goes on.")))
     _, two, plan = planned(memory)
     with pytest.raises(InvalidInputError):
-        memory.commit(plan, decisions={plan.notes[0].updates[0].id: decision})
+        memory.commit(plan, decisions={plan.notes[0].updates[0].id: decision}, namespace=ANN)
     assert memory.get(two.id, namespace=ANN).state == "constructed"
 
 

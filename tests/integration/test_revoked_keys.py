@@ -46,12 +46,12 @@ def revoke_after(server, calls):
     server.answer = answer
 
 
-def opened(server, *, encoder=None, **settings):
+def opened(server, *, embedder=None, **settings):
     options = {"base_url": server.base_url, "api_key": "sk-old", "max_retries": 0}
     return AgenticMemory.open(
         ":memory:",
         model=OpenAIChatModel("small", **options),
-        embedder=encoder or OpenAIEmbedder("embed", dimensions=64, **options),
+        embedder=embedder or OpenAIEmbedder("embed", dimensions=64, **options),
         config=MemoryConfig(batch_size=2, max_concurrency=1, **settings),
     )
 
@@ -71,7 +71,7 @@ def states(memory):
 def test_of_a_model_in_the_middle_of_many_notes(server, asynchronous, on_model_error):
     revoke_after(server, 2)
     with opened(
-        server, encoder=HashEmbedder(), link=False, on_model_error=on_model_error
+        server, embedder=HashEmbedder(), link=False, on_model_error=on_model_error
     ) as memory:
         with pytest.raises(ConfigurationError, match="check the API key") as caught:
             add(memory, LINES, asynchronous=asynchronous)
@@ -86,7 +86,7 @@ def test_of_a_model_in_the_middle_of_many_notes(server, asynchronous, on_model_e
 
 
 def test_of_a_model_that_had_finished_the_first_of_two_steps(server):
-    with opened(server, encoder=HashEmbedder()) as memory:
+    with opened(server, embedder=HashEmbedder()) as memory:
         memory.add("We rehearsed", namespace=ANN, thread="t")
         revoke_after(server, 1)
         with pytest.raises(ConfigurationError, match="check the API key"):
@@ -102,7 +102,7 @@ def test_of_a_model_that_had_finished_the_first_of_two_steps(server):
 @pytest.mark.parametrize("status", [401, 403])
 @pytest.mark.parametrize("evolve", [True, False])
 @pytest.mark.parametrize("asynchronous", [True, False])
-def test_of_an_encoder(server, status, evolve, asynchronous):
+def test_of_an_embedder(server, status, evolve, asynchronous):
     with opened(server) as memory:
         memory.add("We rehearsed", namespace=ANN, thread="t")
         server.failures.append(status)
@@ -117,7 +117,7 @@ def test_of_an_encoder(server, status, evolve, asynchronous):
         assert hit.similarity > 0.1
 
 
-def test_of_an_encoder_while_notes_are_evolved_and_searched(server):
+def test_of_an_embedder_while_notes_are_evolved_and_searched(server):
     with opened(server) as memory:
         note = memory.add("We rehearsed", namespace=ANN, evolve=False)
         server.key = "sk-new"

@@ -85,13 +85,13 @@ def test_rule_1_a_failing_model_never_loses_what_was_said(open_memory, answer):
     assert memory.search("flight", namespace=ANN)[0].note.id == note.id
 
 
-def test_rule_1_a_failing_encoder_never_loses_what_was_said(open_memory):
+def test_rule_1_a_failing_embedder_never_loses_what_was_said(open_memory):
     class Down(HashEmbedder):
         down = True
 
         def embed_documents(self, texts):
             if self.down:
-                raise OSError("no route to the encoder")
+                raise OSError("no route to the embedder")
             return super().embed_documents(texts)
 
     embedder = Down()
@@ -150,7 +150,7 @@ def test_rule_3_evolutions_of_one_note_commute(open_memory):
         ids = {note.content: note.id for note in notes}
         plans = {name: memory.propose([ids[name]], namespace=ANN) for name in order}
         for name in order:
-            memory.commit(plans[name])
+            memory.commit(plans[name], namespace=ANN)
         entries = memory.get(ids["a"], namespace=ANN).contexts
         evolved.append({entry.text for entry in entries})
     assert evolved[0] == evolved[1] == {"About a", "From b.", "From c."}
@@ -484,9 +484,9 @@ def test_rule_9_committing_a_plan_again_changes_and_records_nothing(open_memory)
     note = memory.add("two", namespace=ANN, thread="t", evolve=False)
     memory.construct([note.id], namespace=ANN)
     plan = memory.propose([note.id], namespace=ANN).to_dict()
-    memory.commit(plan)
+    memory.commit(plan, namespace=ANN)
     state = memory.get_all(namespace=ANN), memory._store.changes(ANN)
-    again = memory.commit(plan)
+    again = memory.commit(plan, namespace=ANN)
     assert (again.links, again.evolved) == (0, ())
     assert (memory.get_all(namespace=ANN), memory._store.changes(ANN)) == state
 
@@ -725,7 +725,7 @@ async def test_the_asynchronous_twins_do_what_the_methods_do(open_memory):
     )
     assert (await memory.aconstruct([second.id], namespace=ANN))["constructed"] == [second.id]
     plan = await memory.apropose([second.id], namespace=ANN)
-    report = await memory.acommit(plan)
+    report = await memory.acommit(plan, namespace=ANN)
     assert (report.done, report.links, report.evolved) == ((second.id,), 1, (first.id,))
     assert (await memory.asearch("two", namespace=ANN))[0].note.id == second.id
     assert "two" in await memory.acontext("two", namespace=ANN)
@@ -779,7 +779,7 @@ async def test_a_model_that_only_exists_as_a_coroutine_asks_for_the_twin(open_me
     assert (await memory.aevolve()).done == (note.id,)
 
 
-async def test_an_encoder_that_only_exists_as_a_coroutine_asks_for_the_twin(open_memory):
+async def test_an_embedder_that_only_exists_as_a_coroutine_asks_for_the_twin(open_memory):
     memory = open_memory(models.model(), embedder=OnlyAsyncEmbedder())
     for call in (
         lambda: memory.add("one", namespace=ANN),
@@ -791,7 +791,7 @@ async def test_an_encoder_that_only_exists_as_a_coroutine_asks_for_the_twin(open
     assert (await memory.aevolve()).done == (note.id,)
     (hit,) = await memory.asearch("one", namespace=ANN)
     assert (hit.note.id, hit.similarity is not None) == (note.id, True)
-    memory.delete(note.id, namespace=ANN)  # what has to go needs no encoder
+    memory.delete(note.id, namespace=ANN)  # what has to go needs no embedder
     assert memory.get_all(namespace=ANN) == []
 
 

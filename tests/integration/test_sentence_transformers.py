@@ -110,7 +110,7 @@ def test_a_folder_can_be_given(capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("model", ["nobody/no-such-model", "./no/such/folder"])
 def test_a_model_that_is_not_there_is_an_error_that_says_what_to_do(model: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"could not be loaded .*\[offline\]"):
+    with pytest.raises(ConfigurationError, match=r"could not be loaded .*\[minilm\]"):
         SentenceTransformerEmbedder(model)
 
 

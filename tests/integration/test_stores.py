@@ -408,7 +408,7 @@ def open_server(fake: FakeQdrant, **options: Any) -> QdrantStore:
         ({"bm25": Bm25("german")}, "bm25"),
     ],
 )
-def test_another_encoder_is_refused_and_reindex_is_named(
+def test_another_embedder_is_refused_and_reindex_is_named(
     opener: Opener, options: dict[str, Any], named: str
 ) -> None:
     opener(embedder="mine").close()

@@ -141,7 +141,7 @@ def test_add_many_gives_a_note_for_each_item():
         assert len({n.id for n in notes}) == 4
 
 
-def test_the_size_follows_the_encoder_and_the_settings():
+def test_the_size_follows_the_embedder_and_the_settings():
     class Wide(HashEmbedder):
         max_tokens = 512
 

@@ -24,7 +24,7 @@ def folder(tmp_path):
         items = [NoteInput(content=content, thread=thread) for content, thread in TURNS]
         memory.add_many(items, namespace=ANN)
         notes = memory.get_all(namespace=ANN)
-        assert {note.attributes_source for note in notes} == {"offline"}
+        assert {note.attributes_source for note in notes} == {"rules"}
         assert sum(len(note.links) for note in notes) == 4
         assert [len(note.contexts) for note in notes] == [2, 1, 1]
     return tmp_path
@@ -34,7 +34,7 @@ def reopened(folder, model):
     return AgenticMemory.open(folder, model=model, embedder=HashEmbedder(), config=CONFIG)
 
 
-def test_upgrade_makes_offline_notes_again_and_removes_what_rules_made(folder):
+def test_upgrade_makes_rule_notes_again_and_removes_what_rules_made(folder):
     with reopened(folder, models.model()) as memory:
         before = memory.get_all(namespace=ANN)
         report = memory.evolve(namespace=ANN, upgrade=True)
@@ -66,7 +66,7 @@ def test_upgrade_answers_what_rules_proposed(tmp_path):
     with AgenticMemory.open(tmp_path, embedder=HashEmbedder(), config=strict) as memory:
         memory.add_many([NoteInput(content=c, thread=t) for c, t in TURNS], namespace=ANN)
         (proposal,) = memory.proposals(namespace=ANN)
-        assert proposal.model == "offline"
+        assert proposal.model == "rules"
     with reopened(tmp_path, models.model()) as memory:
         memory.evolve(upgrade=True)
         assert memory.proposals(namespace=ANN) == []
@@ -99,7 +99,7 @@ def test_without_another_model_upgrade_changes_nothing(folder):
         assert memory.get_all(namespace=ANN) == notes
 
 
-def test_a_model_that_is_down_or_talks_nonsense_leaves_the_offline_notes(folder):
+def test_a_model_that_is_down_or_talks_nonsense_leaves_the_rule_notes(folder):
     for answer in (ModelUnavailableError("it is down"), "no json"):
         with reopened(folder, ScriptedModel(lambda _request, a=answer: a)) as memory:
             notes = memory.get_all(namespace=ANN)
@@ -124,7 +124,7 @@ def test_a_limit_on_an_upgrade_is_kept(folder):
     with reopened(folder, models.model()) as memory:
         assert len(memory.evolve(namespace=ANN, upgrade=True, limit=1).done) == 1
         sources = [note.attributes_source for note in memory.get_all(namespace=ANN)]
-        assert sources == ["scripted", "offline", "offline"]
+        assert sources == ["scripted", "rules", "rules"]
 
 
 async def test_the_asynchronous_twin_upgrades_too(folder):

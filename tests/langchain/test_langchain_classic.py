@@ -238,10 +238,10 @@ def test_the_memory_is_neither_shown_nor_serialised(seeded: AgenticMemory) -> No
 
 
 class Deaf(HashEmbedder):
-    """An encoder that does not answer to queries."""
+    """An embedder that does not answer to queries."""
 
     def embed_query(self, text: str) -> Any:
-        raise ModelUnavailableError("the encoder is down")
+        raise ModelUnavailableError("the embedder is down")
 
 
 @pytest.fixture
@@ -250,7 +250,7 @@ def deaf() -> Iterator[AgenticMemory]:
         yield memory
 
 
-async def test_without_an_encoder_the_chain_runs_and_the_failure_is_counted(
+async def test_without_an_embedder_the_chain_runs_and_the_failure_is_counted(
     deaf: AgenticMemory,
 ) -> None:
     mine = AMemMemory(memory=deaf, namespace=ANN)

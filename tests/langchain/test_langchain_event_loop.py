@@ -1,4 +1,4 @@
-"""No asynchronous path does Python I/O on the event loop, and none calls a model or an encoder there."""
+"""No asynchronous path does Python I/O on the event loop, and none calls a model or an embedder there."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def watched() -> Iterator[None]:
         yield
 
 
-class Encoder(HashEmbedder):
+class Embedder(HashEmbedder):
     """Notes in which threads it works."""
 
     workers: set[int]
@@ -74,7 +74,7 @@ def workers() -> set[int]:
 
 @pytest.fixture
 def disk(tmp_path: Path, workers: set[int]) -> Iterator[AgenticMemory]:
-    model, embedder = Thinker(scripted().generate), Encoder()
+    model, embedder = Thinker(scripted().generate), Embedder()
     model.workers = embedder.workers = workers
     with AgenticMemory.open(str(tmp_path / "memory"), model=model, embedder=embedder) as memory:
         memory.add("I moved to Oslo.", namespace=ANN)

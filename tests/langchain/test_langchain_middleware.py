@@ -586,7 +586,7 @@ class Hopping(ScriptedModel):
 
 
 @pytest.mark.parametrize("write", ["inline", "background"])
-async def test_models_and_encoders_never_work_on_the_event_loop(write: Any) -> None:
+async def test_models_and_embedders_never_work_on_the_event_loop(write: Any) -> None:
     model, embedder = Hopping(), Counting()
     memory = AgenticMemory.open(":memory:", model=model, embedder=embedder)
     middleware = AMemMiddleware(memory, namespace=user, write=write)

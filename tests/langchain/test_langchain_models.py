@@ -18,7 +18,7 @@ from langchain_core.runnables import RunnableLambda
 from langchain_kit import ANN, Talker, User, oslo, user
 from langgraph.graph import START, MessagesState, StateGraph
 
-from amem_integrations import AgenticMemory, ConfigurationError, OfflineModel
+from amem_integrations import AgenticMemory, ConfigurationError, RuleModel
 from amem_integrations.testing import HashEmbedder
 from langchain_amem import (
     AMemMiddleware,
@@ -272,8 +272,8 @@ def test_a_memory_with_langchains_models_takes_one_line() -> None:
 
 
 def test_ports_of_the_core_are_taken_as_they_are() -> None:
-    with open_memory(":memory:", model=OfflineModel(), embeddings=HashEmbedder()) as memory:
-        assert memory.add("I moved.", namespace=ANN).attributes_source == "offline"
+    with open_memory(":memory:", model=RuleModel(), embeddings=HashEmbedder()) as memory:
+        assert memory.add("I moved.", namespace=ANN).attributes_source == "rules"
 
 
 def test_names_are_given_to_langchain(monkeypatch: pytest.MonkeyPatch) -> None:

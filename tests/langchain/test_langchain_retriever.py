@@ -111,7 +111,7 @@ class Recorder(BaseCallbackHandler):
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-async def test_a_trace_says_what_was_searched_and_with_which_encoder(
+async def test_a_trace_says_what_was_searched_and_with_which_embedder(
     retriever: AMemRetriever, asynchronous: bool
 ) -> None:
     recorder = Recorder()
@@ -131,8 +131,8 @@ async def test_a_trace_says_what_was_searched_and_with_which_encoder(
 
 def test_a_trace_names_the_langchain_embeddings_and_not_our_wrapper() -> None:
     embeddings = DeterministicFakeEmbedding(size=8)
-    encoder = LangChainEmbedder(embeddings, name="fake-8")
-    with AgenticMemory.open(":memory:", embedder=encoder) as memory:
+    embedder = LangChainEmbedder(embeddings, name="fake-8")
+    with AgenticMemory.open(":memory:", embedder=embedder) as memory:
         params = AMemRetriever(memory=memory, namespace=ANN)._get_ls_params()
     assert params["ls_embedding_provider"] == "DeterministicFakeEmbedding"
     assert params["ls_embedding_model"] == "fake-8"
@@ -155,17 +155,17 @@ def test_as_a_tool_the_documents_are_its_artifact(retriever: AMemRetriever) -> N
 
 
 class DeafEmbedder(HashEmbedder):
-    """An encoder that stops answering."""
+    """An embedder that stops answering."""
 
     deaf = False
 
     def embed_query(self, text: str) -> Any:
         if self.deaf:
-            raise ModelUnavailableError("the encoder is down")
+            raise ModelUnavailableError("the embedder is down")
         return super().embed_query(text)
 
 
-async def test_when_the_encoder_is_down_nothing_is_found_and_that_is_counted() -> None:
+async def test_when_the_embedder_is_down_nothing_is_found_and_that_is_counted() -> None:
     embedder = DeafEmbedder()
     with AgenticMemory.open(":memory:", embedder=embedder) as memory:
         memory.add("I moved to Oslo.", namespace=ANN)

@@ -264,10 +264,10 @@ def test_a_tool_that_asks_its_run_cannot_be_used_outside_one(memory: AgenticMemo
 
 
 class Deaf(HashEmbedder):
-    """An encoder that does not answer."""
+    """An embedder that does not answer."""
 
     def embed_query(self, text: str) -> Any:
-        raise ModelUnavailableError("the encoder is down")
+        raise ModelUnavailableError("the embedder is down")
 
 
 def test_when_the_memory_does_not_answer_the_model_is_told() -> None:

@@ -515,7 +515,7 @@ def test_nothing_secret_shows_in_its_repr_or_dump(memory: AgenticMemory) -> None
     assert "memory" not in block.model_dump()
 
 
-async def test_the_encoder_is_asked_once_for_a_question_read_often() -> None:
+async def test_the_embedder_is_asked_once_for_a_question_read_often() -> None:
     embedder = HashEmbedder(256)
     memory, _ = open_memory(embedder=embedder)
     memory.add("My dog is called Rex.", namespace=ANN)

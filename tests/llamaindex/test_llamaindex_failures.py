@@ -26,7 +26,7 @@ ASKED = [user("What is my dog called?")]
 
 
 class Unwell(HashEmbedder):
-    """An encoder that raises what it is told to."""
+    """An embedder that raises what it is told to."""
 
     error: Exception | None = None
 
@@ -100,9 +100,9 @@ async def test_it_raises_where_that_was_asked_for(
 
 
 @pytest.mark.parametrize(
-    "error", [ModelUnavailableError("the encoder is away"), ConnectionError("refused")]
+    "error", [ModelUnavailableError("the embedder is away"), ConnectionError("refused")]
 )
-async def test_an_encoder_that_is_away_is_done_without(error: Exception) -> None:
+async def test_an_embedder_that_is_away_is_done_without(error: Exception) -> None:
     embedder = Unwell(256)
     memory, _ = open_memory(embedder=embedder)
     block = AMemMemoryBlock(memory, ANN)
@@ -133,7 +133,7 @@ async def test_a_chat_model_that_is_away_costs_no_notes() -> None:
     [
         ConfigurationError("a wrong setting"),
         NamespaceError("nobody"),
-        EmbedderMismatchError("another encoder"),
+        EmbedderMismatchError("another embedder"),
         MissingExtraError("package", "extra"),
     ],
 )

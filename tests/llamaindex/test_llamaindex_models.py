@@ -167,7 +167,7 @@ def test_without_a_model_the_error_says_what_to_set(monkeypatch: pytest.MonkeyPa
         LlamaIndexEmbedder().embed_query("text")
 
 
-# --- encoders
+# --- embedders
 
 
 async def test_vectors_have_unit_length_and_the_right_type() -> None:
@@ -203,7 +203,7 @@ def test_it_says_who_it_is_and_how_long_its_vectors_are() -> None:
     assert (given.name, given.dimensions) == ("mine", 8)
 
 
-def test_the_encoder_of_settings_is_kept_once_it_was_used() -> None:
+def test_the_embedder_of_settings_is_kept_once_it_was_used() -> None:
     embedder = LlamaIndexEmbedder()
     Settings.embed_model = MockEmbedding(8)
     assert embedder.dimensions == 8
@@ -213,7 +213,7 @@ def test_the_encoder_of_settings_is_kept_once_it_was_used() -> None:
     assert embedder.embed_query("text").shape == (8,)
 
 
-async def test_an_encoder_that_blocks_can_be_run_in_a_thread() -> None:
+async def test_an_embedder_that_blocks_can_be_run_in_a_thread() -> None:
     embedder = LlamaIndexEmbedder(Words(), in_thread=True)
 
     assert (await embedder.aembed_query("one")).shape == (32,)

@@ -1,4 +1,4 @@
-"""Encoders and stores that can be watched, and made to fail."""
+"""Embedders and stores that can be watched, and made to fail."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from amem_integrations.testing import HashEmbedder
 
 
 class WatchedEmbedder:
-    """An encoder that remembers what it was asked, and fails while it is `down`.
+    """An embedder that remembers what it was asked, and fails while it is `down`.
 
     `calls` holds the texts of each call, oldest first.
     """
@@ -29,7 +29,7 @@ class WatchedEmbedder:
 
     def embed_documents(self, texts):
         if self.down:
-            raise OSError("no route to the encoder")
+            raise OSError("no route to the embedder")
         self.calls.append(list(texts))
         return self._inner.embed_documents(texts)
 

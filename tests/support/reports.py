@@ -50,10 +50,10 @@ def report(*, answers: bool = True) -> dict[str, Any]:
         "settings": {
             "k": list(KS),
             "dataset": {"file": "tiny.json", "sha256": "0" * 64},
-            "encoder": {"name": "hash", "dimensions": 64},
+            "embedder": {"name": "hash", "dimensions": 64},
         },
     }
-    one = {**found, "written_by": "offline"}
+    one = {**found, "written_by": "rules"}
     found["conversations"] = {"conv-1": one, "conv-2": one}
     return found | ({"answers": _answers(), "answered_from": 10} if answers else {})
 

@@ -40,7 +40,7 @@ OUTAGES = [StoreUnavailableError("down"), ModelUnavailableError("away"), Timeout
 MISTAKES = [
     ConfigurationError("a wrong setting"),
     NamespaceError("nobody"),
-    EmbedderMismatchError("another encoder"),
+    EmbedderMismatchError("another embedder"),
     MissingExtraError("package", "extra"),
     ValueError("a bug"),
 ]

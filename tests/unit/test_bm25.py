@@ -1,4 +1,4 @@
-"""The BM25 encoder: the same tokens and weights always, and those of Qdrant's own."""
+"""The BM25 embedder: the same tokens and weights always, and those of Qdrant's own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def weights(encoded: tuple[list[int], list[float]]) -> dict[int, float]:
 
 
 @pytest.mark.parametrize("text", AWKWARD)
-def test_indices_and_weights_are_those_of_qdrants_own_encoder(text: str) -> None:
+def test_indices_and_weights_are_those_of_qdrants_own_embedder(text: str) -> None:
     config = qdrant_edge.Bm25Config(
         k=1.2,
         b=0.75,

@@ -15,7 +15,7 @@ from amem_integrations.errors import (
     StoreLockedError,
 )
 from amem_integrations.evaluation.cache import Kept, KeptEmbedder, KeptModel, Memories
-from amem_integrations.evaluation.cache.encoder import PROBE
+from amem_integrations.evaluation.cache.embedder import PROBE
 from amem_integrations.evaluation.cache.kept import FILE, key_of
 from amem_integrations.evaluation.cache.memories import DONE
 from amem_integrations.evaluation.results import Writes
@@ -134,13 +134,13 @@ def test_a_model_that_fails_leaves_nothing_behind(kept: Kept) -> None:
 def test_no_text_is_encoded_twice_and_all_new_ones_in_one_batch(tmp_path: Path) -> None:
     inner = CountingEmbedder()
     file = Kept(tmp_path)
-    encoder = KeptEmbedder(inner, file)
-    assert (encoder.name, encoder.dimensions, encoder.max_tokens) == (inner.name, 16, 99)
+    embedder = KeptEmbedder(inner, file)
+    assert (embedder.name, embedder.dimensions, embedder.max_tokens) == (inner.name, 16, 99)
     texts = ["a b", "c d", "a b", "e f"]
-    rows = encoder.embed_documents(texts)
+    rows = embedder.embed_documents(texts)
     assert inner.batches == [["a b", "c d", "e f"]]
     np.testing.assert_array_equal(rows, HashEmbedder(16).embed_documents(texts))
-    encoder.embed_documents(["e f", "g h"])
+    embedder.embed_documents(["e f", "g h"])
     assert inner.batches[1:] == [["g h"]]
     file.close()
 
@@ -154,29 +154,29 @@ def test_no_text_is_encoded_twice_and_all_new_ones_in_one_batch(tmp_path: Path) 
 
 def test_more_texts_than_sqlite_takes_at_once(kept: Kept) -> None:
     texts = [f"text {number}" for number in range(1203)]
-    encoder = KeptEmbedder(HashEmbedder(8), kept)
+    embedder = KeptEmbedder(HashEmbedder(8), kept)
     np.testing.assert_array_equal(
-        encoder.embed_documents(texts), encoder.embed_documents(list(texts))
+        embedder.embed_documents(texts), embedder.embed_documents(list(texts))
     )
 
 
 def test_a_query_is_no_document_and_keeps_the_time_it_took(kept: Kept) -> None:
     inner = CountingEmbedder()
-    encoder = KeptEmbedder(inner, kept)
-    encoder.embed_documents(["who?"])
-    first = encoder.embed_query("who?")
-    np.testing.assert_array_equal(encoder.embed_query("who?"), first)
+    embedder = KeptEmbedder(inner, kept)
+    embedder.embed_documents(["who?"])
+    first = embedder.embed_query("who?")
+    np.testing.assert_array_equal(embedder.embed_query("who?"), first)
     assert inner.batches == [["who?"], ["who?"]]
-    assert encoder.query_ms[0] == encoder.query_ms[1] > 0
-    assert encoder.waited_ms > 0
+    assert embedder.query_ms[0] == embedder.query_ms[1] > 0
+    assert embedder.waited_ms > 0
 
 
-def test_vectors_of_another_encoder_are_not_mistaken(kept: Kept) -> None:
+def test_vectors_of_another_embedder_are_not_mistaken(kept: Kept) -> None:
     KeptEmbedder(HashEmbedder(8), kept).embed_query("who?")
     assert KeptEmbedder(HashEmbedder(16), kept).embed_query("who?").shape == (16,)
 
 
-def test_an_encoder_that_was_trained_again_under_its_name_is_another_one(kept: Kept) -> None:
+def test_an_embedder_that_was_trained_again_under_its_name_is_another_one(kept: Kept) -> None:
     class Trained(HashEmbedder):
         def embed_query(self, text):
             return super().embed_query(f"now {text}")

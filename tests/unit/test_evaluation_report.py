@@ -107,7 +107,7 @@ def outcome(category: int, evidence: str, found: list[str]) -> Outcome:
 def result(name: str, *outcomes: Outcome, **writes: int) -> Result:
     return Result(
         conversation=name,
-        written_by="annotations" if writes else "offline",
+        written_by="annotations" if writes else "rules",
         notes=10,
         outcomes=outcomes,
         writes={"amem": Writes(notes=10, **writes)},
@@ -204,7 +204,7 @@ def test_a_report_has_the_same_figures_for_each_conversation(report: Report) -> 
 def test_a_report_of_no_questions_can_be_made_and_read() -> None:
     report = build([result("one")], (5,), {"k": [5]})
     assert report["retrieval"] == {}
-    assert "| one | offline | 10 | 0 | - | - |" in render(report)
+    assert "| one | rules | 10 | 0 | - | - |" in render(report)
 
 
 def test_the_page_holds_the_figures(report: Report) -> None:

@@ -175,7 +175,7 @@ def test_the_page_asks_for_nothing_outside_itself(full):
 def test_settings_are_there_and_closed(full):
     text = full.read_text(encoding="utf-8")
     assert "<summary>report.json</summary>" in text
-    assert '<th scope="row">encoder.name</th><td>hash</td>' in text
+    assert '<th scope="row">embedder.name</th><td>hash</td>' in text
     assert "<details open" not in text
 
 

@@ -1,4 +1,4 @@
-"""The figures that are said of the notes in the encoder's space, on cases that can be worked out."""
+"""The figures that are said of the notes in the embedder's space, on cases that can be worked out."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_notes_that_say_the_same_have_points_too():
 
 
 class Listening:
-    """An encoder that keeps what it was given, and tells texts apart."""
+    """An embedder that keeps what it was given, and tells texts apart."""
 
     name, dimensions = "listening", 8
 
@@ -113,9 +113,9 @@ def talk():
 
 
 def test_each_view_is_encoded_from_what_the_engine_encodes():
-    encoder, notes = Listening(), talk()
-    views.views(notes, encoder)
-    bare, enriched, evolved = encoder.texts
+    embedder, notes = Listening(), talk()
+    views.views(notes, embedder)
+    bare, enriched, evolved = embedder.texts
     assert bare[0] == "Ann: Note 0."
     assert enriched[0] == "Ann: Note 0.\nk\nt\nAbout 0."
     assert evolved == [embedding_text(note) for note in notes]

@@ -97,7 +97,7 @@ def test_no_two_namespaces_share_a_key(one: tuple[str, ...], other: tuple[str, .
 def test_the_payload_is_flat_versioned_and_made_for_filters() -> None:
     moment = datetime(2023, 5, 7, 23, 30, tzinfo=timezone(timedelta(hours=-5)))
     entry = ContextEntry(
-        text="she makes pots", keywords=("clay",), tags=("craft",), cause=NOTE.id, model="offline",
+        text="she makes pots", keywords=("clay",), tags=("craft",), cause=NOTE.id, model="rules",
         change="c", at=moment, recorded_at=moment,
     )  # fmt: skip
     payload = encode_note(NOTE.revised(at=moment, contexts=(entry,)), NOTE.namespace)
@@ -113,7 +113,7 @@ def test_the_payload_is_flat_versioned_and_made_for_filters() -> None:
         "recorded_at": "2026-05-08T12:00:00.000000Z",
         "keywords": ["clay"],
         "tags": ["craft"],
-        "attributes_source": "offline",
+        "attributes_source": "rules",
     }
     assert "speaker" not in payload
 

@@ -133,11 +133,11 @@ def test_what_is_missing_is_said_with_the_extra_that_brings_it(module, missing):
 
 
 def test_encoding_is_timed_apart():
-    encoder = HashEmbedder()
-    found = scaling.encoding_ms(encoder, scaling.Setup(queries=5))
-    assert found["encoder"] == "hash"
+    embedder = HashEmbedder()
+    found = scaling.encoding_ms(embedder, scaling.Setup(queries=5))
+    assert found["embedder"] == "hash"
     assert 0 < found["p50"] <= found["p95"]
-    assert encoder.encoded == 6  # the first one is not counted
+    assert embedder.encoded == 6  # the first one is not counted
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
@@ -246,8 +246,8 @@ def test_what_was_measured_is_kept_when_the_rest_is_stopped(quick, tmp_path, mon
 def test_what_was_said_of_encoding_stays(quick, tmp_path):
     file, setup = tmp_path / "scale.json", scaling.Setup()
     report = scaling.measure_all([10], setup, file, silent)
-    scaling.save(file, {**report, "encode_ms": {"encoder": "hash", "p50": 1.0, "p95": 2.0}})
-    assert scaling.measure_all([20], setup, file, silent)["encode_ms"]["encoder"] == "hash"
+    scaling.save(file, {**report, "encode_ms": {"embedder": "hash", "p50": 1.0, "p95": 2.0}})
+    assert scaling.measure_all([20], setup, file, silent)["encode_ms"]["embedder"] == "hash"
     assert quick == [10, 20]
 
 
@@ -278,7 +278,7 @@ def test_the_page_in_markdown_holds_the_figures_and_their_ratio():
         in text
     )
     assert "Encoding" not in text
-    report["encode_ms"] = {"encoder": "hash", "p50": 1.5, "p95": 2.0}
+    report["encode_ms"] = {"embedder": "hash", "p50": 1.5, "p95": 2.0}
     report["rows"][0]["memory_mb"] = None
     text = scaling.render(report)
     assert "`hash` takes 1.50 ms" in text

@@ -122,7 +122,7 @@ def test_numbers_and_other_scripts_are_words_like_any_other(gold):
 
 def test_what_scores_depend_on_is_described():
     described = scoring.describe(HashEmbedder())
-    assert described["encoder"] == HashEmbedder().name
+    assert described["embedder"] == HashEmbedder().name
     assert described["meteor_stages"][:2] == ["exact", "stem"]
     assert set(described["versions"]) == {"nltk", "rouge-score"}
     assert json.loads(json.dumps(described)) == described

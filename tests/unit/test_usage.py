@@ -37,7 +37,7 @@ def opened(model):
         (ScriptedModel({"construct": models.construct, "evolve": models.nothing}), "scripted"),
         (ScriptedModel(models.construct, name="gpt-x"), "gpt-x"),
         (Nameless(), "Nameless"),
-        (None, "offline"),
+        (None, "rules"),
     ],
 )
 def test_a_model_is_counted_by_the_name_that_notes_and_history_have(model, name):

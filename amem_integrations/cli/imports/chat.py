@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...conversation import from_dict, note_inputs
 from ...errors import InvalidInputError
-from ...memory.messages import note_inputs
 from ...notes import NoteInput
 
 _ROLES = {"human": "user", "ai": "assistant", "HumanMessage": "user", "AIMessage": "assistant"}
@@ -33,8 +33,7 @@ def read(data: Any, thread: str, where: str) -> list[NoteInput]:  # noqa: ANN401
         InvalidInputError: This is no chat history, or nobody says anything in it.
     """
     found = messages(data)
-    roles = ("user", "assistant")
-    items = note_inputs(found, thread=thread, roles=roles, should_store=None)
+    items = note_inputs(map(from_dict, found), thread=thread)
     if not items:
         raise InvalidInputError(f"{where} holds no messages with a role and content")
     return items

@@ -33,7 +33,7 @@ def describe(
         dataset: The file of the show.
         sessions: How many sessions were taken, if not all.
         names: Which characters were given other names.
-        embedder: The encoder.
+        embedder: The embedder.
         models: The language models and how they were asked.
     """
     return {
@@ -44,7 +44,7 @@ def describe(
         "k": settings.k,
         "seed": settings.seed,
         "questions": settings.questions,
-        "encoder": {"name": embedder.name, "dimensions": embedder.dimensions},
+        "embedder": {"name": embedder.name, "dimensions": embedder.dimensions},
         "models": dict(models),
         "prompts": {task: prompt_text(task) for task in _tasks(settings)},
         "scoring": scoring.describe(embedder) if Format.OPEN in settings.formats else None,

@@ -38,7 +38,7 @@ class Result:
 
     Attributes:
         show: The show.
-        written_by: Who made the notes: `"offline"`, or the name of a model.
+        written_by: Who made the notes: `"rules"`, or the name of a model.
         recalled: What was found for each question.
         left_out: Sessions in which nothing could be asked, by the reason.
         writes: What building the memory took.

@@ -50,7 +50,7 @@ def simulate(
         show: What to hear.
         settings: What to run.
         embedder: Encodes notes and questions.
-        models: Write notes (by default they are written offline), answer, and judge open answers.
+        models: Write notes (by default they are written by rules), answer, and judge open answers.
         cache: Folder in which replies and vectors are kept, so that a run that was stopped goes on
             without paying again; without one nothing is kept.
         progress: Told now and then how far it has got.
@@ -72,12 +72,12 @@ def simulate(
         closing(Kept(cache or Path(folder))) as kept,
     ):
         writer = models.writer_of(None, kept)
-        encoder = KeptEmbedder(embedder, kept)
+        embedder = KeptEmbedder(embedder, kept)
         model = writer.make()
         with AgenticMemory.open(
-            Path(folder) / "memory", model=model, embedder=encoder, config=settings.config
+            Path(folder) / "memory", model=model, embedder=embedder, config=settings.config
         ) as memory:
-            stream = _Stream(show, choice.asked, memory, encoder, settings.k, model)
+            stream = _Stream(show, choice.asked, memory, embedder, settings.k, model)
             recalled = tuple(stream.recalled(tell))
             writes = stream.writes()
         answers, spent = examine(
@@ -107,7 +107,7 @@ class _Stream:
         show: Show,
         asked: Sequence[Asked],
         memory: AgenticMemory,
-        encoder: KeptEmbedder,
+        embedder: KeptEmbedder,
         k: int,
         model: ChatModel | None,
     ) -> None:
@@ -116,7 +116,7 @@ class _Stream:
         self._asked = {one.session.id: one for one in asked}
         self._last = asked[-1].session.id
         self._memory = memory
-        self._encoder = encoder
+        self._embedder = embedder
         self._k = k
         self._heard = 0
         self._seconds = 0.0
@@ -147,7 +147,7 @@ class _Stream:
         self._seconds += time.perf_counter() - start
 
     def _recall(self, asked: Asked) -> Recalled:
-        hits, search_ms, embed_ms = self._encoder.timed(
+        hits, search_ms, embed_ms = self._embedder.timed(
             lambda: self._memory.search(asked.line, namespace=self._show.namespace, k=self._k)
         )
         return Recalled(

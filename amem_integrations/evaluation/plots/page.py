@@ -144,7 +144,7 @@ def _facts(reports: Values) -> list[tuple[str, str]]:
         "Conversations": ", ".join(conversations),
         "Notes": labels.number(report["notes"]) if "notes" in report else "",
         "Notes written by": ", ".join(writers),
-        "Encoder": settings.get("encoder", {}).get("name"),
+        "Embedder": settings.get("embedder", {}).get("name"),
     }
     return [(name, str(value)) for name, value in facts.items() if value]
 

@@ -1,4 +1,4 @@
-"""The notes of a conversation in the encoder's space, flattened by t-SNE."""
+"""The notes of a conversation in the embedder's space, flattened by t-SNE."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How near the notes of one session are in the encoder's space, as notes are enriched and evolve.
+"""How near the notes of one session are in the embedder's space, as notes are enriched and evolve.
 
 Three views of the same notes: their bare content; with the keywords, tags and context they were given when
 they were made; and with what later notes added to them. Silhouette and purity are taken in the
-encoder's space. The points, two numbers for each note by t-SNE, are for looking at alone.
+embedder's space. The points, two numbers for each note by t-SNE, are for looking at alone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def views(notes: Sequence[Note], embedder: Embedder) -> dict[str, Any]:
 
     Args:
         notes: Those of one conversation, with what they became.
-        embedder: The encoder that they are looked at through.
+        embedder: The embedder that they are looked at through.
 
     Returns:
         `conversation`, the last part of the notes' namespace; `sessions`, that of each note; `links`,

@@ -38,7 +38,7 @@ def render(report: Mapping[str, Any]) -> str:
     ]
     if encoding := report.get("encode_ms"):
         parts.append(
-            f"Encoding a query with `{encoding['encoder']}` takes {encoding['p50']:.2f} ms on top "
+            f"Encoding a query with `{encoding['embedder']}` takes {encoding['p50']:.2f} ms on top "
             f"(p95: {encoding['p95']:.2f} ms), whatever the number of notes."
         )
     return "\n\n".join(parts) + "\n"

@@ -1,7 +1,7 @@
 """Builds a memory of some size, and measures it.
 
 A search is measured end to end in the embedded engine: hybrid, following links, the notes read and
-decoded. The vector of a query is known beforehand: what an encoder takes does not depend on the memory.
+decoded. The vector of a query is known beforehand: what an embedder takes does not depend on the memory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BATCH = 250  # notes inserted at once
 ROUNDS = 4  # of all queries
 WORDS = 9  # of a query
 
-# Made-up words would be spelled out by an encoder in several pieces each, and take longer.
+# Made-up words would be spelled out by an embedder in several pieces each, and take longer.
 _PLAIN = (
     "when where who what did she he they move meet paint sister brother house garden city river "
     "summer week last first before after with about think want book music train work friend dog"
@@ -91,27 +91,27 @@ def measure(number: int, setup: Setup, tell: Tell) -> Row:
     Raises:
         StoreError: The memory cannot be kept; `StoreFullError` where there is too little disk.
     """
-    world, encoder = World(links=setup.links, seed=setup.seed), KnownVectors()
+    world, embedder = World(links=setup.links, seed=setup.seed), KnownVectors()
     questions = [world.text(topic, WORDS) for topic in range(setup.queries)]
-    encoder.known = {text: world.query(topic) for topic, text in enumerate(questions)}
+    embedder.known = {text: world.query(topic) for topic, text in enumerate(questions)}
     before = memory_mb()
     with TemporaryDirectory(prefix="amem-scale-") as folder:
-        store = EdgeStore(folder, dimensions=DIMENSIONS, embedder=encoder.name)
-        with AgenticMemory(store, encoder) as memory:
+        store = EdgeStore(folder, dimensions=DIMENSIONS, embedder=embedder.name)
+        with AgenticMemory(store, embedder) as memory:
             filled = _fill(store, world, number, tell)
             for text in questions:  # what is loaded on first use counts as memory, not as time
                 memory.search(text, namespace=SPACE, k=setup.k)
             grown = growth_mb(before)
             told = partial(tell, f"{number:,} notes: search")
             matrix = _matrix(world, number)
-            times = _times(memory, Tape(store), encoder.known, matrix, setup.k, told)
+            times = _times(memory, Tape(store), embedder.known, matrix, setup.k, told)
         disk = disk_mb(Path(folder))
     bare = {"vectors_mb": round(matrix.nbytes / MB, 2)}
     return {"notes": number, **filled, **times, **grown, "disk_mb": disk, **bare}
 
 
 def encoding_ms(embedder: Embedder, setup: Setup) -> dict[str, Any]:
-    """Return what encoding a query takes: `encoder`, and percentiles in milliseconds."""
+    """Return what encoding a query takes: `embedder`, and percentiles in milliseconds."""
     choose = random.Random(setup.seed)  # noqa: S311 - nothing is kept secret by it
     texts = [" ".join(choose.choices(_PLAIN.split(), k=WORDS)) for _ in range(setup.queries + 1)]
 
@@ -119,7 +119,7 @@ def encoding_ms(embedder: Embedder, setup: Setup) -> dict[str, Any]:
         return run(resolve(embedder.embed_query(text)))
 
     times = [milliseconds(partial(encode, text)) for text in texts]
-    return {"encoder": embedder.name, **_percentiles(times[1:])}  # the first one loads the model
+    return {"embedder": embedder.name, **_percentiles(times[1:])}  # the first one loads the model
 
 
 def _fill(store: EdgeStore, world: World, number: int, tell: Tell) -> Row:

@@ -136,7 +136,7 @@ class _Links:
 
 
 class KnownVectors:
-    """An encoder that looks texts up: its time is none of the memory's."""
+    """An embedder that looks texts up: its time is none of the memory's."""
 
     name = "synthetic"
     dimensions = DIMENSIONS

@@ -3,7 +3,7 @@
 `official` is the one to go by; `compatible` (under the name `amem`) is there to compare with published
 figures. `golds` puts right the gold answers themselves. Nothing is downloaded: METEOR matches synonyms only
 where the user's nltk has WordNet, and `describe` says whether it had. BERTScore is left out: it would need
-a second encoder, and says what `sbert` says.
+a second embedder, and says what `sbert` says.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def describe(embedder: Embedder) -> dict[str, Any]:
         MissingExtraError: The extra `evaluation` is not installed.
     """
     return {
-        "encoder": embedder.name,
+        "embedder": embedder.name,
         "meteor_stages": list(Overlap().meteor_stages),
         "versions": {name: version(name) for name in ("nltk", "rouge-score")},
     }

@@ -28,7 +28,7 @@ def _notes() -> list[Note]:
         ),
         note(
             "b", number=1, speaker="Bob", thread="2", state="pending", superseded_by=note_id("a"),
-            contexts=(entry("b", tags=("craft",), model="offline"),),
+            contexts=(entry("b", tags=("craft",), model="rules"),),
             metadata={"n": 2.5, "city": ["Rome", "Oslo"], "flag": True, "none": None},
         ),
         note("c", number=2, source="import", at=LATER, state="failed", metadata={"n": "1", "big": 2**60 + 1}),
@@ -70,7 +70,7 @@ CASES: list[tuple[Mapping[str, Any], str]] = [
     ({"tags": {"$in": ["home", "clay"]}}, "a"),
     ({"tags": None}, "cd"),
     ({"keywords": "clay"}, "ab"),
-    ({"attributes_source": "offline"}, "b"),
+    ({"attributes_source": "rules"}, "b"),
     ({"at": None}, "bd"),
     ({"at": EARLY}, "a"),
     ({"at": {"$gt": NOW}}, "c"),

@@ -18,14 +18,14 @@ def sections(notes: Values) -> Iterator[Section]:
         title=f"The notes of {notes['conversation']}",
         about=[
             (
-                f"{counted(count, 'note')} of {counted(sessions, 'session')}, through the encoder, in three "
+                f"{counted(count, 'note')} of {counted(sessions, 'session')}, through the embedder, in three "
                 "views: the bare content with its speaker; with the keywords, tags and context that each note "
                 "was given when it was made; and with what later notes added to it."
             ),
             (
                 f"Purity is the mean share of a note's {notes['neighbours']} nearest notes that are of its own session; "
                 "silhouette is how much nearer its own session is than the next one, from -1 to 1. Both "
-                "are by cosine on the encoder's vectors, not on the picture. Chance is what they are when "
+                "are by cosine on the embedder's vectors, not on the picture. Chance is what they are when "
                 "sessions are dealt out at random. Contexts often name the date, so some of what enrichment "
                 "gains is the date in the words; and that sessions are near is no aim in itself."
             ),

@@ -29,7 +29,7 @@ def sections(report: Values) -> Iterator[Section]:
     ]
     if encoding := report.get("encode_ms"):
         about.append(
-            f"Encoding a query with {encoding['encoder']} takes {labels.number(encoding['p50'])} ms on top "
+            f"Encoding a query with {encoding['embedder']} takes {labels.number(encoding['p50'])} ms on top "
             f"(median; {labels.number(encoding['p95'])} ms at the 95th percentile), whatever the number of "
             "notes."
         )

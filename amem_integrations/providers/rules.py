@@ -35,14 +35,14 @@ REASON_WORDS = 3
 Shown = Mapping[str, Any]
 
 
-class OfflineModel:
+class RuleModel:
     """Makes, links and evolves notes by rules.
 
     Args:
         language: Two-letter code of the language that keywords are extracted in.
     """
 
-    name = "offline"
+    name = "rules"
 
     def __init__(self, language: str = "en") -> None:
         self._language = language
@@ -61,7 +61,7 @@ class OfflineModel:
             "revise": _revise,
         }
         if request.task not in answers:
-            raise ValueError(f"the offline model knows no task {request.task!r}")
+            raise ValueError(f"the rule model knows no task {request.task!r}")
         return Completion(text=json.dumps(answers[request.task](request.inputs)))
 
     def _construct(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""An encoder that reads each text once, however often and in however many runs it is asked."""
+"""An embedder that reads each text once, however often and in however many runs it is asked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class KeptEmbedder:
     """
 
     def __init__(self, embedder: Embedder, kept: Kept) -> None:
-        """Keep vectors in `kept`, apart from those of other encoders."""
+        """Keep vectors in `kept`, apart from those of other embedders."""
         self.query_ms: list[float] = []
         self.waited_ms = 0.0
         self._embedder = embedder
@@ -40,7 +40,7 @@ class KeptEmbedder:
 
     @property
     def name(self) -> str:
-        """The encoder's name."""
+        """The embedder's name."""
         return self._embedder.name
 
     @cached_property

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from amem_integrations import AgenticMemory, MemoryConfig, ModelRequest, NoteInput, OfflineModel
+from amem_integrations import AgenticMemory, MemoryConfig, ModelRequest, NoteInput, RuleModel
 from amem_integrations.prompts import ConstructReply
 from amem_integrations.testing import HashEmbedder
 
@@ -29,7 +29,7 @@ def test_a_context_says_who_spoke_when_and_what_it_replied_to(memory):
     assert notes[1].contexts[0].text == 'Ann on 8 May 2023, replying to "What did you do?"'
     assert "pottery class" in notes[1].keywords
     assert "pottery" in notes[1].tags
-    assert {note.attributes_source for note in notes} == {"offline"}
+    assert {note.attributes_source for note in notes} == {"rules"}
 
 
 def test_a_turn_is_linked_to_the_one_before_with_a_reason(memory):
@@ -83,7 +83,7 @@ def test_the_papers_calls_are_answered_too():
 def test_an_unknown_task_is_refused():
     request = ModelRequest(task="poem", system="", prompt="", reply=ConstructReply, inputs={})
     with pytest.raises(ValueError, match="poem"):
-        OfflineModel().generate(request)
+        RuleModel().generate(request)
 
 
 def test_a_construct_answer_is_json_of_the_form_asked_for():
@@ -95,5 +95,5 @@ def test_a_construct_answer_is_json_of_the_form_asked_for():
         reply=ConstructReply,
         inputs={"notes": [note], "before": []},
     )
-    reply = ConstructReply.model_validate(json.loads(OfflineModel().generate(request).text))
+    reply = ConstructReply.model_validate(json.loads(RuleModel().generate(request).text))
     assert reply.notes[0].id == "n1"

@@ -1,4 +1,4 @@
-"""What the user can do while the encoder is down, and what is made good later."""
+"""What the user can do while the embedder is down, and what is made good later."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def evolve(request):
     return {"notes": []}
 
 
-def test_what_has_to_go_goes_while_the_encoder_is_down(told, caplog):
+def test_what_has_to_go_goes_while_the_embedder_is_down(told, caplog):
     memory, embedder, (bank, pin, reply) = told
     stale = vector(memory, bank)
     embedder.down = True

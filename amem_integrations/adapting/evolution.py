@@ -1,0 +1,40 @@
+"""When notes evolve: what this turn added, and a bounded number of what earlier turns left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..memory import AgenticMemory
+from ..plans import EvolutionReport
+from .calls import Call
+
+# Unfinished notes of earlier turns that a turn also finishes: after an outage the backlog shrinks with every
+# turn, and none of them waits for all of it.
+LEFT_OVERS = 8
+
+
+async def evolve_turn(
+    call: Call,
+    memory: AgenticMemory,
+    namespace: tuple[str, ...],
+    ids: Sequence[str] = (),
+    *,
+    left_overs: int = LEFT_OVERS,
+) -> EvolutionReport:
+    """Construct, link and evolve these notes, then up to `left_overs` others that are unfinished.
+
+    Raises:
+        ModelUnavailableError: The model did not answer for `ids`; the notes stay as they are, and a later
+            turn goes on with them.
+    """
+    report = EvolutionReport()
+    if ids:
+        made = await call(memory.construct, ids, namespace=namespace)
+        plan = await call(memory.propose, ids, namespace=namespace)
+        report = EvolutionReport(
+            constructed=tuple(made["constructed"]), failed=dict(made["failed"])
+        )
+        report += await call(memory.commit, plan, namespace=namespace)
+    if left_overs:
+        report += await call(memory.evolve, namespace=namespace, limit=left_overs)
+    return report

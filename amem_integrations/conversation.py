@@ -1,0 +1,193 @@
+"""From chat messages to notes. It is the only place where a message gets its key.
+
+An adapter turns its framework's messages into `Message` values and calls `note_inputs`; whichever adapter the
+same message comes through, it is the same note.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from .errors import InvalidInputError
+from .notes import NoteInput, Source
+
+log = logging.getLogger("amem_integrations")
+
+# What the frameworks call the same two or three parties of a conversation.
+ROLES = {
+    "human": "user",
+    "ai": "assistant",
+    "chatbot": "assistant",
+    "model": "assistant",
+    "function": "tool",
+}
+SPEAKING = ("user", "assistant")
+_SOURCES: dict[str, Source] = {"user": "user", "assistant": "assistant", "tool": "tool"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One chat message, whatever framework it comes from.
+
+    Attributes:
+        role: `user`, `assistant`, `tool`, `system`, or another name of one of them (see `ROLES`).
+        text: What was said; the text blocks only.
+        id: What identifies it within its thread and role, if the framework knows.
+        speaker: The name of who said it; without one, the role.
+        at: When it was said, if the message carries its time.
+        calls_tools: It asks for tools to be run, so nobody was spoken to.
+        stored: False leaves it out of the memory; it still counts for the place of others.
+        metadata: JSON values for the note.
+    """
+
+    role: str
+    text: str
+    id: str | None = None
+    speaker: str | None = None
+    at: datetime | None = None
+    calls_tools: bool = False
+    stored: bool = True
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def party(self) -> str:
+        """The role under its common name."""
+        role = self.role.lower()
+        return ROLES.get(role, role)
+
+    @property
+    def spoken(self) -> bool:
+        """Whether user or assistant said something to the other. Only such messages have a position."""
+        return self.party in SPEAKING and bool(self.text.strip()) and not self.calls_tools
+
+
+def message_key(thread: str | None, role: str, message_id: str) -> str:
+    """Return the key of a message that has an id. Different arguments give different keys."""
+    return json.dumps([thread, role, message_id], ensure_ascii=False)
+
+
+def position_key(thread: str | None, role: str, text: str, position: int, aside: int = 0) -> str:
+    """Return the key of a message without an id. Different arguments give different keys.
+
+    Args:
+        thread: The conversation.
+        role: Who said it, by the common name.
+        text: What was said. It is in the key so that a caller who counts wrong overwrites nothing.
+        position: How many messages were spoken before it in the thread.
+        aside: For what is not spoken, such as the result of a tool: its number since the last spoken message,
+            from 1.
+    """
+    digest = sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
+    return json.dumps([thread, role, position, aside, digest], ensure_ascii=False)
+
+
+def count_spoken(messages: Iterable[Message]) -> int:
+    """Return how many of the messages have a position: what an `offset` counts."""
+    return sum(message.spoken for message in messages)
+
+
+def note_inputs(
+    messages: Iterable[Message],
+    *,
+    thread: str | None,
+    roles: Sequence[str] = SPEAKING,
+    offset: int = 0,
+    now: datetime | None = None,
+    max_chars: int | None = None,
+) -> list[NoteInput]:
+    """Return a note for each non-empty message of the given roles, in order.
+
+    Args:
+        messages: In the order in which they were said.
+        thread: The conversation.
+        roles: Whose messages are taken.
+        offset: How many messages of the thread were spoken before the first of these. It counts only for
+            messages without an id.
+        now: The time of messages that carry none, if they have just been said.
+        max_chars: Longest text that can be stored; of a longer one the beginning is, with a warning.
+
+    Raises:
+        InvalidInputError: A negative offset.
+    """
+    if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
+        raise InvalidInputError(f"offset={offset!r} must be a whole number of at least 0")
+    items = []
+    position, aside = offset, 0
+    for message in messages:
+        aside = 0 if message.spoken else aside + 1
+        if message.stored and message.party in roles and (text := message.text.strip()):
+            if message.id is not None:
+                key = message_key(thread, message.party, message.id)
+            else:
+                key = position_key(thread, message.party, text, position, aside)
+            items.append(_note_input(message, key, thread, now, max_chars))
+        position += message.spoken
+    return items
+
+
+def _note_input(
+    message: Message, key: str, thread: str | None, now: datetime | None, max_chars: int | None
+) -> NoteInput:
+    text = message.text.strip()
+    if max_chars is not None and len(text) > max_chars:
+        log.warning(
+            "a message of %d characters is stored up to the first %d (MemoryConfig.max_content_chars)",
+            len(text),
+            max_chars,
+        )
+        text = text[:max_chars]
+    return NoteInput(
+        content=text,
+        key=key,
+        thread=thread,
+        at=message.at,
+        default_at=now,
+        speaker=message.speaker or message.party,
+        source=_SOURCES.get(message.party, "user"),
+        metadata=message.metadata,
+    )
+
+
+def from_dict(message: Mapping[str, Any]) -> Message:
+    """Return a message given as `{"role": …, "content": …}`; see `AgenticMemory.add_messages`.
+
+    Raises:
+        InvalidInputError: It has no role, its content is no text, or its time is no datetime with a zone.
+    """
+    if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+        raise InvalidInputError(f"message {message!r} must be a dict with 'role' and 'content'")
+    at = message.get("at")
+    if at is not None and (not isinstance(at, datetime) or at.tzinfo is None):
+        raise InvalidInputError(f"at={at!r} of a message must be a datetime with a time zone")
+    known = message.get("id")
+    return Message(
+        role=message["role"],
+        text=_text(message),
+        id=None if known is None or known == "" else str(known),
+        speaker=message.get("name") or None,
+        at=at,
+        calls_tools=bool(message.get("tool_calls")),
+    )
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    if content is None or isinstance(content, str):
+        return (content or "").strip()
+    if isinstance(content, Sequence):
+        return "\n".join(text for block in content if (text := _block(block))).strip()
+    raise InvalidInputError(f"content of message {message!r} must be text or a list of blocks")
+
+
+def _block(block: object) -> str:
+    if isinstance(block, str):
+        return block
+    if isinstance(block, Mapping) and isinstance(block.get("text"), str):
+        return str(block["text"])
+    return ""
