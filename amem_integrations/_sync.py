@@ -109,6 +109,23 @@ class Awaiting:
         return in_thread
 
 
+def describe(
+    method: Any,  # noqa: ANN401 - a function
+    flow: Callable[..., object],
+    name: str,
+    parameters: Sequence[inspect.Parameter],
+) -> None:
+    """Give a method that was made of a flow its name, docstring and signature."""
+    signature = inspect.signature(flow)
+    method.__name__ = name
+    method.__qualname__ = f"{flow.__qualname__.removesuffix(flow.__name__)}{name}"
+    method.__module__, method.__doc__ = flow.__module__, flow.__doc__
+    method.__annotations__ = {
+        key: value for key, value in flow.__annotations__.items() if key in {p.name for p in parameters} | {"return"}
+    }
+    method.__signature__ = signature.replace(parameters=parameters)
+
+
 class Mapper(Protocol):
     """Runs one coroutine function over many items, at most `limit` at once."""
 

@@ -20,6 +20,7 @@ _RANGES = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 FIELDS = (
     "id", "seq", "content", "speaker", "source", "thread", "key", "at", "when", "recorded_at",
     "keywords", "tags", "attributes_source", "state", "attempts", "superseded_by", "expires_at",
+    "chunk", "chunk_of",
 )  # fmt: skip
 Scalar = str | int | float | bool | datetime | None
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from uuid import UUID, uuid4, uuid5
 
-from .errors import InvalidInputError, NamespaceError
+from .errors import NamespaceError
 from .notes import Namespace, NoteInput
 
 ROOT = UUID("9c4a6f3e-2a1d-5b7e-8f60-1d2b3c4a5e6f")
@@ -30,16 +30,6 @@ def check_namespace(namespace: object) -> Namespace:
             f"namespace={namespace!r} must be a tuple of non-empty strings, such as ('user-42',)"
         )
     return checked
-
-
-def check_count(name: str, value: object) -> None:
-    """Check a number of things.
-
-    Raises:
-        InvalidInputError: It is not a whole number of at least 1.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInputError(f"{name}={value!r} must be a whole number of at least 1")
 
 
 def derive(*parts: object) -> str:
@@ -74,10 +64,20 @@ class Clock:
             self._last = max(time.time_ns(), self._last + 1)
             return self._last
 
+    def start_above(self, seq: int) -> None:
+        """Give only instants after `seq` from now on: a memory may hold some that the system's clock is behind."""
+        with self._lock:
+            self._last = max(self._last, seq)
+
 
 clock = Clock()
 
 
+def time_of(seq: int) -> datetime:
+    """Return the time, in UTC, that an instant of the clock stands for; it rises with the instants."""
+    return datetime.fromtimestamp(seq // 1000 / 1e6, UTC)
+
+
 def now() -> datetime:
-    """Return the present, in UTC."""
-    return datetime.now(UTC)
+    """Return the present, in UTC; never before the time of anything recorded so far."""
+    return time_of(clock.tick())

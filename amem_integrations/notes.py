@@ -23,7 +23,7 @@ ChangeKind = Literal[
     "update",
     "delete",
     "forget",
-    "withdraw",
+    "retract",
     "construct",
     "link",
     "unlink",
@@ -34,6 +34,7 @@ ChangeKind = Literal[
     "undo",
     "upgrade",
     "clear",
+    "prompt",
 ]
 
 SOURCES: tuple[Source, ...] = ("user", "assistant", "tool", "import")
@@ -44,8 +45,7 @@ class ContextEntry:
     """One interpretation of a note, and where it came from.
 
     `cause` is the id of the note that gave rise to it: the note itself for the entry written at
-    construction, a later note for an entry added by evolution. `at` is the event time of that note. `seen`
-    are the other notes that were shown when it was written, and may be quoted in it.
+    construction, a later note for an entry added by evolution. `at` is the event time of that note.
     """
 
     text: str
@@ -56,7 +56,6 @@ class ContextEntry:
     change: str
     at: datetime
     recorded_at: datetime
-    seen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +74,10 @@ class Link:
 class Note:
     """One experience, with everything that has been understood of it.
 
-    `seq` (nanoseconds at first add, strictly increasing) orders notes; `at` is only the time of the
-    event told, if the caller gave one. `id` is also the id of the Qdrant point.
+    `seq` (nanoseconds at first add, strictly increasing) orders notes; `at` is only the time of the event, if
+    the caller gave one. `id` is also the id of the Qdrant point. A text that is longer than the embedder reads
+    is several notes: the first has `chunk` 1 and the id of the whole, the others count on from 2 and name the
+    first in `chunk_of`. A note that is all of its text has `chunk` 0.
     """
 
     id: str
@@ -89,6 +90,8 @@ class Note:
     source: Source = "user"
     thread: str | None = None
     key: str | None = None
+    chunk: int = 0
+    chunk_of: str | None = None
     contexts: tuple[ContextEntry, ...] = ()
     links: Mapping[str, Link] = field(default_factory=dict)
     state: State = "pending"
@@ -122,8 +125,12 @@ class Note:
 
     @property
     def attributes_source(self) -> str | None:
-        """Name of the model that constructed the note (`"rules"` without one), if any has."""
+        """Name of the model that constructed the note (`"rules"` without a language model), if any has."""
         return self.own_entry.model if self.own_entry else None
+
+    def is_expired(self, time: datetime) -> bool:
+        """Return whether the note is not to be found any more at a time."""
+        return self.expires_at is not None and self.expires_at <= time
 
     def revised(self, **changes: Any) -> Note:  # noqa: ANN401 - any field
         """Return a copy with these fields changed."""
@@ -146,6 +153,7 @@ class NoteInput:
     speaker: str | None = None
     source: Source = "user"
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    expires_at: datetime | None = None
     split: bool = True
 
 
@@ -211,7 +219,8 @@ class ScoredNote:
 class Change:
     """One entry of the history: what happened to `note_id`, because of `cause`, by operation `op`.
 
-    A change of kind `clear` is about the whole namespace, and its `note_id` is empty.
+    A change of kind `clear` is about the whole namespace, and its `note_id` is empty. So is one of kind
+    `prompt`: its data says which notes (`shown`) a model was shown when it wrote what the operation brought.
     """
 
     id: str

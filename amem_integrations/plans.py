@@ -70,11 +70,13 @@ class Plan:
     """Links and updates proposed for some notes; nothing of it is written until `commit`.
 
     `failed` maps the notes that got no usable proposal to the reason. `id` names the operation: the
-    same plan committed twice is applied once.
+    same plan committed twice is applied once. `since` is the instant (as `seq`) at which notes were shown: what
+    was corrected or deleted after it may be quoted in the plan, and is not written.
     """
 
     id: str
     namespace: Namespace
+    since: int = 0
     notes: tuple[PlannedNote, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
 

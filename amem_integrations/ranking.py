@@ -41,12 +41,12 @@ class Activation:
 Activations = dict[str, Activation]
 
 
-def fuse(lists: Ranked) -> Activations:
-    """Return the reciprocal rank fusion of the dense and the BM25 list."""
+def fuse(lists: Ranked, depth: int = FUSION_DEPTH) -> Activations:
+    """Return the reciprocal rank fusion of the first `depth` of the dense and the BM25 list."""
     notes: Activations = {}
-    for rank, (note_id, _) in enumerate(lists.dense[:FUSION_DEPTH], start=1):
+    for rank, (note_id, _) in enumerate(lists.dense[:depth], start=1):
         notes[note_id] = Activation(dense_rank=rank, fusion=1 / (RRF_K + rank))
-    for rank, (note_id, _) in enumerate(lists.lexical[:FUSION_DEPTH], start=1):
+    for rank, (note_id, _) in enumerate(lists.lexical[:depth], start=1):
         note = notes.setdefault(note_id, Activation())
         note.lexical_rank = rank
         note.fusion += 1 / (RRF_K + rank)
@@ -61,11 +61,11 @@ def order(notes: Activations) -> list[str]:
 def spread(notes: Activations, links: Mapping[str, Mapping[str, Link]]) -> Activations:
     """Let the notes in `links` activate what they are linked to, and return all activations."""
     for note_id, targets in links.items():
-        gift = SPREAD * notes[note_id].fusion / sqrt(len(targets) or 1)
+        share = SPREAD * notes[note_id].fusion / sqrt(len(targets) or 1)
         for target in targets:
             activation = notes.setdefault(target, Activation())
-            activation.spread += gift
-            activation.sources.append((gift, note_id))
+            activation.spread += share
+            activation.sources.append((share, note_id))
     return notes
 
 

@@ -1,61 +1,44 @@
-"""What every step works with: the ports, in their synchronous or asynchronous form, and the settings."""
+"""What every flow works with: the ports, in their synchronous or asynchronous form, and the settings."""
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
 from ._sync import Mapper
 from .config import MemoryConfig
-from .ports import ChatModel, Embedder, NoteStore, Vector
+from .notes import Note
+from .ports import ChatModel, Embedder, NoteStore
 from .usage import Usage
+from .vector_cache import VectorCache
 
-RECENT = 1024  # vectors; with 384 dimensions 1.5 MiB
 
+class Claims:
+    """The notes that this process is working on, so that no two evolutions take the same one."""
 
-class Recent:
-    """Vectors of the texts that were encoded last, for texts that come again; safe to use from threads.
-
-    A text is known by a digest of it, so that nothing deleted lives on in here.
-    """
-
-    def __init__(self, size: int = RECENT) -> None:
-        """Start empty; of more than `size` vectors the least recently used go first."""
-        self._size = size
-        self._vectors: OrderedDict[bytes, Vector] = OrderedDict()
+    def __init__(self) -> None:
+        """Start with nothing claimed."""
         self._lock = threading.Lock()
+        self._ids: set[str] = set()
 
-    def get(self, role: str, text: str) -> Vector | None:
-        """Return the vector of a text as a `"document"` or as a `"query"`, if it is known."""
-        key = _key(role, text)
+    @contextmanager
+    def claiming(self, notes: Iterable[Note]) -> Iterator[Sequence[Note]]:
+        """Yield those of the notes that nobody else is working on, and hold them meanwhile."""
         with self._lock:
-            if key in self._vectors:
-                self._vectors.move_to_end(key)
-            return self._vectors.get(key)
-
-    def put(self, role: str, text: str, vector: Vector) -> None:
-        """Keep a vector."""
-        with self._lock:
-            # A row is a view that would keep its whole batch in memory.
-            self._vectors[_key(role, text)] = vector.copy()
-            while len(self._vectors) > self._size:
-                self._vectors.popitem(last=False)
-
-    def clear(self) -> None:
-        """Forget all of them."""
-        with self._lock:
-            self._vectors.clear()
-
-
-def _key(role: str, text: str) -> bytes:
-    return blake2b(f"{role}:{text}".encode(errors="surrogatepass"), digest_size=16).digest()
+            mine = [note for note in notes if note.id not in self._ids]
+            self._ids.update(note.id for note in mine)
+        try:
+            yield mine
+        finally:
+            with self._lock:
+                self._ids.difference_update(note.id for note in mine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """The ports as the caller's form of the engine sees them."""
+    """The ports as the caller's form of a flow sees them."""
 
     store: NoteStore
     embedder: Embedder
@@ -64,4 +47,5 @@ class Runtime:
     config: MemoryConfig
     usage: Usage
     map: Mapper
-    recent: Recent = field(default_factory=Recent)
+    vectors: VectorCache = field(default_factory=VectorCache)
+    claims: Claims = field(default_factory=Claims)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from .notes import ContextEntry, Note
@@ -12,6 +13,10 @@ TEMPLATE = "note-1"
 # MiniLM reads 256 tokens; contexts get what content, keywords and tags usually leave.
 CONTEXT_TOKENS = 200
 MAX_WORDS = 16  # of keywords, and of tags: a note that evolves often must not drown in them
+MAX_KEYWORDS = 8  # that one context entry may bring
+MAX_TAGS = 6
+SPEAKER_CHARS = 80
+_BRACKETS = str.maketrans("[]", "()")  # a note's header stands in brackets
 BYTES_PER_TOKEN = 4  # English text; scripts of three bytes a character are about .75 token each
 
 
@@ -46,8 +51,15 @@ def context(note: Note) -> str:
 
 
 def header(note: Note) -> str:
-    """Return who said it and when, such as `Melanie, 8 May 2023`; either may be missing."""
-    return ", ".join(part for part in (note.speaker, day(note.at) if note.at else None) if part)
+    """Return who said it and when, such as `Melanie, 8 May 2023`; the speaker may be missing."""
+    speaker = inline(note.speaker or "", SPEAKER_CHARS)
+    return f"{speaker}, {day(note.when)}" if speaker else day(note.when)
+
+
+def inline(text: str, limit: int) -> str:
+    """Return text in one line of at most `limit` characters, in which no bracket ends a note's header."""
+    flat = " ".join(text.split()).translate(_BRACKETS)
+    return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
 
 
 def embedding_text(note: Note) -> str:
@@ -68,3 +80,9 @@ def lexical_text(note: Note) -> str:
     """Return the text that BM25 indexes: as for the embedder, with the date for questions of when."""
     date = day(note.at) if note.at else ""
     return f"{date}\n{embedding_text(note)}" if date else embedding_text(note)
+
+
+def clean_words(words: Sequence[str], limit: int) -> tuple[str, ...]:
+    """Return keywords or tags without blanks and repeats, at most `limit` of them."""
+    stripped = (" ".join(word.split()) for word in words)
+    return tuple(dict.fromkeys(word for word in stripped if word))[:limit]

@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from .._sync import run
+from .._sync import describe, run
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,16 +63,7 @@ def both(
         return await flow(self, awaited, *args, **kwargs)
 
     name = flow.__name__.lstrip("_")
-    _describe(now, flow, name)
-    _describe(later, flow, f"a{name}")
+    own, _call, *others = inspect.signature(flow).parameters.values()
+    describe(now, flow, name, [own, *others])
+    describe(later, flow, f"a{name}", [own, *others])
     return now, later
-
-
-def _describe(method: Any, flow: Callable[..., Any], name: str) -> None:  # noqa: ANN401 - a function
-    """Give a method the name, docstring and signature of its flow, without `call`."""
-    signature = inspect.signature(flow)
-    own, _call, *others = signature.parameters.values()
-    method.__name__ = name
-    method.__qualname__ = f"{flow.__qualname__.removesuffix(flow.__name__)}{name}"
-    method.__module__, method.__doc__ = flow.__module__, flow.__doc__
-    method.__signature__ = signature.replace(parameters=[own, *others])

@@ -5,7 +5,6 @@ A prompt is the file `<task>.md`; everything before the line `---` is the system
 
 from __future__ import annotations
 
-from functools import cache
 from importlib.resources import files
 from string import Template
 
@@ -22,6 +21,7 @@ from .replies import (
 )
 
 __all__ = [
+    "PROMPT_TEXTS",
     "ConstructReply",
     "EvolveReply",
     "LinkReply",
@@ -35,11 +35,20 @@ __all__ = [
 ]
 
 
-@cache
-def _templates(task: str) -> tuple[Template, Template]:
-    text = (files(__package__) / f"{task}.md").read_text(encoding="utf-8")
-    system, _, prompt = text.partition("\n---\n")
-    return Template(system.strip()), Template(prompt.strip())
+TASKS = ("construct", "evolve", "link", "revise")
+
+# Read at import, so that no asynchronous caller ever waits for a file.
+_TEXTS = {
+    task: (files(__package__) / f"{task}.md").read_text(encoding="utf-8") for task in TASKS
+}
+PROMPT_TEXTS = tuple(_TEXTS.values())
+
+
+def _template(part: str) -> Template:
+    return Template(part.strip())
+
+
+_TEMPLATES = {task: tuple(map(_template, text.split("\n---\n"))) for task, text in _TEXTS.items()}
 
 
 def render(task: str, **values: str) -> tuple[str, str]:
@@ -48,5 +57,5 @@ def render(task: str, **values: str) -> tuple[str, str]:
     Raises:
         KeyError: A placeholder of the prompt has no value.
     """
-    system, prompt = _templates(task)
+    system, prompt = _TEMPLATES[task]
     return system.substitute(), prompt.substitute(values)

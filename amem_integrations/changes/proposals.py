@@ -1,0 +1,99 @@
+"""Pure: a person's answer to an update that the gate stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from ..errors import InvalidInputError
+from ..ids import derive
+from ..notes import Change, ContextEntry, Note
+from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words
+from .edits import Edit
+from .record import change, entry_data
+
+
+def approved_entry(
+    proposal: Change, source: Note, op: str, edited: Mapping[str, Any], at: datetime
+) -> ContextEntry:
+    """Return the entry that a proposal becomes, with what the reviewer changed.
+
+    Raises:
+        InvalidInputError: Its text is empty.
+    """
+    proposed = {**proposal.data["entry"], **edited}
+    text = proposed["text"]
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidInputError(f"the entry of proposal {proposal.id!r} is empty; give context=")
+    return ContextEntry(
+        text=" ".join(text.split()),
+        keywords=clean_words(proposed["keywords"], MAX_KEYWORDS),
+        tags=clean_words(proposed["tags"], MAX_TAGS),
+        cause=source.id,
+        model=proposal.model or "",
+        change=derive("change", op, "evolve", proposal.note_id, source.id),
+        at=source.when,
+        recorded_at=at,
+    )
+
+
+def approve(proposal: Change, entry: ContextEntry, op: str, edited: Sequence[str]) -> Edit:
+    """Return the edit that writes the entry although the gate stopped it."""
+
+    def edit(note: Note) -> tuple[Note, list[Change]]:
+        data = {
+            "entry": entry_data(entry),
+            "similarity": proposal.data.get("similarity"),
+            "proposal": proposal.id,
+            "edited": list(edited),
+        }
+        made = change(
+            op,
+            "evolve",
+            note,
+            cause=entry.cause,
+            model=entry.model,
+            recorded_at=entry.recorded_at,
+            data=data,
+        )
+        return note.revised(contexts=(*note.contexts, entry)), [made]
+
+    return edit
+
+
+def rejection(proposal: Change, note: Note, op: str, at: datetime, why: str) -> Change:
+    """Return the record that a proposal is not wanted."""
+    data = {"proposal": proposal.id, "why": why}
+    made = change(op, "rejection", note, cause=proposal.cause, recorded_at=at, data=data)
+    # Several proposals of one cause may be rejected by one operation.
+    return replace(made, id=derive("change", op, "rejection", proposal.id))
+
+
+def possible_answers(changes: Sequence[Change], notes: Sequence[Note]) -> list[str]:
+    """Return the changes by which the proposals among `changes` may have been approved.
+
+    Those are the changes that brought entries, of the same cause, which the notes have now.
+    """
+    proposed = {(made.note_id, made.cause) for made in changes if made.kind == "proposal"}
+    return [
+        entry.change
+        for note in notes
+        for entry in note.contexts
+        if (note.id, entry.cause) in proposed
+    ]
+
+
+def open_proposals(changes: Sequence[Change], approvals: Sequence[Change]) -> list[Change]:
+    """Return the proposals among `changes` that nobody has rejected or, by `approvals`, approved.
+
+    One whose cause was deleted or corrected has no text any more and is not open.
+    """
+    rejections = [made for made in changes if made.kind == "rejection"]
+    answered = {made.data.get("proposal") for made in (*rejections, *approvals)}
+    return [
+        made
+        for made in changes
+        if made.kind == "proposal" and made.id not in answered and not made.data.get("blanked")
+    ]

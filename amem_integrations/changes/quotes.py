@@ -1,0 +1,66 @@
+"""Pure: whether a text quotes another one that is gone."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from itertools import groupby
+
+# A quote may have been cut in the middle of a word; shorter runs are common to many words.
+RUN = 6
+# Scripts that do not part words by spaces: Thai to Burmese, Khmer, kana to CJK, Hangul, their extensions.
+_UNSPACED = ((0x0E00, 0x109F), (0x1780, 0x17FF), (0x3040, 0x9FFF), (0xAC00, 0xD7AF), (0x20000, 0x3FFFF))
+_PAIR = 2
+
+
+class Fragments:
+    """The words of a text, and the runs of characters that long words are made of."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        """Take texts apart."""
+        self._words: set[str] = set()
+        self._runs: set[str] = set()
+        for text in texts:
+            for word in _words(text):
+                self._words.add(word)
+                self._runs.update(word[i : i + RUN] for i in range(len(word) - RUN + 1))
+
+    def __bool__(self) -> bool:
+        return bool(self._words)
+
+    def minus(self, other: Fragments) -> Fragments:
+        """Return what is not in the other text."""
+        rest = Fragments(())
+        rest._words = self._words - other._words
+        rest._runs = self._runs - other._runs
+        return rest
+
+    def shares(self, other: Fragments) -> bool:
+        """Return whether the texts share a word or a run of characters."""
+        return not (self._words.isdisjoint(other._words) and self._runs.isdisjoint(other._runs))
+
+
+def is_quote(text: str, gone: Fragments, elsewhere: Fragments) -> bool:
+    """Return whether a text shares something with `gone` that it cannot have from elsewhere."""
+    shared = Fragments([text]).minus(elsewhere)
+    return bool(shared) and shared.shares(gone)
+
+
+def _words(text: str) -> Iterable[str]:
+    """Yield words: letters, digits and their marks in a row; in unspaced scripts every two neighbours."""
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    for is_word, characters in groupby(plain, key=_is_part_of_word):
+        word = "".join(characters)
+        if is_word and not any(map(_is_unspaced, word)):
+            yield word
+        elif is_word:
+            yield from (word[i : i + _PAIR] for i in range(max(1, len(word) - _PAIR + 1)))
+
+
+def _is_part_of_word(character: str) -> bool:
+    return unicodedata.category(character)[0] in "LNM"
+
+
+def _is_unspaced(character: str) -> bool:
+    code = ord(character)
+    return any(first <= code <= last for first, last in _UNSPACED)

@@ -1,0 +1,63 @@
+"""After a process was killed: finish what it had begun in several steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .._sync import resolve
+from ..ids import new_operation, now
+from ..notes import Change, Namespace, Note
+from ..runtime import Runtime
+from . import edits
+from .rewrite import rewrite
+from .traces import Gone, Traces, corrections, remove_all_of
+
+
+async def recover(runtime: Runtime, steps: Sequence[Change]) -> None:
+    """Finish what the last steps before a kill belong to; what is finished is left alone.
+
+    After a `delete`, other notes may still hold links to the removed one, or entries because of it. After an
+    `update`, other notes may still quote the old text. A `link` or an `unlink` may have been written at one end
+    only. Of the notes that a `prompt` showed, one may be gone by now.
+    """
+    for namespace in dict.fromkeys(step.namespace for step in steps):
+        mine = [step for step in steps if step.namespace == namespace]
+        await _recover_namespace(runtime, namespace, mine)
+
+
+async def _recover_namespace(
+    runtime: Runtime, namespace: Namespace, steps: Sequence[Change]
+) -> None:
+    if deleted := sorted({step.note_id for step in steps if step.kind == "delete"}):
+        gone = [Gone(note_id=note_id, texts=()) for note_id in deleted]
+        await Traces(runtime, namespace, new_operation(), gone).remove(deleted=True)
+    if corrected := corrections(steps):
+        await Traces(runtime, namespace, new_operation(), corrected).remove()
+    prompts = [step for step in steps if step.kind == "prompt"]
+    shown = sorted({note_id for step in prompts for note_id in step.data["shown"]})
+    stored = {note.id for note in await resolve(runtime.store.get(namespace, shown))}
+    doubtful = sorted({step.op for step in prompts if not stored.issuperset(step.data["shown"])})
+    if doubtful:
+        await remove_all_of(runtime, namespace, doubtful)
+    linked = [step for step in steps if step.kind in ("link", "unlink")]
+    ends = {step.note_id for step in linked} | {str(step.data["target"]) for step in linked}
+    await drop_one_sided(runtime, namespace, sorted(ends))
+
+
+async def drop_one_sided(runtime: Runtime, namespace: Namespace, ids: Sequence[str]) -> None:
+    """Drop the links of these notes that the note at the other end does not hold."""
+    notes = {note.id: note for note in await resolve(runtime.store.get(namespace, ids))}
+    targets = {target for note in notes.values() for target in note.links} - notes.keys()
+    others = await resolve(runtime.store.get(namespace, sorted(targets)))
+    everyone = notes | {note.id: note for note in others}
+    op, at, why = new_operation(), now(), "its other end was not written"
+    steps = {}
+    for note in notes.values():
+        lost = [target for target in note.links if not _holds(everyone.get(target), note.id)]
+        if lost:
+            steps[note.id] = edits.chain([edits.drop_link(t, op, at, why) for t in lost])
+    await rewrite(runtime, namespace, op, steps, base=everyone)
+
+
+def _holds(note: Note | None, target: str) -> bool:
+    return note is not None and target in note.links

@@ -1,0 +1,208 @@
+"""Rewrite notes: change by a pure edit, embed again, write; again for those that another writer changed.
+
+No lock is held meanwhile. Edits are set operations on single notes, so doing one again on a newer
+revision needs no second call of a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .. import texts
+from .._sync import resolve
+from ..embedding import embed, embed_if_possible
+from ..errors import ConfigurationError, ModelUnavailableError, RevisionConflictError
+from ..ids import now
+from ..notes import Change, Namespace, Note
+from ..ports import OPS_KEPT, Indexed, Vector
+from ..runtime import Runtime
+from .edits import Edit, chain, fail
+
+MAX_TRIES = 50
+NO_VECTOR = "the embedder gave no usable vector"
+Follow = Callable[[Sequence[Change]], Mapping[str, Edit]]
+# An embedder that is down, one that only asynchronous calls can use, none at all.
+WITHOUT_EMBEDDER = (ModelUnavailableError, ConfigurationError)
+
+
+@dataclass(slots=True)
+class Rewritten:
+    """The notes as they are now, the changes made, and the new vectors."""
+
+    notes: dict[str, Note] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+    vectors: dict[str, Vector] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Edited:
+    """A note before and after an edit, with the records of it."""
+
+    old: Note
+    new: Note
+    records: Sequence[Change]
+
+    @property
+    def is_moved(self) -> bool:
+        return self.new is not self.old
+
+
+async def rewrite(
+    runtime: Runtime,
+    namespace: Namespace,
+    op: str,
+    edits: Mapping[str, Edit],
+    *,
+    base: Mapping[str, Note] | None = None,
+    records: Sequence[Change] = (),
+    follow: Follow | None = None,
+    removing: bool = False,
+    again: bool = False,
+) -> Rewritten:
+    """Apply edits to stored notes.
+
+    A note that has `op` among its last operations was written by an earlier try and is left as it is; a
+    note that is gone is left out.
+
+    Args:
+        runtime: The ports.
+        namespace: Whose notes.
+        op: Names the operation.
+        edits: By note id.
+        base: Notes as the caller knows them. They are not read; the store refuses to write one that has
+            changed since, and that one is read and edited again.
+        records: Further records of the operation, written with the changes.
+        follow: Returns the edits of other notes that follow from changes; they are written in the same batch.
+        removing: The edits take text away, which does not wait for the embedder: without it the old vector
+            stays.
+        again: The operation may be an old one. Where a note does not remember that far back, the history
+            says what was done.
+
+    Raises:
+        RevisionConflictError: Other writers kept getting in between.
+        ModelUnavailableError: The embedder failed; nothing was written.
+    """
+    left, done = dict(edits), Rewritten()
+    known, extra = dict(base or {}), list(records)
+    for _ in range(MAX_TRIES):
+        edited = await _edited(runtime, namespace, op, left, known)
+        if follow is not None:
+            changes = [record for item in edited for record in item.records]
+            for note_id, more in follow(changes).items():
+                left[note_id] = chain([left[note_id], more]) if note_id in left else more
+            edited = await _edited(runtime, namespace, op, left, known)
+        if again:
+            edited = await _not_yet_done(runtime, namespace, edited)
+        unwritten = await _write(runtime, namespace, op, edited, extra, done, removing=removing)
+        left, known, extra = {i: edit for i, edit in left.items() if i in unwritten}, {}, []
+        if not left:
+            return done
+    raise RevisionConflictError(
+        f"notes {sorted(left)} were changed by others {MAX_TRIES} times in a row; try again"
+    )
+
+
+async def _edited(
+    runtime: Runtime,
+    namespace: Namespace,
+    op: str,
+    edits: Mapping[str, Edit],
+    known: dict[str, Note],
+) -> list[_Edited]:
+    """Apply the edits to the notes as they are known; what is not known is read, and left out if gone."""
+    if missing := [note_id for note_id in edits if note_id not in known]:
+        stored = await resolve(runtime.store.get(namespace, missing))
+        known.update({note.id: note for note in stored})
+    return [_edit(known[note_id], edit, op) for note_id, edit in edits.items() if note_id in known]
+
+
+async def _write(
+    runtime: Runtime,
+    namespace: Namespace,
+    op: str,
+    edited: Sequence[_Edited],
+    extra: Sequence[Change],
+    done: Rewritten,
+    *,
+    removing: bool,
+) -> set[str]:
+    """Write what was edited, add it to `done`, and return the ids of the notes that were not written."""
+    moved = [item for item in edited if item.is_moved]
+    rows = await _vectors(runtime, moved, removing=removing)
+    edited = [_or_failed(item, rows, op) for item in edited]
+    changes = [*extra, *(record for item in edited for record in item.records)]
+    unwritten: set[str] = set()
+    if moved or changes:
+        items = [_indexed(item, rows) for item in edited if item.is_moved]
+        unwritten = await resolve(runtime.store.replace(namespace, items, changes))
+    done.notes |= {item.new.id: item.new for item in edited if item.new.id not in unwritten}
+    done.changes += [made for made in changes if made.note_id not in unwritten]
+    done.vectors |= {i: row for i, row in rows.items() if row is not None and i not in unwritten}
+    return unwritten
+
+
+def _edit(note: Note, edit: Edit, op: str) -> _Edited:
+    if op in note.ops:
+        return _Edited(note, note, [])
+    new, records = edit(note)
+    return _Edited(note, note if new == note else _next_revision(note, new, op), records)
+
+
+def _next_revision(old: Note, new: Note, op: str) -> Note:
+    return new.revised(revision=old.revision + 1, ops=(*old.ops, op)[-OPS_KEPT:])
+
+
+async def _not_yet_done(
+    runtime: Runtime, namespace: Namespace, edited: Sequence[_Edited]
+) -> list[_Edited]:
+    """Leave out what was done before by the history, where the note itself cannot tell.
+
+    It cannot where it has forgotten its older operations, and where nothing but the history was written.
+    """
+    doubtful = [
+        record.id
+        for item in edited
+        if not item.is_moved or len(item.old.ops) >= OPS_KEPT
+        for record in item.records
+    ]
+    if not doubtful:
+        return list(edited)
+    made = await resolve(runtime.store.changes_by_id(namespace, doubtful))
+    done = {record.note_id for record in made}
+    return [_Edited(i.old, i.old, []) if i.old.id in done else i for i in edited]
+
+
+async def _vectors(
+    runtime: Runtime, moved: Sequence[_Edited], *, removing: bool
+) -> dict[str, Vector | None]:
+    """Return new vectors by note id; what reads the same as before keeps the one it has."""
+    changed = [item.new for item in moved if _needs_vector(item)]
+    wanted = [texts.embedding_text(note) for note in changed]
+    if removing:
+        until = "they change again, or reindex()"
+        rows = await embed_if_possible(runtime, wanted, until=until, despite=WITHOUT_EMBEDDER)
+    elif all(note.state == "pending" for note in changed):
+        rows = await embed_if_possible(runtime, wanted)
+    else:
+        rows = await embed(runtime, wanted)
+    return {note.id: row for note, row in zip(changed, rows, strict=True)}
+
+
+def _needs_vector(item: _Edited) -> bool:
+    """Return whether a note reads otherwise than before, or may have no vector: it was raw until now."""
+    constructed = item.old.own_entry is None and item.new.own_entry is not None
+    return constructed or texts.lexical_text(item.old) != texts.lexical_text(item.new)
+
+
+def _or_failed(item: _Edited, rows: Mapping[str, Vector | None], op: str) -> _Edited:
+    """Return what was edited; a note that was to be constructed, but got no vector, has failed instead."""
+    if item.new.state != "constructed" or rows.get(item.new.id, ...) is not None:
+        return item
+    failed, records = fail(NO_VECTOR, op, now())(item.old)
+    return _Edited(item.old, _next_revision(item.old, failed, op), records)
+
+
+def _indexed(item: _Edited, rows: Mapping[str, Vector | None]) -> Indexed:
+    text = texts.lexical_text(item.new) if item.new.id in rows else None
+    return Indexed(note=item.new, vector=rows.get(item.new.id), text=text)

@@ -1,0 +1,129 @@
+"""Call the embedder, check what it gives, and translate its failures.
+
+An embedder is anybody's code. What it raises means that there is no vector now; a row that is no unit vector
+(not finite, zero, of another length) is normalised, or taken for none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+
+from ._sync import resolve
+from .errors import AmemError, ModelUnavailableError
+from .ports import Embedder, Vector
+from .runtime import Runtime
+
+log = logging.getLogger("amem_integrations")
+
+# Norms that differ from 1 by less than this are the rounding of float32.
+ROUNDING = 1e-4
+
+
+async def embed(runtime: Runtime, texts: Sequence[str]) -> list[Vector | None]:
+    """Return a unit-length vector for each text, None where the embedder gave no usable one.
+
+    The embedder is called once at most; a text that stands there twice, or was embedded lately, is not
+    embedded again.
+
+    Raises:
+        ModelUnavailableError: The embedder failed.
+    """
+    vectors: dict[str, Vector | None] = {
+        text: runtime.vectors.get("document", text) for text in texts
+    }
+    missing = [text for text, known in vectors.items() if known is None]
+    for text, row in zip(missing, await embed_by(runtime.embedder, missing), strict=True):
+        vectors[text] = row
+        if row is not None:
+            runtime.vectors.put("document", text, row)
+    return [vectors[text] for text in texts]
+
+
+async def embed_by(embedder: Embedder, texts: Sequence[str]) -> list[Vector | None]:
+    """Return a unit-length vector for each text by any embedder, None where it gave no usable one.
+
+    Raises:
+        ModelUnavailableError: The embedder failed.
+    """
+    if not texts:
+        return []
+    try:
+        rows = await resolve(embedder.embed_documents(list(texts)))
+    except AmemError:
+        raise
+    except Exception as error:
+        raise _unavailable(embedder, error) from error
+    return _checked(embedder, rows, len(texts))
+
+
+async def embed_if_possible(
+    runtime: Runtime,
+    texts: Sequence[str],
+    *,
+    until: str = "they are constructed",
+    despite: tuple[type[AmemError], ...] = (ModelUnavailableError,),
+) -> list[Vector | None]:
+    """Return a vector for each text, or None for each when the embedder fails by one of `despite`.
+
+    For what must not wait for the embedder: BM25 finds it meanwhile. `until` says in the log when it will be
+    embedded after all.
+    """
+    try:
+        return await embed(runtime, texts)
+    except despite as error:
+        log.warning("%s; %d notes have no new vector until %s", error, len(texts), until)
+        return [None] * len(texts)
+
+
+async def embed_query(runtime: Runtime, text: str) -> Vector | None:
+    """Return a unit-length vector for a query, None if the embedder gave no usable one.
+
+    Raises:
+        ModelUnavailableError: The embedder failed.
+    """
+    # Half a surrogate pair, as of a cut emoji, is no character, and tokenisers refuse it.
+    text = text.encode(errors="ignore").decode()
+    if (known := runtime.vectors.get("query", text)) is not None:
+        return known
+    try:
+        vector = await resolve(runtime.embedder.embed_query(text))
+    except AmemError:
+        raise
+    except Exception as error:
+        raise _unavailable(runtime.embedder, error) from error
+    (row,) = _checked(runtime.embedder, [vector], 1)
+    if row is not None:
+        runtime.vectors.put("query", text, row)
+    return row
+
+
+def _checked(embedder: Embedder, rows: object, count: int) -> list[Vector | None]:
+    """Return what an embedder gave as unit vectors; all None if it is no array of the promised shape."""
+    wanted = (count, embedder.dimensions)
+    try:
+        given = np.asarray(rows, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        log.error("embedder %s gave no array of numbers: %s", embedder.name, error)
+        return [None] * count
+    if given.shape != wanted:
+        log.error("embedder %s gave shape %s instead of %s", embedder.name, given.shape, wanted)
+        return [None] * count
+    with np.errstate(over="ignore", invalid="ignore"):
+        norms = np.linalg.norm(given.astype(np.float64), axis=1)
+    usable = np.isfinite(norms) & (norms > np.finfo(np.float32).tiny)
+    if not usable.all():
+        log.error("embedder %s gave %d unusable vectors", embedder.name, count - usable.sum())
+    rounded = np.abs(norms - 1) < ROUNDING
+    return [
+        None if not good else row if unit else (row / norm).astype(np.float32)
+        for row, norm, good, unit in zip(given, norms, usable, rounded, strict=True)
+    ]
+
+
+def _unavailable(embedder: Embedder, error: Exception) -> ModelUnavailableError:
+    return ModelUnavailableError(
+        f"the embedder {embedder.name} raised {error!r}; check it, or try again later"
+    )

@@ -1,0 +1,155 @@
+"""Construct: keywords, tags and a context for new notes (Eq. 2 of the paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ..changes import record
+from ..changes.edits import Edit
+from ..changes.fields import stated
+from ..changes.rewrite import rewrite
+from ..errors import ModelReplyError, ModelUnavailableError
+from ..ids import new_operation, now
+from ..notes import Change, ContextEntry, Namespace, Note
+from ..plans import EvolutionReport
+from ..prompts import ConstructReply, NoteAttributes
+from ..runtime import Runtime
+from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words
+from . import show
+from .ask import ask
+from .unfinished import mark_failed
+
+# Turns of the thread shown before the batch, so that pronouns and "yes, that one" can be resolved.
+TURNS_BEFORE = 4
+MAX_CONTEXT_WORDS = 80
+LEFT_OUT = "the model left it out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """New notes of one thread in order of seq, and the turns before them, oldest first."""
+
+    notes: Sequence[Note]
+    before: Sequence[Note] = ()
+
+    @property
+    def shown_before(self) -> Sequence[Note]:
+        """The turns that are shown to the model."""
+        return self.before[-TURNS_BEFORE:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What a model said of a batch: an edit or a reason by note id; or that it did not answer."""
+
+    edits: Mapping[str, Edit] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    error: ModelUnavailableError | None = None
+
+
+async def construct_all(
+    runtime: Runtime, namespace: Namespace, batches: Sequence[Batch]
+) -> tuple[dict[str, Note], EvolutionReport]:
+    """Give notes their attributes; return them as they are now, and what was done.
+
+    A note without a usable answer is marked failed.
+
+    Raises:
+        ModelUnavailableError: A batch got no answer; what was answered is written all the same.
+    """
+    op, at = new_operation(), now()
+
+    async def one(batch: Batch) -> _Answer:
+        return await _answer(runtime, op, at, batch)
+
+    answers = await runtime.map(one, batches, runtime.config.max_concurrency)
+    steps = {note_id: edit for answer in answers for note_id, edit in answer.edits.items()}
+    given = {note.id: note for batch in batches for note in batch.notes}
+    shown = [note for batch in batches for note in (*batch.shown_before, *batch.notes)]
+    records = [record.prompt(op, namespace, shown, at)] if steps else []
+    done = await rewrite(runtime, namespace, op, steps, base=given, records=records)
+    reasons = {note_id: why for answer in answers for note_id, why in answer.failed.items()}
+    failed = await mark_failed(runtime, namespace, reasons, op, base=given)
+    for answer in answers:
+        if answer.error is not None:
+            raise answer.error
+    unusable = {made.note_id: made.data["reason"] for made in done.changes if made.kind == "failure"}
+    made = tuple(change.note_id for change in done.changes if change.kind == "construct")
+    return done.notes, failed + EvolutionReport(constructed=made, failed=unusable)
+
+
+async def ask_attributes(
+    runtime: Runtime, batch: Batch
+) -> tuple[dict[str, NoteAttributes], dict[str, str]]:
+    """Return by note id what the model says of each note, and why a note has no attributes.
+
+    Raises:
+        ModelUnavailableError: No reply.
+    """
+    alias = show.aliases(batch.notes, "n")
+    shown = [show.raw(note, alias[note.id]) for note in batch.notes]
+    earlier = [show.raw(note) for note in batch.shown_before]
+    wanted = set(alias.values())
+
+    def missing(reply: ConstructReply) -> str | None:
+        left = sorted(wanted - {item.id for item in reply.notes})
+        return f"there is no entry for {', '.join(left)}" if left else None
+
+    try:
+        reply = await ask(
+            runtime,
+            "construct",
+            ConstructReply,
+            inputs={"notes": shown, "before": earlier},
+            texts={
+                "notes": show.lines(list(map(show.line, shown, batch.notes))),
+                "before": show.lines(list(map(show.line, earlier, batch.shown_before))),
+            },
+            problem_with=missing,
+        )
+    except ModelReplyError as error:
+        return {}, {note.id: str(error) for note in batch.notes}
+    by_alias = {item.id: item for item in reversed(reply.notes)}
+    runtime.usage.count("construct", dropped=len(reply.notes) - len(wanted & set(by_alias)))
+    made = {n.id: by_alias[alias[n.id]] for n in batch.notes if alias[n.id] in by_alias}
+    return made, {note.id: LEFT_OUT for note in batch.notes if note.id not in made}
+
+
+def apply(attributes: NoteAttributes, asked: Note, *, model: str, op: str, at: datetime) -> Edit:
+    """Return the edit that gives a note its attributes, if it still says what was asked about."""
+
+    def edit(note: Note) -> tuple[Note, list[Change]]:
+        if note.own_entry is not None or stated(note) != stated(asked):
+            return note, []
+        made = record.change(op, "construct", note, model=model, recorded_at=at)
+        entry = ContextEntry(
+            text=" ".join(attributes.context.split()[:MAX_CONTEXT_WORDS]),
+            keywords=clean_words(attributes.keywords, MAX_KEYWORDS),
+            tags=clean_words(attributes.tags, MAX_TAGS),
+            cause=note.id,
+            model=model,
+            change=made.id,
+            at=note.when,
+            recorded_at=at,
+        )
+        contexts = (entry, *note.contexts)
+        revised = note.revised(contexts=contexts, state="constructed", failure=None, attempts=0)
+        return revised, [made.with_data(entry=record.entry_data(entry))]
+
+    return edit
+
+
+async def _answer(runtime: Runtime, op: str, at: datetime, batch: Batch) -> _Answer:
+    try:
+        attributes, failed = await ask_attributes(runtime, batch)
+    except ModelUnavailableError as error:
+        return _Answer(error=error)
+    model = runtime.model_name
+    edits = {
+        note.id: apply(attributes[note.id], note, model=model, op=op, at=at)
+        for note in batch.notes
+        if note.id in attributes
+    }
+    return _Answer(edits=edits, failed=failed)

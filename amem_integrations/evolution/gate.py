@@ -1,0 +1,91 @@
+"""Gate: which proposed updates may be written. What fails becomes a proposal, not a write; a reviewer decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..errors import InvalidInputError
+from ..plans import PlannedNote, PlannedUpdate
+from ..ports import Vector
+
+MAX_WORDS = 60
+
+# Update id → True (approve), False (reject), or {"context": …, "keywords": …, "tags": …} (edit).
+Decisions = Mapping[str, bool | Mapping[str, Any]]
+EDITABLE = {"context", "keywords", "tags"}
+REJECTED = "rejected by a reviewer"
+
+
+def judge(
+    update: PlannedUpdate, entry: Vector | None, target: Vector | None, floor: float
+) -> PlannedUpdate:
+    """Return the update with its similarity to the target, and with the reason if it is rejected.
+
+    The cosine of the new entry alone with the target note tells an update of the right note from one of a
+    note that happened to be shown. A target without a vector cannot be judged and is not rejected for it.
+    """
+    near = float(entry @ target) if entry is not None and target is not None else None
+    return replace(update, similarity=near, rejected=_reason(update, near, floor))
+
+
+def form_problem(context: str) -> str | None:
+    """Return what is wrong with the text of an entry, whoever wrote it."""
+    words = len(context.split())
+    if not words:
+        return "the entry is empty"
+    return f"the entry has {words} words, more than {MAX_WORDS}" if words > MAX_WORDS else None
+
+
+def decide(plans: Sequence[PlannedNote], decisions: Decisions) -> list[PlannedNote]:
+    """Return the plans with a reviewer's decisions applied; the rest stays as the gate left it.
+
+    Raises:
+        InvalidInputError: A decision is about no update of this plan, or is of no known form.
+    """
+    known = {update.id for plan in plans for update in plan.updates}
+    unknown = sorted(set(decisions) - known)
+    if unknown:
+        raise InvalidInputError(f"decisions name no update of this plan: {unknown!r}")
+    return [
+        replace(plan, updates=tuple(_decided(u, decisions.get(u.id)) for u in plan.updates))
+        for plan in plans
+    ]
+
+
+def _reason(update: PlannedUpdate, near: float | None, floor: float) -> str | None:
+    if problem := form_problem(update.context):
+        return problem
+    if near is not None and near < floor:
+        return f"similarity {near:.2f} to the note is under {floor:.2f}"
+    return None
+
+
+def _decided(update: PlannedUpdate, decision: bool | Mapping[str, Any] | None) -> PlannedUpdate:
+    if decision is None:
+        return update
+    if isinstance(decision, bool):
+        return replace(update, rejected=None if decision else REJECTED)
+    edited = replace(update, rejected=None, **_edits(decision))
+    reason = form_problem(edited.context)
+    if reason is not None:
+        raise InvalidInputError(f"the edit of update {update.id!r} cannot be written: {reason}")
+    return edited
+
+
+def _edits(decision: object) -> dict[str, Any]:
+    """Return the fields that a reviewer changed."""
+    if not isinstance(decision, Mapping) or not decision or not set(decision) <= EDITABLE:
+        raise InvalidInputError(
+            f"decision {decision!r} must be True, False, or a dict with {', '.join(sorted(EDITABLE))}"
+        )
+    if not isinstance(decision.get("context", ""), str):
+        raise InvalidInputError(f"context={decision['context']!r} in a decision must be text")
+    edits = dict(decision)
+    for name in {"keywords", "tags"} & set(edits):
+        value = edits[name]
+        if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
+            raise InvalidInputError(f"{name}={value!r} in a decision must be a list of texts")
+        edits[name] = tuple(value)
+    return edits

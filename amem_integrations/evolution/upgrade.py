@@ -1,0 +1,152 @@
+"""Upgrade: what rules made of a note gives way to what a language model makes of it."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from .._sync import resolve
+from ..changes import edits, fields, record
+from ..changes.edits import Edit
+from ..changes.proposals import rejection
+from ..changes.rewrite import rewrite
+from ..ids import new_operation, now
+from ..notes import Change, ContextEntry, Namespace, Note
+from ..pages import all_changes
+from ..plans import EvolutionReport
+from ..runtime import Runtime
+from . import construct
+from .construct import Batch, ask_attributes
+
+log = logging.getLogger("amem_integrations")
+
+RULES = "rules"  # the name of the model that works by rules
+WHY = "it was made without a language model"
+
+
+async def upgrade_batch(
+    runtime: Runtime, namespace: Namespace, batch: Batch
+) -> tuple[dict[str, Note], EvolutionReport]:
+    """Give notes made by rules the attributes of a model; what rules linked and evolved for them goes.
+
+    A note without a usable answer stays as it is. The others are then `constructed`: should this be
+    interrupted, any `evolve` goes on with them.
+
+    Raises:
+        ModelUnavailableError: The model did not answer.
+    """
+    attributes, reasons = await ask_attributes(runtime, batch)
+    op, at = new_operation(), now()
+    steps: defaultdict[str, list[Edit]] = defaultdict(list)
+    touched: dict[str, set[str]] = {}
+    for note in (note for note in batch.notes if note.id in attributes):
+        linked, (current, *others) = await _rule_ends(runtime, namespace, note)
+        for target, edit in _edits_of_others(current, linked, others, op, at).items():
+            steps[target].append(edit)
+        made = construct.apply(attributes[note.id], note, model=runtime.model_name, op=op, at=at)
+        steps[note.id].append(_replaced(made, note, linked, op, at))
+        touched[note.id] = {*linked, *(other.id for other in others)}
+    chained = {note_id: edits.chain(parts) for note_id, parts in steps.items()}
+    shown = [record.prompt(op, namespace, (*batch.shown_before, *batch.notes), at)]
+    done = await rewrite(runtime, namespace, op, chained, records=shown if chained else [])
+    for note_id, targets in touched.items():
+        await _reject(runtime, namespace, note_id, sorted(targets), op)
+    for note_id, reason in reasons.items():
+        log.warning("note %s stays as it was made without a model: %s", note_id, reason)
+    upgraded = {note_id: done.notes[note_id] for note_id in touched if note_id in done.notes}
+    return upgraded, EvolutionReport(failed=reasons, constructed=tuple(upgraded))
+
+
+async def _rule_ends(
+    runtime: Runtime, namespace: Namespace, note: Note
+) -> tuple[set[str], list[Note]]:
+    """Return what rules linked a note to; and the note as it is now, and those that point back to it."""
+    links = await all_changes(runtime.store, namespace, note.id, ("link",))
+    current = await resolve(runtime.store.get(namespace, [note.id])) or [note]
+    return _linked_by_rules(links), [
+        *current,
+        *await resolve(runtime.store.backlinks(namespace, [note.id])),
+    ]
+
+
+def _linked_by_rules(changes: Sequence[Change]) -> set[str]:
+    """Return the notes that rules linked a note to, by its links in the history (oldest first).
+
+    A link names no model. The last record of its making does: what was undone and redone since is the same.
+    """
+    models = {made.data["target"]: made.model for made in changes if made.kind == "link"}
+    return {target for target, model in models.items() if model == RULES}
+
+
+def _edits_of_others(
+    note: Note, linked: set[str], others: Sequence[Note], op: str, at: datetime
+) -> dict[str, Edit]:
+    """Return the edits of other notes that remove rule-made links from `note` and entries because of it."""
+    steps: defaultdict[str, list[Edit]] = defaultdict(list)
+    for target in sorted(linked):
+        if target in note.links and note.links[target].direction == "out":
+            steps[target].append(edits.drop_link(note.id, op, at, WHY))
+    for other in others:
+        if any(_is_by_rules(entry, note.id) for entry in other.contexts):
+            steps[other.id].append(_drop_entries(note.id, op, at))
+    return {other: edits.chain(parts) for other, parts in steps.items()}
+
+
+def _replaced(construct_edit: Edit, asked: Note, linked: set[str], op: str, at: datetime) -> Edit:
+    """Return the edit that puts a model's entry in place of the one by rules, and drops links by rules."""
+
+    def edit(note: Note) -> tuple[Note, list[Change]]:
+        if note.attributes_source != RULES or fields.stated(note) != fields.stated(asked):
+            return note, []
+        bare = note.revised(contexts=tuple(e for e in note.contexts if e.cause != note.id))
+        revised, made = construct_edit(bare)
+        made = [one.with_data(**_step(note, revised, ["own"])) for one in made]
+        for target in sorted(linked & set(note.links)):
+            if note.links[target].direction == "out":
+                revised, dropped = edits.drop_link(target, op, at, WHY)(revised)
+                made += dropped
+        return revised, made
+
+    return edit
+
+
+def _is_by_rules(entry: ContextEntry, cause: str) -> bool:
+    return entry.cause == cause and entry.model == RULES
+
+
+def _drop_entries(cause: str, op: str, at: datetime) -> Edit:
+    """Return the edit that removes what rules added to a note because of another."""
+
+    def edit(note: Note) -> tuple[Note, list[Change]]:
+        gone = [entry for entry in note.contexts if _is_by_rules(entry, cause)]
+        if not gone:
+            return note, []
+        revised = note.revised(contexts=tuple(e for e in note.contexts if e not in gone))
+        data = _step(note, revised, [f"{fields.ENTRY}{entry.change}" for entry in gone])
+        made = record.change(op, "upgrade", note, cause=cause, recorded_at=at, data=data)
+        return revised, [made]
+
+    return edit
+
+
+async def _reject(
+    runtime: Runtime, namespace: Namespace, cause: str, targets: Sequence[str], op: str
+) -> None:
+    """Reject what rules proposed because of a note, so that it does not wait for a reviewer."""
+    records: list[Change] = []
+    for target in await resolve(runtime.store.get(namespace, targets)):
+        for made in await all_changes(runtime.store, namespace, target.id, ("proposal",)):
+            if made.cause == cause and made.model == RULES:
+                records.append(rejection(made, target, op, now(), WHY))  # noqa: PERF401
+    if records:
+        await resolve(runtime.store.replace(namespace, [], records))
+
+
+def _step(old: Note, new: Note, names: Sequence[str]) -> dict[str, Any]:
+    done: Mapping[str, Any] = {
+        name: {"before": fields.get(old, name), "after": fields.get(new, name)} for name in names
+    }
+    return {"fields": done, "state": {"before": old.state, "after": new.state}}

@@ -1,0 +1,172 @@
+"""Notes and changes as lines of JSON, and back, exactly.
+
+The first line says what the file is; then come the notes, oldest first, then their changes::
+
+    {"format": "amem-integrations", "version": 1, "namespace": ["ann"]}
+    {"note": {"id": …, "content": …, "contexts": […], "links": {…}, …}}
+    {"change": {"id": …, "kind": "add", …}}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from .errors import InvalidInputError
+from .ids import derive, note_id
+from .notes import Change, Namespace, Note, NoteInput
+
+FORMAT, VERSION = "amem-integrations", 1
+USERS = ("content", "rest", "metadata", "key", "speaker", "thread")  # whatever is in there is no id of ours
+REPEATS = 64  # how often the same words may have been said anew
+
+_NOTE = TypeAdapter(Note)
+_CHANGE = TypeAdapter(Change)
+Line = dict[str, Any]
+
+
+def header(namespace: Namespace) -> Line:
+    """Return the first line."""
+    return {"format": FORMAT, "version": VERSION, "namespace": list(namespace)}
+
+
+def note_line(note: Note) -> Line:
+    """Return the line of a note."""
+    return {"note": _NOTE.dump_python(note, mode="json")}
+
+
+def change_line(change: Change) -> Line:
+    """Return the line of a change."""
+    return {"change": _CHANGE.dump_python(change, mode="json")}
+
+
+def read(
+    path: str | PathLike[str], namespace: Namespace, stored: Collection[str] = ()
+) -> Iterator[Note | Change]:
+    """Yield the notes and changes of a file as they are to be in `namespace`.
+
+    A note keeps its id only if it is the one that its key or words have in this namespace, or one of those that
+    are `stored` there; else it gets one of this namespace. A file may say anything, and ids must not reach
+    notes of others.
+
+    Raises:
+        InvalidInputError: The file is no export, or of a later version; the message names the line.
+        OSError: The file cannot be read.
+    """
+    lines = _lines(path)
+    _check_header(path, next(lines, (1, {})))
+    ids = _ids(path, namespace, stored)
+    for number, line in lines:
+        try:
+            yield _value(_moved(line, ids), namespace)
+        except (ValidationError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidInputError(f"line {number} of {path} is damaged: {error}") from error
+
+
+def note_ids(path: str | PathLike[str]) -> list[str]:
+    """Return the ids of the notes in a file, as they stand there.
+
+    Raises:
+        InvalidInputError: A line is no JSON object.
+        OSError: The file cannot be read.
+    """
+    return [str(data.get("id")) for data in _notes(path)]
+
+
+def count(path: str | PathLike[str]) -> int:
+    """Return how many notes are in a file.
+
+    Raises:
+        InvalidInputError: A line is no JSON object.
+        OSError: The file cannot be read.
+    """
+    return sum("note" in line for _, line in _lines(path))
+
+
+def _value(line: Line, namespace: Namespace) -> Note | Change:
+    if "note" in line:
+        return _NOTE.validate_python({**line["note"], "namespace": namespace})
+    return _CHANGE.validate_python({**line["change"], "namespace": namespace})
+
+
+def _lines(path: str | PathLike[str]) -> Iterator[tuple[int, Line]]:
+    with Path(path).open(encoding="utf-8") as file:
+        for number, text in enumerate(file, start=1):
+            try:
+                line = json.loads(text)
+            except ValueError as error:
+                raise InvalidInputError(f"line {number} of {path} is no JSON: {error}") from error
+            if not isinstance(line, dict):
+                raise InvalidInputError(f"line {number} of {path} is no JSON object")
+            yield number, line
+
+
+def _check_header(path: str | PathLike[str], first: tuple[int, Line]) -> None:
+    line = first[1]
+    if line.get("format") != FORMAT or not isinstance(line.get("version"), int):
+        raise InvalidInputError(f"{path} is no export of a memory; `export` makes one")
+    if line["version"] > VERSION:
+        raise InvalidInputError(
+            f"{path} is of version {line['version']}, this version of amem-integrations reads up to "
+            f"{VERSION}; install a newer version"
+        )
+
+
+def _notes(path: str | PathLike[str]) -> Iterator[Line]:
+    for _, line in _lines(path):
+        if isinstance(data := line.get("note"), dict):
+            yield data
+
+
+def _ids(
+    path: str | PathLike[str], namespace: Namespace, stored: Collection[str]
+) -> dict[str, str]:
+    """Return by the id in the file the id that each note has in `namespace`."""
+    ids: dict[str, str] = {}
+    chunks: list[Line] = []
+    for data in _notes(path):
+        old = str(data["id"])
+        if data.get("chunk_of"):
+            chunks.append(data)
+        else:
+            ids[old] = old if old in stored else _own_id(data, namespace)
+    if len(set(ids.values())) < len(ids):  # two notes of one text: one of them was updated
+        ids = {old: old if old in stored else derive("import", namespace, old) for old in ids}
+    for data in chunks:
+        whole = ids.get(data["chunk_of"], data["chunk_of"])
+        ids[str(data["id"])] = derive("chunk", whole, data.get("chunk"))
+    return ids
+
+
+def _own_id(data: Line, namespace: Namespace) -> str:
+    """Return the id that a note would have if it had been added to `namespace`, as often as it was said."""
+    note = _NOTE.validate_python({**data, "namespace": namespace})
+    item = NoteInput(
+        content=note.content, at=note.at, key=note.key, thread=note.thread, speaker=note.speaker
+    )
+    first = again = note_id(namespace, item)
+    for _ in range(REPEATS):
+        if again == note.id:
+            return again
+        again = derive("again", again)
+    return first
+
+
+def _moved(value: Any, ids: Mapping[str, str]) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a JSON value with every id replaced, but not what the user wrote."""
+    if isinstance(value, str):
+        field, colon, rest = value.partition(":")  # the history names a field `link:<id>`
+        return f"{field}:{ids.get(rest, rest)}" if colon else ids.get(value, value)
+    if isinstance(value, list):
+        return [_moved(item, ids) for item in value]
+    if isinstance(value, dict):
+        return {
+            _moved(name, ids): item if name in USERS else _moved(item, ids)
+            for name, item in value.items()
+        }
+    return value

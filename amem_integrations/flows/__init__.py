@@ -1,0 +1,7 @@
+"""The methods of `AgenticMemory`, written once for synchronous and asynchronous callers, by theme."""
+
+from __future__ import annotations
+
+from . import add, admin, edit, evolve, history, search, transfer
+
+__all__ = ["add", "admin", "edit", "evolve", "history", "search", "transfer"]

@@ -1,0 +1,342 @@
+"""Add: what is said is stored raw, and can be found, before any chat model is called; then it evolves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from .. import texts
+from .._sync import resolve
+from ..changes.record import change
+from ..chunks import Chunk, chunk_id, chunks
+from ..conversation import SPEAKING, from_dict, note_inputs
+from ..embedding import embed_if_possible
+from ..errors import AmemError, InvalidInputError, NoteNotFoundError
+from ..ids import check_namespace, clock, derive, new_operation, note_id, now, time_of
+from ..notes import Namespace, Note, NoteInput, Source
+from ..ports import Indexed, Vector
+from ..progress import Meter, Progress, reporter
+from ..runtime import Runtime
+from ..checks import check_note_input
+from .content import SHARED, change_note
+from .evolve import evolve_notes
+
+
+async def add(
+    runtime: Runtime,
+    content: str,
+    *,
+    namespace: Sequence[str],
+    at: datetime | None = None,
+    key: str | None = None,
+    thread: str | None = None,
+    speaker: str | None = None,
+    source: Source = "user",
+    metadata: Mapping[str, Any] | None = None,
+    expires_at: datetime | None = None,
+    evolve: bool = True,
+) -> Note:
+    """Return the note made of something experienced.
+
+    The raw content is stored, and can be found, before any model is called. Adding the same again
+    returns the existing note and costs no model call. The same `key` again is the user's correction:
+    the note takes the content, `at`, `speaker` and `metadata` that are given, and keeps what is left
+    out. If more than metadata is other than it was, it is made anew, as after `update`.
+
+    Args:
+        content: What was said or seen; never changed by a model.
+        namespace: Whose memory it is, such as `("user-42",)`.
+        at: When it happened, if that is not now; with a time zone.
+        key: Identifies the experience, such as a message id; without one, thread, speaker, content
+            and `at` do.
+        thread: The conversation; notes of one thread give each other context.
+        speaker: Who said it.
+        source: `"user"`, `"assistant"`, `"tool"` or `"import"`.
+        metadata: JSON values of your own, to filter on.
+        expires_at: From this time on the note is not found any more.
+        evolve: Construct, link and evolve at once; False leaves that to `evolve()`.
+
+    Raises:
+        InvalidInputError: The note cannot be stored as given.
+        NamespaceError: The namespace is missing or malformed.
+        StoreError: The store refused.
+        ModelUnavailableError: Only with `on_model_error="raise"`; the raw note is stored.
+    """
+    item = NoteInput(
+        content=content,
+        at=at,
+        key=key,
+        thread=thread,
+        speaker=speaker,
+        source=source,
+        metadata=metadata or {},
+        expires_at=expires_at,
+    )
+    return (await add_many(runtime, [item], namespace=namespace, evolve=evolve))[0]
+
+
+async def add_many(
+    runtime: Runtime,
+    items: Iterable[str | NoteInput],
+    *,
+    namespace: Sequence[str],
+    evolve: bool = True,
+    progress: bool | Progress = False,
+) -> list[Note]:
+    """Return a note for each item, in order; either all are stored or none.
+
+    Model calls are made for batches of one thread, about .29 a note.
+
+    Args:
+        items: Texts, or `NoteInput` values with the fields of `add`.
+        namespace: Whose memory it is.
+        evolve: Construct, link and evolve at once; False leaves that to `evolve()`.
+        progress: True logs how far it is; a function is called with (notes finished, notes in all).
+
+    Raises:
+        InvalidInputError: An item cannot be stored as given; none is.
+    """
+    space = check_namespace(namespace)
+    stored = await store_raw(runtime, space, _inputs(items))
+    finished: Mapping[str, Note] = {}
+    if evolve and stored.unfinished:
+        meter = Meter(reporter(progress), len(stored.unfinished))
+        finished, _ = await evolve_notes(runtime, space, stored.unfinished, meter)
+    return [finished.get(note.id, note) for note in stored.notes]
+
+
+async def add_messages(
+    runtime: Runtime,
+    messages: Iterable[Mapping[str, Any]],
+    *,
+    namespace: Sequence[str],
+    thread: str | None = None,
+    roles: Sequence[str] = SPEAKING,
+    offset: int = 0,
+    should_store: Callable[[Mapping[str, Any]], bool] | None = None,
+) -> list[Note]:
+    """Return a note for each non-empty chat message of the given roles.
+
+    Args:
+        messages: Dicts with `role` and `content` (text, or a list of blocks of which the text is
+            taken), optionally `name` (the speaker), `at` (a datetime) and `id`. A message is known by
+            thread, role and id; without an id, by its place in the thread: pass the conversation from
+            its start each time, or say the `offset`, and nothing is stored twice.
+        namespace: Whose memory it is.
+        thread: The conversation.
+        roles: Whose messages are stored.
+        offset: How many messages of user and assistant came before the first of these in the thread.
+        should_store: Called with each message; False leaves it out.
+
+    Raises:
+        InvalidInputError: A message has no role, or content that is no text.
+    """
+    read = [
+        replace(from_dict(message), stored=should_store is None or bool(should_store(message)))
+        for message in messages
+    ]
+    items = note_inputs(read, thread=thread, roles=roles, offset=offset)
+    return await add_many(runtime, items, namespace=namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What `store_raw` did: a note for each item, and the notes that wait for a model."""
+
+    notes: list[Note]
+    unfinished: list[Note]
+
+
+async def store_raw(runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput]) -> Stored:
+    """Store what is not there yet.
+
+    An item that is there already gives the stored note. The same key with another content, speaker, time or
+    metadata is the user's update: the note takes what was given, and returns to `pending` if that is more
+    than metadata. An item that is too long for the embedder becomes several notes, and gives the first.
+
+    Raises:
+        InvalidInputError: An item cannot be stored; then none is.
+    """
+    for item in items:
+        check_note_input(item, runtime.config)
+    wanted, known = await _identified(runtime, namespace, items)
+    added = await _insert(runtime, namespace, _new_parts(items, wanted, known))
+    unfinished = {note_id: note for note_id, note in added.items() if note.state == "pending"}
+    known |= added
+    for item, whole in _last_of_each(items, wanted):
+        changed = await _take_over(runtime, namespace, item, whole, known)
+        known |= {note.id: note for note in changed}
+        unfinished |= {note.id: note for note in changed if note.state == "pending"}
+    return Stored(
+        notes=[_present(known, whole[0].id, namespace) for whole in wanted],
+        unfinished=list(unfinished.values()),
+    )
+
+
+async def _identified(
+    runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput]
+) -> tuple[list[list[Chunk]], dict[str, Note]]:
+    """Return the notes that each item becomes, and those of them that are stored.
+
+    Without a key, the id stands for the words. Where the note of that id was corrected, superseded or has
+    expired, the same words are a new statement, and get the next id.
+    """
+    wanted = [chunks(runtime, item, note_id(namespace, item)) for item in items]
+    known: dict[str, Note] = {}
+    looked_up: set[str] = set()
+    while ids := list(dict.fromkeys(i for w in wanted for i in _ids(w) if i not in looked_up)):
+        looked_up.update(ids)
+        stored = await resolve(runtime.store.get(namespace, ids))
+        known |= {note.id: note for note in stored}
+        time = now()
+        wanted = [
+            chunks(runtime, item, derive("again", whole[0].id))
+            if item.key is None and _is_past(known.get(whole[0].id), whole[0], time)
+            else whole
+            for item, whole in zip(items, wanted, strict=True)
+        ]
+    return wanted, known
+
+
+def _ids(whole: Sequence[Chunk]) -> list[str]:
+    """Return the ids of the notes of a text, and the one that follows if the stored text is longer."""
+    return [*(part.id for part in whole), chunk_id(whole[0].id, len(whole) + 1)]
+
+
+def _is_past(note: Note | None, part: Chunk, time: datetime) -> bool:
+    if note is None:
+        return False
+    replaced = note.superseded_by is not None or note.is_expired(time)
+    return replaced or note.content != part.item.content
+
+
+def _new_parts(
+    items: Sequence[NoteInput], wanted: Sequence[list[Chunk]], known: Mapping[str, Note]
+) -> list[Chunk]:
+    """Return what is to be stored: new texts, and chunks that are missing of those without a key."""
+    new: dict[str, Chunk] = {}
+    for item, whole in zip(items, wanted, strict=True):
+        is_stored = whole[0].id in known or whole[0].id in new
+        if not (is_stored and item.key is not None):
+            for part in whole:
+                if part.id not in known:
+                    new.setdefault(part.id, part)
+    return list(new.values())
+
+
+def _last_of_each(
+    items: Sequence[NoteInput], wanted: Sequence[list[Chunk]]
+) -> list[tuple[NoteInput, list[Chunk]]]:
+    """Return the items with their notes; of two items with one id the last counts."""
+    return list(
+        {whole[0].id: (item, whole) for item, whole in zip(items, wanted, strict=True)}.values()
+    )
+
+
+async def _take_over(
+    runtime: Runtime,
+    namespace: Namespace,
+    item: NoteInput,
+    whole: Sequence[Chunk],
+    known: Mapping[str, Note],
+) -> list[Note]:
+    """Return the notes that a repeated key changed; without a key nothing but missing chunks is new."""
+    note = known.get(whole[0].id)
+    if note is None or item.key is None:
+        return []
+    given = _given(item)
+    values = {name: value for name, value in given.items() if getattr(note, name) != value}
+    following = known.get(chunk_id(note.id, len(whole) + 1))
+    if following is not None or any(_says_other(part, known) for part in whole):
+        values["content"] = item.content
+    return [await change_note(runtime, namespace, note, values)] if values else []
+
+
+def _given(item: NoteInput) -> dict[str, Any]:
+    """Return what a note takes over from a repeated key; what is left out it keeps."""
+    values = {name: getattr(item, name) for name in SHARED}
+    values["metadata"] = json.loads(json.dumps(dict(item.metadata)))  # as it will be stored
+    return {name: value for name, value in values.items() if value}
+
+
+def _says_other(part: Chunk, known: Mapping[str, Note]) -> bool:
+    note = known.get(part.id)
+    return note is None or note.content != part.item.content
+
+
+async def _insert(
+    runtime: Runtime, namespace: Namespace, parts: Sequence[Chunk]
+) -> dict[str, Note]:
+    """Store new notes; return those that were not there yet, whoever else is adding them now."""
+    if not parts:
+        return {}
+    op = new_operation()
+    notes = [_note(namespace, part, op) for part in parts]
+    records = [change(op, "add", note, recorded_at=note.recorded_at) for note in notes]
+
+    async def store(vectors: Sequence[Vector | None]) -> set[str]:
+        items = [
+            Indexed(note=note, vector=vector, text=texts.lexical_text(note))
+            for note, vector in zip(notes, vectors, strict=True)
+        ]
+        return await resolve(runtime.store.insert(namespace, items, records))
+
+    try:
+        rows = await embed_if_possible(runtime, [texts.embedding_text(note) for note in notes])
+    except AmemError:
+        # Trouble that does not pass, such as a revoked key: the caller is told, and the words are kept.
+        await store([None] * len(notes))
+        raise
+    new = await store(rows)
+    added = {note.id: note for note in notes if note.id in new}
+    others = [note.id for note in notes if note.id not in new]
+    if others:  # another process was faster, and works on them
+        stored = await resolve(runtime.store.get(namespace, others))
+        added |= {note.id: note for note in stored}
+    return added
+
+
+def _note(namespace: Namespace, part: Chunk, op: str) -> Note:
+    item, seq = part.item, clock.tick()
+    return Note(
+        id=part.id,
+        seq=seq,
+        namespace=namespace,
+        content=item.content,
+        recorded_at=time_of(seq),
+        at=item.at or item.default_at,
+        speaker=item.speaker,
+        source=item.source,
+        thread=item.thread,
+        key=item.key,
+        chunk=part.number,
+        chunk_of=part.whole,
+        expires_at=item.expires_at,
+        ops=(op,),
+        metadata=dict(item.metadata),
+    )
+
+
+def _present(known: Mapping[str, Note], identity: str, namespace: Namespace) -> Note:
+    if identity not in known:
+        raise NoteNotFoundError(f"note {identity!r} was deleted from {namespace!r} as it was added")
+    return known[identity]
+
+
+def _inputs(items: Iterable[str | NoteInput]) -> list[NoteInput]:
+    if isinstance(items, str | NoteInput):
+        raise InvalidInputError(
+            "add_many wants a list of texts or NoteInput values; use add for one"
+        )
+    return [_as_input(item) for item in items]
+
+
+def _as_input(item: str | NoteInput) -> NoteInput:
+    if isinstance(item, NoteInput):
+        return item
+    if not isinstance(item, str):
+        raise InvalidInputError(f"{item!r} is neither text nor a NoteInput")
+    return NoteInput(content=item)

@@ -1,0 +1,113 @@
+"""Admin: what is in a memory, and what it works with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from .._sync import resolve
+from ..errors import MissingExtraError
+from ..ids import check_namespace
+from ..notes import Namespace
+from ..pages import note_pages
+from ..runtime import Runtime
+
+if TYPE_CHECKING:
+    import networkx as nx  # type: ignore[import-untyped,unused-ignore]
+
+PACKAGES = ("amem-integrations", "qdrant-client", "qdrant-edge-py")
+
+
+async def namespaces(runtime: Runtime) -> list[Namespace]:
+    """Return the namespaces that hold notes, sorted."""
+    return await resolve(runtime.store.namespaces())
+
+
+async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return counts over one namespace, or (None) over all.
+
+    Keys: `namespaces`, `notes`, `states` (by state), `links` (each pair once), `evolved` (notes with
+    context from a later note), `threads`, `without_links`.
+    """
+    spaces = [check_namespace(namespace)] if namespace else await namespaces(runtime)
+    counts: Counter[str] = Counter()
+    states: Counter[str] = Counter()
+    threads = set()
+    for space in spaces:
+        async for page in note_pages(runtime.store, space):
+            for note in page:
+                states[note.state] += 1
+                counts["links"] += sum(link.direction == "out" for link in note.links.values())
+                counts["evolved"] += any(entry.cause != note.id for entry in note.contexts)
+                counts["without_links"] += not note.links
+                threads.add((space, note.thread))
+    return {
+        "namespaces": len(spaces),
+        "notes": states.total(),
+        "states": dict(states),
+        "threads": len({pair for pair in threads if pair[1] is not None}),
+        **{name: counts[name] for name in ("links", "evolved", "without_links")},
+    }
+
+
+async def info(runtime: Runtime) -> dict[str, Any]:
+    """Return what this memory was made with and works with; worth adding to the report of a fault.
+
+    Keys: `embedder` and `dimensions` (of the vectors in it), `model`, `versions` (by package) and, of what
+    is stored, `format`, `schema`, `template`, `bm25` and `created_at` as far as the store tells them.
+    """
+    made: dict[str, Any] = dict(getattr(runtime.store, "made_with", {}))
+    return {
+        "embedder": made.pop("embedder", "") or runtime.embedder.name,
+        "dimensions": made.pop("dimensions", runtime.embedder.dimensions),
+        "model": runtime.model_name,
+        "versions": {package: _version(package) for package in PACKAGES},
+        **made,
+    }
+
+
+async def usage(runtime: Runtime) -> dict[str, Mapping[str, Any]]:
+    """Return what the model cost since this memory was opened.
+
+    By task (`construct`, `evolve`, …), in `total`, and in `models` by the name that notes and history
+    know the model by: `calls`, `input_tokens`, `output_tokens`, `rejected_replies`, `dropped` (links
+    and updates that named no note shown), `refused` (requests that the endpoint does not take, too
+    long ones for example), `unavailable` (calls that got no answer).
+    """
+    return runtime.usage.snapshot()
+
+
+async def graph(runtime: Runtime, *, namespace: Sequence[str]) -> nx.DiGraph:
+    """Return the notes as nodes and the links as edges, from the newer note to the older.
+
+    A node carries `content`, `speaker`, `thread`, `at`, `state`, `keywords` and `tags`; an edge
+    `relation`, `reason` and `strength`.
+
+    Raises:
+        MissingExtraError: networkx is not installed.
+    """
+    try:
+        import networkx as nx  # noqa: PLC0415 - of an extra
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("networkx", "evaluation") from error
+    graph = nx.DiGraph()
+    names = ("content", "speaker", "thread", "at", "state", "keywords", "tags")
+    space = check_namespace(namespace)
+    notes = [note async for page in note_pages(runtime.store, space) for note in page]
+    for note in notes:
+        graph.add_node(note.id, **{name: getattr(note, name) for name in names})
+    for note in notes:
+        for target, link in note.links.items():
+            if link.direction == "out" and target in graph:
+                about = {n: getattr(link, n) for n in ("relation", "reason", "strength")}
+                graph.add_edge(note.id, target, **about)
+    return graph
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "from a checkout"

@@ -1,0 +1,160 @@
+"""Change what a note says: its content, all chunks of it, and what was made of the old one elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from .. import texts
+from .._sync import resolve
+from ..changes import edits, record
+from ..changes.rewrite import rewrite
+from ..changes.traces import Gone, Traces, corrections, texts_of
+from ..chunks import chunk_id, chunks
+from ..embedding import embed_if_possible
+from ..filters import Condition
+from ..ids import clock, new_operation, now, time_of
+from ..notes import Change, Namespace, Note, NoteInput
+from ..ports import Indexed
+from ..runtime import Runtime
+from .existing import not_found
+
+SHARED = ("at", "speaker", "metadata", "expires_at")  # what all chunks of a text have in common
+CHUNKS_READ = 4096
+
+
+async def change_note(
+    runtime: Runtime, namespace: Namespace, note: Note, values: Mapping[str, Any]
+) -> Note:
+    """Return the note with other values; `content` is all of its text.
+
+    Raises:
+        NoteNotFoundError: It was deleted meanwhile.
+    """
+    given = dict(values)
+    others = await later_chunks(runtime, namespace, note)
+    before, after = [other.content for other in others], [other.content for other in others]
+    if "content" in given and note.chunk <= 1:
+        parts = chunks(runtime, _input(note, given), note.id)
+        first = parts[0]
+        given |= {"content": first.item.content, "chunk": first.number, "thread": first.item.thread}
+        after = [part.item.content for part in parts[1:]]
+    rest = {"before": before, "after": after} if before != after else None
+    op, at = new_operation(), now()
+    done = await rewrite(
+        runtime, namespace, op, {note.id: edits.update(op, at, given, rest)}, base={note.id: note}
+    )
+    if note.id not in done.notes:
+        raise not_found(namespace, note.id)
+    await remove_old_text(runtime, namespace, op, done.changes)
+    shared = {name: given[name] for name in SHARED if name in given}
+    if rest or (others and shared):
+        await set_later_chunks(runtime, namespace, done.notes[note.id], after, shared)
+    return done.notes[note.id]
+
+
+async def later_chunks(runtime: Runtime, namespace: Namespace, note: Note) -> list[Note]:
+    """Return the chunks of a text after the first note of it, in order."""
+    if note.chunk != 1:
+        return []
+    where = (Condition("chunk_of", "$eq", note.id),)
+    found = await resolve(runtime.store.scan(namespace, where=where, limit=CHUNKS_READ))
+    return sorted(found, key=lambda chunk: chunk.chunk)
+
+
+async def set_later_chunks(
+    runtime: Runtime,
+    namespace: Namespace,
+    first: Note,
+    contents: Sequence[str],
+    shared: Mapping[str, Any] | None = None,
+) -> None:
+    """Make the chunks after the first be these texts; doing it again changes nothing."""
+    stored = {c.chunk: c for c in await later_chunks(runtime, namespace, first.revised(chunk=1))}
+    wanted = dict(enumerate(contents, start=2))
+    op, at = new_operation(), now()
+    changed = {
+        chunk.id: edits.update(op, at, {"content": wanted[number], **(shared or {})})
+        for number, chunk in stored.items()
+        if number in wanted
+    }
+    base = {chunk.id: chunk for chunk in stored.values() if chunk.id in changed}
+    done = await rewrite(runtime, namespace, op, changed, base=base)
+    await remove_old_text(runtime, namespace, op, done.changes)
+    new = {number: text for number, text in wanted.items() if number not in stored}
+    await _insert_chunks(runtime, namespace, first, new)
+    await remove_notes(
+        runtime, namespace, [c for number, c in stored.items() if number not in wanted]
+    )
+
+
+async def remove_old_text(
+    runtime: Runtime, namespace: Namespace, op: str, changes: Sequence[Change]
+) -> None:
+    """Remove from other notes what was made of the old text of corrected ones."""
+    gone = corrections(changes)
+    if gone:
+        await Traces(runtime, namespace, f"{op}:retract", gone).remove()
+
+
+async def remove_notes(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]) -> None:
+    """Remove notes for good, with their history, the links to them and every text that quotes them."""
+    if not notes:
+        return
+    op, at = new_operation(), now()
+    gone = [Gone(note_id=note.id, texts=texts_of(note)) for note in notes]
+    traces = Traces(runtime, namespace, op, gone)
+    # Quotes go while the text is there to know them by: should this be interrupted, it can be done again.
+    await traces.remove()
+    receipts = [record.change(op, "delete", note, recorded_at=at) for note in notes]
+    await resolve(runtime.store.delete(namespace, [note.id for note in notes], receipts))
+    await traces.remove(deleted=True)
+
+
+def _input(note: Note, values: Mapping[str, Any]) -> NoteInput:
+    return NoteInput(
+        content=values["content"],
+        at=values.get("at", note.at),
+        thread=note.thread,
+        speaker=values.get("speaker", note.speaker),
+        source=note.source,
+        metadata=values.get("metadata", note.metadata),
+    )
+
+
+async def _insert_chunks(
+    runtime: Runtime, namespace: Namespace, first: Note, contents: Mapping[int, str]
+) -> None:
+    if not contents:
+        return
+    op = new_operation()
+    notes = []
+    for number, content in contents.items():
+        seq = clock.tick()
+        notes.append(
+            replace(
+                first,
+                id=chunk_id(first.id, number),
+                seq=seq,
+                content=content,
+                recorded_at=time_of(seq),
+                key=None,
+                chunk=number,
+                chunk_of=first.id,
+                contexts=(),
+                links={},
+                state="pending",
+                failure=None,
+                attempts=0,
+                revision=0,
+                ops=(op,),
+            )
+        )
+    rows = await embed_if_possible(runtime, [texts.embedding_text(note) for note in notes])
+    items = [
+        Indexed(note=note, vector=row, text=texts.lexical_text(note))
+        for note, row in zip(notes, rows, strict=True)
+    ]
+    added = [record.change(op, "add", note, recorded_at=note.recorded_at) for note in notes]
+    await resolve(runtime.store.insert(namespace, items, added))

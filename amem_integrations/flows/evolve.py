@@ -1,0 +1,290 @@
+"""Evolve: construct, link and update what is unfinished, or take the three steps one by one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from .._sync import resolve
+from ..errors import ModelUnavailableError, NamespaceError
+from ..evolution.candidates import turns_before
+from ..evolution.commit import commit_plan, remove_what_is_gone
+from ..evolution.construct import TURNS_BEFORE, Batch, construct_all
+from ..evolution.gate import Decisions
+from ..evolution.propose import propose_all
+from ..evolution.stale_plans import without_quotes
+from ..evolution.upgrade import RULES, upgrade_batch
+from ..filters import Condition, Conditions
+from ..ids import check_namespace
+from ..notes import Namespace, Note
+from ..pages import note_pages
+from ..plans import EvolutionReport, Plan
+from ..progress import Meter, Progress, reporter
+from ..runtime import Runtime
+
+log = logging.getLogger("amem_integrations")
+
+UNFINISHED = Condition("state", "$in", ("pending", "constructed", "failed"))
+MADE_BY_RULES = Condition("attributes_source", "$eq", RULES)
+PAGE = 256
+
+Notes = dict[str, Note]
+Step = Callable[
+    [Runtime, Namespace, Sequence[Batch]], Coroutine[Any, Any, tuple[Notes, EvolutionReport]]
+]
+
+
+async def evolve(
+    runtime: Runtime,
+    *,
+    namespace: Sequence[str] | None = None,
+    limit: int | None = None,
+    upgrade: bool = False,
+    retry: bool = False,
+    progress: bool | Progress = False,
+) -> EvolutionReport:
+    """Finish what is unfinished, oldest first, and return what was done.
+
+    Args:
+        namespace: Whose memory; None works through all of them.
+        limit: Most notes to work on.
+        upgrade: Also make anew the notes that were made without a language model: what rules wrote and
+            linked for them goes (the history keeps it), the user's content and all else stays. A note
+            for which the model has no answer stays as it is.
+        retry: Also try notes again that failed `MemoryConfig.max_attempts` times, which are otherwise left
+            alone: after a change of the model, or of what it is asked by.
+        progress: True logs how far it is; a function is called with (notes worked on, notes in all).
+
+    Raises:
+        ModelUnavailableError: Only with `on_model_error="raise"`.
+    """
+    given = None if namespace is None else check_namespace(namespace)
+    tried = () if retry else (Condition("attempts", "$lt", runtime.config.max_attempts),)
+    jobs: list[tuple[Conditions, Step]] = [((UNFINISHED, *tried), _evolve_wave)]
+    if upgrade and runtime.model_name != RULES:
+        jobs.insert(0, ((MADE_BY_RULES,), _upgrade_wave))
+    store, tell = runtime.store, reporter(progress)
+    work = [
+        (space, where, step)
+        for where, step in jobs
+        for space in ([given] if given else await resolve(store.namespaces(where)))
+    ]
+    counts = [await resolve(store.count(space, where)) for space, where, _ in work if tell]
+    meter = Meter(tell, sum(counts) if limit is None else min(sum(counts), limit))
+    report = EvolutionReport()
+    for space, where, step in work:
+        left = None if limit is None else limit - _handled(report)
+        if (left is None or left > 0) and not report.interrupted:
+            report += await _work_through(runtime, space, where, step, left, meter)
+    return report
+
+
+async def construct(
+    runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[str]
+) -> dict[str, Any]:
+    """Give pending notes their keywords, tags and context (Eq. 2); the first of three steps.
+
+    Returns `{"constructed": [ids], "failed": {id: reason}}`. Notes that have their attributes already
+    are left alone, so doing it again costs nothing.
+
+    Raises:
+        ModelUnavailableError: The model did not answer; what was finished stays.
+    """
+    space = check_namespace(namespace)
+    notes = await resolve(runtime.store.get(space, list(dict.fromkeys(ids))))
+    with runtime.claims.claiming([note for note in notes if note.own_entry is None]) as mine:
+        work = await _batches(runtime, space, mine)
+        _, report = await construct_all(runtime, space, work)
+        await remove_what_is_gone(runtime, space, _shown(work))
+    return {"constructed": list(report.constructed), "failed": dict(report.failed)}
+
+
+async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[str]) -> Plan:
+    """Return links and updates for constructed notes (Eq. 4-7); writes nothing. The second step.
+
+    Raises:
+        ModelUnavailableError: The model did not answer.
+    """
+    space = check_namespace(namespace)
+    notes = await resolve(runtime.store.get(space, list(dict.fromkeys(ids))))
+    work = await _batches(runtime, space, _ready(notes))
+    return (await propose_all(runtime, space, work)).plan
+
+
+async def commit(
+    runtime: Runtime,
+    plan: Plan | Mapping[str, Any],
+    *,
+    namespace: Sequence[str],
+    decisions: Decisions | None = None,
+) -> EvolutionReport:
+    """Write a plan and return what changed; committing it again changes nothing. The third step.
+
+    What was corrected or deleted since the plan was made is left out of it.
+
+    Args:
+        plan: What `propose` gave, or its `to_dict()`.
+        namespace: Whose memory; a plan for another one is refused.
+        decisions: By update id: True (write it, whatever the gate says), False (do not), or a dict
+            with other `context`, `keywords` or `tags`. The rest stays as the gate left it.
+
+    Raises:
+        InvalidInputError: A decision is about no update of this plan.
+        NamespaceError: The plan is for another namespace.
+    """
+    given = plan if isinstance(plan, Plan) else Plan.from_dict(plan)
+    if given.namespace != (space := check_namespace(namespace)):
+        raise NamespaceError(f"this plan is for namespace {given.namespace!r}, not {space!r}")
+    ids = {i for note in given.notes for i in (note.id, *(c.id for c in note.candidates))}
+    known = {note.id: note for note in await resolve(runtime.store.get(space, sorted(ids)))}
+    ready = await without_quotes(runtime, given)
+    done = await commit_plan(runtime, ready, decisions, known=known, again=True)
+    await remove_what_is_gone(runtime, space, known)
+    return done.report
+
+
+async def evolve_notes(
+    runtime: Runtime,
+    namespace: Namespace,
+    notes: Sequence[Note],
+    meter: Meter,
+    step: Step | None = None,
+) -> tuple[Notes, EvolutionReport]:
+    """Take a step with notes, `max_concurrency` batches at a time; return them as they are now.
+
+    The batches of a wave are asked about together and committed in order of seq, so a run gives the
+    same result however fast its model answers.
+    """
+    report, current, take = EvolutionReport(), {}, step or _evolve_wave
+    with runtime.claims.claiming(notes) as mine:
+        parts = _by_thread(mine, runtime.config.batch_size)
+        width = runtime.config.max_concurrency
+        for start in range(0, len(parts), width):
+            wave = [
+                await _batch(runtime, namespace, part) for part in parts[start : start + width]
+            ]
+            try:
+                touched, done = await take(runtime, namespace, wave)
+            except ModelUnavailableError as error:
+                await remove_what_is_gone(runtime, namespace, _shown(wave))
+                if runtime.config.on_model_error == "raise":
+                    raise
+                log.warning("%s; the notes are stored, a later evolve() goes on with them", error)
+                return current, report + EvolutionReport(interrupted=str(error))
+            current |= touched
+            report += done
+            meter.add(sum(len(batch.notes) for batch in wave))
+    return current, report
+
+
+async def _work_through(
+    runtime: Runtime,
+    namespace: Namespace,
+    where: Conditions,
+    step: Step,
+    limit: int | None,
+    meter: Meter,
+) -> EvolutionReport:
+    """Take what meets the conditions in one namespace, a page at a time."""
+    report = EvolutionReport()
+    size = PAGE if limit is None else min(PAGE, limit)
+    async for page in note_pages(runtime.store, namespace, where, size=size):
+        left = len(page) if limit is None else limit - _handled(report)
+        _, done = await evolve_notes(runtime, namespace, page[:left], meter, step)
+        report += done
+        if report.interrupted or (limit is not None and _handled(report) >= limit):
+            break
+    return report
+
+
+async def _evolve_wave(
+    runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]
+) -> tuple[Notes, EvolutionReport]:
+    raw = [
+        Batch(notes=waiting, before=batch.before)
+        for batch in wave
+        if (waiting := [note for note in batch.notes if note.own_entry is None])
+    ]
+    shown, constructed = _shown(wave), EvolutionReport()
+    notes = {note.id: note for batch in wave for note in batch.notes}
+    if raw:
+        made, constructed = await construct_all(runtime, namespace, raw)
+        notes |= made
+    touched, linked = await _link(runtime, namespace, wave, notes, shown)
+    return touched, constructed + linked
+
+
+async def _upgrade_wave(
+    runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]
+) -> tuple[Notes, EvolutionReport]:
+    async def one(batch: Batch) -> tuple[Notes, EvolutionReport]:
+        return await upgrade_batch(runtime, namespace, batch)
+
+    done = await runtime.map(one, wave, runtime.config.max_concurrency)
+    upgraded = {note_id: note for notes, _ in done for note_id, note in notes.items()}
+    report = sum((made for _, made in done), EvolutionReport())
+    touched, linked = await _link(runtime, namespace, wave, upgraded, _shown(wave))
+    return touched, report + linked
+
+
+async def _link(
+    runtime: Runtime,
+    namespace: Namespace,
+    wave: Sequence[Batch],
+    notes: Mapping[str, Note],
+    shown: Mapping[str, Note],
+) -> tuple[Notes, EvolutionReport]:
+    """Propose and commit for those of the notes that are constructed; return all that were shown, as they are."""
+    ready = [
+        Batch(notes=found, before=batch.before)
+        for batch in wave
+        if (found := _ready([notes[note.id] for note in batch.notes if note.id in notes]))
+    ]
+    report = EvolutionReport()
+    if ready:
+        proposal = await propose_all(runtime, namespace, ready)
+        known = {**proposal.notes, **{n.id: n for batch in ready for n in batch.notes}}
+        report = (await commit_plan(runtime, proposal.plan, known=known)).report
+        shown = {**proposal.notes, **shown}
+    return await remove_what_is_gone(runtime, namespace, shown), report
+
+
+def _ready(notes: Sequence[Note]) -> list[Note]:
+    return [note for note in notes if note.own_entry is not None and note.state != "done"]
+
+
+def _shown(batches: Sequence[Batch]) -> Notes:
+    """Return the notes that a model is shown, as it is shown them."""
+    return {note.id: note for batch in batches for note in (*batch.before, *batch.notes)}
+
+
+async def _batches(
+    runtime: Runtime, namespace: Namespace, notes: Sequence[Note]
+) -> list[Batch]:
+    parts = _by_thread(notes, runtime.config.batch_size)
+    return [await _batch(runtime, namespace, part) for part in parts]
+
+
+async def _batch(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]) -> Batch:
+    count = max(TURNS_BEFORE, runtime.config.recent)
+    return Batch(notes=notes, before=await turns_before(runtime, namespace, notes[0], count))
+
+
+def _by_thread(notes: Sequence[Note], size: int) -> list[list[Note]]:
+    """Return the notes in batches of one thread, in order of seq.
+
+    A note that failed before goes alone, so that it cannot fail others again.
+    """
+    ordered = sorted(notes, key=lambda note: (note.thread or "", note.attempts > 0, note.seq))
+    made: list[list[Note]] = []
+    for (_, retried), group in groupby(ordered, key=lambda n: (n.thread or "", n.attempts > 0)):
+        alike = list(group)
+        step = 1 if retried else size
+        made += [alike[i : i + step] for i in range(0, len(alike), step)]
+    return sorted(made, key=lambda batch: batch[0].seq)
+
+
+def _handled(report: EvolutionReport) -> int:
+    return len(report.done) + len(report.failed)

@@ -1,0 +1,248 @@
+"""Transfer: a memory as a file, its notes in another store, its vectors by another embedder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from .. import export_format, texts
+from .._sync import resolve
+from ..changes import record
+from ..changes.edits import Edit, chain
+from ..changes.fields import link_json
+from ..changes.recovery import drop_one_sided
+from ..changes.rewrite import MAX_TRIES, rewrite
+from ..embedding import embed_by
+from ..errors import RevisionConflictError
+from ..ids import check_namespace, new_operation, now
+from ..notes import Change, Link, Namespace, Note
+from ..pages import all_changes, note_pages
+from ..ports import OPS_KEPT, Embedder, Indexed, NoteStore, Vector
+from ..progress import Meter, Progress, reporter
+from ..runtime import Runtime
+
+PAGE = 64  # notes embedded and written at once
+CHANGES = 512
+
+Vectors = Callable[[Namespace, Sequence[Note]], Coroutine[Any, Any, Mapping[str, Vector]]]
+
+
+async def export(
+    runtime: Runtime, path: str | PathLike[str], *, namespace: Sequence[str]
+) -> int:
+    """Write a namespace to a file: notes, links, contexts and history, as lines of JSON.
+
+    The file is there whole or not at all. Returns the number of notes.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    space = check_namespace(namespace)
+    draft = Path(f"{path}.tmp")
+    count = 0
+    with draft.open("w", encoding="utf-8") as file:
+
+        def write(line: export_format.Line) -> None:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+        write(export_format.header(space))
+        async for page in note_pages(runtime.store, space):
+            count += len(page)
+            for note in page:
+                write(export_format.note_line(note))
+        for made in await all_changes(runtime.store, space):
+            write(export_format.change_line(made))
+    draft.replace(path)
+    return count
+
+
+async def import_(
+    runtime: Runtime,
+    path: str | PathLike[str],
+    *,
+    namespace: Sequence[str],
+    progress: bool | Progress = False,
+) -> int:
+    """Add what `export` wrote, and return the number of notes of the file that are stored now.
+
+    Notes that are there already stay as they are, so doing it again, or going on after an interruption,
+    is safe. In another namespace than they came from, notes get ids of that namespace. A link to a note that is
+    neither in the file nor stored is dropped.
+
+    Args:
+        path: The file.
+        namespace: Whose memory.
+        progress: True logs how far it is; a function is called with (notes read, notes in the file).
+
+    Raises:
+        InvalidInputError: The file is no export; what stood before the damage is imported.
+        OSError: The file cannot be read.
+        ModelUnavailableError: The embedder failed; import again to go on.
+    """
+    space, store = check_namespace(namespace), runtime.store
+    given = export_format.note_ids(path)
+    stored = {note.id for note in await resolve(store.get(space, given))} if given else set()
+    values = export_format.read(path, space, stored)
+    meter = Meter(reporter(progress), len(given))
+    kept: set[str] = set()
+    imported: list[str] = []
+    while page := list(islice(values, PAGE)):
+        notes = [value for value in page if isinstance(value, Note)]
+        differing = await insert_missing(store, space, notes, made_by(runtime.embedder))
+        kept.update(note.id for note in differing)
+        imported += [note.id for note in notes if note.id not in kept]
+        # A note that is there and another keeps its own history.
+        changes = [value for value in page if isinstance(value, Change)]
+        await insert_changes(store, space, [made for made in changes if made.note_id not in kept])
+        meter.add(len(notes))
+    for start in range(0, len(imported), PAGE):
+        await _mirror_links(runtime, space, imported[start : start + PAGE])
+    return meter.done
+
+
+async def embed_anew(runtime: Runtime, progress: Progress | None = None) -> int:
+    """Give every note a new vector and new BM25 weights, where it is; return how many there were."""
+    spaces = await resolve(runtime.store.namespaces())
+    meter = Meter(progress, sum([await resolve(runtime.store.count(space)) for space in spaces]))
+    op = new_operation()
+    runtime.vectors.clear()  # the embedder may be another one under the same name
+    for space in spaces:
+        async for page in note_pages(runtime.store, space, size=PAGE):
+            await _embed_page(runtime, space, page, op)
+            meter.add(len(page))
+    return meter.done
+
+
+def made_by(embedder: Embedder) -> Vectors:
+    """Return a function that embeds notes."""
+
+    async def vectors(_namespace: Namespace, notes: Sequence[Note]) -> Mapping[str, Vector]:
+        rows = await embed_by(embedder, [texts.embedding_text(note) for note in notes])
+        found = zip(notes, rows, strict=True)
+        return {note.id: row for note, row in found if row is not None}
+
+    return vectors
+
+
+def taken_from(source: NoteStore) -> Vectors:
+    """Return a function that fetches the vectors of notes."""
+
+    async def vectors(namespace: Namespace, notes: Sequence[Note]) -> Mapping[str, Vector]:
+        found = await resolve(source.get_indexed(namespace, [note.id for note in notes]))
+        return {item.note.id: item.vector for item in found if item.vector is not None}
+
+    return vectors
+
+
+async def copy(
+    source: NoteStore,
+    target: NoteStore,
+    vectors: Vectors,
+    progress: Progress | None = None,
+    *,
+    exact: bool = False,
+) -> int:
+    """Make the namespaces of `source` the same in another store; return the number of notes.
+
+    What is there already and equal costs nothing, so a copy that was interrupted goes on where it was. With
+    `exact`, namespaces that the source does not have are cleared in the target.
+    """
+    spaces = await resolve(source.namespaces())
+    total = sum([await resolve(source.count(space)) for space in spaces])
+    meter = Meter(progress, total)
+    for space in spaces:
+        kept: set[str] = set()
+        async for page in note_pages(source, space, size=PAGE):
+            kept.update(note.id for note in page)
+            if differing := await insert_missing(target, space, page, vectors):
+                await _remove(target, space, differing)
+                await insert_missing(target, space, page, vectors)
+            meter.add(len(page))
+        async for page in note_pages(target, space, size=PAGE):
+            await _remove(target, space, [note for note in page if note.id not in kept])
+        await insert_changes(target, space, await all_changes(source, space))
+    if exact:
+        for space in await resolve(target.namespaces()):
+            if space not in spaces:
+                await resolve(target.clear(space, []))
+    return meter.done
+
+
+async def insert_missing(
+    store: NoteStore, namespace: Namespace, notes: Sequence[Note], vectors: Vectors
+) -> list[Note]:
+    """Store those of the notes that are not there yet; return the stored ones that differ."""
+    ids = [note.id for note in notes]
+    stored = {note.id: note for note in await resolve(store.get(namespace, ids))}
+    new = [note for note in notes if note.id not in stored]
+    found = await vectors(namespace, new)
+    items = [
+        Indexed(note=note, vector=found.get(note.id), text=texts.lexical_text(note)) for note in new
+    ]
+    if items:
+        await resolve(store.insert(namespace, items, []))
+    return [stored[note.id] for note in notes if note.id in stored and stored[note.id] != note]
+
+
+async def insert_changes(
+    store: NoteStore, namespace: Namespace, changes: Sequence[Change]
+) -> None:
+    """Store changes."""
+    for start in range(0, len(changes), CHANGES):
+        await resolve(store.replace(namespace, [], changes[start : start + CHANGES]))
+
+
+async def _remove(target: NoteStore, namespace: Namespace, notes: Iterable[Note]) -> None:
+    if ids := [note.id for note in notes]:
+        await resolve(target.delete(namespace, ids, []))
+
+
+async def _mirror_links(runtime: Runtime, namespace: Namespace, ids: Sequence[str]) -> None:
+    """Give the notes that imported ones are linked to the other end of each link; drop links to nothing."""
+    notes = {note.id: note for note in await resolve(runtime.store.get(namespace, ids))}
+    op, steps = new_operation(), {}
+    targets: dict[str, list[Edit]] = {}
+    for note in notes.values():
+        for target, link in note.links.items():
+            targets.setdefault(target, []).append(_other_end(note.id, link, op))
+    steps = {target: chain(parts) for target, parts in targets.items()}
+    await rewrite(runtime, namespace, op, steps)
+    await drop_one_sided(runtime, namespace, list(ids))
+
+
+def _other_end(note_id: str, link: Link, op: str) -> Edit:
+    other = replace(link, direction="in" if link.direction == "out" else "out")
+
+    def edit(note: Note) -> tuple[Note, list[Change]]:
+        if note_id in note.links:
+            return note, []
+        data = {"target": note_id, **link_json(other)}
+        made = record.change(op, "link", note, cause=note_id, recorded_at=now(), data=data)
+        return note.revised(links={**note.links, note_id: other}), [made]
+
+    return edit
+
+
+async def _embed_page(
+    runtime: Runtime, namespace: Namespace, notes: Sequence[Note], op: str
+) -> None:
+    for _ in range(MAX_TRIES):
+        rows = await embed_by(runtime.embedder, [texts.embedding_text(note) for note in notes])
+        items = [
+            Indexed(
+                note=note.revised(revision=note.revision + 1, ops=(*note.ops, op)[-OPS_KEPT:]),
+                vector=row,
+                text=texts.lexical_text(note),
+            )
+            for note, row in zip(notes, rows, strict=True)
+        ]
+        unwritten = await resolve(runtime.store.replace(namespace, items, []))
+        notes = await resolve(runtime.store.get(namespace, sorted(unwritten)))
+        if not notes:
+            return
+    raise RevisionConflictError("notes were changed by others again and again; try again later")

@@ -1,0 +1,51 @@
+"""Read the whole of something that the store gives in pages."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from ._sync import resolve
+from .filters import Condition, Conditions
+from .notes import Change, ChangeKind, Namespace, Note
+from .ports import NoteStore
+
+CHANGES = 1000
+NOTES = 256
+
+
+async def all_changes(
+    store: NoteStore,
+    namespace: Namespace,
+    note_id: str | None = None,
+    kinds: Sequence[ChangeKind] = (),
+    after: int = -1,
+) -> list[Change]:
+    """Return the whole history of a note, or of a namespace, oldest first."""
+    found: list[Change] = []
+    while True:
+        page = await resolve(
+            store.changes(namespace, note_id=note_id, kinds=kinds, after=after, limit=CHANGES)
+        )
+        found += page
+        if len(page) < CHANGES:
+            return found
+        after = page[-1].seq
+
+
+async def note_pages(
+    store: NoteStore,
+    namespace: Namespace,
+    where: Conditions = (),
+    *,
+    size: int = NOTES,
+) -> AsyncIterator[list[Note]]:
+    """Yield all notes of a namespace that meet the conditions, oldest first, a page at a time."""
+    after = -1
+    while True:
+        later = (*where, Condition("seq", "$gt", after))
+        page = await resolve(store.scan(namespace, where=later, limit=size))
+        if page:
+            yield page
+        if len(page) < size:
+            return
+        after = page[-1].seq
