@@ -11,12 +11,12 @@ from ..errors import RevisionConflictError
 from ..filters import Condition
 from ..ids import new_operation
 from ..notes import Change, Namespace, Note
-from ..ports import Embedder, Indexed, NoteStore, Vector
+from ..ports import OPS_KEPT, Embedder, Indexed, NoteStore, Vector
 from ..runtime import Runtime
 from .embedding import embed_by
 from .history import all_changes
 from .progress import Meter, Progress
-from .rewriting import MAX_TRIES, OPS_KEPT
+from .rewriting import MAX_TRIES
 
 PAGE = 64  # notes embedded and written at once
 CHANGES = 512

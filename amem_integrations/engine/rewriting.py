@@ -12,14 +12,13 @@ from .. import texts
 from .._sync import resolve
 from ..errors import ConfigurationError, ModelUnavailableError, RevisionConflictError
 from ..notes import Change, Namespace, Note
-from ..ports import Indexed, Vector
+from ..ports import OPS_KEPT, Indexed, Vector
 from ..runtime import Runtime
 from ..steps.edits import Edit, chain, withdraw
 from ..steps.fields import SAID
 from .embedding import embed, embed_if_possible
 
 MAX_TRIES = 50
-OPS_KEPT = 32
 # An embedder that is down, one that only asynchronous calls can use, none at all.
 WITHOUT_EMBEDDER = (ModelUnavailableError, ConfigurationError)
 

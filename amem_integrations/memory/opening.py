@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike, fspath
@@ -13,6 +14,8 @@ from ..errors import ConfigurationError
 from ..ports import ChatModel, Embedder, NoteStore
 
 log = logging.getLogger("amem_integrations")
+
+_ADDRESS = re.compile(r"[\w.-]+:\d{1,5}/?|\[[0-9a-fA-F:]+\]:\d{1,5}/?")  # host:port
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,11 @@ def open_store(
     options: Mapping[str, Any],
 ) -> NoteStore:
     """Return the store that a location stands for."""
+    if isinstance(location, str) and _ADDRESS.fullmatch(location):
+        raise ConfigurationError(
+            f"location={location!r} is the address of a server without a scheme; use "
+            f"'http://{location}', or './{location}' for a folder of that name"
+        )
     location = fspath(location) if isinstance(location, PathLike) else location
     if not isinstance(location, str) or not location:
         raise ConfigurationError(
