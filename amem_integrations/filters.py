@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from operator import ge, gt, le, lt
 from typing import Any, Literal, cast, get_args
 
@@ -106,23 +106,42 @@ def _values(note: Any, field: str) -> tuple[Any, ...]:  # noqa: ANN401 - any fie
             value = value.get(name) if isinstance(value, Mapping) else None
     else:
         value = getattr(note, field)
-    return tuple(value) if isinstance(value, tuple | list) else (value,)
+    return (tuple(value) or (None,)) if isinstance(value, tuple | list) else (value,)
 
 
 def _holds(values: tuple[Any, ...], condition: Condition) -> bool:
     operator, wanted = condition.operator, condition.value
     if operator == "$ne":
-        return all(value != wanted for value in values)
+        return not any(_equal(value, wanted) for value in values)
     return any(_compare(value, operator, wanted) for value in values)
 
 
 def _compare(value: Any, operator: Operator, wanted: Any) -> bool:  # noqa: ANN401 - any scalar
     if operator == "$eq":
-        return bool(value == wanted)
+        return _equal(value, wanted)
     if operator == "$in":
-        return value in wanted
+        return any(_equal(value, item) for item in wanted)
+    if isinstance(wanted, datetime):
+        value = _as_time(value)
     if isinstance(value, datetime) != isinstance(wanted, datetime):
         return False
     if not isinstance(value, int | float | datetime) or isinstance(value, bool):
         return False
     return bool(_RANGES[operator](value, wanted))
+
+
+def _equal(value: Any, wanted: Any) -> bool:  # noqa: ANN401 - any scalars
+    if isinstance(wanted, datetime):
+        value = _as_time(value)
+    return isinstance(value, bool) == isinstance(wanted, bool) and bool(value == wanted)
+
+
+def _as_time(value: Any) -> Any:  # noqa: ANN401 - any scalar
+    """Return the time that a text of metadata is in RFC 3339 (in UTC without a zone), else the value."""
+    if not isinstance(value, str):
+        return value
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        return value
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -21,6 +21,8 @@ from .notes import Change, ChangeKind, Namespace, Note
 
 Vector = NDArray[np.float32]
 
+OPS_KEPT = 32  # last operations whose ids a note remembers in `ops`
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
@@ -119,23 +121,45 @@ class NoteStore(Protocol):
     """Keeps notes and their history. Calls are about one namespace; none sees another's notes.
 
     All writes are durable against a killed process when they return. `StoreError` and its subclasses
-    are the only errors a store raises for reasons of its own.
+    are the only errors a store raises for reasons of its own. An id that is no UUID, or that belongs to
+    another namespace, is unknown here: reads leave it out, removals ignore it. A malformed namespace is
+    a `NamespaceError`, a value that cannot be stored an `InvalidInputError`, before anything is written.
+
+    A store may have an attribute `interrupted`: all changes of those operations that an earlier process,
+    killed or out of disk space, may not have finished. The memory finishes them when it is opened.
     """
 
     def insert(
         self, namespace: Namespace, items: Sequence[Indexed], changes: Sequence[Change]
     ) -> MaybeAwaitable[set[str]]:
-        """Store notes whose ids are not there yet; return the ids that were new. Others stay as they are."""
+        """Store notes whose ids are not there yet; return the ids that were new. Others stay as they are.
+
+        Raises:
+            StoreError: An id is that of a note in another namespace; nothing was written.
+        """
         ...
 
     def get(self, namespace: Namespace, ids: Sequence[str]) -> MaybeAwaitable[list[Note]]:
         """Return the notes with these ids, in this order; unknown ones are left out."""
         ...
 
+    def get_indexed(
+        self, namespace: Namespace, ids: Sequence[str]
+    ) -> MaybeAwaitable[list[Indexed]]:
+        """Return these notes with their dense vectors, by one read; unknown ones are left out.
+
+        They come in this order. `vector` is None for a note without one, `text` always.
+        """
+        ...
+
     def vectors(
         self, namespace: Namespace, ids: Sequence[str]
     ) -> MaybeAwaitable[dict[str, Vector]]:
         """Return the dense vectors of these notes; notes without one are left out."""
+        ...
+
+    def last_seq(self) -> MaybeAwaitable[int]:
+        """Return the greatest `seq` of all notes and changes in all namespaces; 0 if there are none."""
         ...
 
     def search(
@@ -154,10 +178,30 @@ class NoteStore(Protocol):
         """
         ...
 
-    def delete(
-        self, namespace: Namespace, ids: Sequence[str], receipts: Sequence[Change]
+    def rewrite_changes(
+        self, namespace: Namespace, changes: Sequence[Change]
     ) -> MaybeAwaitable[None]:
-        """Remove these notes and all changes of which one is subject or cause; keep the receipts."""
+        """Replace stored changes by these, which have the same ids; unknown ones are not added.
+
+        It is how text is taken out of the history of other notes; everything else is only appended.
+        """
+        ...
+
+    def delete(
+        self,
+        namespace: Namespace,
+        ids: Sequence[str],
+        receipts: Sequence[Change],
+        rewritten: Sequence[Change] = (),
+    ) -> MaybeAwaitable[None]:
+        """Remove these notes and all changes about them (`note_id`); keep the receipts.
+
+        Changes that only mention one of them (see `mentions`) stay: the caller gives those that are to be
+        changed in `rewritten`, with the same ids, and they are replaced together with the removal.
+
+        When it raises, the removal was not begun, or it is finished before the next write: what is written
+        after it is never removed by it, also not after a kill.
+        """
         ...
 
     def clear(self, namespace: Namespace, receipts: Sequence[Change]) -> MaybeAwaitable[None]:
@@ -210,6 +254,20 @@ class NoteStore(Protocol):
         self, namespace: Namespace, ids: Sequence[str]
     ) -> MaybeAwaitable[list[Change]]:
         """Return the changes with these ids, in this order; unknown ones are left out."""
+        ...
+
+    def changes_by_op(
+        self, namespace: Namespace, ops: Sequence[str]
+    ) -> MaybeAwaitable[list[Change]]:
+        """Return all changes of these operations (`Change.op`), oldest first."""
+        ...
+
+    def mentions(self, namespace: Namespace, ids: Sequence[str]) -> MaybeAwaitable[list[Change]]:
+        """Return the changes about other notes that mention one of these, oldest first.
+
+        A change mentions the note that caused it (`cause`), and those in `data["shown"]`, a list of the
+        ids of the notes that were shown when it was made and may be quoted in it.
+        """
         ...
 
     def flush(self) -> MaybeAwaitable[None]:

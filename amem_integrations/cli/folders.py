@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..stores._collection import CHANGE_INDEXES, NOTE_INDEXES
-from ..stores._edge_shard import EdgeShard
-from ..stores._folder import free_bytes
-from ..stores._sidecar import Sidecar
+from ..stores.collection import CHANGE_INDEXES, NOTE_INDEXES
+from ..stores.edge_shard import EdgeShard
+from ..stores.folder import free_bytes
+from ..stores.sidecar import Sidecar
 from ..stores.edge import MIN_FREE_BYTES
 from .census import Census
 from .findings import Finding, good, hint, wrong

@@ -12,8 +12,8 @@ from ..errors import StoreError, StoreUnavailableError
 from ..memory import AgenticMemory
 from ..memory.opening import Place, open_as_made, open_store
 from ..ports import Embedder, NoteStore
-from ..stores._folder import settle
-from ..stores._sidecar import Sidecar
+from ..stores.folder import settle
+from ..stores.sidecar import Sidecar
 from .options import Options
 from .ports import NoEmbedder
 

@@ -8,6 +8,9 @@ Text without spaces between words (Chinese, Japanese, Thai, …) is cut into pai
 characters: deterministic, no dictionary, and what search engines do by default. A document also holds
 the single characters, so that a query of one character finds it. Korean is treated alike, because its
 particles stick to the word.
+
+A combining mark belongs to its word, as in Hindi or Tamil. The points of Arabic and Hebrew, which most people
+leave out, are removed, so that a word is found in either spelling.
 """
 
 from __future__ import annotations
@@ -17,9 +20,9 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 import mmh3
 import snowballstemmer
@@ -28,7 +31,7 @@ from ..errors import ConfigurationError
 
 Sparse = tuple[list[int], list[float]]
 
-VERSION = 1  # of the text processing; goes into the fingerprint
+VERSION = 2  # of the text processing; goes into the fingerprint
 AVG_LEN = 60.0  # tokens of a note's enriched text: content, context, keywords, tags
 CACHED_TOKENS = 65_536
 
@@ -37,7 +40,19 @@ _NO_SPACES = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"  # kana, Han
     "\uac00-\ud7af\U00020000-\U0003ffff"  # Hangul, rare Han
 )
-_TOKEN = re.compile(rf"(?P<run>[{_NO_SPACES}]+)|(?:(?![{_NO_SPACES}])[^\W_])+")
+# Blocks with the combining marks of scripts that put spaces between words; `\w` does not know marks.
+_BLOCKS = (range(0x300, 0x1E00), range(0xA800, 0xAC00), range(0x11000, 0x12000))
+_MARKS = "".join(char for char in map(chr, chain(*_BLOCKS)) if category(char) in ("Mn", "Mc"))
+_JOINERS = "\u200c\u200d"  # shape the letters within a word of Persian or Hindi
+_LETTER = rf"(?![{_NO_SPACES}])[^\W_]"
+_TOKEN = re.compile(
+    rf"(?P<run>[{_NO_SPACES}]+)|{_LETTER}(?:{_LETTER}|(?![{_NO_SPACES}])[{_MARKS}{_JOINERS}])*"
+)
+# Vowels and accents of Hebrew and Arabic, and the line that makes an Arabic word longer.
+_POINTS = re.compile(
+    "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
+    "\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u08d3-\u08ff]"
+)
 _ENGLISH = (
     "a an and are as at be been but by did do does for from had has have he her his i if in into is it "
     "its me my of on or our she so than that the their them then there these they this those to us was "
@@ -130,7 +145,7 @@ def _stemmer(language: str | None) -> Any:  # noqa: ANN401 - snowballstemmer has
 
 
 def _tokens(text: str, *, singles: bool) -> Iterator[str]:
-    for found in _TOKEN.finditer(normalize("NFC", text.casefold())):
+    for found in _TOKEN.finditer(_folded(text)):
         token = found[0]
         if found["run"] is None:
             yield token
@@ -138,3 +153,8 @@ def _tokens(text: str, *, singles: bool) -> Iterator[str]:
         if singles or len(token) == 1:
             yield from token
         yield from map("".join, pairwise(token))
+
+
+def _folded(text: str) -> str:
+    folded = text.casefold()
+    return folded if folded.isascii() else _POINTS.sub("", normalize("NFC", folded))

@@ -5,32 +5,29 @@ from __future__ import annotations
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, get_args
 
 from ..errors import ConfigurationError
 from ..notes import Change
-from ._collection import Point
-from ._folder import Durability, Folder, check_space, free_bytes, settle, used_bytes
-from ._folder import put_in_place as put_folder_in_place
-from ._points import decode_change
-from ._sidecar import AS_MADE, Sidecar
-from ._store import PointStore, Removal
 from .bm25 import Bm25
+from .collection import Point
+from .folder import Durability, Folder, check_space, free_bytes, settle, used_bytes
+from .folder import put_in_place as put_folder_in_place
+from .intents import INTENT, Operations
+from .sidecar import AS_MADE, Sidecar
+from .writes import PointStore
 
 FLUSH_SECONDS = 5.0
-STEPS = 64  # changes looked at after a kill; one operation makes as many as a note may have links
 MIN_FREE_BYTES = 256 * 2**20  # the log grows by 32 MiB at a time, for each of the two shards
 NEW_BYTES = 192 * 2**20  # of a new folder with one note in it, and a little more
 OPEN_BYTES = 96 * 2**20  # the engine makes a new piece of log when it opens a shard
 
-INTENT = (
-    "5f2d1f0e-7a43-5d0c-8a55-0c5f3c1f7a11"  # the point that says what was last meant to be written
+INTENT_ID = (
+    "5f2d1f0e-7a43-5d0c-8a55-0c5f3c1f7a11"  # one writer at a time: one point for all intents
 )
 _COLLECTION = re.compile(r"[\w-][\w.-]*")
 
@@ -94,14 +91,19 @@ class EdgeStore(PointStore):
         self._folder = Folder.open(place, wanted)
         self._durability, self._flush_seconds = durability, flush_seconds
         self._min_free_bytes, self._free_bytes = min_free_bytes, free_bytes
-        self._lock = threading.RLock()
-        # Also at exit, and when the store is dropped without having been closed.
-        self._finalizer = weakref.finalize(self, self._folder.close)
-        # For the memory to look at, after a process was killed: it may have been in the middle of these.
+        self._operations = Operations()
+        lock = threading.RLock()
+        super().__init__(
+            self._folder.notes, self._folder.history, dimensions=dimensions, bm25=bm25, lock=lock
+        )
+        # For the memory to finish: the changes of operations that a killed process may not have finished.
         self.interrupted: Sequence[Change] = ()
-        super().__init__(self._folder.notes, self._folder.history, dimensions=dimensions, bm25=bm25)
-        if not self._folder.was_closed:
-            self._reconcile()
+        self._finalizer = self._close_at_exit()
+        try:
+            self._recover()
+        except BaseException:
+            self._folder.close(clean=lambda: False)
+            raise
 
     @classmethod
     def as_made(
@@ -145,6 +147,31 @@ class EdgeStore(PointStore):
             check_space(self._folder.path, wanted, self._free_bytes, "optimizing")
             return self._folder.notes.optimize()
 
+    def compact(self) -> None:
+        """Write the folder anew, without what was deleted: the engine only marks it as gone.
+
+        The copy takes the folder's place at once, so a kill leaves one of the two. It takes about as long
+        as an import, and a graph made by `optimize` is gone. No other thread may use the store meanwhile.
+
+        Raises:
+            StoreFullError: There is no room for a second copy beside the first.
+            StoreError: The copy cannot be made; everything is as it was.
+        """
+        with self._writing():
+            self._settle()
+            path, sidecar = self._folder.path, self._folder.sidecar
+            wanted = self._min_free_bytes + max(NEW_BYTES, used_bytes(path))
+            check_space(path, wanted, self._free_bytes, "compacting")
+            draft = path.with_name(f".{path.name}-compact")
+            self._folder.copy_to(draft)
+            self._finalizer()
+            try:
+                put_folder_in_place(draft, path)
+            finally:
+                self._folder = Folder.open(path, sidecar)
+                self._notes, self._history = self._folder.notes, self._folder.history
+                self._finalizer = self._close_at_exit()
+
     def flush(self) -> None:
         """Make everything written so far survive a power cut as well."""
         self._check_open()
@@ -155,9 +182,18 @@ class EdgeStore(PointStore):
         """Flush and let go of the folder; calling it again does nothing."""
         with self._lock:
             try:
-                self._unsettled.settle()
+                self._settle()
             finally:
                 self._finalizer()
+
+    def _close_at_exit(self) -> Callable[[], object]:
+        """Return what closes the folder: also at exit, and when the store is dropped unclosed."""
+        operations, unsettled = self._operations, self._unsettled
+
+        def clean() -> bool:
+            return not (operations.partial or unsettled)
+
+        return weakref.finalize(self, self._folder.close, clean=clean)
 
     def _check_open(self) -> None:
         self._folder.check()
@@ -166,64 +202,44 @@ class EdgeStore(PointStore):
     def _writing(self) -> Iterator[None]:
         self._folder.check()
         with self._lock:
-            place, wanted = self._folder.path, self._min_free_bytes
-            check_space(place, wanted, self._free_bytes, "a write (min_free_bytes)")
+            path, wanted = self._folder.path, self._min_free_bytes
+            check_space(path, wanted, self._free_bytes, "a write (min_free_bytes)")
             yield
             self._folder.wrote(self._durability, self._flush_seconds)
 
-    def _record(self, changes: Sequence[Point], notes: Sequence[Point]) -> None:
-        """Write changes together with a reminder of the notes that are to make them true.
+    def _intent(self, records: Sequence[Point], what: Mapping[str, Any]) -> Point:
+        ops = {record.payload["op"] for record in records}
+        self._operations.begin(ops)
+        return Point(INTENT_ID, {"kind": INTENT, **what, "ops": self._operations.ids()})
 
-        Without notes the reminder is cleared, or notes deleted now would pass for unwritten ones later.
+    def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool) -> None:
+        ops = {record.payload["op"] for record in records}
+        self._operations.end(ops, complete=complete)
+        if "removal" in intent.payload:
+            self._drop(intent)
+
+    def _drop(self, intent: Point) -> None:
+        """Announce nothing: what is inserted after a removal would be taken for what was removed."""
+        nothing = {"kind": INTENT, "ops": intent.payload["ops"]}
+        self._history.upsert([Point(INTENT_ID, nothing)])
+
+    def _failed(self, ops: Collection[str]) -> None:
+        self._operations.end(ops, complete=False)
+
+    def _recover(self) -> None:
+        """Bring history and notes together after a process was killed, or could not finish.
+
+        The operations that wrote last may take more writes, which only the memory knows: they are in
+        `interrupted`.
         """
-        if notes and not changes:
+        if self._folder.was_closed or not (found := self._history.retrieve([INTENT_ID])):
             return
-        revisions = {note.id: note.payload["revision"] for note in notes}
-        intent = {
-            change.id: [change.payload["note_id"], revisions[change.payload["note_id"]]]
-            for change in changes
-            if change.payload["note_id"] in revisions
-        }
-        self._history.upsert([*changes, Point(INTENT, {"intent": intent})])
-
-    def _remove(self, removal: Removal, receipts: Sequence[Point]) -> None:
-        """Write the receipts together with what is to go, so that a killed process leaves no half of it."""
-        intent = {"intent": {}, "removal": asdict(removal)}
-        self._history.upsert([*receipts, Point(INTENT, intent)])
-        self._unsettled.surely(partial(self._finish_intended, removal))
-
-    def _finish_intended(self, removal: Removal) -> None:
-        self._finish_removal(removal)
-        self._history.upsert([Point(INTENT, {"intent": {}})])
-
-    def _reconcile(self) -> None:
-        """Bring history and notes together after a process was killed.
-
-        What was to be removed is removed; changes whose notes were not written are taken back.
-        """
-        if found := self._history.retrieve([INTENT]):
-            if removal := found[INTENT].payload.get("removal"):
-                self._finish_removal(Removal(**removal))
-            self._take_back(found[INTENT].payload["intent"])
-            self._history.upsert([Point(INTENT, {"intent": {}})])
-        self.interrupted = [decode_change(point.payload) for point in self._last_steps()]
-
-    def _last_steps(self) -> list[Point]:
-        """Return the last changes that are steps of something longer, which may not have been finished."""
-        kinds = ("forget", "unlink", "update")
-        steps = self._dialect.every([self._dialect.any_of("kind", kinds)])
-        return self._history.scroll(steps, limit=STEPS, newest_first=True)
-
-    def _take_back(self, intent: Mapping[str, tuple[str, int]]) -> None:
-        notes = self._notes.retrieve([note_id for note_id, _ in intent.values()], ("revision",))
-        revisions = {note.id: note.payload["revision"] for note in notes.values()}
-        undone = [
-            change_id
-            for change_id, (note_id, revision) in intent.items()
-            if revisions.get(note_id, -1) < revision
-        ]
-        if undone:
-            self._history.delete(self._dialect.ids(undone))
+        intent = found[INTENT_ID]
+        self._finish_intent(intent.payload)
+        ops = intent.payload["ops"]
+        self._operations.begin(ops)
+        self._drop(intent)
+        self.interrupted = self._changes_of(ops)
 
 
 def put_in_place(path: Path, draft: str, collection: str) -> None:

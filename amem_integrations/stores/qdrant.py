@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Container, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict
+from functools import partial
 from http import HTTPStatus
 from typing import Any
+from uuid import uuid4
 
 from qdrant_client import QdrantClient, models
 
 from ..errors import ConfigurationError, StoreError
+from ..ids import clock
 from ..notes import Change
-from ._collection import CHANGE_INDEXES, DENSE, LEXICAL, SERVER_NOTE_INDEXES, IndexKind
-from ._connection import Connection, checked_address, client_for, is_status
-from ._qdrant_collection import QdrantCollection
-from ._shared import SharedStore
-from ._sidecar import AS_MADE, Sidecar
 from .bm25 import Bm25
+from .collection import CHANGE_INDEXES, DENSE, LEXICAL, NOTE_INDEXES, IndexKind, Point
+from .conditions import json_path
+from .connection import Connection, checked_address, client_for, is_status
+from .intents import INTENT
+from .payloads import is_metadata_name
+from .qdrant_collection import ClientDialect, QdrantCollection
+from .sidecar import AS_MADE, Sidecar
+from .validation import is_id
+from .writes import PointStore
+
+log = logging.getLogger("amem_integrations")
 
 MEMORY = ":memory:"
-OLDEST_SERVER = (1, 17)  # has update modes, conditional upserts and collection metadata
+OLDEST_SERVER = (
+    1,
+    19,
+)  # weighs words by the notes of one namespace (`idf.corpus`); older ones ignore it
+AT_ONCE = 8  # requests that make indexes
+
+# Beside what conditions name: `swap` compares the revision.
+SERVER_NOTE_INDEXES: Mapping[str, IndexKind] = {**NOTE_INDEXES, "revision": "integer"}
+ORDERED: Sequence[IndexKind] = ("integer", "float", "datetime")  # kinds of `metadata_indexes`
 
 _SCHEMAS: Mapping[IndexKind, Any] = {
     # Only the namespace takes part in the graph, which is quicker to build for it.
@@ -31,6 +51,7 @@ _SCHEMAS: Mapping[IndexKind, Any] = {
     "integer": models.IntegerIndexParams(
         type=models.IntegerIndexType.INTEGER, lookup=True, range=True, enable_hnsw=False
     ),
+    "float": models.FloatIndexParams(type=models.FloatIndexType.FLOAT, enable_hnsw=False),
     "datetime": models.DatetimeIndexParams(
         type=models.DatetimeIndexType.DATETIME, enable_hnsw=False
     ),
@@ -38,7 +59,7 @@ _SCHEMAS: Mapping[IndexKind, Any] = {
 }
 
 
-class QdrantStore(SharedStore):
+class QdrantStore(PointStore):
     """Notes in two collections of a Qdrant server (1.19 or later), shared by any number of processes.
 
     Calls are synchronous and wait for the server; `remote` says so, and asynchronous callers should run
@@ -54,6 +75,9 @@ class QdrantStore(SharedStore):
         allow_insecure: Send the key over plain http anyway.
         pauses: Seconds to wait before each repeat of a call when the server does not answer, is too
             busy or fails; a random part is added.
+        metadata_indexes: The names of metadata fields that `where` compares by `$gt`, `$gte`, `$lt` or `$lte`,
+            or with a datetime, each with `"integer"`, `"float"` or `"datetime"`. A server searches only
+            by what has an index; equality and `$in` need none of these.
         collection_options: Passed on when the collections are created (`replication_factor`, …).
         client_options: Passed on to `QdrantClient` (`timeout`, `prefix`, `https`, …).
 
@@ -70,7 +94,7 @@ class QdrantStore(SharedStore):
 
     settle_after: float = 15 * 60
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - settings
         self,
         location: str,
         *,
@@ -81,16 +105,16 @@ class QdrantStore(SharedStore):
         api_key: str | None = None,
         allow_insecure: bool = False,
         pauses: Sequence[float] = (0.2, 0.4, 0.8, 1.6),
+        metadata_indexes: Mapping[str, IndexKind] | None = None,
         collection_options: Mapping[str, Any] | None = None,
         **client_options: Any,  # noqa: ANN401 - of QdrantClient
     ) -> None:
         if dimensions < 1 or not collection:
             message = f"QdrantStore wants dimensions > 0 and a collection name, not {dimensions!r} and {collection!r}"
             raise ConfigurationError(message)
+        ordered = _ordered(metadata_indexes or {})
         self._remote = location != MEMORY
-        self._lock: AbstractContextManager[object] = (
-            nullcontext() if self._remote else threading.RLock()
-        )
+        lock: AbstractContextManager[object] = nullcontext() if self._remote else threading.RLock()
         self._where, self._closed = MEMORY, False
         if self._remote:
             self._where = checked_address(location, api_key, allow_insecure=allow_insecure)
@@ -99,30 +123,28 @@ class QdrantStore(SharedStore):
             # Advice to use a server or a folder; who chose ":memory:" knows.
             warnings.filterwarnings("ignore", message="Local mode is not recommended")
             client = QdrantClient(MEMORY)
-        self._connection = Connection(client, self._where, pauses=pauses, guard=self._lock)
+        self._connection = Connection(client, self._where, pauses=pauses, guard=lock)
         bm25 = bm25 or Bm25()
         wanted = Sidecar.new(embedder=embedder, dimensions=dimensions, bm25=bm25)
-        notes, history = collection, f"{collection}_history"
+        names = (collection, f"{collection}_history")
         try:
             self._check_version()
             options = dict(collection_options or {})
-            self._prepare(history, CHANGE_INDEXES, wanted, {}, options)
+            self._prepare(names[1], CHANGE_INDEXES, wanted, {}, options)
             dense = models.VectorParams(size=dimensions, distance=models.Distance.COSINE)
-            self._prepare(notes, SERVER_NOTE_INDEXES, wanted, {DENSE: dense}, options)
+            indexes = {**SERVER_NOTE_INDEXES, **ordered}
+            self._prepare(names[0], indexes, wanted, {DENSE: dense}, options)
         except BaseException:
             self._connection.close()
             raise
-        super().__init__(
-            QdrantCollection(self._connection, notes),
-            QdrantCollection(self._connection, history),
-            dimensions=dimensions,
-            bm25=bm25,
-        )
-        # For the memory to look at, after other processes were killed.
-        self.interrupted: Sequence[Change] = ()
-        if self._remote:
-            self._patience = self.settle_after
-            self.interrupted = self._settle_others()
+        dialect = ClientDialect(ordered if self._remote else None)
+        notes, history = (QdrantCollection(self._connection, name, dialect) for name in names)
+        super().__init__(notes, history, dimensions=dimensions, bm25=bm25, lock=lock)
+        self._partial: dict[
+            str, list[Point]
+        ] = {}  # intents of operations that were written in part
+        # For the memory to finish, after other processes were killed.
+        self.interrupted: Sequence[Change] = self._recover() if self._remote else ()
 
     @classmethod
     def as_made(
@@ -171,6 +193,60 @@ class QdrantStore(SharedStore):
         with self._lock:
             yield
 
+    def _intent(self, records: Sequence[Point], what: Mapping[str, Any]) -> Point | None:
+        """Return a point without a namespace, so that nothing that reads a history finds it."""
+        if not self._remote or not any(what.values()):
+            return None
+        if removal := what.get("removal"):
+            what = {"removal": {**removal, "upto": self._newest(removal["ids"] or ())}}
+        ops = sorted({record.payload["op"] for record in records})
+        return Point(str(uuid4()), {"kind": INTENT, "at": time.time(), "ops": ops, **what})
+
+    def _newest(self, ids: Sequence[str]) -> int:
+        """Return a `seq` that none of these notes exceeds: the clock of who added them may be ahead."""
+        known = [note_id for note_id in ids if is_id(note_id)]
+        notes = self._notes.retrieve(known, ("seq",)) if known else {}
+        return max([clock.tick(), *(int(note.payload["seq"]) for note in notes.values())])
+
+    def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool) -> None:
+        if records and time.time() - intent.payload["at"] > self.settle_after / 2:
+            # This process stood still; another may have taken it for dead, and its changes back.
+            self._history.upsert(records)
+        if not complete:
+            for op in intent.payload["ops"]:
+                self._partial.setdefault(op, []).append(intent)
+            return
+        left = [each for op in intent.payload["ops"] for each in self._partial.pop(op, ())]
+        with suppress(StoreError):  # what was to be written is; the rest is tried again
+            self._drop(intent, *left)
+
+    def _drop(self, intent: Point, *others: Point) -> None:
+        step = partial(self._history.delete, self._dialect.ids([p.id for p in (intent, *others)]))
+        try:
+            step()
+        except StoreError:
+            self._unsettled.add(step)
+            raise
+
+    def _recover(self) -> list[Change]:
+        """Settle what killed processes have left, as far as the server lets us.
+
+        Returns:
+            The changes of their operations: some take several writes, which only the memory knows.
+        """
+        ops: list[str] = []
+        try:
+            for intent in self._history.scroll(self._dialect.any_of("kind", [INTENT])):
+                if time.time() - intent.payload["at"] < self.settle_after:
+                    continue  # that process may just be at it
+                self._finish_intent(intent.payload)
+                self._history.delete(self._dialect.ids([intent.id]))
+                ops += intent.payload["ops"]
+            return self._changes_of(ops)
+        except StoreError as error:  # a key that may only read, for example
+            log.warning("what a killed process left half done could not be settled: %s", error)
+            return []
+
     def _check_version(self) -> None:
         if not self._remote:
             return
@@ -208,10 +284,26 @@ class QdrantStore(SharedStore):
         where = f"collection {name!r} at {self._where}"
         self._made = Sidecar.parse((info.config.metadata or {}).get("amem"), where)
         self._made.check(wanted, where)
-        for field in indexes.keys() - info.payload_schema.keys() if self._remote else ():
-            self._index(name, field, _SCHEMAS[indexes[field]])
+        if self._remote:
+            self._make_indexes(name, indexes, made=info.payload_schema.keys())
 
-    def _index(self, name: str, field: str, schema: Any) -> None:  # noqa: ANN401 - one of a union
-        self._connection.call(
-            lambda client: client.create_payload_index(name, field, schema, wait=True)
-        )
+    def _make_indexes(
+        self, name: str, indexes: Mapping[str, IndexKind], made: Container[str]
+    ) -> None:
+        def make(field: str) -> None:
+            schema = _SCHEMAS[indexes[field]]
+            self._connection.call(
+                lambda client: client.create_payload_index(name, field, schema, wait=True)
+            )
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(make, [field for field in indexes if field not in made]))
+
+
+def _ordered(metadata_indexes: Mapping[str, IndexKind]) -> dict[str, IndexKind]:
+    """Return the kinds of the indexes of metadata fields by their path in a payload."""
+    for name, kind in metadata_indexes.items():
+        if kind not in ORDERED or not is_metadata_name(name):
+            message = f"metadata_indexes={{{name!r}: {kind!r}}} must give a name one of {ORDERED}"
+            raise ConfigurationError(message)
+    return {json_path(f"metadata.{name}"): kind for name, kind in metadata_indexes.items()}

@@ -12,8 +12,8 @@ from amem_integrations import EdgeStore
 from amem_integrations.cli import folders
 from amem_integrations.notes import ContextEntry
 from amem_integrations.ports import Indexed
-from amem_integrations.stores._collection import NOTE_INDEXES, Point
-from amem_integrations.stores._edge_shard import EdgeShard
+from amem_integrations.stores.collection import NOTE_INDEXES, Point
+from amem_integrations.stores.edge_shard import EdgeShard
 from amem_integrations.testing import ScriptedModel
 
 

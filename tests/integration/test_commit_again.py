@@ -6,7 +6,7 @@ import pytest
 from support import models
 
 from amem_integrations import AgenticMemory, MemoryConfig
-from amem_integrations.engine.rewriting import OPS_KEPT
+from amem_integrations.ports import OPS_KEPT
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)

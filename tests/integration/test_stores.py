@@ -29,7 +29,7 @@ from amem_integrations.errors import (
 )
 from amem_integrations.ports import NoteStore, Query
 from amem_integrations.stores import Bm25, EdgeStore, QdrantStore
-from amem_integrations.stores._edge_shard import EdgeShard
+from amem_integrations.stores.edge_shard import EdgeShard
 from amem_integrations.testing.conformance import (
     DIMENSIONS,
     NoteStoreConformance,

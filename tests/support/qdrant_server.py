@@ -1,15 +1,16 @@
 """A Qdrant server as far as `QdrantStore` needs one: its REST interface over qdrant-client's local mode.
 
-Requests are read with the client's own models, so what a real server would not parse fails here too.
-`faults` are played one per request, before anything else is answered.
+Requests are read with the client's own models, so what a real server would not parse fails here too. As a
+server in strict mode does, it refuses filters by a field that has no index of a fitting type. `faults` are
+played one per request, before anything else is answered.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -45,6 +46,16 @@ class FakeQdrant:
         self._client = QdrantClient(":memory:")
         self._lock = threading.RLock()
 
+    @contextmanager
+    def counting(self) -> Iterator[Counter[str]]:
+        """Count the requests made meanwhile, by method and path without the collection."""
+        counted: Counter[str] = Counter()
+        start = len(self.requests)
+        yield counted
+        for method, url, _ in self.requests[start:]:
+            _, _, _, *rest = [*urlsplit(url).path.split("/"), "", ""]
+            counted[f"{method} {'/'.join(filter(None, rest))}"] += 1
+
     def answer(self, method: str, path: str, body: Any) -> Answer:
         if path == "/":
             return 200, {"title": "qdrant", "version": self.version, "commit": "fake"}
@@ -56,7 +67,26 @@ class FakeQdrant:
         with self._lock:
             if rest != ["exists"] and method != "PUT" and not self._client.collection_exists(name):
                 return 404, {"status": {"error": f"Not found: Collection `{name}` doesn't exist!"}}
+            if missing := self._missing_index(name, body, rest):
+                return 400, {"status": {"error": f"Bad request: {missing}"}, "time": 0.0}
             return 200, {"result": _plain(action(name, body)), "status": "ok", "time": 0.0}
+
+    def _missing_index(self, name: str, body: Any, rest: list[str]) -> str | None:
+        """Return what a server in strict mode says of a request by a field without an index."""
+        made = self.indexes.get(name, {})
+        for key, kinds in _needed_indexes(body):
+            if made.get(key) not in kinds:
+                return (
+                    f'Index required but not found for "{key}" of one of the following types: '
+                    f"[{', '.join(kinds)}]. Help: Create an index for this key or use a different filter."
+                )
+        if rest == ["points", "scroll"] and (order := body.get("order_by")):
+            key = order if isinstance(order, str) else order["key"]
+            if made.get(key) not in _RANGES:
+                return f"No range index for `order_by` key: `{key}`. Please create one to use `order_by`"
+        if rest == ["facet"] and made.get(body["key"]) not in _ANY:
+            return f"No appropriate index for faceting: `{body['key']}`. Please create one to facet"
+        return None
 
     def _get_exists(self, name: str, body: Any) -> Any:
         return {"exists": self._client.collection_exists(name)}
@@ -117,6 +147,37 @@ class FakeQdrant:
     def _post_facet(self, name: str, body: Any) -> Any:
         wanted = models.FacetRequest.model_validate(body)
         return self._client.facet(name, wanted.key, wanted.filter, wanted.limit, wanted.exact)
+
+
+_ANY = ("keyword", "integer", "float", "geo", "text", "bool", "datetime", "uuid")
+_RANGES = ("integer", "float", "datetime")
+
+
+def _needed_indexes(body: Any) -> Iterator[tuple[str, Iterable[str]]]:
+    """Return the fields of all conditions in a request, and which types of index each may have."""
+    if isinstance(body, list):
+        for item in body:
+            yield from _needed_indexes(item)
+    if not isinstance(body, Mapping) or "payload" in body:  # a point: its payload is no condition
+        return
+    if isinstance(body.get("key"), str) and (body.get("match") or body.get("range")):
+        yield body["key"], _kinds(body)
+    for empty in (body.get("is_empty"), body.get("is_null")):
+        if empty:
+            yield empty["key"], _ANY
+    for value in body.values():
+        yield from _needed_indexes(value)
+
+
+def _kinds(condition: Mapping[str, Any]) -> Iterable[str]:
+    if bounds := condition.get("range"):
+        texts = any(isinstance(bound, str) for bound in bounds.values())
+        return ("datetime",) if texts else ("float", "integer")
+    match = condition["match"]
+    values = match.get("any") or match.get("except") or [match.get("value")]
+    if all(isinstance(value, bool) for value in values):
+        return ("bool",)
+    return ("keyword", "uuid") if isinstance(values[0], str) else ("integer",)
 
 
 _COMPLETED = {"operation_id": 1, "status": "completed"}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from amem_integrations.errors import InvalidInputError, NamespaceError, StoreError
 from amem_integrations.notes import Change, ContextEntry, Link, Note
-from amem_integrations.stores._checks import namespace_key
-from amem_integrations.stores._points import (
+from amem_integrations.stores.validation import namespace_key
+from amem_integrations.stores.payloads import (
     decode_change,
     decode_namespace,
     decode_note,

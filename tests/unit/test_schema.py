@@ -8,8 +8,8 @@ import pytest
 from support.notes import make_note
 
 from amem_integrations.errors import StoreError
-from amem_integrations.stores import EdgeStore, _schema, _sidecar
-from amem_integrations.stores._points import decode_note, encode_note
+from amem_integrations.stores import EdgeStore, payloads, sidecar
+from amem_integrations.stores.payloads import decode_note, encode_note
 
 ANN = ("ann",)
 
@@ -21,10 +21,10 @@ def next_schema(monkeypatch):
     def forward(payload):
         return {**payload, "speaker": (payload.get("speaker") or "nobody").upper()}
 
-    monkeypatch.setattr(_schema, "SCHEMA", 3)
-    monkeypatch.setattr(_schema, "MIGRATIONS", {1: forward, 2: lambda payload: payload})
-    monkeypatch.setattr(_sidecar, "FORMAT", 2)
-    monkeypatch.setattr(_sidecar, "MIGRATIONS", {1: lambda told: {**told, "template": "later"}})
+    monkeypatch.setattr(payloads, "SCHEMA", 3)
+    monkeypatch.setattr(payloads, "MIGRATIONS", {1: forward, 2: lambda payload: payload})
+    monkeypatch.setattr(sidecar, "FORMAT", 2)
+    monkeypatch.setattr(sidecar, "MIGRATIONS", {1: lambda told: {**told, "template": "later"}})
 
 
 def test_a_payload_is_brought_forward_through_every_schema_between(next_schema):
@@ -54,7 +54,7 @@ def test_a_folder_of_an_earlier_format_is_described_in_the_present_one(tmp_path,
         "created_at": "2026-01-01T00:00:00+00:00", "closed": {},
     }  # fmt: skip
     path.write_text(json.dumps(told))
-    found = _sidecar.Sidecar.read(path)
+    found = sidecar.Sidecar.read(path)
     assert (found.format, found.template) == (2, "later")
 
 

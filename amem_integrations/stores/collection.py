@@ -1,7 +1,6 @@
 """What a store needs of Qdrant: one collection of points, embedded or served.
 
-`PointStore` is written over this interface alone; `_edge_shard.py` and `_qdrant_collection.py`
-implement it. Filters are made by the collection's `Dialect` and opaque to everyone else.
+The store is written over these interfaces alone; `edge_shard.py` and `qdrant_collection.py` implement them.
 """
 
 from __future__ import annotations
@@ -11,50 +10,43 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from ..ports import Vector
-from ._filters import Dialect, Filter
 from .bm25 import Sparse
+from .payloads import TERMS
 
 DENSE, LEXICAL = "dense", "bm25"  # the names of the vectors
 
-IndexKind = Literal["tenant", "keyword", "integer", "datetime", "uuid"]
-# What the core itself filters and sorts by. Each index makes a flush in a folder some milliseconds longer.
+Filter = Any  # a filter or a condition in the types of one interface to Qdrant
+
+IndexKind = Literal["tenant", "keyword", "integer", "float", "datetime", "uuid"]
+
+# A filter is quick, and allowed by a server in strict mode, only if it names a field as its index does:
+# "a" and "a[]" are two names. So the store makes its filters from the same constants.
+BACKLINKS = ("links[].target", "contexts[].cause", "contexts[].seen")
+MENTIONS = ("cause", "data.shown")
+
+# Each index makes a flush in a folder some milliseconds longer, and on a server takes memory maps.
 NOTE_INDEXES: Mapping[str, IndexKind] = {
     "namespace": "tenant",
     "seq": "integer",
     "seq_us": "integer",
     "seq_ns": "integer",
     "at": "datetime",
-    "thread": "keyword",
-    "key": "keyword",
-    "tags": "keyword",
-    "state": "keyword",
-    "links[].target": "uuid",
-    "contexts[].cause": "uuid",
-    "contexts[].seen": "uuid",
+    "when": "datetime",
+    "recorded_at": "datetime",
+    "expires_at": "datetime",
+    "attempts": "integer",
+    TERMS: "keyword",  # everything else that `where` can name
+    **dict.fromkeys(BACKLINKS, "uuid"),
 }
 CHANGE_INDEXES: Mapping[str, IndexKind] = {
     "namespace": "tenant",
     "note_id": "keyword",
-    "cause": "keyword",
-    "data.entry.seen": "keyword",
+    "op": "keyword",
     "kind": "keyword",
     "seq": "integer",
     "seq_us": "integer",
     "seq_ns": "integer",
-}
-# A server may refuse to filter by what has no index, so there everything users can name has one.
-SERVER_NOTE_INDEXES: Mapping[str, IndexKind] = {
-    **NOTE_INDEXES,
-    "when": "datetime",
-    "recorded_at": "datetime",
-    "expires_at": "datetime",
-    "speaker": "keyword",
-    "source": "keyword",
-    "keywords": "keyword",
-    "attributes_source": "keyword",
-    "superseded_by": "keyword",
-    "revision": "integer",
-    "attempts": "integer",
+    **dict.fromkeys(MENTIONS, "keyword"),
 }
 
 
@@ -87,6 +79,38 @@ class Nearest:
     corpus: Filter
 
 
+class Dialect(Protocol):
+    """Makes conditions and filters in the types of one interface to Qdrant."""
+
+    def any_of(self, key: str, values: Sequence[str]) -> Filter:
+        """The field equals one of the strings, or holds one of them."""
+        ...
+
+    def integer(self, key: str, value: int) -> Filter:
+        """The field equals the integer, exactly."""
+        ...
+
+    def between(self, key: str, bounds: Mapping[str, float]) -> Filter:
+        """The number is within `gt`, `gte`, `lt`, `lte`."""
+        ...
+
+    def during(self, key: str, bounds: Mapping[str, str]) -> Filter:
+        """The time is within `gt`, `gte`, `lt`, `lte`, each in RFC 3339."""
+        ...
+
+    def ids(self, ids: Sequence[str]) -> Filter:
+        """The point has one of these ids; none has, if there are none."""
+        ...
+
+    def every(self, conditions: Sequence[Filter], but: Sequence[Filter] = ()) -> Filter:
+        """All conditions hold, and none of `but`."""
+        ...
+
+    def some(self, conditions: Sequence[Filter]) -> Filter:
+        """At least one of the conditions, of which there must be some, holds."""
+        ...
+
+
 class Collection(Protocol):
     """A set of points with payloads; every method raises `StoreError` for trouble of its own."""
 
@@ -102,7 +126,7 @@ class Collection(Protocol):
         ...
 
     def upsert(self, points: Sequence[Point]) -> None:
-        """Write points, replacing those there are."""
+        """Write points, replacing those there are; in a folder, in one operation of the log."""
         ...
 
     def insert(self, points: Sequence[Point]) -> set[str]:
@@ -122,7 +146,11 @@ class Collection(Protocol):
         ...
 
     def scroll(
-        self, which: Filter, *, limit: int | None = None, newest_first: bool | None = None
+        self,
+        which: Filter | None,
+        *,
+        limit: int | None = None,
+        newest_first: bool | None = None,
     ) -> list[Point]:
         """Return matching points: all of them in any order, or `limit` of them in order of `seq`."""
         ...

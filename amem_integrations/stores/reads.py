@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from itertools import chain
 from operator import attrgetter
 
 import numpy as np
 
 from ..filters import Conditions
 from ..notes import Change, ChangeKind, Namespace, Note
-from ..ports import Query, Ranked, Vector
-from ._checks import check_vector, is_id, namespace_key, plain
-from ._collection import Collection, Nearest, Point
-from ._filters import Filter, note_filter, seq_range
-from ._points import change_point_id, decode_change, decode_namespace, decode_note
-from ._unsettled import Unsettled
+from ..ports import Indexed, Query, Ranked, Vector
 from .bm25 import Bm25
+from .collection import BACKLINKS, MENTIONS, Collection, Filter, Nearest, Point
+from .conditions import note_filter, seq_range
+from .intents import Unsettled
+from .payloads import change_point_id, decode_change, decode_namespace, decode_note
+from .validation import check_vector, is_id, namespace_key, plain
 
 IDS_AT_ONCE = 512  # in one filter; servers may limit the number of conditions
 
@@ -26,11 +28,17 @@ class PointReader:
     """Reads notes and changes. Every filter names the namespace; what is fetched by id is checked."""
 
     def __init__(
-        self, notes: Collection, history: Collection, *, dimensions: int, bm25: Bm25
+        self,
+        notes: Collection,
+        history: Collection,
+        *,
+        dimensions: int,
+        bm25: Bm25,
+        lock: AbstractContextManager[object],
     ) -> None:
         self._notes, self._history = notes, history
         self._dimensions, self._bm25 = dimensions, bm25
-        self._dialect = notes.dialect
+        self._lock, self._dialect = lock, notes.dialect
         self._unsettled = Unsettled()
 
     def _check_open(self) -> None:
@@ -42,14 +50,30 @@ class PointReader:
         found = self._found(namespace, ids)
         return [decode_note(i, found[i].payload) for i in ids if i in found]
 
+    def get_indexed(self, namespace: Namespace, ids: Sequence[str]) -> list[Indexed]:
+        """Return these notes with their dense vectors, in this order; unknown ones are left out."""
+        found = self._found(namespace, ids, vectors=True)
+        return [
+            Indexed(note=decode_note(i, found[i].payload), vector=_dense(found[i]))
+            for i in ids
+            if i in found
+        ]
+
     def vectors(self, namespace: Namespace, ids: Sequence[str]) -> dict[str, Vector]:
         """Return the dense vectors of these notes; notes without one are left out."""
         found = self._found(namespace, ids, ("namespace",), vectors=True)
-        return {
-            i: np.asarray(point.dense, dtype=np.float32)
-            for i, point in found.items()
-            if point.dense is not None
-        }
+        vectors = {i: _dense(point) for i, point in found.items()}
+        return {i: vector for i, vector in vectors.items() if vector is not None}
+
+    def last_seq(self) -> int:
+        """Return the greatest `seq` of all notes and changes, of any namespace; 0 if there are none."""
+        self._check_open()
+        self._settle()
+        newest = [
+            collection.scroll(None, limit=1, newest_first=True)
+            for collection in (self._notes, self._history)
+        ]
+        return max((int(point.payload["seq"]) for point in chain(*newest)), default=0)
 
     def search(self, namespace: Namespace, queries: Sequence[Query]) -> list[Ranked]:
         """Return for each query its dense and its BM25 list, each sorted by (-score, id).
@@ -75,13 +99,11 @@ class PointReader:
     def backlinks(self, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
         """Return the other notes that link to any of these, or have context from it, in order of seq."""
         self._check_open()
-        key = namespace_key(namespace)
-        notes: dict[str, Note] = {}
-        for some in batches(ids):
-            ends = ("links[].target", "contexts[].cause", "contexts[].seen[]")
-            told = self._dialect.some([self._dialect.any_of(end, some) for end in ends])
-            which = self._dialect.every([self._dialect.match("namespace", key), told])
-            notes |= {p.id: decode_note(p.id, p.payload) for p in self._notes.scroll(which)}
+        ours, notes = self._ours(namespace), dict[str, Note]()
+        for some in batches(filter(is_id, ids)):
+            linked = self._dialect.some([self._dialect.any_of(end, some) for end in BACKLINKS])
+            found = self._notes.scroll(self._dialect.every([ours, linked]))
+            notes |= {point.id: decode_note(point.id, point.payload) for point in found}
         asked = set(ids)
         return sorted((note for note in notes.values() if note.id not in asked), key=_in_order)
 
@@ -127,10 +149,10 @@ class PointReader:
         They are the last `limit`, or, with `after`, the first `limit` whose `seq` is greater.
         """
         self._check_open()
-        self._unsettled.settle()
-        about = [self._dialect.match("namespace", namespace_key(namespace))]
+        self._settle()
+        about = [self._ours(namespace)]
         if note_id is not None:
-            about.append(self._dialect.match("note_id", plain(note_id, "note_id")))
+            about.append(self._dialect.any_of("note_id", [plain(note_id, "note_id")]))
         if kinds:
             about.append(self._dialect.any_of("kind", kinds))
         if after is not None:
@@ -144,11 +166,44 @@ class PointReader:
     def changes_by_id(self, namespace: Namespace, ids: Sequence[str]) -> list[Change]:
         """Return the changes with these ids, in this order; unknown ones are left out."""
         self._check_open()
-        self._unsettled.settle()
+        self._settle()
         key = namespace_key(namespace)
         points = [change_point_id(key, plain(change_id, "id of a change")) for change_id in ids]
         found = self._history.retrieve(points) if points else {}
         return [decode_change(found[point].payload) for point in points if point in found]
+
+    def changes_by_op(self, namespace: Namespace, ops: Sequence[str]) -> list[Change]:
+        """Return all changes of these operations, oldest first."""
+        self._check_open()
+        self._settle()
+        ours, found = self._ours(namespace), list[Point]()
+        for some in batches(plain(op, "id of an operation") for op in ops):
+            about = self._dialect.any_of("op", some)
+            found += self._history.scroll(self._dialect.every([ours, about]))
+        return sorted((decode_change(point.payload) for point in found), key=_in_order)
+
+    def mentions(self, namespace: Namespace, ids: Sequence[str]) -> list[Change]:
+        """Return the changes about other notes that one of these caused, or that it was shown for."""
+        self._check_open()
+        self._settle()
+        ours, found = self._ours(namespace), dict[str, Point]()
+        for some in batches(filter(is_id, ids)):
+            ends = [self._dialect.any_of(end, some) for end in MENTIONS]
+            about = [self._dialect.any_of("note_id", some)]
+            which = self._dialect.every([ours, self._dialect.some(ends)], but=about)
+            found |= {point.id: point for point in self._history.scroll(which)}
+        asked = set(ids)
+        changes = [decode_change(point.payload) for point in found.values()]
+        return sorted((made for made in changes if made.note_id not in asked), key=_in_order)
+
+    def _settle(self) -> None:
+        """Finish first what writes that failed have left to be done."""
+        if self._unsettled:
+            with self._lock:
+                self._unsettled.settle()
+
+    def _ours(self, namespace: Namespace) -> Filter:
+        return self._dialect.any_of("namespace", [namespace_key(namespace)])
 
     def _plan(
         self, query: Query, namespace: str, corpus: Filter, wanted: list[Nearest]
@@ -183,8 +238,12 @@ class PointReader:
         return {i: point for i, point in points.items() if point.payload.get("namespace") == key}
 
 
-def batches(ids: Sequence[str]) -> Iterator[list[str]]:
-    """Return the usable ids among these, at most `IDS_AT_ONCE` at a time."""
-    known = [note_id for note_id in ids if is_id(note_id)]
+def batches(values: Iterable[str]) -> Iterator[list[str]]:
+    """Return these values without repeats, at most `IDS_AT_ONCE` at a time."""
+    known = list(dict.fromkeys(values))
     for start in range(0, len(known), IDS_AT_ONCE):
         yield known[start : start + IDS_AT_ONCE]
+
+
+def _dense(point: Point) -> Vector | None:
+    return None if point.dense is None else np.asarray(point.dense, dtype=np.float32)

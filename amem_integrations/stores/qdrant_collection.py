@@ -8,38 +8,54 @@ from typing import Any
 
 from qdrant_client import QdrantClient, models
 
-from ._collection import DENSE, LEXICAL, Nearest, Point, is_written
-from ._connection import Connection
-from ._filters import Filter
+from ..errors import InvalidInputError
 from .bm25 import Sparse
+from .collection import DENSE, LEXICAL, Filter, IndexKind, Nearest, Point, is_written
+from .connection import Connection
 
 PAGE = 256  # points in one request
 MAX_NAMESPACES = 1_000_000
 
 
 class ClientDialect:
-    """Filters in the types of qdrant-client."""
+    """Filters in the types of qdrant-client.
 
-    def match(self, key: str, value: str | int | bool) -> Filter:
-        """The field equals the value."""
-        return models.FieldCondition(key=key, match=models.MatchValue(value=value))
+    `ordered` are the metadata fields that have an index for ranges, and of which kind; None where a range
+    needs no index.
+    """
+
+    def __init__(self, ordered: Mapping[str, IndexKind] | None = None) -> None:
+        self._ordered = ordered
 
     def any_of(self, key: str, values: Sequence[str]) -> Filter:
-        """The field equals one of the strings."""
+        """The field equals one of the strings, or holds one of them."""
         return models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
+
+    def integer(self, key: str, value: int) -> Filter:
+        """The field equals the integer, exactly."""
+        return models.FieldCondition(key=key, match=models.MatchValue(value=value))
 
     def between(self, key: str, bounds: Mapping[str, float]) -> Filter:
         """The number is within the bounds."""
+        self._check_ordered(key, ("integer", "float"))
         return models.FieldCondition(key=key, range=models.Range(**bounds))
 
     def during(self, key: str, bounds: Mapping[str, str]) -> Filter:
         """The time is within the bounds."""
+        self._check_ordered(key, ("datetime",))
         times = {bound: datetime.fromisoformat(time) for bound, time in bounds.items()}
         return models.FieldCondition(key=key, range=models.DatetimeRange(**times))
 
-    def empty(self, key: str) -> Filter:
-        """The field is missing, null or an empty list."""
-        return models.IsEmptyCondition(is_empty=models.PayloadField(key=key))
+    def _check_ordered(self, key: str, kinds: Sequence[IndexKind]) -> None:
+        if self._ordered is None or not key.startswith("metadata."):
+            return
+        if self._ordered.get(key) not in kinds:
+            name = key.removeprefix("metadata.")
+            message = (
+                f"a range of {key!r} needs an index on the server: open the memory with "
+                f"metadata_indexes={{{name!r}: {' or '.join(map(repr, kinds))}}}"
+            )
+            raise InvalidInputError(message)
 
     def ids(self, ids: Sequence[str]) -> Filter:
         """The point has one of these ids."""
@@ -61,10 +77,13 @@ class QdrantCollection:
     the replicas. A conditional write never says what it changed: what was written is read back.
     """
 
-    dialect = ClientDialect()
+    def __init__(self, connection: Connection, name: str, dialect: ClientDialect) -> None:
+        self._connection, self._name, self._dialect = connection, name, dialect
 
-    def __init__(self, connection: Connection, name: str) -> None:
-        self._connection, self._name = connection, name
+    @property
+    def dialect(self) -> ClientDialect:
+        """Makes the filters for qdrant-client."""
+        return self._dialect
 
     def retrieve(
         self, ids: Sequence[str], fields: Sequence[str] | None = None, *, vectors: bool = False
@@ -122,7 +141,11 @@ class QdrantCollection:
         return [sorted(found, key=lambda hit: (-hit[1], hit[0])) for found in hits]
 
     def scroll(
-        self, which: Filter, *, limit: int | None = None, newest_first: bool | None = None
+        self,
+        which: Filter | None,
+        *,
+        limit: int | None = None,
+        newest_first: bool | None = None,
     ) -> list[Point]:
         """Return matching points: all of them in any order, or `limit` of them in order of `seq`."""
         if limit is not None:
@@ -161,7 +184,7 @@ class QdrantCollection:
 
     def _page(
         self,
-        which: Filter,
+        which: Filter | None,
         limit: int,
         **how: Any,  # noqa: ANN401 - of `scroll`
     ) -> tuple[list[Point], Any]:

@@ -1,33 +1,114 @@
 """Notes and changes as payloads of Qdrant points, and back, exactly.
 
 A payload is flat and carries its `schema`. Times are RFC 3339 in UTC, the namespace is one string.
-What can be derived but must be searched for (keywords, tags, `when`, …) is stored as well and ignored
-when reading. `seq` counts nanoseconds, which is more than the engine's range filters can tell apart
-(they compare doubles), so it is also stored in two parts.
+`seq` counts nanoseconds, which is more than the engine's range filters can tell apart (they compare
+doubles), so it is also stored in two parts. Equality is searched for by `terms`: one list of `name=value`
+strings, which needs one index for all fields of a note and all names in its metadata. What is stored for
+filters only (`seq_us`, `when`, `terms`, …) is ignored when reading.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
 from uuid import UUID, uuid5
 
-from ..errors import InvalidInputError, NamespaceError
+from ..errors import InvalidInputError, NamespaceError, StoreError
 from ..notes import Change, ContextEntry, Link, Namespace, Note
-from . import _schema
-from ._checks import check_id, namespace_key, plain, stamp
+from .validation import check_id, namespace_key, plain, stamp
 
 Payload = dict[str, Any]
+
+SCHEMA = 1
+# How a payload of an earlier schema becomes one of the next, by the schema it has. A payload is brought
+# forward whenever it is read, and stored so when its note is next written.
+MIGRATIONS: dict[int, Callable[[Payload], Payload]] = {}
+
+TERMS = "terms"
+MAX_TERM = 200  # characters; what is longer is indexed by its hash
 
 # The id of a change's point comes from its namespace and its own id, under this root.
 _CHANGE_IDS = UUID("5b0c7a62-7c1d-5a0e-9b1f-6d1f6f6c2f10")
 
 
+def current(payload: Payload) -> Payload:
+    """Return a payload in the present schema.
+
+    Raises:
+        StoreError: It was written by a later version of this package.
+    """
+    while (schema := payload["schema"]) != SCHEMA:
+        if schema not in MIGRATIONS:
+            message = (
+                f"a note is stored in format {schema!r}, this version of amem-integrations "
+                f"reads up to format {SCHEMA}; install a newer version"
+            )
+            raise StoreError(message)
+        payload = {**MIGRATIONS[schema](payload), "schema": schema + 1}
+    return payload
+
+
 def change_point_id(namespace: str, change_id: str) -> str:
     """Return the id of a change's point: changes of two namespaces (here: its key) may share an id."""
     return str(uuid5(_CHANGE_IDS, f"{namespace}{change_id}"))
+
+
+def term(field: str, value: str | float | None = None) -> str:
+    """Return `field=value` as one string, equal for equal values; without a value the field alone.
+
+    A bool is no number, and 1 is 1.0. `field` alone is stored with every field that is not empty.
+    """
+    name = field.replace("=", r"\=")
+    if value is None:
+        return name
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = f"{name}={json.dumps(value, ensure_ascii=False)}"
+    if len(text) <= MAX_TERM:
+        return text
+    return f"{name}={blake2b(text.encode(), digest_size=16).hexdigest()}"
+
+
+def is_metadata_name(name: str) -> bool:
+    """Return whether a name of metadata can be used in `where`, where a dot leads into an object."""
+    return all(part and '"' not in part and "\\" not in part for part in name.split("."))
+
+
+def _terms(note: Note) -> list[str]:
+    fields: dict[str, Any] = {
+        "content": note.content,
+        "speaker": note.speaker,
+        "source": note.source,
+        "thread": note.thread,
+        "key": note.key,
+        "keywords": note.keywords,
+        "tags": note.tags,
+        "attributes_source": note.attributes_source,
+        "state": note.state,
+        "superseded_by": note.superseded_by,
+        # Times are compared as ranges, but whether there is one is a question too.
+        "at": note.at and True,
+        "expires_at": note.expires_at and True,
+    }
+    terms = [each for field, value in fields.items() for each in _terms_of(field, value)]
+    return [*terms, *_terms_of("metadata", note.metadata)]
+
+
+def _terms_of(field: str, value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
+    if value is None or (isinstance(value, Sequence) and not isinstance(value, str) and not value):
+        return
+    yield term(field)
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            if isinstance(name, str) and "." not in name and is_metadata_name(name):
+                yield from _terms_of(f"{field}.{name}", item)
+        return
+    items = value if isinstance(value, list | tuple) else [value]
+    yield from (term(field, item) for item in items if isinstance(item, str | int | float))
 
 
 def seq_parts(seq: int) -> tuple[int, int]:
@@ -55,7 +136,7 @@ def encode_note(note: Note, namespace: Namespace) -> Payload:
     # In its own zone: an evening is not the day after.
     local = note.at.isoformat(timespec="microseconds") if note.at else None
     payload = {
-        "schema": _schema.SCHEMA,
+        "schema": SCHEMA,
         "namespace": namespace_key(namespace),
         "seq": note.seq,
         "seq_us": seq_us,
@@ -70,9 +151,6 @@ def encode_note(note: Note, namespace: Namespace) -> Payload:
         "recorded_at": recorded_at,
         "expires_at": _optional_stamp(note.expires_at, "expires_at"),
         "contexts": [_encode_entry(entry) for entry in note.contexts],
-        "keywords": note.keywords,
-        "tags": note.tags,
-        "attributes_source": note.attributes_source,
         "links": [_encode_link(target, link) for target, link in note.links.items()],
         "state": note.state,
         "failure": note.failure,
@@ -81,6 +159,7 @@ def encode_note(note: Note, namespace: Namespace) -> Payload:
         "revision": note.revision,
         "ops": note.ops,
         "metadata": note.metadata,
+        TERMS: _terms(note),
     }
     return {name: plain(value, name) for name, value in payload.items() if value is not None}
 
@@ -91,7 +170,7 @@ def decode_note(note_id: str, payload: Payload) -> Note:
     Raises:
         StoreError: It was written by a later version of this package.
     """
-    payload = _schema.current(payload)
+    payload = current(payload)
     get = payload.get
     return Note(
         id=note_id,
@@ -135,7 +214,7 @@ def encode_change(change: Change, namespace: Namespace) -> Payload:
         raise NamespaceError(message)
     seq_us, seq_ns = seq_parts(change.seq)
     payload = {
-        "schema": _schema.SCHEMA,
+        "schema": SCHEMA,
         "namespace": namespace_key(namespace),
         "id": change.id,
         "seq": change.seq,
@@ -158,7 +237,7 @@ def decode_change(payload: Payload) -> Change:
     Raises:
         StoreError: It was written by a later version of this package.
     """
-    payload = _schema.current(payload)
+    payload = current(payload)
     return Change(
         id=payload["id"],
         seq=payload["seq"],

@@ -17,9 +17,7 @@ from uuid import UUID
 import qdrant_edge as edge
 
 from ..errors import StoreError, StoreLockedError
-from ._collection import DENSE, LEXICAL, IndexKind, Nearest, Point
-from ._edge_dialect import EdgeDialect
-from ._filters import Filter
+from .collection import DENSE, LEXICAL, Filter, IndexKind, Nearest, Point
 
 NO_HNSW = 2_000_000_000  # indexing threshold: `optimize` builds no graph below this many kilobytes
 HNSW_FROM = 10_000  # the engine's own threshold
@@ -33,6 +31,7 @@ _SCHEMAS: Mapping[IndexKind, Any] = {
     "tenant": edge.KeywordIndexParams(is_tenant=True, enable_hnsw=True),
     "keyword": edge.KeywordIndexParams(enable_hnsw=False),
     "integer": edge.IntegerIndexParams(lookup=True, range=True, enable_hnsw=False),
+    "float": edge.FloatIndexParams(enable_hnsw=False),
     "datetime": edge.DatetimeIndexParams(enable_hnsw=False),
     "uuid": edge.UuidIndexParams(enable_hnsw=False),
 }
@@ -64,6 +63,38 @@ def engine_errors(path: Path) -> Iterator[None]:
             "restore it from a backup or an export"
         )
         raise StoreError(message) from error
+
+
+class EdgeDialect:
+    """Filters in the types of qdrant-edge."""
+
+    def any_of(self, key: str, values: Sequence[str]) -> Filter:
+        """The field equals one of the strings, or holds one of them."""
+        return edge.FieldCondition(key, match=edge.MatchAny(list(values)))
+
+    def integer(self, key: str, value: int) -> Filter:
+        """The field equals the integer, exactly."""
+        return edge.FieldCondition(key, match=edge.MatchValue(value))
+
+    def between(self, key: str, bounds: Mapping[str, float]) -> Filter:
+        """The number is within the bounds."""
+        return edge.FieldCondition(key, range=edge.RangeFloat(**bounds))
+
+    def during(self, key: str, bounds: Mapping[str, str]) -> Filter:
+        """The time is within the bounds."""
+        return edge.FieldCondition(key, range=edge.RangeDateTime(**bounds))
+
+    def ids(self, ids: Sequence[str]) -> Filter:
+        """The point has one of these ids."""
+        return edge.Filter(must=[edge.HasIdCondition(set(ids))])
+
+    def every(self, conditions: Sequence[Filter], but: Sequence[Filter] = ()) -> Filter:
+        """All conditions hold, and none of `but`."""
+        return edge.Filter(must=list(conditions), must_not=list(but))
+
+    def some(self, conditions: Sequence[Filter]) -> Filter:
+        """At least one of the conditions holds."""
+        return edge.Filter(should=list(conditions))
 
 
 class EdgeShard:
@@ -154,7 +185,11 @@ class EdgeShard:
         return [sorted(found, key=lambda hit: (-hit[1], hit[0])) for found in hits]
 
     def scroll(
-        self, which: Filter, *, limit: int | None = None, newest_first: bool | None = None
+        self,
+        which: Filter | None,
+        *,
+        limit: int | None = None,
+        newest_first: bool | None = None,
     ) -> list[Point]:
         """Return matching points: all of them in any order, or `limit` of them in order of `seq`."""
         if limit is not None:
@@ -166,6 +201,15 @@ class EdgeShard:
             page, offset = self._page(edge.ScrollRequest(offset, PAGE, which, True))
             points += page
         return points
+
+    def pages(self) -> Iterator[list[Point]]:
+        """Return all points with their vectors, some at a time."""
+        offset = None
+        while True:
+            page, offset = self._page(edge.ScrollRequest(offset, PAGE, None, True, True))
+            yield page
+            if offset is None:
+                return
 
     def count(self, which: Filter | None = None) -> int:
         """Return how many points match, exactly."""
@@ -199,10 +243,11 @@ class EdgeShard:
         with engine_errors(self._path):
             self._shard.flush()
 
-    def close(self) -> None:
-        """Flush and let go of the folder."""
+    def close(self, *, flush: bool = True) -> None:
+        """Flush, unless the folder is not there any more, and let go of it."""
         with engine_errors(self._path):
-            self._shard.flush()
+            if flush:
+                self._shard.flush()
             self._shard.close()
 
     def _page(self, request: edge.ScrollRequest) -> tuple[list[Point], Any]:

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import StoreError, StoreFullError
-from ._collection import CHANGE_INDEXES, NOTE_INDEXES
-from ._edge_shard import EdgeShard
-from ._sidecar import Sidecar
+from .collection import CHANGE_INDEXES, NOTE_INDEXES
+from .edge_shard import EdgeShard
+from .sidecar import Sidecar
 
 Durability = Literal["interval", "always"]
 
@@ -103,15 +103,43 @@ class Folder:
         self._unflushed = 0
         self._flushed_at = time.monotonic()
 
-    def close(self) -> None:
-        """Flush, note the counts, let go; nothing in a forked child, whose parent may go on writing."""
+    def close(self, *, clean: Callable[[], bool] = lambda: True) -> None:
+        """Flush, note the counts, let go; nothing in a forked child, whose parent may go on writing.
+
+        Where it is not `clean`, it looks as if the process had been killed: the next one that opens it
+        finishes what was left.
+        """
         if not self._open or os.getpid() != self._pid:
             return
         self._open = False
+        if not self.path.exists():
+            logger.warning("%s was removed while it was open; what was in it is lost", self.path)
+            self.history.close(flush=False)
+            self.notes.close(flush=False)
+            return
         counts = {"notes": self.notes.count(), "history": self.history.count()}
         self.history.close()
         self.notes.close()
-        self.sidecar.with_counts(counts).write(self.path / "amem.json")
+        if clean():
+            self.sidecar.with_counts(counts).write(self.path / "amem.json")
+
+    def copy_to(self, draft: Path) -> None:
+        """Write all that is there, and nothing of what was removed, into a new folder, and close that.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        indexes = {"notes": NOTE_INDEXES, "history": CHANGE_INDEXES}
+        dimensions = {"notes": self.sidecar.dimensions, "history": None}
+        shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed
+        counts = {}
+        for name, shard in (("notes", self.notes), ("history", self.history)):
+            copy = EdgeShard.create(draft / name, indexes[name], dimensions=dimensions[name])
+            for page in filter(None, shard.pages()):
+                copy.upsert(page)
+            counts[name] = copy.count()
+            copy.close()
+        self.sidecar.with_counts(counts).write(draft / "amem.json")
 
     def _compare_counts(self) -> None:
         recorded = self.sidecar.closed or {}

@@ -13,8 +13,8 @@ from typing import Any
 
 from ..errors import EmbedderMismatchError, StoreError, StoreFullError
 from ..texts import TEMPLATE
-from ._schema import SCHEMA
 from .bm25 import Bm25
+from .payloads import SCHEMA
 
 FORMAT = 1
 # How a description of an earlier format becomes one of the next, by the format it has.

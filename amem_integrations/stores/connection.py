@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from httpx import TransportError
+from httpx import RemoteProtocolError, TransportError
 from qdrant_client import QdrantClient
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import (
@@ -54,12 +54,17 @@ class Connection:
         Raises:
             StoreUnavailableError: The server cannot be reached, or is too busy, after all tries.
             StoreError: The server refuses.
+            ConfigurationError: The certificate is not trusted, or http and https are mixed up.
         """
         for pause in (*self._pauses, None):
             try:
                 with self._guard:
                     return do(self._client)
             except (ApiException, ResourceExhaustedResponse) as error:
+                if advice := _advice(error):
+                    raise ConfigurationError(
+                        f"{self._where}: {advice} ({_detail(error)})"
+                    ) from error
                 if not _is_passing(error):
                     raise StoreError(self._refusal(error)) from error
                 if pause is None:
@@ -94,6 +99,23 @@ class Connection:
 def is_status(error: BaseException | None, status: HTTPStatus) -> bool:
     """Return whether an error is the server's answer with this status."""
     return isinstance(error, UnexpectedResponse) and error.status_code == status
+
+
+def _advice(error: Exception) -> str | None:
+    """Return what to do about a connection that will not work at the next try either, if it is one."""
+    if not isinstance(error, ResponseHandlingException):
+        return None
+    text = str(error.source)
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        return (
+            "the server's certificate is not trusted; give verify='path/to/ca.pem' (verify=False trusts "
+            "any server, and is for tests only)"
+        )
+    if "WRONG_VERSION_NUMBER" in text or "RECORD_LAYER_FAILURE" in text:
+        return "the server does not speak TLS at this port; use http:// instead of https://"
+    if isinstance(error.source, RemoteProtocolError) and "illegal" in text:
+        return "the answer is not HTTP; if the server speaks TLS at this port, use https:// instead"
+    return None
 
 
 def _is_passing(error: Exception) -> bool:

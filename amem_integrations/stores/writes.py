@@ -1,0 +1,337 @@
+"""The writing half of a note store: what is checked, and in which order things are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict
+from functools import partial
+from typing import Any, NoReturn
+
+from ..errors import InvalidInputError, StoreError
+from ..notes import Change, ChangeKind, Namespace
+from ..ports import Indexed
+from .collection import Point, is_written
+from .conditions import seq_range
+from .intents import Removal, intended, is_made
+from .payloads import change_point_id, decode_change, encode_change, encode_note
+from .reads import PointReader, batches
+from .validation import check_vector, is_id, namespace_key
+
+RECEIPTS: tuple[ChangeKind, ...] = ("delete", "clear")  # what stays when a namespace is cleared
+
+
+class PointStore(PointReader):
+    """A `NoteStore`, written once for every kind of `Collection`.
+
+    A subclass opens the collections, says in `_writing` what must happen around a write, and in `_intent`,
+    `_ended` and `_drop` how a write is announced to whoever opens the store after this process was killed.
+
+    The history is written before the notes. Where a write fails in between, what became of it is found out
+    before the history is next read or written: a change that was not made is taken out of it, a removal
+    that was begun is finished.
+    """
+
+    @property
+    def remote(self) -> bool:
+        """Whether a call waits for a network, and is better made in a thread by asynchronous code."""
+        return False
+
+    def __getstate__(self) -> NoReturn:
+        """Refuse to be pickled or copied.
+
+        Raises:
+            TypeError: Always: a store holds an open folder or a connection.
+        """
+        message = (
+            f"{type(self).__name__} cannot be pickled or copied: it holds an open folder or "
+            "connection; pass its location, and open it again in the other process"
+        )
+        raise TypeError(message)
+
+    def insert(
+        self, namespace: Namespace, items: Sequence[Indexed], changes: Sequence[Change]
+    ) -> set[str]:
+        """Store notes whose ids are not there yet; return the ids that were new.
+
+        Notes that are there stay as they are, and changes about them are not recorded.
+
+        Raises:
+            InvalidInputError: Something cannot be stored; nothing was.
+            StoreError: The store could not write, or an id belongs to a note of another namespace.
+        """
+        key = namespace_key(namespace)
+        points: dict[str, Point] = {}
+        for item in items:
+            points.setdefault(item.note.id, self._encode(namespace, item))
+        records = [_change_point(namespace, change) for change in changes]
+        with self._changing(changes):
+            taken = self._notes.retrieve(list(points), ("namespace",)) if points else {}
+            _check_owner(taken.values(), key)
+            new = [point for point in points.values() if point.id not in taken]
+            lost = self._write(_about_others(records, taken), new, self._notes.insert)
+        return {point.id for point in new} - lost
+
+    def replace(
+        self, namespace: Namespace, items: Sequence[Indexed], changes: Sequence[Change]
+    ) -> set[str]:
+        """Write new versions of stored notes; return the ids of those that were stale.
+
+        A stale note is one whose stored revision is not one less than its own, or that is gone; it is not
+        written, and changes about it are not recorded. Writing the same version again, known by its
+        last operation id, succeeds.
+
+        Raises:
+            InvalidInputError: Something cannot be stored; nothing was.
+            StoreError: The store could not write.
+        """
+        namespace_key(namespace)
+        points = {item.note.id: self._encode(namespace, item) for item in items}
+        if len(points) < len(items):
+            message = "replace was given two versions of one note; give the last one only"
+            raise InvalidInputError(message)
+        records = [_change_point(namespace, change) for change in changes]
+        with self._changing(changes):
+            stored = self._stored(namespace, items)
+            written = {i for i, old in stored.items() if _is_same_write(points[i], old)}
+            stale = {i for i in points if not _follows(points[i], stored.get(i))} - written
+            ready = [
+                _completed(point, stored[i])
+                for i, point in points.items()
+                if i not in stale | written
+            ]
+            about = _about_others(records, stale)
+            lost = self._write(about, ready, self._notes.swap, whole=not stale)
+        return stale | lost
+
+    def rewrite_changes(self, namespace: Namespace, changes: Sequence[Change]) -> None:
+        """Replace stored changes by these, which have the same ids; unknown ones are not added.
+
+        Raises:
+            InvalidInputError: Something cannot be stored; nothing was.
+            StoreError: The store could not write.
+        """
+        namespace_key(namespace)
+        records = [_change_point(namespace, change) for change in changes]
+        with self._changing():
+            if stored := self._stored_only(records):
+                self._history.upsert(stored)
+
+    def delete(
+        self,
+        namespace: Namespace,
+        ids: Sequence[str],
+        receipts: Sequence[Change],
+        rewritten: Sequence[Change] = (),
+    ) -> None:
+        """Remove these notes and all changes about them; keep the receipts.
+
+        Changes that only mention a note stay as they are, or as they are given in `rewritten`.
+
+        Raises:
+            InvalidInputError: A change cannot be stored; nothing was removed.
+            StoreError: The store could not write. The removal was not begun, or will be finished before
+                the next write.
+        """
+        key = namespace_key(namespace)
+        kept = [_change_point(namespace, receipt) for receipt in receipts]
+        records = [_change_point(namespace, change) for change in rewritten]
+        with self._changing(receipts):
+            removal = Removal(key, tuple(ids), tuple(record.id for record in kept))
+            self._remove(removal, kept, self._stored_only(records))
+
+    def clear(self, namespace: Namespace, receipts: Sequence[Change]) -> None:
+        """Remove everything of a namespace but the receipts of this and of earlier removals.
+
+        Raises:
+            StoreError: As by `delete`.
+        """
+        key = namespace_key(namespace)
+        records = [_change_point(namespace, receipt) for receipt in receipts]
+        with self._changing(receipts):
+            self._remove(Removal(key, None, tuple(record.id for record in records)), records)
+
+    def _writing(self) -> AbstractContextManager[object]:
+        """Return what to hold from reading stored versions to having written new ones."""
+        raise NotImplementedError
+
+    def _intent(self, records: Sequence[Point], what: Mapping[str, Any]) -> Point | None:
+        """Return the point that announces a write; None if nobody can open the store after a kill."""
+        del records, what
+        return None
+
+    def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool) -> None:
+        """The announced write was carried out, and its operations have written all, or only a part."""
+
+    def _drop(self, intent: Point) -> None:
+        """Make the announced write one that nobody has to finish."""
+
+    def _failed(self, ops: Collection[str]) -> None:
+        """A write of these operations failed."""
+
+    @contextmanager
+    def _changing(self, changes: Sequence[Change] = ()) -> Iterator[None]:
+        try:
+            with self._writing():
+                self._unsettled.settle()
+                yield
+        except BaseException:
+            self._failed({change.op for change in changes})
+            raise
+
+    def _write(
+        self,
+        records: Sequence[Point],
+        notes: Sequence[Point],
+        write: Callable[[Sequence[Point]], set[str]],
+        *,
+        whole: bool = True,
+    ) -> set[str]:
+        """Write the changes, then the notes; return the ids that another process was faster with."""
+        intent = self._intent(records, {"changes": intended(records, notes)}) if records else None
+        try:
+            self._upsert_history(intent, records)
+            lost = write(notes) if notes else set()
+            self._forget(records, lost)
+        except BaseException:
+            self._unsettled.add(partial(self._forget_unwritten, intent, records, notes))
+            raise
+        if intent is not None:
+            self._ended(intent, _about_others(records, lost), complete=whole and not lost)
+        return lost
+
+    def _forget_unwritten(
+        self, intent: Point | None, records: Sequence[Point], notes: Sequence[Point]
+    ) -> None:
+        found = self._notes.retrieve([n.id for n in notes], ("revision", "ops")) if notes else {}
+        self._forget(records, {n.id for n in notes if not is_written(n, found.get(n.id))})
+        if intent is not None:
+            self._drop(intent)
+
+    def _forget(self, records: Sequence[Point], lost: Collection[str]) -> None:
+        """Remove the changes of notes that another process changed in between."""
+        undone = [record.id for record in records if record.payload["note_id"] in lost]
+        if undone:
+            self._history.delete(self._dialect.ids(undone))
+
+    def _remove(
+        self, removal: Removal, receipts: Sequence[Point], rewritten: Sequence[Point] = ()
+    ) -> None:
+        """Announce a removal, together with what stays of it, and carry it out."""
+        intent = self._intent(receipts, {"removal": asdict(removal)})
+        try:
+            self._upsert_history(intent, [*receipts, *rewritten])
+        except BaseException:
+            # The engine may have logged what it refused, and would carry it out when it is next opened.
+            self._unsettled.add(partial(self._withdraw, intent, receipts))
+            raise
+        try:
+            self._carry_out(removal, intent)
+        except BaseException:
+            self._unsettled.add(partial(self._carry_out, removal, intent))
+            raise
+
+    def _withdraw(self, intent: Point | None, receipts: Sequence[Point]) -> None:
+        if receipts:
+            self._history.delete(self._dialect.ids([receipt.id for receipt in receipts]))
+        if intent is not None:
+            self._drop(intent)
+
+    def _carry_out(self, removal: Removal, intent: Point | None) -> None:
+        """Remove the changes and at last the notes; after a kill or a failure, what is left of them."""
+        every, any_of = self._dialect.every, self._dialect.any_of
+        ours = any_of("namespace", [removal.namespace])
+        if removal.upto is not None:
+            ours = every([ours, seq_range(self._dialect, "lte", removal.upto)])
+        if removal.ids is None:
+            self._history.delete(every([ours], but=[any_of("kind", RECEIPTS)]))
+            self._notes.delete(every([ours]))
+        kept = [self._dialect.ids(removal.receipts)]
+        for batch in batches(filter(is_id, removal.ids or ())):
+            self._history.delete(every([ours, any_of("note_id", batch)], but=kept))
+        for batch in batches(filter(is_id, removal.ids or ())):
+            self._notes.delete(every([ours, self._dialect.ids(batch)]))
+        if intent is not None:
+            self._ended(intent, (), complete=True)
+
+    def _finish_intent(self, intent: Mapping[str, Any]) -> None:
+        """Finish what a killed process had announced.
+
+        A removal is carried out; a change whose note was not written is taken out of the history.
+        """
+        if removal := intent.get("removal"):
+            self._carry_out(Removal(**removal), None)
+            return
+        changes = intent.get("changes") or []
+        ids = list({note_id for _, note_id, _, _ in changes})
+        notes = self._notes.retrieve(ids, ("revision", "ops")) if ids else {}
+        undone = [made for made, note_id, *how in changes if not is_made(notes.get(note_id), *how)]
+        if undone:
+            self._history.delete(self._dialect.ids(undone))
+
+    def _changes_of(self, ops: Sequence[str]) -> list[Change]:
+        """Return all changes of these operations, of any namespace, oldest first."""
+        found = [self._history.scroll(self._dialect.any_of("op", some)) for some in batches(ops)]
+        changes = [decode_change(point.payload) for page in found for point in page]
+        return sorted(changes, key=lambda change: (change.seq, change.id))
+
+    def _upsert_history(self, intent: Point | None, records: Sequence[Point]) -> None:
+        if points := [*records] if intent is None else [intent, *records]:
+            self._history.upsert(points)
+
+    def _stored_only(self, records: Sequence[Point]) -> list[Point]:
+        ids = [record.id for record in records]
+        found = self._history.retrieve(ids, ("namespace",)) if ids else {}
+        return [record for record in records if record.id in found]
+
+    def _encode(self, namespace: Namespace, item: Indexed) -> Point:
+        note, dense = item.note, item.vector
+        if dense is not None:
+            dense = check_vector(dense, self._dimensions, f"vector of {note.id}")
+        lexical = None if item.text is None else self._bm25.encode_document(item.text)
+        return Point(note.id, encode_note(note, namespace), dense, lexical)
+
+    def _stored(self, namespace: Namespace, items: Sequence[Indexed]) -> dict[str, Point]:
+        """Return what must be known of stored notes to replace them; vectors only if any is kept."""
+        keeps = any(item.vector is None or item.text is None for item in items)
+        ids = [item.note.id for item in items]
+        return self._found(namespace, ids, ("namespace", "revision", "ops"), vectors=keeps)
+
+
+def _change_point(namespace: Namespace, change: Change) -> Point:
+    payload = encode_change(change, namespace)
+    return Point(change_point_id(payload["namespace"], change.id), payload)
+
+
+def _check_owner(taken: Collection[Point], namespace: str) -> None:
+    others = [point.id for point in taken if point.payload.get("namespace") != namespace]
+    if others:
+        message = (
+            f"the ids {others} belong to notes of another namespace than {namespace}; nothing was "
+            "written. Ids come from the namespace: these notes were imported with ids that do not"
+        )
+        raise StoreError(message)
+
+
+def _about_others(records: Sequence[Point], ids: Collection[str]) -> list[Point]:
+    return [record for record in records if record.payload["note_id"] not in ids]
+
+
+def _follows(new: Point, old: Point | None) -> bool:
+    return old is not None and old.payload["revision"] == new.payload["revision"] - 1
+
+
+def _is_same_write(new: Point, old: Point) -> bool:
+    """Return whether `old` is `new`, written by an earlier try whose answer was lost."""
+    last = new.payload["ops"][-1:]
+    return (
+        bool(last)
+        and last == old.payload["ops"][-1:]
+        and new.payload["revision"] == old.payload["revision"]
+    )
+
+
+def _completed(new: Point, old: Point) -> Point:
+    """Return `new` with the vectors of `old` where it has none of its own."""
+    dense = old.dense if new.dense is None else new.dense
+    return Point(new.id, new.payload, dense, old.lexical if new.lexical is None else new.lexical)
