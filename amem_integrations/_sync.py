@@ -121,7 +121,9 @@ def describe(
     method.__qualname__ = f"{flow.__qualname__.removesuffix(flow.__name__)}{name}"
     method.__module__, method.__doc__ = flow.__module__, flow.__doc__
     method.__annotations__ = {
-        key: value for key, value in flow.__annotations__.items() if key in {p.name for p in parameters} | {"return"}
+        key: value
+        for key, value in flow.__annotations__.items()
+        if key in {p.name for p in parameters} | {"return"}
     }
     method.__signature__ = signature.replace(parameters=parameters)
 

@@ -44,7 +44,9 @@ def check_time(name: str, value: object) -> None:
         InvalidInputError: It is no datetime with a time zone.
     """
     if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
-        raise InvalidInputError(f"{name}={value!r} must be a datetime with a time zone, such as UTC")
+        raise InvalidInputError(
+            f"{name}={value!r} must be a datetime with a time zone, such as UTC"
+        )
 
 
 def check_count(name: str, value: object) -> None:

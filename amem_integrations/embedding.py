@@ -105,8 +105,8 @@ def _checked(embedder: Embedder, rows: object, count: int) -> list[Vector | None
     wanted = (count, embedder.dimensions)
     try:
         given = np.asarray(rows, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        log.error("embedder %s gave no array of numbers: %s", embedder.name, error)
+    except (TypeError, ValueError):
+        log.exception("embedder %s gave no array of numbers", embedder.name)
         return [None] * count
     if given.shape != wanted:
         log.error("embedder %s gave shape %s instead of %s", embedder.name, given.shape, wanted)

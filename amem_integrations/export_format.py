@@ -22,7 +22,14 @@ from .ids import derive, note_id
 from .notes import Change, Namespace, Note, NoteInput
 
 FORMAT, VERSION = "amem-integrations", 1
-USERS = ("content", "rest", "metadata", "key", "speaker", "thread")  # whatever is in there is no id of ours
+USERS = (
+    "content",
+    "rest",
+    "metadata",
+    "key",
+    "speaker",
+    "thread",
+)  # whatever is in there is no id of ours
 REPEATS = 64  # how often the same words may have been said anew
 
 _NOTE = TypeAdapter(Note)

@@ -9,11 +9,11 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
+from . import flows
 from ._sync import Awaiting, blocking, describe, map_in_tasks, map_in_threads, resolve, run
 from .changes.recovery import recover
 from .config import MemoryConfig
 from .errors import ConfigurationError
-from . import flows
 from .ids import clock
 from .moving import rebuild
 from .opening import Location, open_embedder, open_model, open_store
@@ -186,9 +186,7 @@ class AgenticMemory:
             done = rebuild(self._location, wanted, reporter(progress))
             current = wanted
         finally:
-            store = open_store(
-                self._location, embedder=current.name, dimensions=current.dimensions
-            )
+            store = open_store(self._location, embedder=current.name, dimensions=current.dimensions)
             self._connect(store, current, self._runtime.model, self.config)
         return done
 

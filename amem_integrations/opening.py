@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike, fspath
@@ -10,6 +11,8 @@ from typing import Any
 
 from .errors import ConfigurationError
 from .ports import ChatModel, Embedder, NoteStore
+
+_ADDRESS = re.compile(r"[\w.-]+:\d{1,5}/?|\[[0-9a-fA-F:]+\]:\d{1,5}/?")  # host:port
 
 # Which adapter wraps the objects of which framework.
 _WRAPPERS = {
@@ -42,6 +45,11 @@ class Location:
         if not isinstance(text, str) or not text:
             raise ConfigurationError(
                 f"location={path!r} must be ':memory:', the path of a folder, or the URL of a server"
+            )
+        if _ADDRESS.fullmatch(text):
+            raise ConfigurationError(
+                f"location={text!r} is the address of a server without a scheme; use "
+                f"'http://{text}', or './{text}' for a folder of that name"
             )
         if not _is_served(text):
             text = str(Path(text).expanduser().absolute())

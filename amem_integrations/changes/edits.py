@@ -75,7 +75,10 @@ def unlinked(
 
 
 def update(
-    op: str, at: datetime, values: Mapping[str, Any], rest: Mapping[str, Sequence[str]] | None = None
+    op: str,
+    at: datetime,
+    values: Mapping[str, Any],
+    rest: Mapping[str, Sequence[str]] | None = None,
 ) -> Edit:
     """Return the edit by which the user changes `fields.GIVEN` of a note; the old values go to the history.
 
@@ -111,7 +114,11 @@ def unconstructed(note: Note) -> Note:
 
 
 def without(
-    note: Note, *, entries: Collection[str] = (), links: Iterable[str] = (), reasons: Iterable[str] = ()
+    note: Note,
+    *,
+    entries: Collection[str] = (),
+    links: Iterable[str] = (),
+    reasons: Iterable[str] = (),
 ) -> Note:
     """Return the note without these context entries (by their changes), links, and reasons of links.
 
@@ -128,4 +135,3 @@ def without(
     if note.own_entry is not None and revised.own_entry is None:
         return unconstructed(revised)
     return revised
-

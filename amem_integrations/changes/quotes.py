@@ -9,7 +9,13 @@ from itertools import groupby
 # A quote may have been cut in the middle of a word; shorter runs are common to many words.
 RUN = 6
 # Scripts that do not part words by spaces: Thai to Burmese, Khmer, kana to CJK, Hangul, their extensions.
-_UNSPACED = ((0x0E00, 0x109F), (0x1780, 0x17FF), (0x3040, 0x9FFF), (0xAC00, 0xD7AF), (0x20000, 0x3FFFF))
+_UNSPACED = (
+    (0x0E00, 0x109F),
+    (0x1780, 0x17FF),
+    (0x3040, 0x9FFF),
+    (0xAC00, 0xD7AF),
+    (0x20000, 0x3FFFF),
+)
 _PAIR = 2
 
 
@@ -26,6 +32,7 @@ class Fragments:
                 self._runs.update(word[i : i + RUN] for i in range(len(word) - RUN + 1))
 
     def __bool__(self) -> bool:
+        """Return whether there is any word."""
         return bool(self._words)
 
     def minus(self, other: Fragments) -> Fragments:

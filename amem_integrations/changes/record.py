@@ -53,10 +53,16 @@ def of_namespace(
     )
 
 
-def prompt(op: str, namespace: Namespace, shown: Iterable[Note | str], at: datetime) -> Change:
-    """Return the record of which notes a model was shown in an operation, and may have quoted."""
-    ids = [note.id if isinstance(note, Note) else note for note in shown]
-    return of_namespace(op, "prompt", namespace, at, {"shown": list(dict.fromkeys(ids))})
+def prompts(
+    op: str, namespace: Namespace, shown: Iterable[Note | str], at: datetime
+) -> list[Change]:
+    """Return the record of which notes a model was shown in an operation, and may have quoted.
+
+    There is none if it was shown one note only: it can have quoted no other.
+    """
+    ids = list(dict.fromkeys(note.id if isinstance(note, Note) else note for note in shown))
+    data = {"shown": ids}
+    return [of_namespace(op, "prompt", namespace, at, data)] if len(ids) > 1 else []
 
 
 def entry_data(entry: ContextEntry) -> dict[str, Any]:

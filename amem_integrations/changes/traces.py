@@ -239,7 +239,11 @@ class Traces:
             records |= {made.id: made for made in history}
         blanked = []
         for made in records.values():
-            test = bool if self._came_from_gone(made, deleted) else self._test(elsewhere.get(made.note_id))
+            test = (
+                bool
+                if self._came_from_gone(made, deleted)
+                else self._test(elsewhere.get(made.note_id))
+            )
             data = _blanked(made.data, test)
             if data != made.data:
                 blanked.append(replace(made, data={**data, "blanked": True}))

@@ -100,7 +100,10 @@ def _give_back(
         steps = dict(_steps(made))
         done = {
             # The chunks after the first are other notes; what they held is known from the change alone.
-            name: {"before": steps[name]["after"] if name == "rest" else fields.get(note, name), "after": v}
+            name: {
+                "before": steps[name]["after"] if name == "rest" else fields.get(note, name),
+                "after": v,
+            }
             for name, v in values.items()
         }
         cause = made.cause if own else made.note_id

@@ -23,9 +23,7 @@ class Planner:
     at: datetime
     max_links: int
 
-    def edits(
-        self, plans: Sequence[PlannedNote], sources: Mapping[str, Note]
-    ) -> dict[str, Edit]:
+    def edits(self, plans: Sequence[PlannedNote], sources: Mapping[str, Note]) -> dict[str, Edit]:
         """Return by note id what plans do to each note that they touch."""
         steps: defaultdict[str, list[Edit]] = defaultdict(list)
         for plan in plans:
@@ -105,9 +103,7 @@ class Planner:
     def _record(
         self, kind: ChangeKind, note: Note, cause: str, model: str, data: dict[str, Any]
     ) -> Change:
-        return change(
-            self.op, kind, note, cause=cause, model=model, recorded_at=self.at, data=data
-        )
+        return change(self.op, kind, note, cause=cause, model=model, recorded_at=self.at, data=data)
 
 
 def _cap(links: dict[str, Link], most: int) -> tuple[dict[str, Link], dict[str, Link]]:

@@ -50,14 +50,15 @@ async def commit_plan(
         known = await _read(runtime, space, [i for one in decided for i in _touched(one)])
     plans = [_only_known(one, known) for one in decided if _is_current(one, plan.id, known)]
     planner = Planner(op=plan.id, at=at, max_links=runtime.config.max_links)
-    shown = {i for one in decided for i in _shown(one)}
+    wrote = any(one.links or one.updates for one in plans)
+    shown = sorted({i for one in decided for i in _shown(one)}) if wrote else []
     done = await rewrite(
         runtime,
         space,
         plan.id,
         planner.edits(plans, known),
         base=known,
-        records=[record.prompt(plan.id, space, sorted(shown), at)] if plans else [],
+        records=record.prompts(plan.id, space, shown, at),
         follow=planner.other_ends,
         again=again,
     )
@@ -104,9 +105,7 @@ async def remove_what_is_gone(
     return await _read(runtime, namespace, list(current)) if gone or corrected else current
 
 
-async def _read(
-    runtime: Runtime, namespace: Namespace, ids: Sequence[str]
-) -> dict[str, Note]:
+async def _read(runtime: Runtime, namespace: Namespace, ids: Sequence[str]) -> dict[str, Note]:
     stored = await resolve(runtime.store.get(namespace, list(dict.fromkeys(ids))))
     return {note.id: note for note in stored}
 

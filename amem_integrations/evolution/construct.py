@@ -68,14 +68,16 @@ async def construct_all(
     steps = {note_id: edit for answer in answers for note_id, edit in answer.edits.items()}
     given = {note.id: note for batch in batches for note in batch.notes}
     shown = [note for batch in batches for note in (*batch.shown_before, *batch.notes)]
-    records = [record.prompt(op, namespace, shown, at)] if steps else []
+    records = record.prompts(op, namespace, shown if steps else [], at)
     done = await rewrite(runtime, namespace, op, steps, base=given, records=records)
     reasons = {note_id: why for answer in answers for note_id, why in answer.failed.items()}
     failed = await mark_failed(runtime, namespace, reasons, op, base=given)
     for answer in answers:
         if answer.error is not None:
             raise answer.error
-    unusable = {made.note_id: made.data["reason"] for made in done.changes if made.kind == "failure"}
+    unusable = {
+        made.note_id: made.data["reason"] for made in done.changes if made.kind == "failure"
+    }
     made = tuple(change.note_id for change in done.changes if change.kind == "construct")
     return done.notes, failed + EvolutionReport(constructed=made, failed=unusable)
 

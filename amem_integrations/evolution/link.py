@@ -106,4 +106,3 @@ async def _ask_revision(
     return [
         ProposedUpdate(to=alias, context=reply.context, keywords=reply.keywords, tags=reply.tags)
     ]
-

@@ -45,9 +45,7 @@ class _Proposed:
     offer: candidates.Offer
 
 
-async def propose_all(
-    runtime: Runtime, namespace: Namespace, batches: Sequence[Batch]
-) -> Proposal:
+async def propose_all(runtime: Runtime, namespace: Namespace, batches: Sequence[Batch]) -> Proposal:
     """Return what is to be linked and updated for some batches of constructed notes.
 
     Raises:
@@ -72,9 +70,7 @@ async def propose_all(
     return Proposal(plan=plan, notes=shown)
 
 
-async def _proposed(
-    runtime: Runtime, namespace: Namespace, op: str, batch: Batch
-) -> _Proposed:
+async def _proposed(runtime: Runtime, namespace: Namespace, op: str, batch: Batch) -> _Proposed:
     """Ask for the links and updates of a batch."""
     offer = await candidates.find(runtime, namespace, batch.notes, batch.before)
     shown = ShownBatch.of(batch.notes, offer)
@@ -114,9 +110,7 @@ async def _judged(
     return [replace(plan, updates=tuple(map(judged, plan.updates))) for plan in plans]
 
 
-def _texts_to_be(
-    op: str, plans: Sequence[PlannedNote], shown: Mapping[str, Note]
-) -> Iterable[str]:
+def _texts_to_be(op: str, plans: Sequence[PlannedNote], shown: Mapping[str, Note]) -> Iterable[str]:
     """Return the embedded texts of the notes that plans update, if the gate lets all of it pass."""
     planner = Planner(op=op, at=now(), max_links=1)
     steps: defaultdict[str, list[Edit]] = defaultdict(list)

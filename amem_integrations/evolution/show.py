@@ -23,7 +23,7 @@ Shown = dict[str, Any]
 
 
 def aliases(notes: Iterable[Note], letter: str) -> dict[str, str]:
-    """Return alias by note id: n1, n2, …"""
+    """Return alias by note id: n1, n2 and so on."""
     return {note.id: f"{letter}{number}" for number, note in enumerate(notes, start=1)}
 
 

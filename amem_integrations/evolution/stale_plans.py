@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..changes.quotes import Fragments, is_quote
-from ..notes import Change
+from ..notes import Change, ChangeKind
 from ..pages import all_changes
 from ..plans import Plan, PlannedNote
 from ..runtime import Runtime
@@ -14,7 +14,7 @@ from ..runtime import Runtime
 
 async def without_quotes(runtime: Runtime, plan: Plan) -> Plan:
     """Return the plan without what may quote a note that was deleted or corrected after it was made."""
-    kinds = ("update", "delete", "clear")
+    kinds: tuple[ChangeKind, ...] = ("update", "delete", "clear")
     later = await all_changes(runtime.store, plan.namespace, kinds=kinds, after=plan.since)
     shown = {candidate.id for note in plan.notes for candidate in note.candidates}
     shown |= {note.id for note in plan.notes}

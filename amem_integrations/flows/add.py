@@ -11,6 +11,7 @@ from typing import Any
 from .. import texts
 from .._sync import resolve
 from ..changes.record import change
+from ..checks import check_note_input
 from ..chunks import Chunk, chunk_id, chunks
 from ..conversation import SPEAKING, from_dict, note_inputs
 from ..embedding import embed_if_possible
@@ -20,7 +21,6 @@ from ..notes import Namespace, Note, NoteInput, Source
 from ..ports import Indexed, Vector
 from ..progress import Meter, Progress, reporter
 from ..runtime import Runtime
-from ..checks import check_note_input
 from .content import SHARED, change_note
 from .evolve import evolve_notes
 

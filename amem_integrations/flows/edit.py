@@ -9,12 +9,12 @@ from typing import Any
 
 from .._sync import resolve
 from ..changes.record import of_namespace
+from ..checks import check_note_input
 from ..errors import InvalidInputError
 from ..filters import Condition
 from ..ids import check_namespace, new_operation, now
 from ..notes import Note, NoteInput
 from ..runtime import Runtime
-from ..checks import check_note_input
 from .content import change_note, later_chunks, remove_notes
 from .existing import existing
 

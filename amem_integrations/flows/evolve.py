@@ -157,18 +157,17 @@ async def evolve_notes(
     The batches of a wave are asked about together and committed in order of seq, so a run gives the
     same result however fast its model answers.
     """
-    report, current, take = EvolutionReport(), {}, step or _evolve_wave
+    report, take = EvolutionReport(), step or _evolve_wave
+    current: Notes = {}
     with runtime.claims.claiming(notes) as mine:
         parts = _by_thread(mine, runtime.config.batch_size)
         width = runtime.config.max_concurrency
         for start in range(0, len(parts), width):
-            wave = [
-                await _batch(runtime, namespace, part) for part in parts[start : start + width]
-            ]
+            wave = [await _batch(runtime, namespace, part) for part in parts[start : start + width]]
             try:
                 touched, done = await take(runtime, namespace, wave)
             except ModelUnavailableError as error:
-                await remove_what_is_gone(runtime, namespace, _shown(wave))
+                current |= await remove_what_is_gone(runtime, namespace, _shown(wave))
                 if runtime.config.on_model_error == "raise":
                     raise
                 log.warning("%s; the notes are stored, a later evolve() goes on with them", error)
@@ -260,9 +259,7 @@ def _shown(batches: Sequence[Batch]) -> Notes:
     return {note.id: note for batch in batches for note in (*batch.before, *batch.notes)}
 
 
-async def _batches(
-    runtime: Runtime, namespace: Namespace, notes: Sequence[Note]
-) -> list[Batch]:
+async def _batches(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]) -> list[Batch]:
     parts = _by_thread(notes, runtime.config.batch_size)
     return [await _batch(runtime, namespace, part) for part in parts]
 

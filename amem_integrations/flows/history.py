@@ -23,17 +23,16 @@ async def history(
 ) -> list[Change]:
     """Return the changes of a note, or (None) of the whole namespace, oldest first.
 
-    Of a deleted note the receipt is left, and of a cleared namespace the receipt of that. Changes of kind
-    `prompt` say which notes a model was shown.
+    Of a deleted note the receipt is left, and of a cleared namespace the receipt of that.
 
     Raises:
         NoteNotFoundError: There neither is nor was a note with this id in this namespace.
     """
     space = check_namespace(namespace)
     changes = await all_changes(runtime.store, space, note_id)
-    if not changes and note_id is not None:
+    if note_id is not None and not (changes and note_id):
         await existing(runtime.store, space, [note_id])
-    return changes
+    return [made for made in changes if made.kind != "prompt"]
 
 
 async def undo(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) -> Change:
@@ -105,9 +104,7 @@ async def approve(
     """
     space = check_namespace(namespace)
     proposal = await _proposal(runtime, space, change_id)
-    target, source = await existing(
-        runtime.store, space, [proposal.note_id, proposal.cause or ""]
-    )
+    target, source = await existing(runtime.store, space, [proposal.note_id, proposal.cause or ""])
     await _check_not_approved(runtime, space, proposal, target)
     given: Mapping[str, Any] = {"text": context, "keywords": keywords, "tags": tags}
     edited = {name: value for name, value in given.items() if value is not None}

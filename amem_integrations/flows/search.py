@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from .. import ranking
 from .._sync import resolve
+from ..checks import check_count, check_similarity, check_time
 from ..context import as_of as seen_from
 from ..context import render_notes
 from ..embedding import embed_query
@@ -20,7 +21,6 @@ from ..notes import Link, Namespace, Note, ScoredNote, Via, Why
 from ..pages import note_pages
 from ..ports import Query, Vector
 from ..runtime import Runtime
-from ..checks import check_count, check_similarity, check_time
 from .existing import existing
 
 log = logging.getLogger("amem_integrations")
@@ -214,9 +214,7 @@ async def _best(
     return best[:k]
 
 
-async def _fetch(
-    runtime: Runtime, namespace: Namespace, found: _Found, ids: Sequence[str]
-) -> None:
+async def _fetch(runtime: Runtime, namespace: Namespace, found: _Found, ids: Sequence[str]) -> None:
     """Fetch the notes that are not known yet, with the cosines that the dense list does not tell."""
     missing = [note_id for note_id in ids if note_id not in found.notes]
     for item in await resolve(runtime.store.get_indexed(namespace, missing)) if missing else ():

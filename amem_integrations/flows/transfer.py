@@ -32,9 +32,7 @@ CHANGES = 512
 Vectors = Callable[[Namespace, Sequence[Note]], Coroutine[Any, Any, Mapping[str, Vector]]]
 
 
-async def export(
-    runtime: Runtime, path: str | PathLike[str], *, namespace: Sequence[str]
-) -> int:
+async def export(runtime: Runtime, path: str | PathLike[str], *, namespace: Sequence[str]) -> int:
     """Write a namespace to a file: notes, links, contexts and history, as lines of JSON.
 
     The file is there whole or not at all. Returns the number of notes.
@@ -189,9 +187,7 @@ async def insert_missing(
     return [stored[note.id] for note in notes if note.id in stored and stored[note.id] != note]
 
 
-async def insert_changes(
-    store: NoteStore, namespace: Namespace, changes: Sequence[Change]
-) -> None:
+async def insert_changes(store: NoteStore, namespace: Namespace, changes: Sequence[Change]) -> None:
     """Store changes."""
     for start in range(0, len(changes), CHANGES):
         await resolve(store.replace(namespace, [], changes[start : start + CHANGES]))

@@ -38,9 +38,7 @@ __all__ = [
 TASKS = ("construct", "evolve", "link", "revise")
 
 # Read at import, so that no asynchronous caller ever waits for a file.
-_TEXTS = {
-    task: (files(__package__) / f"{task}.md").read_text(encoding="utf-8") for task in TASKS
-}
+_TEXTS = {task: (files(__package__) / f"{task}.md").read_text(encoding="utf-8") for task in TASKS}
 PROMPT_TEXTS = tuple(_TEXTS.values())
 
 

@@ -21,7 +21,7 @@ IndexKind = Literal["tenant", "keyword", "integer", "float", "datetime", "uuid"]
 
 # A filter is quick, and allowed by a server in strict mode, only if it names a field as its index does:
 # "a" and "a[]" are two names. So the store makes its filters from the same constants.
-BACKLINKS = ("links[].target", "contexts[].cause", "contexts[].seen")
+BACKLINKS = ("links[].target", "contexts[].cause")
 MENTIONS = ("cause", "data.shown")
 
 # Each index makes a flush in a folder some milliseconds longer, and on a server takes memory maps.

@@ -90,6 +90,8 @@ def _terms(note: Note) -> list[str]:
         "attributes_source": note.attributes_source,
         "state": note.state,
         "superseded_by": note.superseded_by,
+        "chunk": note.chunk,
+        "chunk_of": note.chunk_of,
         # Times are compared as ranges, but whether there is one is a question too.
         "at": note.at and True,
         "expires_at": note.expires_at and True,
@@ -146,6 +148,8 @@ def encode_note(note: Note, namespace: Namespace) -> Payload:
         "source": note.source,
         "thread": note.thread,
         "key": note.key,
+        "chunk": note.chunk or None,
+        "chunk_of": note.chunk_of,
         "at": local,
         "when": at or recorded_at,
         "recorded_at": recorded_at,
@@ -183,6 +187,8 @@ def decode_note(note_id: str, payload: Payload) -> Note:
         source=payload["source"],
         thread=get("thread"),
         key=get("key"),
+        chunk=get("chunk", 0),
+        chunk_of=get("chunk_of"),
         contexts=tuple(map(_decode_entry, payload["contexts"])),
         links={link["target"]: _decode_link(link) for link in payload["links"]},
         state=payload["state"],
@@ -276,7 +282,6 @@ def _encode_entry(entry: ContextEntry) -> Payload:
         "change": entry.change,
         "at": stamp(entry.at, "at of a context entry"),
         "recorded_at": stamp(entry.recorded_at, "recorded_at of a context entry"),
-        "seen": entry.seen,
     }
 
 
@@ -290,7 +295,6 @@ def _decode_entry(entry: Payload) -> ContextEntry:
         change=entry["change"],
         at=_time(entry["at"]),
         recorded_at=_time(entry["recorded_at"]),
-        seen=tuple(entry.get("seen", ())),
     )
 
 

@@ -37,7 +37,7 @@ def found_by_words(memory, query):
 
 
 def vector(memory, note_id):
-    return memory._store.vectors(ANN, [note_id])[note_id]
+    return memory._runtime.store.get_indexed(ANN, [note_id])[0].vector
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_a_note_of_which_the_model_says_nothing_gets_its_vector_all_the_same(ope
     memory = open_memory(models.model(construct=silent), embedder)
     embedder.down = True
     note = memory.add("Hm", namespace=ANN)
-    assert memory._store.vectors(ANN, [note.id]) == {}
+    assert memory._runtime.store.get_indexed(ANN, [note.id])[0].vector is None
     embedder.down = False
     assert memory.evolve().done == (note.id,)
     assert vector(memory, note.id).shape == (256,)

@@ -40,7 +40,7 @@ def kinds(memory, note_id=None):
 def test_a_correction_that_was_not_written_is_not_in_the_history(told):
     memory, first, _ = told
     before, changes = memory.get_all(namespace=ANN), memory.history(None, namespace=ANN)
-    fail_once(memory._store._notes, "swap")
+    fail_once(memory._runtime.store._notes, "swap")
     with pytest.raises(StoreError, match="told to fail"):
         memory.update(first, namespace=ANN, content="There is no trip")
     assert memory.get_all(namespace=ANN) == before
@@ -51,7 +51,7 @@ def test_a_correction_that_was_not_written_is_not_in_the_history(told):
 
 def test_a_correction_that_was_written_although_the_answer_was_lost_is_in_it(told):
     memory, first, _ = told
-    fail_once(memory._store._notes, "swap", works=True)
+    fail_once(memory._runtime.store._notes, "swap", works=True)
     with pytest.raises(StoreError):
         memory.update(first, namespace=ANN, metadata={"sure": True})
     assert memory.get(first, namespace=ANN).metadata == {"sure": True}
@@ -61,7 +61,7 @@ def test_a_correction_that_was_written_although_the_answer_was_lost_is_in_it(tol
 def test_a_note_that_was_not_written_has_no_history(told):
     memory, *_ = told
     changes = memory.history(None, namespace=ANN)
-    fail_once(memory._store._notes, "insert")
+    fail_once(memory._runtime.store._notes, "insert")
     with pytest.raises(StoreError):
         memory.add("Lost on the way", namespace=ANN)
     with pytest.raises(NoteNotFoundError):
@@ -75,7 +75,7 @@ def test_an_evolution_that_was_not_written_is_not_in_the_history_and_is_made_lat
     note = memory.add("In May we pack", namespace=ANN, thread="t", evolve=False)
     memory.construct([note.id], namespace=ANN)
     plan, changes = memory.propose([note.id], namespace=ANN), memory.history(None, namespace=ANN)
-    fail_once(memory._store._notes, "swap")
+    fail_once(memory._runtime.store._notes, "swap")
     with pytest.raises(StoreError):
         memory.commit(plan, namespace=ANN)
     assert memory.history(None, namespace=ANN) == changes
@@ -86,7 +86,7 @@ def test_an_evolution_that_was_not_written_is_not_in_the_history_and_is_made_lat
 @pytest.mark.parametrize("collection", ["_history", "_notes"])
 def test_a_deletion_that_was_begun_is_finished(told, collection):
     memory, first, second = told
-    fail_once(getattr(memory._store, collection), "delete")
+    fail_once(getattr(memory._runtime.store, collection), "delete")
     with pytest.raises(StoreError):
         memory.delete(second, namespace=ANN)
     assert kinds(memory, second) == ["delete"]
@@ -98,10 +98,10 @@ def test_a_folder_that_is_closed_right_after_tells_the_truth(tmp_path):
     with open_memory(tmp_path) as memory:
         note = memory.add("The trip is in April", namespace=ANN)
         other = memory.add("Something else", namespace=ANN)
-        fail_once(memory._store._notes, "swap")
+        fail_once(memory._runtime.store._notes, "swap")
         with pytest.raises(StoreError):
             memory.update(note.id, namespace=ANN, metadata={"x": 1})
-        fail_once(memory._store._notes, "delete")
+        fail_once(memory._runtime.store._notes, "delete")
         with pytest.raises(StoreError):
             memory.delete(other.id, namespace=ANN)
     with open_memory(tmp_path) as memory:

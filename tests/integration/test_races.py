@@ -114,9 +114,9 @@ def test_a_note_that_is_evolved_again_updates_another_once(open_memory):
         assert [entry.text for entry in entries[1:]] == [text]
 
 
-@pytest.mark.parametrize("rules", [True, False])
-def test_what_was_deleted_is_not_quoted_by_the_turns_after_it(open_memory, offline):
-    memory = open_memory(None if offline else models.model(construct=quoting))
+@pytest.mark.parametrize("by_rules", [True, False])
+def test_what_was_deleted_is_not_quoted_by_the_turns_after_it(open_memory, by_rules):
+    memory = open_memory(None if by_rules else models.model(construct=quoting))
     turns = ["My PIN is 4711, keep it secret", "I will", "Thank you", "What about lunch?"]
     notes = memory.add_many([NoteInput(content=t, thread="t") for t in turns], namespace=ANN)
     assert "4711" in memory.get(notes[1].id, namespace=ANN).contexts[0].text

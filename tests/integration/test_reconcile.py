@@ -44,7 +44,7 @@ def kill_at(shard, method, call=1):
         return kill() if not left[0] else original(*args, **kwargs)
     setattr(shard, method, faulty)
 
-notes, history = memory._store._notes, memory._store._history
+notes, history = memory._runtime.store._notes, memory._runtime.store._history
 ids = [memory.add(f"The trip, part {n}", namespace=ANN, thread="t").id for n in range(3)]
 """
 

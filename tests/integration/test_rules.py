@@ -121,7 +121,7 @@ def test_rule_2_only_the_users_update_changes_content_and_the_old_text_is_kept(o
     note = memory.add("I live in Oslo", namespace=ANN)
     updated = memory.update(note.id, namespace=ANN, content="I live in Bergen")
     assert (updated.content, updated.state) == ("I live in Bergen", "pending")
-    changes = memory._store.changes(ANN, note_id=note.id)
+    changes = memory.history(note.id, namespace=ANN)
     assert changes[-1].kind == "update"
     assert changes[-1].data["content"] == {"before": "I live in Oslo", "after": "I live in Bergen"}
 
@@ -435,7 +435,7 @@ def test_rule_8_what_fails_the_gate_becomes_a_proposal(open_memory, text, reason
     report = memory.evolve(namespace=ANN)
     assert report.evolved == ()
     assert len(memory.get(first.id, namespace=ANN).contexts) == 1
-    (proposal,) = [c for c in memory._store.changes(ANN) if c.kind == "proposal"]
+    (proposal,) = [c for c in memory.history(None, namespace=ANN) if c.kind == "proposal"]
     assert (proposal.id,) == report.proposals
     assert (proposal.note_id, proposal.cause) == (first.id, note.id)
     assert reason in proposal.data["rejected"]
@@ -457,7 +457,7 @@ def test_rule_8_a_note_keeps_its_strongest_links_and_the_others_are_recorded(ope
     kept = memory.get(hub.id, namespace=ANN).links
     assert sorted(link.strength for link in kept.values()) == [0.7, 0.8, 0.9]
     assert memory.get(spokes[1].id, namespace=ANN).links == {}
-    dropped = [c for c in memory._store.changes(ANN, note_id=hub.id) if c.kind == "unlink"]
+    dropped = [c for c in memory.history(hub.id, namespace=ANN) if c.kind == "unlink"]
     assert [change.cause for change in dropped] == [spokes[1].id]
 
 
@@ -469,12 +469,12 @@ def test_rule_9_every_change_is_in_the_history(open_memory):
     first = memory.add("one", namespace=ANN, thread="t")
     second = memory.add("two", namespace=ANN, thread="t")
     kinds = {
-        note.id: [c.kind for c in memory._store.changes(ANN, note_id=note.id)]
+        note.id: [c.kind for c in memory.history(note.id, namespace=ANN)]
         for note in (first, second)
     }
     assert kinds[first.id] == ["add", "construct", "link", "evolve"]
     assert kinds[second.id] == ["add", "construct", "link"]
-    ids = [change.id for change in memory._store.changes(ANN)]
+    ids = [change.id for change in memory.history(None, namespace=ANN)]
     assert len(ids) == len(set(ids))
 
 
@@ -485,10 +485,10 @@ def test_rule_9_committing_a_plan_again_changes_and_records_nothing(open_memory)
     memory.construct([note.id], namespace=ANN)
     plan = memory.propose([note.id], namespace=ANN).to_dict()
     memory.commit(plan, namespace=ANN)
-    state = memory.get_all(namespace=ANN), memory._store.changes(ANN)
+    state = memory.get_all(namespace=ANN), memory.history(None, namespace=ANN)
     again = memory.commit(plan, namespace=ANN)
     assert (again.links, again.evolved) == (0, ())
-    assert (memory.get_all(namespace=ANN), memory._store.changes(ANN)) == state
+    assert (memory.get_all(namespace=ANN), memory.history(None, namespace=ANN)) == state
 
 
 def test_rule_9_a_deleted_note_leaves_a_receipt_and_no_trace(open_memory):
@@ -498,7 +498,7 @@ def test_rule_9_a_deleted_note_leaves_a_receipt_and_no_trace(open_memory):
     memory.delete(second.id, namespace=ANN)
     left = memory.get(first.id, namespace=ANN)
     assert (dict(left.links), len(left.contexts)) == ({}, 1)
-    changes = memory._store.changes(ANN)
+    changes = memory.history(None, namespace=ANN)
     assert "esign" not in repr(changes)
     assert [c.kind for c in changes if c.note_id == second.id] == ["delete"]
     with pytest.raises(NoteNotFoundError, match="no note"):
@@ -555,7 +555,7 @@ def test_rule_10_concurrent_evolutions_of_one_note_lose_nothing(open_memory):
     notes = memory.add_many([f"spoke {n}" for n in range(8)], namespace=ANN, evolve=False)
     memory.construct([note.id for note in notes], namespace=ANN)
     plans = [memory.propose([note.id], namespace=ANN) for note in notes]
-    threads = [threading.Thread(target=memory.commit, args=(plan,)) for plan in plans]
+    threads = [threading.Thread(target=memory.commit, args=(plan,), kwargs={"namespace": ANN}) for plan in plans]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -797,6 +797,9 @@ async def test_an_embedder_that_only_exists_as_a_coroutine_asks_for_the_twin(ope
 
 def test_a_store_that_waits_asks_for_the_twin_too():
     class Waiting:
+        def last_seq(self):
+            return 0
+
         async def namespaces(self, where=()):
             await asyncio.sleep(0)
 

@@ -272,7 +272,7 @@ def kill_at(collection, method, call=1):
         return original(*args, **kwargs)
     setattr(collection, method, faulty)
 
-notes, history = memory._store._notes, memory._store._history
+notes, history = memory._runtime.store._notes, memory._runtime.store._history
 ids = [memory.add(f"The trip, part {n}", namespace=ANN, thread="t").id for n in range(3)]
 """
 KILLS = {

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support import models
 
 from amem_integrations import AgenticMemory, ConfigurationError, MemoryConfig, NoteInput
-from amem_integrations.steps.splitting import split
+from amem_integrations.chunks import split
 from amem_integrations.testing import HashEmbedder
 from amem_integrations.texts import count_tokens
 
