@@ -1,11 +1,10 @@
-"""What is asked of a chat model: prompt texts with $placeholders, beside the replies wanted back.
+"""Prompts for a chat model: templates with $placeholders, and the replies they request.
 
-A prompt is the file `<task>.md`; everything before the line `---` is the system message.
+The template of a task is the file `<task>.md`; the text before the line `---` is the system message.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from importlib.resources import files
 from string import Template
 
@@ -34,19 +33,19 @@ __all__ = [
     "render",
 ]
 
-
-@cache
-def _templates(task: str) -> tuple[Template, Template]:
-    text = (files(__package__) / f"{task}.md").read_text(encoding="utf-8")
-    system, _, prompt = text.partition("\n---\n")
-    return Template(system.strip()), Template(prompt.strip())
+# Read at import: a file that is read on first use would block the event loop of an asynchronous caller.
+_TEMPLATES = {
+    file.name.removesuffix(".md"): file.read_text(encoding="utf-8")
+    for file in files(__package__).iterdir()
+    if file.name.endswith(".md")
+}
 
 
 def render(task: str, **values: str) -> tuple[str, str]:
     """Return the system message and the prompt of a task.
 
     Raises:
-        KeyError: A placeholder of the prompt has no value.
+        KeyError: There is no template for the task, or a placeholder of it has no value.
     """
-    system, prompt = _templates(task)
-    return system.substitute(), prompt.substitute(values)
+    system, _, prompt = _TEMPLATES[task].partition("\n---\n")
+    return Template(system.strip()).substitute(), Template(prompt.strip()).substitute(values)
