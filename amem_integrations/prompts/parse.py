@@ -25,7 +25,9 @@ M = TypeVar("M", bound=BaseModel)
 _REASONING = re.compile(r"<(think|thinking|thought)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _END_OF_REASONING = re.compile(r"\A.*</(?:think|thinking|thought)>", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"\A```\w*\s|```\Z")
-_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[\[\]{}]', re.DOTALL)
+# A string, an escape outside of one, or a bracket. Escapes are tokens, so that after a quote that is never
+# closed the text is not scanned again from each escaped one.
+_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\\["\\]|[\[\]{}]', re.DOTALL)
 _OPENING = re.compile(r"[{\[]")
 _WRAPPERS = {"properties", "arguments", "parameters", "result", "response", "answer", "output"}
 _MAX_WRAPPERS = 3
