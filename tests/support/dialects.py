@@ -74,8 +74,8 @@ class Vllm(Dialect):
         return super().refusal(payload)
 
     def too_long(self, payload: Payload) -> Refusal:
-        asked = f"you requested {length(payload)} tokens in the messages"
-        return 400, f"This model's maximum context length is {WINDOW} tokens. However, {asked}"
+        requested = f"you requested {length(payload)} tokens in the messages"
+        return 400, f"This model's maximum context length is {WINDOW} tokens. However, {requested}"
 
     def message(self, payload: Payload, text: str | None) -> Payload:
         thought = {"reasoning": "They want JSON.", "reasoning_content": "They want JSON."}

@@ -88,7 +88,7 @@ class OpenAIServer:
         }
 
     def embeddings(self, payload: Payload) -> Payload:
-        """Return vectors of length 2 in another order than asked for, as endpoints may."""
+        """Return vectors of length 2 in another order than requested, as endpoints may."""
         rows = HashEmbedder(payload.get("dimensions", self.dimensions)).embed_documents(
             payload["input"]
         )
