@@ -168,6 +168,7 @@ def openai_server(
 ) -> Iterator[OpenAIServer]:
     """Run an endpoint for one test, which has to be marked `enable_socket`."""
     # Without it each client reads all certificate authorities, which takes longer than most tests.
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path_factory.getbasetemp()))
     with serving() as endpoint:
         yield endpoint
