@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from .._sync import resolve
 from ..changes import record
@@ -15,39 +15,26 @@ from ..notes import Namespace, Note
 from ..plans import EvolutionReport, Plan, PlannedNote
 from ..runtime import Runtime
 from .apply_plan import Planner
-from .gate import Decisions, decide
 from .unfinished import mark_failed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
-    """What a commit did, and the notes that it touched as they are now."""
-
-    report: EvolutionReport
-    notes: Mapping[str, Note] = field(default_factory=dict)
 
 
 async def commit_plan(
     runtime: Runtime,
     plan: Plan,
-    decisions: Decisions | None = None,
     *,
-    known: Mapping[str, Note] | None = None,
+    known: Mapping[str, Note],
     again: bool = False,
-) -> Committed:
-    """Write a plan, with a reviewer's decisions on its updates; doing it again changes nothing.
+) -> EvolutionReport:
+    """Write a plan; doing it again changes nothing.
 
     Args:
         runtime: The ports.
         plan: What `propose_all` gave.
-        decisions: By update id.
-        known: The notes of the plan as they were when it was made; without them they are read.
+        known: The notes of the plan as they were when it was made, or are now.
         again: Doing it again changes nothing however long ago it was done first (see `rewrite`).
     """
     space, at = plan.namespace, now()
-    decided = [_only_shown(one) for one in decide(plan.notes, decisions or {})]
-    if known is None:
-        known = await _read(runtime, space, [i for one in decided for i in _touched(one)])
+    decided = [_only_shown(one) for one in plan.notes]
     plans = [_only_known(one, known) for one in decided if _is_current(one, plan.id, known)]
     planner = Planner(op=plan.id, at=at, max_links=runtime.config.max_links)
     wrote = any(one.links or one.updates for one in plans)
@@ -71,7 +58,7 @@ async def commit_plan(
         proposals=tuple(made.id for made in done.changes if made.kind == "proposal"),
         dropped=sum(one.dropped for one in plans),
     )
-    return Committed(report=failed + report, notes=done.notes)
+    return failed + report
 
 
 async def remove_what_is_gone(
@@ -108,11 +95,6 @@ async def remove_what_is_gone(
 async def _read(runtime: Runtime, namespace: Namespace, ids: Sequence[str]) -> dict[str, Note]:
     stored = await resolve(runtime.store.get(namespace, list(dict.fromkeys(ids))))
     return {note.id: note for note in stored}
-
-
-def _touched(plan: PlannedNote) -> list[str]:
-    links = [link.target for link in plan.links]
-    return [plan.id, *links, *(update.target for update in plan.updates)]
 
 
 def _shown(plan: PlannedNote) -> list[str]:

@@ -26,8 +26,8 @@ CHUNKS_READ = 4096
 
 async def change_note(
     runtime: Runtime, namespace: Namespace, note: Note, values: Mapping[str, Any]
-) -> Note:
-    """Return the note with other values; `content` is all of its text.
+) -> list[Note]:
+    """Return the note with other values, and the other chunks of its text; `content` is all of the text.
 
     Raises:
         NoteNotFoundError: It was deleted meanwhile.
@@ -37,8 +37,8 @@ async def change_note(
     before, after = [other.content for other in others], [other.content for other in others]
     if "content" in given and note.chunk <= 1:
         parts = chunks(runtime, _input(note, given), note.id)
-        first = parts[0]
-        given |= {"content": first.item.content, "chunk": first.number, "thread": first.item.thread}
+        start = parts[0]
+        given |= {"content": start.item.content, "chunk": start.number, "thread": start.item.thread}
         after = [part.item.content for part in parts[1:]]
     rest = {"before": before, "after": after} if before != after else None
     op, at = new_operation(), now()
@@ -48,10 +48,10 @@ async def change_note(
     if note.id not in done.notes:
         raise not_found(namespace, note.id)
     await remove_old_text(runtime, namespace, op, done.changes)
-    shared = {name: given[name] for name in SHARED if name in given}
+    first, shared = done.notes[note.id], {name: given[name] for name in SHARED if name in given}
     if rest or (others and shared):
-        await set_later_chunks(runtime, namespace, done.notes[note.id], after, shared)
-    return done.notes[note.id]
+        await set_later_chunks(runtime, namespace, first, after, shared)
+    return [first, *await later_chunks(runtime, namespace, first)]
 
 
 async def later_chunks(runtime: Runtime, namespace: Namespace, note: Note) -> list[Note]:

@@ -62,7 +62,7 @@ async def update(
         values["metadata"] = json.loads(json.dumps(dict(metadata)))  # as it will be stored
     if expires_at is not None:
         values["expires_at"] = expires_at
-    return await change_note(runtime, space, note, values)
+    return (await change_note(runtime, space, note, values))[0]
 
 
 async def delete(runtime: Runtime, note_id: str, *, namespace: Sequence[str]) -> None:

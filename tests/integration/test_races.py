@@ -83,7 +83,9 @@ def test_what_was_deleted_while_its_plan_was_written_does_not_come_back(open_mem
     memory = open_memory(models.model(models.update_first("Secret.")), embedder)
     one, two, plan = planned(memory)
     embedder.armed = True
-    memory.commit(plan, namespace=ANN)
+    edited = {plan.notes[0].updates[0].id: {"context": "Secret, as edited."}}
+    memory.commit(plan, namespace=ANN, decisions=edited)
+    assert not embedder.armed
     left = memory.get(one.id, namespace=ANN)
     assert (len(left.contexts), dict(left.links)) == (1, {})
 

@@ -1,6 +1,6 @@
-"""How the common servers speak the Chat Completions API, as far as they differ from OpenAI.
+"""The dialects of the Chat Completions API: how the common servers differ from OpenAI.
 
-Each says what it refuses and in which words, what form its errors have, and where it puts an answer.
+Each has its own refusals and messages, its form of errors, and its place for the answer.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ Payload = dict[str, Any]
 Refusal = tuple[int, str]
 
 WINDOW = 4_000  # characters that a model reads
-MISSING = "gone"  # the model that is not there
+MISSING = "gone"  # the model that no server has
 
 
 def form(payload: Payload) -> str | None:
-    """Return what a request asks a reply to be: `json_schema`, `tools`, `json_object`, or None."""
+    """Return the response format of a request: `json_schema`, `tools`, `json_object`, or None."""
     return "tools" if "tools" in payload else payload.get("response_format", {}).get("type")
 
 
@@ -24,7 +24,7 @@ def length(payload: Payload) -> int:
 
 
 def called(payload: Payload, text: str | None, **fields: Any) -> Payload:
-    """Return a message that calls the function offered with `text`."""
+    """Return a message that calls the offered tool with `text`."""
     name = payload["tools"][0]["function"]["name"]
     function = {"name": name, "arguments": text}
     return {"content": None, "tool_calls": [call(function)], **fields}
@@ -74,8 +74,8 @@ class Vllm(Dialect):
         return super().refusal(payload)
 
     def too_long(self, payload: Payload) -> Refusal:
-        asked = f"you requested {length(payload)} tokens in the messages"
-        return 400, f"This model's maximum context length is {WINDOW} tokens. However, {asked}"
+        requested = f"you requested {length(payload)} tokens in the messages"
+        return 400, f"This model's maximum context length is {WINDOW} tokens. However, {requested}"
 
     def message(self, payload: Payload, text: str | None) -> Payload:
         thought = {"reasoning": "They want JSON.", "reasoning_content": "They want JSON."}
@@ -88,7 +88,7 @@ class Vllm(Dialect):
 
 
 class OldVllm(Vllm):
-    """vLLM before its errors became nested; a parser takes what a model without thoughts says for one."""
+    """vLLM before its errors were nested; its parser takes the answer of a model that does not reason for reasoning."""
 
     def error(self, status: int, message: str) -> Payload:
         error = super().error(status, message)["error"]
@@ -101,7 +101,7 @@ class OldVllm(Vllm):
 
 
 class Ollama(Dialect):
-    """Ollama: it overlooks `tool_choice` and whatever else it does not know."""
+    """Ollama: it ignores `tool_choice` and all else it does not know."""
 
     def error(self, status: int, message: str) -> Payload:
         kind = {400: "invalid_request_error", 404: "not_found_error"}.get(status, "api_error")
@@ -110,7 +110,7 @@ class Ollama(Dialect):
     def refusal(self, payload: Payload) -> Refusal | None:
         if payload["model"] == MISSING:
             return 404, f'model "{payload["model"]}" not found, try pulling it first'
-        return None  # what is too long is cut without a word
+        return None  # what is too long is cut silently
 
     def message(self, payload: Payload, text: str | None) -> Payload:
         if form(payload) == "tools":
@@ -119,7 +119,7 @@ class Ollama(Dialect):
 
 
 class OldOllama(Ollama):
-    """Ollama before it knew schemas, and with a model that cannot call functions."""
+    """Ollama before it supported schemas, with a model that cannot call tools."""
 
     def refusal(self, payload: Payload) -> Refusal | None:
         if form(payload) == "tools":
@@ -127,12 +127,12 @@ class OldOllama(Ollama):
         return super().refusal(payload)
 
     def message(self, payload: Payload, text: str | None) -> Payload:
-        spoken = f"<think>\nThey want JSON.\n</think>\n\nHere it is:\n```json\n{text}\n```"
-        return {"content": spoken if form(payload) == "json_schema" else text}
+        wrapped = f"<think>\nThey want JSON.\n</think>\n\nHere it is:\n```json\n{text}\n```"
+        return {"content": wrapped if form(payload) == "json_schema" else text}
 
 
 class Sglang(Dialect):
-    """SGLang: flat errors, a status of 500 for what a chat template does not take, and no counts."""
+    """SGLang: flat errors, status 500 for what a chat template does not support, and no counts."""
 
     counts = False
 
@@ -156,7 +156,7 @@ class Sglang(Dialect):
 
 
 class LmStudio(Dialect):
-    """LM Studio: an error is a bare text, and only schemas and functions in words are taken."""
+    """LM Studio: errors are bare texts, JSON objects are refused, and `tool_choice` is a text only."""
 
     def error(self, status: int, message: str) -> Payload:
         return {"error": message}
@@ -172,12 +172,14 @@ class LmStudio(Dialect):
         return super().refusal(payload)
 
     def too_long(self, payload: Payload) -> Refusal:
-        told = f"is greater than the context length (n_keep: {length(payload)}>= n_ctx: {WINDOW})."
-        return 400, f"The number of tokens to keep from the initial prompt {told}"
+        reason = (
+            f"is greater than the context length (n_keep: {length(payload)}>= n_ctx: {WINDOW})."
+        )
+        return 400, f"The number of tokens to keep from the initial prompt {reason}"
 
 
 class NewLmStudio(LmStudio):
-    """LM Studio since it sends this error as if all were well."""
+    """LM Studio since it sends this error with status 200."""
 
     def too_long(self, payload: Payload) -> Refusal:
         return 200, super().too_long(payload)[1]

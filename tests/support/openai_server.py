@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint on 127.0.0.1 for tests, with manners and failures to order."""
+"""An OpenAI-compatible endpoint on 127.0.0.1 for tests, with response formats and failures on demand."""
 
 import json
 import threading
@@ -15,9 +15,9 @@ from amem_integrations.testing import HashEmbedder
 
 from .dialects import Dialect, Payload, form, length
 
-Manners = Literal["schema", "tools", "json", "words"]
+Strictness = Literal["schema", "tools", "json", "words"]
 
-_TAKEN: dict[Manners, set[str | None]] = {
+_ACCEPTED: dict[Strictness, set[str | None]] = {
     "schema": {"json_schema", "tools", "json_object", None},
     "tools": {"tools", "json_object", None},
     "json": {"json_object", None},
@@ -27,22 +27,22 @@ _TAKEN: dict[Manners, set[str | None]] = {
 
 @dataclass
 class OpenAIServer:
-    """What the endpoint does, and what it has seen.
+    """The behaviour of the endpoint, and the requests so far.
 
-    - `manners`: the most it can be asked for; what binds a model more is refused with 400.
-    - `dialect`: whose words it uses, and what else it refuses.
-    - `key`: the only key it takes, if it asks for one.
-    - `answer`: the text of a chat completion, from the request's payload; where a function is offered, it
-      is called with that.
-    - `message`: fields of the answer's message that are as given; `finish`: its `finish_reason`.
+    - `accepts`: the strictest response format that is not refused with 400.
+    - `dialect`: the server whose messages it sends, and what else that refuses.
+    - `key`: the only key it accepts, if it requires one.
+    - `answer`: the text of a chat completion, from the request's payload; the arguments of the call
+      where a tool is offered.
+    - `message`: fields of the answer's message to send unchanged; `finish`: its `finish_reason`.
     - `refuse`: a reason to refuse this payload with 400, or None.
-    - `failures`: used up first, one per request: an HTTP status, `"hang"`, `"drop"` (the connection
-      ends without an answer), or a text (sent as it is, with status 200).
-    - `requests`: the payloads so far, refused ones too; `headers`: those of each request.
+    - `failures`: used first, one per request: an HTTP status, `"hang"`, `"drop"` (the connection
+      ends without an answer), or a text (sent unchanged, with status 200).
+    - `requests`: the payloads, refused ones too; `headers`: those of each request.
     """
 
     base_url: str = ""
-    manners: Manners = "schema"
+    accepts: Strictness = "schema"
     dialect: Dialect = field(default_factory=Dialect)
     key: str | None = None
     answer: Callable[[Payload], str | None] = lambda _: "{}"
@@ -56,14 +56,14 @@ class OpenAIServer:
     closing: threading.Event = field(default_factory=threading.Event)
 
     def refusal(self, payload: Payload, key: str) -> tuple[int, str] | None:
-        """Return the status and the words with which a request is refused, if it is."""
+        """Return the status and the message with which a request is refused, if it is."""
         if self.key not in {None, key}:
             return 401, f"Incorrect API key provided: {key}"
-        if complaint := self.refuse(payload):
-            return 400, complaint
+        if reason := self.refuse(payload):
+            return 400, reason
         if "messages" not in payload:
             return None
-        if form(payload) not in _TAKEN[self.manners]:
+        if form(payload) not in _ACCEPTED[self.accepts]:
             return 400, f"{form(payload)!r} is not supported"
         return self.dialect.refusal(payload)
 
@@ -72,11 +72,11 @@ class OpenAIServer:
         text = self.answer(payload)
         message = {"role": "assistant", **self.dialect.message(payload, text), **self.message}
         finish = self.finish or self.dialect.finish(payload)
-        shown, said = length(payload), len(text or "")
+        shown, written = length(payload), len(text or "")
         counts = {
             "prompt_tokens": shown,
-            "completion_tokens": said,
-            "total_tokens": shown + said,
+            "completion_tokens": written,
+            "total_tokens": shown + written,
         }
         return {
             "id": "chatcmpl-1",
@@ -88,7 +88,7 @@ class OpenAIServer:
         }
 
     def embeddings(self, payload: Payload) -> Payload:
-        """Return vectors of length 2 in another order than asked for, as endpoints may."""
+        """Return vectors of length 2 in another order than requested, as endpoints may."""
         rows = HashEmbedder(payload.get("dimensions", self.dimensions)).embed_documents(
             payload["input"]
         )
@@ -121,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _fail(self, failure: int | str, key: str) -> None:
         if isinstance(failure, int):
-            error = self.endpoint.dialect.error(failure, f"failure to order, {key}")
+            error = self.endpoint.dialect.error(failure, f"failure on demand, {key}")
             self._send(failure, error)
         elif failure in {"hang", "drop"}:
             if failure == "hang":
@@ -163,7 +163,12 @@ def serving() -> Iterator[OpenAIServer]:
 
 
 @pytest.fixture
-def openai_server() -> Iterator[OpenAIServer]:
+def openai_server(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[OpenAIServer]:
     """Run an endpoint for one test, which has to be marked `enable_socket`."""
+    # Without it each client reads all certificate authorities, which takes longer than most tests.
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path_factory.getbasetemp()))
     with serving() as endpoint:
         yield endpoint

@@ -1,4 +1,4 @@
-"""Replies of a language model on file, by what it was asked, to be served over loopback."""
+"""Replies of a language model in a file, by their prompt, to be served over loopback."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from amem_integrations.testing import RecordedModel
 
 
 class Scribe:
-    """A chat model that writes notes from annotations and answers with the gold, and keeps a record."""
+    """A chat model that answers from annotations and gold answers, and records its replies."""
 
     name = "scripted"
 
@@ -41,7 +41,7 @@ class Scribe:
 
 
 class Replies:
-    """Answers the payload of a chat completion from a file; `missing` is what is not in it."""
+    """Answers the payload of a chat completion from a file; `missing` are the prompts not in it."""
 
     def __init__(self, file: Path) -> None:
         lines = map(json.loads, file.read_text(encoding="utf-8").splitlines())
@@ -49,7 +49,7 @@ class Replies:
         self.missing: list[str] = []
 
     def __call__(self, payload: dict[str, Any]) -> str:
-        # Asked in words, a prompt ends with the form that is wanted.
+        # In the loosest format a prompt ends with the schema.
         prompt = payload["messages"][-1]["content"].partition("\n\nAnswer with JSON only")[0]
         if prompt not in self._replies:
             self.missing.append(prompt)

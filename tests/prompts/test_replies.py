@@ -1,4 +1,4 @@
-"""What becomes of a reply that names the wrong notes, too few, or some twice."""
+"""Replies that name wrong notes, too few, or some twice, and what a memory stores of them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def made(alias, context="Said.", **fields):
 
 BOTH = json.dumps({"notes": [made("n1"), made("n2")]})
 
-# For two new notes: the replies in turn, the contexts then (None: the note is failed), how many entries
-# were dropped, and how many replies rejected.
+# For two new notes: the replies in turn, the contexts after them (None: the note is failed), the number of
+# dropped entries, and that of rejected replies.
 CONSTRUCTED = {
-    "as asked for": ([BOTH], ["Said.", "Said."], 0, 0),
+    "as requested": ([BOTH], ["Said.", "Said."], 0, 0),
     "in another order": (
         [json.dumps({"notes": [made("n2", "Two."), made("n1", "One.")]})],
         ["One.", "Two."],
@@ -41,7 +41,7 @@ CONSTRUCTED = {
         0,
         1,
     ),
-    "in words of another language": (["Die Notizen sind klar.", BOTH], ["Said.", "Said."], 0, 1),
+    "in prose of another language": (["Die Notizen sind klar.", BOTH], ["Said.", "Said."], 0, 1),
     "a note too few, then all": (
         [json.dumps({"notes": [made("n2")]}), BOTH],
         ["Said.", "Said."],
@@ -68,7 +68,7 @@ CONSTRUCTED = {
         2,
     ),
     "positions as ids": ([json.dumps({"notes": [made(1), made(2)]})] * 2, [None, None], 2, 2),
-    "positions from nought": ([json.dumps({"notes": [made(0), made(1)]})] * 2, [None, None], 2, 2),
+    "positions from zero": ([json.dumps({"notes": [made(0), made(1)]})] * 2, [None, None], 2, 2),
     "ids of a store": (
         [json.dumps({"notes": [made("6f2c0f6e-0000-4000-8000-000000000001")]})] * 2,
         [None, None],
@@ -85,7 +85,7 @@ CONSTRUCTED = {
 
 
 @pytest.mark.parametrize("case", CONSTRUCTED)
-def test_every_new_note_gets_what_was_said_of_it_or_fails_with_a_reason(case):
+def test_every_new_note_gets_its_own_attributes_or_fails_with_a_reason(case):
     replies, contexts, dropped, rejected = CONSTRUCTED[case]
     model = ScriptedModel({"construct": replies, "evolve": models.nothing})
     with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
@@ -110,10 +110,10 @@ def reply(*notes):
 
 LINKED = {"id": "n1", "links": [link("c1")]}
 
-# For one new note with one candidate: the replies in turn, the reason of its link (None: it has none), how
-# many links, updates and notes were dropped, and how many replies rejected.
+# For one new note with one candidate: the replies in turn, the reason of its link (None: no link), the
+# number of dropped links, updates and notes, and that of rejected replies.
 EVOLVED = {
-    "as asked for": ([reply(LINKED)], "same trip", 0, 0),
+    "as requested": ([reply(LINKED)], "same trip", 0, 0),
     "nothing": ([reply()], None, 0, 0),
     "nothing as a bare list": (["[]"], None, 0, 0),
     "a wrong alias": ([reply({"id": "n1", "links": [link("c9")]})], None, 1, 0),
@@ -127,7 +127,7 @@ EVOLVED = {
     ),
     "a note twice": ([reply(LINKED, {"id": "n1", "links": []})], "same trip", 0, 0),
     "another note": ([reply({"id": "n5", "links": [link("c1")]})], None, 1, 0),
-    "no evolution, in words with strengthen": (
+    "no evolution, in prose with strengthen": (
         ["No evolution needed; it would only strengthen c1.", reply()],
         None,
         0,

@@ -1,4 +1,4 @@
-"""Replies as small models write them, each with what is kept of it or why nothing is."""
+"""Answers as small models write them, each with the reply that is read or the reason that none is."""
 
 import json
 import re
@@ -36,8 +36,9 @@ KEPT: dict[str, tuple[str, BaseModel]] = {
     "a fence without a language, and chatter": (f"Sure!\n```\n{GOOD}\n```\nHope it helps :)", ONE),
     "chatter with brackets": (f"Here are the notes [as asked]:\n{GOOD}\nAnything {{else}}?", ONE),
     "chatter with an odd quote": (f'The 5" note is done: {GOOD}', ONE),
-    "thoughts with a draft": (f'<think>Maybe {{"notes": []}}? No.</think>\n{GOOD}', ONE),
-    "only the end of the thoughts": (f'so I say {{"notes": []}}\n</think>\n\n{GOOD}', ONE),
+    "chatter with a lone escape": (f"The \\[ note \\] is done: {GOOD}", ONE),
+    "reasoning with a draft": (f'<think>Maybe {{"notes": []}}? No.</think>\n{GOOD}', ONE),
+    "only the end of the reasoning": (f'so I say {{"notes": []}}\n</think>\n\n{GOOD}', ONE),
     "a draft and then the answer": (f'Draft: {{"notes": []}}\nFinal: {GOOD}', ONE),
     "an answer and then a remark": (f'{GOOD}\nNote that {{"id": "n9"}} was not shown.', ONE),
     "a tag in the text": (
@@ -98,7 +99,7 @@ KEPT: dict[str, tuple[str, BaseModel]] = {
     "a call after a special token": (f'<|python_tag|>{{"name": "f", "parameters": {GOOD}}}', ONE),
     "a call as XML": (f"<function=f>\n<parameter=notes>\n[{ITEM}]\n</parameter>\n</function>", ONE),
     "an empty list": ("```json\n[]\n```", NOTHING),
-    "an empty list after thoughts": ("<think>none fit</think>[]", NOTHING),
+    "an empty list after reasoning": ("<think>none fit</think>[]", NOTHING),
     "null for nothing": ('{"notes": null}', NOTHING),
     "one object for a list": (f'{{"notes": {ITEM}}}', ONE),
     "one item and no list": (ITEM, ONE),
@@ -106,7 +107,7 @@ KEPT: dict[str, tuple[str, BaseModel]] = {
     "items in fences of their own": (f"n1:\n```json\n{ITEM}\n```\nn2:\n```\n{SECOND}\n```", TWO),
     "items by alias": (f'{{"notes": {{"n1": {ITEM}, "n2": {{"context": "Bob runs."}}}}}}', TWO),
     "items by alias and no list": (f'{{"n1": {ITEM}, "n2": {{"context": "Bob runs."}}}}', TWO),
-    "the name of the reply round it": (f'{{"ConstructReply": {GOOD}}}', ONE),
+    "the name of the reply as a wrapper": (f'{{"ConstructReply": {GOOD}}}', ONE),
     "filled in under properties": (f'{{"type": "object", "properties": {GOOD}}}', ONE),
     "a tool call": (f'{{"name": "reply", "arguments": {json.dumps(GOOD)}}}', ONE),
     "two wrappers": (f'{{"result": {{"data": {GOOD}}}}}', ONE),
@@ -142,7 +143,7 @@ KEPT: dict[str, tuple[str, BaseModel]] = {
         '{"links": [{"to": "c1", "relation": "answers", "reason": "asked", "strength": "0.8"}]}',
         LINK,
     ),
-    "strengths that are none": (
+    "strengths that are no shares": (
         (
             '{"links": [{"to": "c1", "strength": NaN}, {"to": "c2", "strength": "very"},'
             ' {"to": "c3", "strength": 8}, {"to": "c4", "strength": "high"}]}'
@@ -173,7 +174,7 @@ KEPT: dict[str, tuple[str, BaseModel]] = {
             ]
         ),
     ),
-    "the fields of another prompt besides": (
+    "additional fields of another prompt": (
         '{"should_evolve": true, "actions": ["strengthen"], "notes": []}',
         NOTHING,
     ),
@@ -199,7 +200,7 @@ REJECTED: dict[str, tuple[str, type[BaseModel], str]] = {
     "prose with brackets": (
         "No evolution needed; I would strengthen [n1, c2] and update {c3}.",
         EvolveReply,
-        "another shape|does not have the shape",
+        "another shape|does not have the requested shape",
     ),
     "prose with an empty list": ("Links: [] because it would strengthen c1", LinkReply, "no JSON"),
     "a decision in prose": ("Yes, update it with 'Ann paints'.", ReviseReply, "no JSON"),
@@ -208,12 +209,12 @@ REJECTED: dict[str, tuple[str, type[BaseModel], str]] = {
         EvolveReply,
         "notes: Field required",
     ),
-    "a decision that is none": (
+    "a decision that is no boolean": (
         '{"change": "only if needed", "context": "x"}',
         ReviseReply,
         "change: Input should be a valid boolean",
     ),
-    "thoughts only": ('<think>I could say {"notes": []}', EvolveReply, "no JSON"),
+    "reasoning only": ('<think>I could say {"notes": []}', EvolveReply, "no JSON"),
     "a number": ("42", ConstructReply, "no JSON"),
     "a list of texts": ('["n1", "n2"]', EvolveReply, "another shape"),
     "an empty object": ("{}", EvolveReply, "notes: Field required"),
@@ -222,7 +223,7 @@ REJECTED: dict[str, tuple[str, type[BaseModel], str]] = {
         ConstructReply,
         "notes.0.id: Field required",
     ),
-    "a text where a list is due": ('{"notes": "Ann paints."}', ConstructReply, "valid list"),
+    "a text instead of a list": ('{"notes": "Ann paints."}', ConstructReply, "valid list"),
     "an update cut by the token limit": (
         '{"notes": [{"id": "n1", "links": []}, {"id": "n2", "updates": [{"to": "c1", "context": "A',
         EvolveReply,
@@ -236,18 +237,18 @@ REJECTED: dict[str, tuple[str, type[BaseModel], str]] = {
 
 
 @pytest.mark.parametrize(("text", "expected"), KEPT.values(), ids=KEPT)
-def test_what_a_model_meant_is_kept(text: str, expected: BaseModel) -> None:
+def test_what_a_model_meant_is_read(text: str, expected: BaseModel) -> None:
     assert expected == parse(text, type(expected))
 
 
 @pytest.mark.parametrize("reply", [ConstructReply, EvolveReply, LinkReply, ReviseReply])
-def test_an_echo_of_any_schema_is_refused(reply: type[BaseModel]) -> None:
+def test_a_copy_of_the_schema_is_an_error(reply: type[BaseModel]) -> None:
     with pytest.raises(ModelReplyError, match="repeats the schema"):
         parse(json.dumps(reply.model_json_schema()), reply)
 
 
 @pytest.mark.parametrize(("text", "reply", "reason"), REJECTED.values(), ids=REJECTED)
-def test_what_cannot_be_used_is_refused_with_a_reason(
+def test_what_cannot_be_used_is_an_error_with_a_reason(
     text: str, reply: type[BaseModel], reason: str
 ) -> None:
     with pytest.raises(ModelReplyError, match=reason) as caught:
@@ -255,9 +256,18 @@ def test_what_cannot_be_used_is_refused_with_a_reason(
     assert len(str(caught.value)) < 300
 
 
-def test_an_endless_reply_is_read_in_reasonable_time() -> None:
+ENDLESS = {
+    "newlines": '{"notes": [' + "\n" * 50_000,
+    "braces": "{ word " * 7_000,
+    "quotes": '"' * 50_000,
+    "escaped quotes": '{"' + '\\"' * 25_000,
+    "objects": '{"a": 1} ' * 5_000,
+}
+
+
+@pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS)
+def test_the_time_to_read_an_endless_answer_is_linear(text: str) -> None:
     started = time.perf_counter()
-    for endless in ('{"notes": [' + "\n" * 200_000, "{ word " * 20_000, '"' * 200_000):
-        with pytest.raises(ModelReplyError):
-            parse(endless, EvolveReply)
-    assert time.perf_counter() - started < 10
+    with pytest.raises(ModelReplyError):
+        parse(text, EvolveReply)
+    assert time.perf_counter() - started < 5  # less than 1; quadratic time would be 20 and more

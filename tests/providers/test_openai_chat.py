@@ -1,0 +1,447 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import re
+import socket
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import openai
+import pytest
+from openai_kit import FORMATS, REPLY, REQUEST, chat, embedder, formats
+from support.dialects import call
+
+from amem_integrations.errors import (
+    ConfigurationError,
+    MissingExtraError,
+    ModelReplyError,
+    ModelUnavailableError,
+)
+from amem_integrations.ports import Completion
+from amem_integrations.prompts import ConstructReply, EvolveReply
+from amem_integrations.prompts.parse import parse
+from amem_integrations.providers import OpenAIChatModel, OpenAIEmbedder
+
+pytestmark = pytest.mark.enable_socket
+
+
+def test_a_reply_is_requested_by_strict_schema_and_tokens_are_counted(openai_server):
+    openai_server.answer = lambda _: REPLY
+
+    completion = chat(openai_server, max_tokens=500).generate(REQUEST)
+
+    assert completion == Completion(text=REPLY, input_tokens=25, output_tokens=len(REPLY))
+    assert parse(completion.text, ConstructReply).notes[0].context == "Ann paints."
+    (payload,) = openai_server.requests
+    assert payload["messages"] == [
+        {"role": "system", "content": "You annotate."},
+        {"role": "user", "content": "Describe n1."},
+    ]
+    assert (payload["model"], payload["temperature"], payload["max_tokens"]) == ("tiny", 0.0, 500)
+    wanted = payload["response_format"]["json_schema"]
+    assert (wanted["name"], wanted["strict"]) == ("ConstructReply", True)
+
+
+def test_a_strict_schema_closes_every_object_and_requires_every_field(openai_server):
+    chat(openai_server).generate(replace(REQUEST, system="", prompt="?", reply=EvolveReply))
+
+    schema = openai_server.requests[0]["response_format"]["json_schema"]["schema"]
+    objects = [schema, *schema["$defs"].values()]
+    assert len(objects) == 4
+    for part in objects:
+        assert part["additionalProperties"] is False
+        assert part["required"] == list(part["properties"])
+    assert "default" not in json.dumps(schema)
+    assert openai_server.requests[0]["messages"] == [{"role": "user", "content": "?"}]
+
+
+@pytest.mark.parametrize("accepted", FORMATS)
+def test_the_format_that_an_endpoint_accepts_is_found_once(openai_server, accepted):
+    openai_server.accepts = accepted
+    model = chat(openai_server)
+
+    model.generate(REQUEST)
+    model.generate(REQUEST)
+
+    tried = [*FORMATS.values()][: [*FORMATS].index(accepted) + 1]
+    assert formats(openai_server) == [*tried, tried[-1]]
+    prompt = openai_server.requests[-1]["messages"][-1]["content"]
+    assert ("JSON schema" in prompt) == (accepted == "words")
+
+
+@pytest.mark.parametrize(("structured", "sent"), FORMATS.items())
+def test_a_fixed_format_has_no_fallback(openai_server, structured, sent):
+    model = chat(openai_server, structured=structured)
+    model.generate(REQUEST)
+    openai_server.refuse = lambda _: "response_format is not supported"
+
+    with pytest.raises(ModelReplyError, match="refused the request"):
+        model.generate(REQUEST)
+
+    assert formats(openai_server) == [sent, sent]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "violates"),
+    [
+        ("'temperature' does not support 0.0", lambda payload: "temperature" in payload),
+        (
+            "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+            lambda payload: "max_tokens" in payload,
+        ),
+        ("System role not supported", lambda payload: len(payload["messages"]) > 1),
+    ],
+)
+def test_a_parameter_that_a_model_refuses_is_omitted_from_then_on(openai_server, refusal, violates):
+    openai_server.refuse = lambda payload: refusal if violates(payload) else None
+    model = chat(openai_server, max_tokens=9)
+
+    model.generate(REQUEST)
+    model.generate(REQUEST)
+
+    assert formats(openai_server) == ["json_schema"] * 3
+    assert [violates(payload) for payload in openai_server.requests] == [True, False, False]
+    assert "You annotate." in openai_server.requests[-1]["messages"][0]["content"]
+
+
+def test_a_request_that_is_refused_in_every_format_changes_nothing_for_the_next(openai_server):
+    openai_server.refuse = lambda _: "not today"
+    model = chat(openai_server)
+
+    with pytest.raises(ModelReplyError, match=r"'tiny' at .* refused .* 400 - .*not today"):
+        model.generate(REQUEST)
+    openai_server.refuse = lambda _: None
+    model.generate(REQUEST)
+
+    tried = ["json_schema", "tools", "json_object", None]
+    assert formats(openai_server) == [*tried, "json_schema"]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "error"),
+    [
+        ("This model's maximum context length is 9 tokens.", ModelReplyError),
+        (
+            "'max_tokens' or 'max_completion_tokens' is too large: 9. This model's maximum context length is 8",
+            ModelReplyError,
+        ),
+        ("The prompt (total length 9) is too long to fit into the model", ModelReplyError),
+        ("The response was filtered: content_filter", ModelReplyError),
+        ("model_not_found", ConfigurationError),
+    ],
+)
+def test_an_error_that_is_not_about_the_format_has_no_fallback(openai_server, refusal, error):
+    openai_server.refuse = lambda _: refusal
+
+    with pytest.raises(error, match=re.escape(refusal[:30])):
+        chat(openai_server).generate(REQUEST)
+
+    assert formats(openai_server) == ["json_schema"]
+
+
+def test_a_tool_is_offered_and_its_call_is_required(openai_server):
+    openai_server.answer = lambda _: REPLY
+
+    completion = chat(openai_server, structured="tools").generate(REQUEST)
+
+    assert completion.text == REPLY
+    (payload,) = openai_server.requests
+    (tool,) = payload["tools"]
+    assert tool["type"] == "function"
+    assert tool["function"]["name"] == "ConstructReply"
+    assert tool["function"]["parameters"]["required"] == ["notes"]
+    assert payload["tool_choice"] == {"type": "function", "function": {"name": "ConstructReply"}}
+    assert "response_format" not in payload
+
+
+@pytest.mark.parametrize(
+    ("refusal", "accepted"),
+    [
+        ("Invalid tool_choice type: 'object'.", "required"),
+        ("tool_choice must be 'auto' or 'none'", "auto"),
+    ],
+)
+def test_a_tool_call_is_requested_as_strictly_as_the_endpoint_accepts(
+    openai_server, refusal, accepted
+):
+    openai_server.refuse = lambda payload: (
+        None if payload.get("tool_choice") == accepted else refusal
+    )
+    openai_server.answer = lambda _: REPLY
+    model = chat(openai_server, structured="tools")
+
+    assert [model.generate(REQUEST).text, model.generate(REQUEST).text] == [REPLY, REPLY]
+    choices = [payload["tool_choice"] for payload in openai_server.requests]
+    assert choices[-2:] == [accepted, accepted]
+    assert len(choices) == {"required": 3, "auto": 4}[accepted]
+
+
+SECOND = '{"notes": [{"id": "n2", "context": "Bob runs."}]}'
+
+
+@pytest.mark.parametrize(
+    ("message", "read"),
+    [
+        ({"content": REPLY}, ["n1"]),
+        ({"content": f"Sure:\n```json\n{REPLY}\n```", "tool_calls": []}, ["n1"]),
+        ({"content": REPLY, "tool_calls": [call({"name": "f", "arguments": "{}"})]}, ["n1"]),
+        ({"content": None, "tool_calls": [call({"name": "other", "arguments": REPLY})]}, ["n1"]),
+        ({"tool_calls": [call({"name": "f", "arguments": json.loads(REPLY)})]}, ["n1"]),
+        (
+            {"tool_calls": [call({"name": "f", "arguments": text}) for text in (REPLY, SECOND)]},
+            ["n1", "n2"],
+        ),
+        (
+            {"tool_calls": [call({"name": "f", "arguments": t}) for t in (REPLY[:-1], SECOND)]},
+            ["n1", "n2"],
+        ),
+        ({"tool_calls": [call({"name": "f", "arguments": REPLY[:-2]})]}, ["n1"]),
+        (
+            {"tool_calls": [call({"name": "f", "arguments": t}) for t in (REPLY, SECOND[:40])]},
+            ["n1"],
+        ),
+        ({"content": f'<tool_call>{{"name": "f", "arguments": {REPLY}}}</tool_call>'}, ["n1"]),
+        ({"content": f'[TOOL_CALLS] [{{"name": "f", "arguments": {REPLY}}}]'}, ["n1"]),
+        ({"content": [{"type": "thinking"}, {"type": "text", "text": REPLY}]}, ["n1"]),
+        ({"content": None, "reasoning_content": REPLY}, ["n1"]),
+        ({"content": "", "reasoning": f" {REPLY}"}, ["n1"]),
+    ],
+)
+def test_an_answer_is_read_wherever_it_is(openai_server, message, read):
+    openai_server.message = {"content": None, "tool_calls": None, **message}
+
+    text = chat(openai_server, structured="tools").generate(REQUEST).text
+
+    assert [note.id for note in parse(text, ConstructReply).notes] == read
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": None, "reasoning_content": f"Perhaps {REPLY}? No."},
+        {"content": "", "reasoning": "Hm."},
+        {"tool_calls": [call({"name": "f", "arguments": None})]},
+        {"tool_calls": [{"id": "call_1"}]},
+        {"content": [{"type": "thinking", "thinking": REPLY}]},
+    ],
+)
+def test_reasoning_is_no_answer(openai_server, message):
+    openai_server.message = {"content": None, "tool_calls": None, **message}
+
+    assert chat(openai_server).generate(REQUEST).text == ""
+
+
+def test_tools_are_not_used_again_on_an_endpoint_that_ignores_them(openai_server):
+    openai_server.accepts = "tools"
+    openai_server.message = {"content": REPLY, "tool_calls": None}
+    model = chat(openai_server)
+
+    assert [model.generate(REQUEST).text, model.generate(REQUEST).text] == [REPLY, REPLY]
+    assert formats(openai_server) == ["json_schema", "tools", "json_object"]
+
+
+@pytest.mark.parametrize("structured", ["auto", "tools"])
+def test_tokens_used_by_reasoning_alone_are_an_error_that_says_so(openai_server, structured):
+    openai_server.message = {"content": None, "tool_calls": None, "reasoning": "First, I "}
+    openai_server.finish = "length"
+
+    with pytest.raises(ModelReplyError, match="raise max_tokens"):
+        chat(openai_server, structured=structured).generate(REQUEST)
+
+
+def test_extra_fields_are_sent(openai_server):
+    chat(openai_server, extra_body={"reasoning_effort": "none"}).generate(REQUEST)
+
+    assert openai_server.requests[0]["reasoning_effort"] == "none"
+
+
+@pytest.mark.parametrize("counts", [None, {}, {"prompt_tokens": None}, {"prompt_tokens": "9"}])
+def test_a_response_without_token_counts_is_read(openai_server, monkeypatch, counts):
+    openai_server.answer = lambda _: REPLY
+    whole = openai_server.completion
+    monkeypatch.setattr(openai_server, "completion", lambda sent: {**whole(sent), "usage": counts})
+
+    assert chat(openai_server).generate(REQUEST) == Completion(text=REPLY)
+
+
+def test_a_refusal_and_an_empty_answer_are_returned_as_text(openai_server):
+    openai_server.answer = lambda _: None
+    model = chat(openai_server)
+
+    assert model.generate(REQUEST).text == ""
+    openai_server.message = {"refusal": "I can't help with that."}
+    assert model.generate(REQUEST).text == "I can't help with that."
+
+
+def test_a_busy_endpoint_is_retried(openai_server):
+    openai_server.failures.extend([429, 500])
+    openai_server.answer = lambda _: REPLY
+
+    assert chat(openai_server).generate(REQUEST).text == REPLY
+    assert len(openai_server.requests) == 3
+
+
+@pytest.mark.parametrize("failure", [429, 500, 503, "drop"])
+def test_an_endpoint_that_stays_down_is_unavailable(openai_server, failure):
+    openai_server.failures.extend([failure] * 2)
+
+    with pytest.raises(ModelUnavailableError, match=r"'tiny' at http://127\.0\.0\.1") as caught:
+        chat(openai_server, max_retries=1).generate(REQUEST)
+
+    assert len(openai_server.requests) == 2
+    assert "sk-secret" not in str(caught.value)
+
+
+def test_an_endpoint_that_does_not_answer_in_time_is_unavailable(openai_server):
+    openai_server.failures.append("hang")
+
+    with pytest.raises(ModelUnavailableError, match="timed out"):
+        chat(openai_server, timeout=0.2, max_retries=0).generate(REQUEST)
+
+
+def test_an_endpoint_that_is_not_there_is_unavailable():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    model = OpenAIChatModel("tiny", base_url=f"http://127.0.0.1:{port}/v1", max_retries=0)
+
+    with pytest.raises(ModelUnavailableError, match=rf"127\.0\.0\.1:{port}"):
+        model.generate(REQUEST)
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"), [(401, "API key"), (403, "API key"), (404, "name of the model")]
+)
+def test_a_wrong_setting_is_named_without_the_key(openai_server, status, advice):
+    openai_server.failures.append(status)
+
+    with pytest.raises(ConfigurationError, match=advice) as caught:
+        chat(openai_server).generate(REQUEST)
+
+    assert len(openai_server.requests) == 1
+    assert "sk-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        "<html>Welcome to the proxy</html>",
+        "{not json",
+        '{"error": {"message": "no"}}',
+        '{"choices": []}',
+        '{"choices": [{"message": null}]}',
+        "[]",
+        "",
+    ],
+)
+def test_a_response_that_is_not_of_the_api_is_unavailable(openai_server, garbage):
+    openai_server.failures.extend([garbage] * 2)
+
+    with pytest.raises(ModelUnavailableError, match="base_url"):
+        chat(openai_server).generate(REQUEST)
+    with pytest.raises(ModelUnavailableError, match="base_url"):
+        embedder(openai_server).embed_query("x")
+
+
+def test_the_key_is_in_no_repr(openai_server):
+    url = openai_server.base_url.replace("//", "//user:password@")
+    for provider in (chat(openai_server, base_url=url), OpenAIEmbedder("tiny", base_url=url)):
+        assert repr(provider).endswith(f"('tiny', base_url={openai_server.base_url!r})")
+
+
+async def test_the_asynchronous_form_has_the_same_fallbacks_retries_and_errors(openai_server):
+    openai_server.accepts = "words"
+    openai_server.failures.append(429)
+    openai_server.answer = lambda _: REPLY
+    model = chat(openai_server)
+
+    completions = [await model.agenerate(REQUEST), await model.agenerate(REQUEST)]
+
+    assert [completion.text for completion in completions] == [REPLY, REPLY]
+    tried = ["json_schema", "json_schema", "tools", "json_object", None]
+    assert formats(openai_server) == [*tried, None]
+    openai_server.failures.append(401)
+    with pytest.raises(ConfigurationError, match="API key"):
+        await model.agenerate(REQUEST)
+
+
+def test_one_instance_serves_many_event_loops_and_threads(openai_server):
+    model, embeddings = chat(openai_server), embedder(openai_server)
+
+    async def use():
+        await asyncio.gather(*(model.agenerate(REQUEST) for _ in range(4)))
+        await embeddings.aembed_query("pottery")
+
+    for _ in range(2):
+        asyncio.run(use())
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: asyncio.run(use()), range(4)))
+        list(pool.map(lambda _: model.generate(REQUEST), range(8)))
+    gc.collect()
+
+    assert len(openai_server.requests) == 6 * 5 + 8
+    # The clients of loops that ended are gone, but for the last that each instance used.
+    assert sum(type(thing) is openai.AsyncOpenAI for thing in gc.get_objects()) <= 2
+
+
+def test_without_a_key_and_an_endpoint_there_is_an_error(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    with pytest.raises(ConfigurationError, match="OPENAI_API_KEY"):
+        OpenAIChatModel("gpt-4o-mini")
+    with pytest.raises(ConfigurationError, match="'strict' is unknown"):
+        OpenAIChatModel("gpt-4o-mini", structured="strict")  # type: ignore[arg-type]
+
+
+def test_a_key_that_cannot_be_sent_is_an_error_at_construction(openai_server):
+    with pytest.raises(ConfigurationError, match="API key contains characters"):
+        chat(openai_server, api_key="sk-…secret")
+    with pytest.raises(ConfigurationError, match="API key contains characters"):
+        embedder(openai_server, api_key="sk-\nsecret")
+
+
+def test_white_space_round_a_key_is_ignored(openai_server):
+    openai_server.key = "sk-secret"
+
+    chat(openai_server, api_key="sk-secret\n").generate(REQUEST)
+
+    assert len(openai_server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "refusal", ["API key not valid. Please pass a valid API key.", "Invalid API key: sk-secret"]
+)
+def test_a_key_that_is_refused_as_a_bad_request_is_a_mistake(openai_server, refusal):
+    openai_server.refuse = lambda _: refusal
+
+    with pytest.raises(ConfigurationError, match="check the API key") as caught:
+        chat(openai_server).generate(REQUEST)
+
+    assert formats(openai_server) == ["json_schema"]
+    assert "sk-secret" not in str(caught.value)
+
+
+def test_without_the_sdk_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "openai", None)
+
+    with pytest.raises(MissingExtraError, match=r"amem-integrations\[openai\]"):
+        OpenAIChatModel("tiny", api_key="x")
+    with pytest.raises(MissingExtraError, match=r"amem-integrations\[openai\]"):
+        OpenAIEmbedder("tiny", api_key="x")
+
+
+def test_a_closed_provider_sends_nothing(openai_server):
+    providers = chat(openai_server, max_retries=0), embedder(openai_server, max_retries=0)
+    providers[0].generate(REQUEST)
+
+    for provider in providers:
+        provider.close()
+
+    # Which error it is depends on the version of the SDK.
+    with pytest.raises((RuntimeError, ModelUnavailableError)):
+        providers[0].generate(REQUEST)
+    with pytest.raises((RuntimeError, ModelUnavailableError)):
+        providers[1].embed_query("x")
+    assert len(openai_server.requests) == 1

@@ -1,0 +1,100 @@
+"""The common servers, each in its dialect: what is requested, what is read, what its errors become."""
+
+from __future__ import annotations
+
+import pytest
+from openai_kit import FORMATS, REPLY, REQUEST, chat, contexts, every_note, formats
+from support.dialects import MISSING, SERVERS, WINDOW
+
+from amem_integrations import AgenticMemory, ConfigurationError, MemoryConfig, ModelReplyError
+from amem_integrations.testing import HashEmbedder
+
+pytestmark = pytest.mark.enable_socket
+
+# The formats that `structured="auto"` tries; all other servers accept a schema at once.
+TRIED = {
+    "SGLang": ["json_schema", "json_schema"],  # the second one without a system message
+    "llama.cpp": ["json_schema", "tools", "json_object"],
+}
+
+# The formats that a server refuses.
+REFUSED = {
+    ("an older Ollama", "tools"),
+    ("LM Studio", "json"),
+    ("a newer LM Studio", "json"),
+    ("llama.cpp", "schema"),
+    ("llama.cpp", "tools"),
+}
+
+
+@pytest.fixture(params=SERVERS)
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def server(openai_server, name):
+    openai_server.dialect = SERVERS[name]
+    openai_server.answer = lambda _: REPLY
+    return openai_server
+
+
+def test_the_reply_is_read_and_the_format_is_remembered(server, name):
+    model = chat(server, max_retries=0)
+
+    texts = [model.generate(REQUEST).text for _ in range(2)]
+
+    assert [contexts(text) for text in texts] == [["Ann paints."]] * 2
+    tried = TRIED.get(name, ["json_schema"])
+    assert formats(server) == [*tried, tried[-1]]
+
+
+@pytest.mark.parametrize("structured", FORMATS)
+async def test_a_fixed_format_is_answered_or_refused_with_a_typed_error(server, name, structured):
+    model = chat(server, structured=structured, max_retries=0)
+
+    if (name, structured) in REFUSED:
+        with pytest.raises((ModelReplyError, ConfigurationError)) as caught:
+            await model.agenerate(REQUEST)
+        assert "sk-secret" not in str(caught.value)
+        return
+    completions = [model.generate(REQUEST), await model.agenerate(REQUEST)]
+
+    for completion in completions:
+        assert contexts(completion.text) == ["Ann paints."]
+        assert (completion.output_tokens > 0) == server.dialect.counts
+    assert set(formats(server)) == {FORMATS[structured]}
+
+
+def test_a_missing_model_is_named(server):
+    with pytest.raises(ConfigurationError, match=rf"'{MISSING}' at .*check the name of the model"):
+        chat(server, MISSING, structured="words", max_retries=0).generate(REQUEST)
+
+
+def test_a_refused_key_is_named_and_not_shown(server):
+    server.key = "sk-other"
+
+    with pytest.raises(ConfigurationError, match="check the API key") as caught:
+        chat(server).generate(REQUEST)
+
+    assert "sk-secret" not in str(caught.value)
+    assert len(server.requests) == 1
+
+
+def test_a_batch_that_is_too_long_is_done_note_by_note(server, name):
+    server.answer = every_note
+    with AgenticMemory.open(
+        ":memory:",
+        model=chat(server, max_retries=0),
+        embedder=HashEmbedder(),
+        config=MemoryConfig(split=False, link=False),
+    ) as memory:
+        texts = [f"{word} " * (WINDOW // 8) for word in ("one", "two", "six")]
+        notes = memory.add_many(texts, namespace=("ann",))
+        if name not in {"Ollama", "an older Ollama"}:  # these cut it silently
+            assert all("refused the request" in (note.failure or "") for note in notes)
+            assert all("context" in note.failure for note in notes)
+        memory.evolve()
+        assert memory.stats()["states"] == {"done": 3}
+    # Too much text is not a matter of the format: the batch and its three notes are four requests.
+    assert len(server.requests) <= 4 * len(TRIED.get(name, ["json_schema"]))

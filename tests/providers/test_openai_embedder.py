@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from openai_kit import embedder
+
+from amem_integrations.errors import ConfigurationError, ModelReplyError, ModelUnavailableError
+
+pytestmark = pytest.mark.enable_socket
+
+
+def test_vectors_are_unit_length_and_in_the_order_of_the_texts(openai_server):
+    model = embedder(openai_server, batch_size=2)
+
+    vectors = model.embed_documents(["a b", "c", ""])
+
+    assert (vectors.shape, vectors.dtype) == ((3, 8), np.float32)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(vectors[1], model.embed_query("c"), rtol=1e-5)
+    assert [payload["input"] for payload in openai_server.requests] == [["a b", "c"], [" "], ["c"]]
+    assert model.dimensions == 8
+    assert len(openai_server.requests) == 3
+
+
+async def test_the_asynchronous_form_returns_the_same(openai_server):
+    model = embedder(openai_server, batch_size=2)
+
+    texts = ["a", "b", "c"]
+    np.testing.assert_array_equal(model.embed_documents(texts), await model.aembed_documents(texts))
+    np.testing.assert_array_equal(model.embed_query("a"), await model.aembed_query("a"))
+    assert (await embedder(openai_server).aembed_documents([])).shape == (0, 8)
+
+
+async def test_of_a_text_that_is_too_long_the_beginning_is_embedded(openai_server):
+    openai_server.refuse = lambda payload: (
+        "This model's maximum context length is 999 tokens"
+        if any(len(text) > 1000 for text in payload["input"])
+        else None
+    )
+    model = embedder(openai_server, batch_size=2)
+    texts = ["a " * 2000, "b", "c"]
+
+    vectors = model.embed_documents(texts)
+
+    np.testing.assert_allclose(vectors[0], model.embed_query("a"), rtol=1e-5)
+    np.testing.assert_allclose(vectors[1], model.embed_query("b"), rtol=1e-5)
+    np.testing.assert_array_equal(vectors, await model.aembed_documents(texts))
+
+
+def test_a_request_that_is_refused_for_another_reason_is_an_error(openai_server):
+    openai_server.refuse = lambda _: "no such thing"
+
+    with pytest.raises(ModelReplyError, match="no such thing"):
+        embedder(openai_server).embed_query("a" * 2000)
+    assert len(openai_server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_refused_access_is_a_mistake_and_not_an_outage(openai_server, status):
+    openai_server.failures.extend([status] * 2)
+    model = embedder(openai_server)
+
+    with pytest.raises(ConfigurationError, match="check the API key"):
+        model.embed_documents(["a"])
+    with pytest.raises(ConfigurationError, match="check the API key"):
+        await model.aembed_query("a")
+    assert len(openai_server.requests) == 2  # refused access is not retried
+
+
+async def test_a_server_that_is_down_is_an_outage(openai_server):
+    openai_server.failures.extend([503] * 2)
+    model = embedder(openai_server, max_retries=0)
+
+    with pytest.raises(ModelUnavailableError, match="try again later"):
+        model.embed_documents(["a"])
+    with pytest.raises(ModelUnavailableError, match="try again later"):
+        await model.aembed_query("a")
+
+
+def test_dimensions_are_found_once_or_requested(openai_server):
+    probed = embedder(openai_server)
+    requested = embedder(openai_server, dimensions=4)
+
+    assert (probed.dimensions, probed.dimensions, requested.dimensions) == (8, 8, 4)
+    assert len(openai_server.requests) == 1
+    assert requested.embed_query("x").shape == (4,)
+    assert openai_server.requests[-1]["dimensions"] == 4
+    assert requested.embed_documents([]).shape == (0, 4)
+
+
+@pytest.mark.parametrize("given", [{"dimensions": 5}, {"input": ["x", "y"]}])
+def test_vectors_of_another_length_or_number_than_requested_are_refused(
+    openai_server, monkeypatch, given
+):
+    embeddings = openai_server.embeddings
+    monkeypatch.setattr(
+        openai_server, "embeddings", lambda payload: embeddings({**payload, **given})
+    )
+
+    with pytest.raises(ConfigurationError, match="leave dimensions out"):
+        embedder(openai_server, dimensions=4).embed_query("x")
