@@ -51,7 +51,9 @@ async def upgrade_batch(
         touched[note.id] = {*linked, *(other.id for other in others)}
     chained = {note_id: edits.chain(parts) for note_id, parts in steps.items()}
     shown = (*batch.shown_before, *batch.notes) if chained else ()
-    done = await rewrite(runtime, namespace, op, chained, records=record.prompts(op, namespace, shown, at))
+    done = await rewrite(
+        runtime, namespace, op, chained, records=record.prompts(op, namespace, shown, at)
+    )
     for note_id, targets in touched.items():
         await _reject(runtime, namespace, note_id, sorted(targets), op)
     for note_id, reason in reasons.items():

@@ -252,7 +252,9 @@ async def _take_over(
     following = known.get(chunk_id(note.id, len(whole) + 1))
     if following is not None or any(_says_other(part, known) for part in whole):
         values["content"] = item.content
-    return await change_note(runtime, namespace, note, values) if values else []
+    if not values:
+        return []
+    return await change_note(runtime, namespace, note, values, split=item.split)
 
 
 def _given(item: NoteInput) -> dict[str, Any]:

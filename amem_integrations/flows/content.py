@@ -25,9 +25,17 @@ CHUNKS_READ = 4096
 
 
 async def change_note(
-    runtime: Runtime, namespace: Namespace, note: Note, values: Mapping[str, Any]
+    runtime: Runtime,
+    namespace: Namespace,
+    note: Note,
+    values: Mapping[str, Any],
+    *,
+    split: bool = True,
 ) -> list[Note]:
     """Return the note with other values, and the other chunks of its text; `content` is all of the text.
+
+    With `split`, a content that is too long for the embedder becomes several notes, unless the old one was too
+    long as well and is one note.
 
     Raises:
         NoteNotFoundError: It was deleted meanwhile.
@@ -36,7 +44,10 @@ async def change_note(
     others = await later_chunks(runtime, namespace, note)
     before, after = [other.content for other in others], [other.content for other in others]
     if "content" in given and note.chunk <= 1:
-        parts = chunks(runtime, _input(note, given), note.id)
+        can_split = split and (
+            note.chunk == 1 or len(chunks(runtime, _input(note, {}), note.id)) == 1
+        )
+        parts = chunks(runtime, replace(_input(note, given), split=can_split), note.id)
         start = parts[0]
         given |= {"content": start.item.content, "chunk": start.number, "thread": start.item.thread}
         after = [part.item.content for part in parts[1:]]
@@ -114,7 +125,7 @@ async def remove_notes(runtime: Runtime, namespace: Namespace, notes: Sequence[N
 
 def _input(note: Note, values: Mapping[str, Any]) -> NoteInput:
     return NoteInput(
-        content=values["content"],
+        content=values.get("content", note.content),
         at=values.get("at", note.at),
         thread=note.thread,
         speaker=values.get("speaker", note.speaker),

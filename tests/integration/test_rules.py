@@ -555,7 +555,10 @@ def test_rule_10_concurrent_evolutions_of_one_note_lose_nothing(open_memory):
     notes = memory.add_many([f"spoke {n}" for n in range(8)], namespace=ANN, evolve=False)
     memory.construct([note.id for note in notes], namespace=ANN)
     plans = [memory.propose([note.id], namespace=ANN) for note in notes]
-    threads = [threading.Thread(target=memory.commit, args=(plan,), kwargs={"namespace": ANN}) for plan in plans]
+    threads = [
+        threading.Thread(target=memory.commit, args=(plan,), kwargs={"namespace": ANN})
+        for plan in plans
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

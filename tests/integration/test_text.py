@@ -36,13 +36,15 @@ def test_a_short_text_is_left_as_it_is():
 
 
 def test_a_text_is_cut_between_paragraphs_if_these_are_short_enough():
-    assert split(STORY, 120) == STORY.split("\n\n")
+    parts = split(STORY, 120)
+    assert [part.strip() for part in parts] == STORY.split("\n\n")
+    assert "".join(parts) == STORY
 
 
 def test_a_long_paragraph_is_cut_between_sentences():
     for part in split(STORY, 60):
         assert part.startswith(("Chapter", "In sentence"))
-        assert part.endswith(".")
+        assert part.rstrip().endswith(".")
 
 
 def test_a_text_without_spaces_is_cut_between_its_sentences():

@@ -93,7 +93,7 @@ def test_an_update_is_undone_and_redone_exactly(note, new):
         assert updated == note
         return
     before, record = undone(updated, through_history(records[0]))
-    if note.own_entry is None and fields.said(updated) != fields.said(note):
+    if note.own_entry is None and fields.stated(updated) != fields.stated(note):
         note = note.revised(state="pending")
     assert before == note
     again, record = undone(before, record)
