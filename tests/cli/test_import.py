@@ -8,7 +8,7 @@ import pytest
 from cli_kit import DIALOGUE
 
 from amem_integrations import AgenticMemory, NoteInput
-from amem_integrations.cli.imports import read
+from amem_integrations.cli.importers import read
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 MEM0 = {
@@ -188,11 +188,11 @@ def test_a_note_that_the_model_cannot_make_is_named(amem, tmp_path):
         ("x.jsonl", "{,", "x.jsonl, line 1 is not JSON"),
         ("x.jsonl", '"a"\n{"mood": 1}', "x.jsonl, line 2 has no text"),
         ("x.jsonl", '"a"\n[1]', "line 2: expected a JSON object"),
-        ("x.jsonl", '{"text": "a", "at": "noon"}', "'noon' is no time"),
+        ("x.jsonl", '{"text": "a", "at": "noon"}', "'noon' is not a time"),
         ("x.jsonl", '{"text": "a", "source": "radio"}', "source 'radio'"),
         ("x.jsonl", "\n", "is empty"),
-        ("x.json", "[]", "none of the known forms"),
-        ("x.json", '{"a": 1}', "none of the known forms"),
+        ("x.json", "[]", "none of the known formats"),
+        ("x.json", '{"a": 1}', "none of the known formats"),
         ("x.json", [{"memory": ""}], "memory 1 has no text"),
         ("x.json", [{"namespace": [], "value": {}}], "namespace []"),
         ("x.json", [{"namespace": ["a"], "value": {}}], "has no key"),
