@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, TypeVar
 
-import json_repair
 from pydantic import BaseModel, ValidationError
 
 from ..errors import ModelReplyError
@@ -148,6 +147,8 @@ def _repaired(part: str) -> _Found:
 
 
 def _mended(part: str) -> object:
+    import json_repair  # noqa: PLC0415 - only replies that are not JSON need it
+
     try:
         value: object = json_repair.loads(part)
     except (ValueError, RecursionError):
