@@ -34,7 +34,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "export": (".maintenance_commands", "Write a namespace to a file, with links and history."),
     "reindex": (
         ".maintenance_commands",
-        "Embed all notes anew, with the same embedder or another.",
+        "Embed all notes again, with the same embedder or another.",
     ),
     "migrate": (".maintenance_commands", "Copy the whole memory to another folder or server."),
     "optimize": (".maintenance_commands", "Build the index for very many notes."),

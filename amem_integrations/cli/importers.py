@@ -220,7 +220,7 @@ def _read_jsonl(file: _File) -> _Items:
     for thread, messages in threads.items():
         items += note_inputs(messages, thread=thread)
     if not items:
-        raise InvalidInputError(f"{file.path} is empty, or nobody speaks in it")
+        raise InvalidInputError(f"{file.path} is empty, or holds no text of a user or an assistant")
     return [((), item) for item in items]
 
 

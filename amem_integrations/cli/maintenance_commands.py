@@ -70,7 +70,7 @@ def _export_to_stdout(options: Options) -> None:
 
 @command(app, "reindex", EMBEDDER)
 def reindex(options: Options) -> None:
-    """Embed all notes anew, with the same embedder or another.
+    """Embed all notes again, with the same embedder or another.
 
     With another one (--embedder) a folder is built anew beside the old one and takes its place when it is
     complete; Ctrl-C leaves the old one, and the same command goes on.

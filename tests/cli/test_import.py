@@ -255,7 +255,7 @@ def test_a_note_that_the_model_cannot_make_is_named(amem, tmp_path):
         ("x.json", [{"namespace": [], "value": {}}], "namespace []"),
         ("x.json", [{"namespace": ["a"], "value": {}}], "has no key"),
         ("x.json", [{"role": "system", "content": "Be kind."}], "holds no messages"),
-        ("x.jsonl", '{"role": "system", "content": "Be kind."}', "nobody speaks in it"),
+        ("x.jsonl", '{"role": "system", "content": "Be kind."}', "no text of a user"),
         ("x.json", [{"role": "user", "content": "Hi.", "at": "noon"}], "message 1: 'noon' is not"),
         ("x.json", [{"sample_id": "c", "conversation": {}}], "not in the form of locomo10"),
         ("x.txt", "hello", "line 1 is not JSON"),
