@@ -1,7 +1,7 @@
 """How long it takes to import the packages, as ratios to the time of what they need anyway.
 
-Each import is timed in a fresh process, without the start of Python itself. All are measured in turn, several times
-over, so that a busy machine slows them alike; the ratios are those of the medians.
+The processor time of each import is measured in a fresh process, without the start of Python. All take turns, several times
+over; the ratios are those of the medians.
 
     python benchmarks/imports.py [rounds]
 """
@@ -17,9 +17,9 @@ from statistics import median
 ROUNDS = 7
 TIMED = """
 import time
-start = time.perf_counter()
+start = time.process_time()
 {statement}
-print(time.perf_counter() - start)
+print(time.process_time() - start)
 """
 BASE = "import numpy, pydantic"
 # The framework's own modules that an adapter's first public class is made of.
@@ -41,7 +41,7 @@ AIM = 1.5  # the core takes at most so many times the base, an adapter so many b
 
 
 def seconds(statement: str) -> float:
-    """Return the time that a statement takes in a fresh process."""
+    """Return the processor time that a statement takes in a fresh process."""
     done = subprocess.run(  # noqa: S603 - the statements above
         [sys.executable, "-c", TIMED.format(statement=statement)],
         check=True,
