@@ -5,30 +5,29 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .config import MemoryConfig
-from .context import render_notes
-from .errors import (
-    AmemError,
-    ConfigurationError,
-    EmbedderMismatchError,
-    InvalidInputError,
-    MissingExtraError,
-    ModelReplyError,
-    ModelUnavailableError,
-    NamespaceError,
-    NoteNotFoundError,
-    RevisionConflictError,
-    StoreError,
-    StoreFullError,
-    StoreLockedError,
-    StoreUnavailableError,
-)
-from .memory import AgenticMemory
-from .notes import Change, ContextEntry, Link, Note, NoteInput, ScoredNote, Via, Why
-from .plans import EvolutionReport, Plan
-from .ports import ChatModel, Completion, Embedder, ModelRequest, NoteStore
-
 if TYPE_CHECKING:
+    from .config import MemoryConfig
+    from .context import render_notes
+    from .errors import (
+        AmemError,
+        ConfigurationError,
+        EmbedderMismatchError,
+        InvalidInputError,
+        MissingExtraError,
+        ModelReplyError,
+        ModelUnavailableError,
+        NamespaceError,
+        NoteNotFoundError,
+        RevisionConflictError,
+        StoreError,
+        StoreFullError,
+        StoreLockedError,
+        StoreUnavailableError,
+    )
+    from .memory import AgenticMemory
+    from .notes import Change, ContextEntry, Link, Note, NoteInput, ScoredNote, Via, Why
+    from .plans import EvolutionReport, Plan
+    from .ports import ChatModel, Completion, Embedder, ModelRequest, NoteStore
     from .providers.openai import OpenAIChatModel, OpenAIEmbedder
     from .providers.rules import RuleModel
     from .providers.sentence_transformers import SentenceTransformerEmbedder
@@ -76,19 +75,58 @@ __all__ = [
     "render_notes",
 ]
 
-# Loaded on first use: each brings an engine or a vendor's package along.
-_LATE = {
-    "EdgeStore": "stores.edge",
-    "QdrantStore": "stores.qdrant",
-    "RuleModel": "providers.rules",
+# Every name is imported on first use: what a program does not use costs it nothing.
+_MODULES = {
+    "MemoryConfig": "config",
+    "render_notes": "context",
+    "AmemError": "errors",
+    "ConfigurationError": "errors",
+    "EmbedderMismatchError": "errors",
+    "InvalidInputError": "errors",
+    "MissingExtraError": "errors",
+    "ModelReplyError": "errors",
+    "ModelUnavailableError": "errors",
+    "NamespaceError": "errors",
+    "NoteNotFoundError": "errors",
+    "RevisionConflictError": "errors",
+    "StoreError": "errors",
+    "StoreFullError": "errors",
+    "StoreLockedError": "errors",
+    "StoreUnavailableError": "errors",
+    "AgenticMemory": "memory",
+    "Change": "notes",
+    "ContextEntry": "notes",
+    "Link": "notes",
+    "Note": "notes",
+    "NoteInput": "notes",
+    "ScoredNote": "notes",
+    "Via": "notes",
+    "Why": "notes",
+    "EvolutionReport": "plans",
+    "Plan": "plans",
+    "ChatModel": "ports",
+    "Completion": "ports",
+    "Embedder": "ports",
+    "ModelRequest": "ports",
+    "NoteStore": "ports",
     "OpenAIChatModel": "providers.openai",
     "OpenAIEmbedder": "providers.openai",
+    "RuleModel": "providers.rules",
     "SentenceTransformerEmbedder": "providers.sentence_transformers",
+    "EdgeStore": "stores.edge",
+    "QdrantStore": "stores.qdrant",
 }
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class or a function
-    """Import a store or a provider when it is asked for."""
-    if name in _LATE:
-        return getattr(import_module(f".{_LATE[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import a public name when it is first used."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    globals()[name] = value  # the next access finds it without this function
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names too while they are not imported."""
+    return sorted({*globals(), *__all__})

@@ -1,123 +1,236 @@
-"""`amem doctor`: is the memory in order, and if not, what is to be done?"""
+"""`amem doctor`: checks a memory, and says what is wrong and what to do."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from .. import AgenticMemory
+from .._sync import resolve, run
 from ..errors import StoreError
-from ._plain import FAILED
-from .census import Census, take
-from .findings import Finding, good, hint, wrong
-from .folders import check_closing, check_space, count_points
-from .looks import clean, console, one_line
-from .opening import description, missing, reading
-from .options import Options, command
-from .values import print_json
+from ..notes import Namespace, Note
+from ..ports import NoteStore
+from ..stores.collection import CHANGE_INDEXES, NOTE_INDEXES
+from ..stores.edge_shard import EdgeShard
+from ..stores.folder import free_bytes
+from ..stores.sidecar import Sidecar
+from ..stores.edge import MIN_FREE_BYTES
+from .command import FAILED, command
+from .lookup import PAGE, all_notes
+from .open_memory import folder, folder_description, no_memory, open_to_read
+from .options import Options
+from .terminal import SHORT_ID, clean, console, one_line, print_json
+
+Level = Literal["good", "hint", "wrong"]
 
 _EXAMPLES = 5
-_MARKS: dict[Literal["good", "hint", "wrong"], tuple[str, str]] = {
+_MARKS: Mapping[Level, tuple[str, str]] = {
     "good": ("ok", "green"),
     "hint": ("note", "yellow"),
     "wrong": ("WRONG", "red"),
 }
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, "doctor")(doctor)
+app = typer.Typer(rich_markup_mode=None)
 
 
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The result of one check: how it is, and what to do about it."""
+
+    level: Level
+    about: str
+    text: str
+    advice: str | None = None
+
+
+@dataclass(slots=True)
+class Survey:
+    """Counts over all notes, and the ids of those that something is wrong with."""
+
+    states: Counter[str] = field(default_factory=Counter)
+    failed: list[Note] = field(default_factory=list)
+    dangling: list[tuple[str, str]] = field(default_factory=list)
+    one_sided: list[tuple[str, str]] = field(default_factory=list)
+    orphaned: list[tuple[str, str]] = field(default_factory=list)
+    without_vector: list[str] = field(default_factory=list)
+    links: int = 0
+
+    @property
+    def notes(self) -> int:
+        """The number of notes."""
+        return self.states.total()
+
+
+@command(app, "doctor")
 def doctor(options: Options) -> None:
     """Check the memory, and say what is wrong.
 
-    The status is 0 if nothing is, and 1 if something is. Nothing is changed, but for what a killed process
-    left half done, which every opening puts right.
+    The status is 0 if nothing is wrong, and 1 if something is. Nothing is changed, except that opening a
+    memory completes or takes back what a killed process left half done.
     """
-    findings = list(examine(options))
-    sick = any(finding.level == "wrong" for finding in findings)
+    checks = list(_checks(options))
+    failed = any(check.level == "wrong" for check in checks)
     if options.as_json:
-        print_json({"ok": not sick, "findings": [asdict(finding) for finding in findings]})
+        print_json({"ok": not failed, "findings": [asdict(check) for check in checks]})
     else:
-        _print(console(), findings, sick=sick)
-    if sick:
+        _print(console(), checks, failed=failed)
+    if failed:
         raise typer.Exit(FAILED)
 
 
-def _print(out: Console, findings: Sequence[Finding], *, sick: bool) -> None:
-    for finding in findings:
-        mark, style = _MARKS[finding.level]
-        what = f"{finding.about}: {one_line(finding.text)}"
-        out.print(Text(f"{mark:>6}", style), clean(what), soft_wrap=True)
-        if finding.advice:
-            out.print(f"{'':6}   {clean(finding.advice)}", soft_wrap=True)
-    out.print("Something is wrong; see above." if sick else "All is well.")
+def _print(out: Console, checks: Sequence[Check], *, failed: bool) -> None:
+    for check in checks:
+        mark, style = _MARKS[check.level]
+        text = f"{check.about}: {one_line(check.text)}"
+        out.print(Text(f"{mark:>6}", style), clean(text), soft_wrap=True)
+        if check.advice:
+            out.print(f"{'':6}   {clean(check.advice)}", soft_wrap=True)
+    out.print("Something is wrong; see above." if failed else "All is well.")
 
 
-def examine(options: Options) -> Iterator[Finding]:
-    """Return what is found, one after the other; the first thing that stops everything is the last."""
+def _checks(options: Options) -> Iterator[Check]:
+    """Yield the result of each check; the last one is that of what stops all others."""
     try:
-        made = None
+        description = None
         if not options.remote:
-            made = description(options)
-            if made is None:
-                raise missing(options)
-            yield from check_closing(made)
-        with reading(options) as opened:
-            yield from _describe(opened.memory.info())
-            census = take(opened.memory, opened.store)
-        yield from _judge(census)
-        if made is not None:
-            yield from count_points(options, made, census)
-            yield check_space(options)
+            description = folder_description(options)
+            if description is None:
+                raise no_memory(options)
+            yield from _check_closing(description)
+        with open_to_read(options) as (memory, store):
+            yield from _describe(memory.info())
+            survey = _survey(memory, store)
+        yield from _check_notes(survey)
+        if description is not None:
+            yield from _check_points(options, description, survey)
+            yield _check_disk(options)
     except StoreError as error:
-        yield wrong("memory", str(error), None)
+        yield Check("wrong", "memory", str(error))
 
 
-def _describe(info: Mapping[str, Any]) -> Iterator[Finding]:
-    """Say what the memory was made with, and what reads it."""
-    yield good("versions", ", ".join(f"{name} {of}" for name, of in info["versions"].items()))
-    yield good("format", f"{info['format']}, schema {info['schema']}, made {info['created_at']}")
-    yield good("embedder", f"{info['embedder'] or 'unknown'}, {info['dimensions']} dimensions")
+def _describe(info: Mapping[str, Any]) -> Iterator[Check]:
+    """Show what the memory was made with, and which versions read it."""
+    versions = ", ".join(f"{name} {version}" for name, version in info["versions"].items())
+    yield Check("good", "versions", versions)
+    made = f"{info['format']}, schema {info['schema']}, made {info['created_at']}"
+    yield Check("good", "format", made)
+    embedder = f"{info['embedder'] or 'unknown'}, {info['dimensions']} dimensions"
+    yield Check("good", "embedder", embedder)
 
 
-def _judge(census: Census) -> Iterator[Finding]:
-    states = ", ".join(f"{count} {state}" for state, count in sorted(census.states.items()))
-    yield good(
-        "notes", f"{census.notes}, {census.links} links" + (f" ({states})" if states else "")
+def _survey(memory: AgenticMemory, store: NoteStore) -> Survey:
+    """Read all notes of all namespaces once."""
+    survey = Survey()
+    for namespace in memory.namespaces():
+        notes = list(all_notes(memory, namespace))
+        links = {note.id: set(note.links) for note in notes}
+        for note in notes:
+            _survey_note(survey, note, links)
+        survey.without_vector += _without_vector(store, namespace, list(links))
+    return survey
+
+
+def _survey_note(survey: Survey, note: Note, links: Mapping[str, set[str]]) -> None:
+    survey.states[note.state] += 1
+    survey.links += sum(link.direction == "out" for link in note.links.values())
+    if note.state == "failed":
+        survey.failed.append(note)
+    for target in note.links:
+        if target not in links:
+            survey.dangling.append((note.id, target))
+        elif note.id not in links[target]:
+            survey.one_sided.append((note.id, target))
+    missing = {entry.cause for entry in note.contexts} - links.keys()
+    survey.orphaned += [(note.id, cause) for cause in missing]
+
+
+def _without_vector(store: NoteStore, namespace: Namespace, ids: Sequence[str]) -> Iterator[str]:
+    for start in range(0, len(ids), PAGE):
+        page = ids[start : start + PAGE]
+        found = run(resolve(store.vectors(namespace, page)))
+        yield from (note_id for note_id in page if note_id not in found)
+
+
+def _check_notes(survey: Survey) -> Iterator[Check]:
+    states = ", ".join(f"{count} {state}" for state, count in sorted(survey.states.items()))
+    text = f"{survey.notes}, {survey.links} links" + (f" ({states})" if states else "")
+    yield Check("good", "notes", text)
+    if waiting := survey.states["pending"] + survey.states["constructed"]:
+        yield Check("hint", "unfinished", f"{waiting} notes wait to be linked", "run `amem evolve`")
+    if survey.failed:
+        advice = "run `amem evolve --retry` with a model to try again"
+        yield Check("wrong", "failed", _failures(survey.failed), advice)
+    if survey.without_vector:
+        ids = ", ".join(note_id[:SHORT_ID] for note_id in survey.without_vector[:_EXAMPLES])
+        text = f"{len(survey.without_vector)} notes are found by words only: {ids}"
+        yield Check("wrong", "vectors", text, "run `amem reindex`")
+    yield _check_pairs("dangling links", survey.dangling, "lead to a note that is gone")
+    yield _check_pairs("one-sided links", survey.one_sided, "are missing at their other end")
+    yield _check_pairs(
+        "orphaned contexts", survey.orphaned, "name a note that is gone as their cause"
     )
-    if waiting := census.states["pending"] + census.states["constructed"]:
-        yield hint("unfinished", f"{waiting} notes wait to be linked", "run `amem evolve`")
-    if census.failed:
-        yield wrong(
-            "failed", _failures(census), "run `amem evolve --retry` with a model to try again"
-        )
-    if census.without_vector:
-        ids = ", ".join(note_id[:8] for note_id in census.without_vector[:_EXAMPLES])
-        text = f"{len(census.without_vector)} notes are found by words only: {ids}"
-        yield wrong("vectors", text, "run `amem reindex`")
-    yield from _pairs("dangling links", census.dangling, "lead to a note that is gone")
-    yield from _pairs("one-sided links", census.one_sided, "are missing at their other end")
-    yield from _pairs(
-        "orphaned contexts", census.orphaned, "name a note that is gone as their cause"
-    )
 
 
-def _failures(census: Census) -> str:
-    shown = [f"{n.id[:8]}: {one_line(n.failure or '?')}" for n in census.failed[:_EXAMPLES]]
-    left = len(census.failed) - len(shown)
-    return "; ".join([f"{len(census.failed)} notes", *shown, *([f"{left} more"] if left else [])])
+def _failures(failed: Sequence[Note]) -> str:
+    shown = [f"{n.id[:SHORT_ID]}: {one_line(n.failure or '?')}" for n in failed[:_EXAMPLES]]
+    more = [f"{len(failed) - len(shown)} more"] if len(failed) > len(shown) else []
+    return "; ".join([f"{len(failed)} notes", *shown, *more])
 
 
-def _pairs(about: str, pairs: Sequence[tuple[str, str]], what: str) -> Iterator[Finding]:
+def _check_pairs(about: str, pairs: Sequence[tuple[str, str]], what: str) -> Check:
     if not pairs:
-        yield good(about, "none")
-        return
-    shown = ", ".join(f"{one[:8]} -> {other[:8]}" for one, other in pairs[:_EXAMPLES])
-    advice = "searches leave them out; `amem history NOTE` says where one is from, `amem undo` takes it back"
-    yield wrong(about, f"{len(pairs)} {what}: {shown}", advice)
+        return Check("good", about, "none")
+    shown = ", ".join(f"{one[:SHORT_ID]} -> {other[:SHORT_ID]}" for one, other in pairs[:_EXAMPLES])
+    advice = (
+        "searches leave them out; `amem history NOTE` shows where one comes from, `amem undo` takes "
+        "it back"
+    )
+    return Check("wrong", about, f"{len(pairs)} {what}: {shown}", advice)
+
+
+def _check_closing(description: Sidecar) -> Iterator[Check]:
+    if description.closed is None:
+        text = "the last process was killed or did not close the memory; it has been put right"
+        yield Check("hint", "closing", text)
+
+
+def _check_points(options: Options, description: Sidecar, survey: Survey) -> Iterator[Check]:
+    """Compare the number of points in the closed folder with that at its last closing, and with the notes."""
+    counts: dict[str, int] = {}
+    for name, indexes in (("notes", NOTE_INDEXES), ("history", CHANGE_INDEXES)):
+        shard = EdgeShard.load(folder(options) / name, indexes)
+        counts[name] = shard.count()
+        shard.close()
+    for name, before in (description.closed or {}).items():
+        if (missing := before - counts.get(name, 0)) > 0:
+            text = f"{missing} of {before} points are missing from {name}"
+            yield Check("wrong", "points", text, "restore a backup, or import an export")
+    if empty := counts["notes"] - survey.notes:
+        text = f"{empty} points hold no note; they are left out of everything"
+        yield Check("wrong", "points", text, "export, and import into another folder")
+    else:
+        text = f"{counts['notes']} notes, {counts['history']} in the history"
+        yield Check("good", "points", text)
+
+
+def _check_disk(options: Options) -> Check:
+    """Compare the free space with the size below which the memory refuses to write."""
+    path = folder(options)
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    free = free_bytes(path)
+    text = f"the memory takes up to {_mib(size)}, {_mib(free)} are free"
+    if free >= 4 * MIN_FREE_BYTES:
+        return Check("good", "disk", text)
+    level: Level = "wrong" if free < MIN_FREE_BYTES else "hint"
+    text = f"{text}; nothing is written below {_mib(MIN_FREE_BYTES)}"
+    return Check(level, "disk", text, "make room")
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:,.0f} MiB"

@@ -16,10 +16,11 @@ from ..errors import InvalidInputError
 from ..evaluation import Models, Named
 from ..evaluation.answering import Backend, Reply, Served
 from ..ports import Embedder
+from .command import add_command
 from .eval_options import RUN
-from .looks import Tell, progress
-from .ports import Ports
-from .signatures import add_command
+from .options import Ports
+from .terminal import StageProgress as Tell
+from .terminal import progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

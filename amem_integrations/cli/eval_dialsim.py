@@ -18,7 +18,7 @@ from ..evaluation.dialsim.provenance import describe
 from ..ports import Embedder
 from .eval_command import EvalOptions, command
 from .eval_options import ASKING, names
-from .looks import console, table
+from .terminal import console, table
 
 File = Annotated[
     Path,

@@ -18,7 +18,7 @@ from ..ports import Embedder
 from .eval_command import EvalOptions, command
 from .eval_data import Annotations, Dataset, Golds, Names, Ratio, read
 from .eval_options import ASKING, numbers
-from .looks import console, table
+from .terminal import console, table
 
 Ks = Annotated[str, typer.Option(help="How many of the first hits count, for each figure.")]
 AnswerK = Annotated[int, typer.Option(help="How many of the first hits the model answers from.")]

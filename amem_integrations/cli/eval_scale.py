@@ -11,9 +11,9 @@ import typer
 from rich.table import Table
 
 from ..errors import InvalidInputError
-from ._plain import plain_errors
-from .looks import console, progress, table
-from .ports import Ports
+from .command import plain_errors
+from .options import Ports
+from .terminal import console, progress, table
 
 Out = Annotated[Path, typer.Option(help="Folder for the reports: JSON, Markdown, HTML.")]
 Sizes = Annotated[str, typer.Option(help="Numbers of notes, separated by commas.")]

@@ -1,42 +1,37 @@
-"""`amem graph`: the notes and their links to look at, as a picture or as a page."""
+"""`amem graph`: the notes and their links as a page or as a picture."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..errors import InvalidInputError
-from ..memory import AgenticMemory
-from ..notes import Change, Namespace
-from . import page
-from .looks import console
-from .namespaces import format_namespace
-from .opening import reading
-from .options import NAMESPACE, Options, command
-from .page import picture
-from .values import print_json
-from .work import scan
+from .command import command
+from .graph_page import render
+from .graph_picture import draw
+from .lookup import all_notes
+from .open_memory import open_to_read
+from .options import NAMESPACE, Options, format_namespace
+from .terminal import print_result
 
 _PICTURES = (".png", ".svg", ".pdf")
 _PAGES = (".html", ".htm")
 
-Out = Annotated[
+app = typer.Typer(rich_markup_mode=None)
+
+File = Annotated[
     Path,
     typer.Argument(metavar="FILE", help="Where to write: a .html page, or a .png, .svg, .pdf."),
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, "graph", NAMESPACE)(graph)
-
-
-def graph(options: Options, out: Out = Path("memory.html")) -> None:
+@command(app, "graph", NAMESPACE)
+def graph(options: Options, out: File = Path("memory.html")) -> None:
     """Draw the notes and their links.
 
     The page needs nothing but a browser: notes, links and their history, with a search. Without a
@@ -45,30 +40,27 @@ def graph(options: Options, out: Out = Path("memory.html")) -> None:
     kind = out.suffix.lower()
     if kind not in (*_PAGES, *_PICTURES):
         raise InvalidInputError(f"{str(out)!r} must end in {', '.join((*_PAGES, *_PICTURES))}")
-    space = options.optional_space
-    with reading(options) as opened:
-        spaces = [space] if space else opened.memory.namespaces()
-        notes = [note for one in spaces for note in scan(opened.memory, one)]
-        changes = _changes(opened.memory, spaces) if kind in _PAGES else []
-    title = f"Memory of {format_namespace(space)}" if space else "Memory"
+    with open_to_read(options) as (memory, _):
+        namespaces = [options.namespace] if options.namespace else memory.namespaces()
+        notes = [note for each in namespaces for note in all_notes(memory, each)]
+        changes = [
+            change
+            for each in (namespaces if kind in _PAGES else ())
+            for change in memory.history(None, namespace=each)
+        ]
+    title = f"Memory of {format_namespace(options.namespace)}" if options.namespace else "Memory"
     if kind in _PAGES:
-        text = page.render(notes, changes, title=title)
-        _whole(out, lambda draft: draft.write_text(text, encoding="utf-8"))
+        page = render(notes, changes, title=title)
+        _replace(out, lambda draft: draft.write_text(page, encoding="utf-8"))
     else:
-        _whole(out, lambda draft: picture.draw(notes, draft, title=title))
+        _replace(out, lambda draft: draw(notes, draft, title=title))
     links = sum(link.direction == "out" for note in notes for link in note.links.values())
-    if options.as_json:
-        print_json({"file": str(out), "notes": len(notes), "links": links})
-    else:
-        console().print(f"{out}: {len(notes)} notes, {links} links", soft_wrap=True)
+    values = {"file": str(out), "notes": len(notes), "links": links}
+    print_result(f"{out}: {len(notes)} notes, {links} links", values, as_json=options.as_json)
 
 
-def _changes(memory: AgenticMemory, spaces: Sequence[Namespace]) -> list[Change]:
-    return [change for one in spaces for change in memory.history(None, namespace=one)]
-
-
-def _whole(out: Path, write: Callable[[Path], object]) -> None:
-    """Write a file aside and move it into place: what was there stays until the new one is whole."""
+def _replace(out: Path, write: Callable[[Path], object]) -> None:
+    """Write a draft and move it into place, so that the old file stays until the new one is complete."""
     handle, name = tempfile.mkstemp(prefix=".amem-", suffix=out.suffix, dir=out.parent)
     os.close(handle)
     draft = Path(name)

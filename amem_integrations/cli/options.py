@@ -1,20 +1,25 @@
-"""What every command is told: which memory is meant, and how to encode and to think."""
+"""The options that commands share, and what they stand for: a namespace, an embedder, a chat model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import ConfigurationError, NamespaceError
+from ..errors import InvalidInputError, NamespaceError
+from ..ids import check_namespace
 from ..notes import Namespace
-from .namespaces import parse_namespace
-from .ports import Ports
-from .signatures import add_command
 
-COMMON: Mapping[str, Any] = {
+if TYPE_CHECKING:  # they import numpy
+    from ..ports import ChatModel, Embedder
+
+Shared = Mapping[str, Any]  # by name of an option: its annotation and its default
+
+COMMON: Shared = {
     "memory": (
         Annotated[
             str,
@@ -29,7 +34,7 @@ COMMON: Mapping[str, Any] = {
         "./memory",
     ),
     "collection": (
-        Annotated[str, typer.Option(help="Which of the memories kept in one place.")],
+        Annotated[str, typer.Option(help="Name of the memory, if several are in one place.")],
         "amem",
     ),
     "api_key": (
@@ -38,14 +43,14 @@ COMMON: Mapping[str, Any] = {
             typer.Option(
                 envvar="QDRANT_API_KEY",
                 show_envvar=True,
-                help="Of the Qdrant server, if it has one.",
+                help="API key of the Qdrant server, if it needs one.",
             ),
         ],
         None,
     ),
     "as_json": (Annotated[bool, typer.Option("--json", help="Print JSON.")], False),
 }
-NAMESPACE: Mapping[str, Any] = {
+NAMESPACE: Shared = {
     "namespace": (
         Annotated[
             str | None,
@@ -53,13 +58,13 @@ NAMESPACE: Mapping[str, Any] = {
                 "--namespace",
                 "-n",
                 envvar="AMEM_NAMESPACE",
-                help='Whose memory: labels with "/" between them, such as team/ann, or a JSON list.',
+                help='The owner of the notes: labels with "/" between them, such as team/ann, or a JSON list.',
             ),
         ],
         None,
     )
 }
-EMBEDDER: Mapping[str, Any] = {
+EMBEDDER: Shared = {
     "embedder": (
         Annotated[
             str | None,
@@ -76,13 +81,14 @@ EMBEDDER: Mapping[str, Any] = {
         Annotated[
             str | None,
             typer.Option(
-                envvar="OPENAI_BASE_URL", help="Of an OpenAI-compatible endpoint: Ollama, vLLM, …"
+                envvar="OPENAI_BASE_URL",
+                help="URL of an OpenAI-compatible endpoint: Ollama, vLLM, …",
             ),
         ],
         None,
     ),
 }
-MODEL: Mapping[str, Any] = {
+MODEL: Shared = {
     **EMBEDDER,
     "model": (
         Annotated[
@@ -97,16 +103,59 @@ MODEL: Mapping[str, Any] = {
     ),
 }
 
+_OPENAI = "openai:"
+
+
+def make_embedder(name: str | None, base_url: str | None) -> Embedder:
+    """Return the embedder that `--embedder` names; without a name all-MiniLM-L6-v2.
+
+    Raises:
+        MissingExtraError: A package that it needs is not installed.
+        ConfigurationError: It cannot be loaded.
+    """
+    if name is not None and name.startswith(_OPENAI):
+        from ..providers.openai import OpenAIEmbedder  # noqa: PLC0415 - imports the SDK
+
+        return OpenAIEmbedder(name.removeprefix(_OPENAI), base_url=base_url)
+    from ..providers.sentence_transformers import (  # noqa: PLC0415 - imports PyTorch
+        DEFAULT_MODEL,
+        SentenceTransformerEmbedder,
+    )
+
+    return SentenceTransformerEmbedder(name or DEFAULT_MODEL)
+
+
+def make_model(name: str | None, base_url: str | None) -> ChatModel | None:
+    """Return the chat model that `--model` names; None, which means rules, without a name.
+
+    Raises:
+        MissingExtraError: The openai package is not installed.
+        ConfigurationError: There is no API key.
+    """
+    if name is None:
+        return None
+    from ..providers.openai import OpenAIChatModel  # noqa: PLC0415 - imports the SDK
+
+    return OpenAIChatModel(name, base_url=base_url)
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Makes the embedder and the chat model of a command; a program that runs commands can pass its own."""
+
+    embedder: Callable[[str | None, str | None], Embedder] = make_embedder
+    model: Callable[[str | None, str | None], ChatModel | None] = make_model
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The common options of one call; those a command does not take have their defaults."""
+    """The values of the shared options in one call; an option that the command lacks has its default."""
 
     memory: str
     collection: str
     api_key: str | None = field(repr=False)
     as_json: bool
-    namespace: str | None = None
+    namespace: Namespace | None = None
     embedder: str | None = None
     base_url: str | None = None
     model: str | None = None
@@ -118,48 +167,69 @@ class Options:
         return "://" in self.memory
 
     @property
-    def space(self) -> Namespace:
+    def client_options(self) -> dict[str, str]:
+        """What the store takes beside location and collection."""
+        return {"api_key": self.api_key} if self.remote and self.api_key else {}
+
+    @property
+    def required_namespace(self) -> Namespace:
         """The namespace.
 
         Raises:
-            NamespaceError: None was given, or a malformed one.
+            NamespaceError: None was given.
         """
         if self.namespace is None:
             raise NamespaceError(
-                "whose memory? Give --namespace, or set AMEM_NAMESPACE; `amem stats` lists those "
-                "there are"
+                "no namespace was given; use --namespace or set AMEM_NAMESPACE (`amem stats` lists the "
+                "namespaces of a memory)"
             )
-        return parse_namespace(self.namespace)
+        return self.namespace
 
-    @property
-    def optional_space(self) -> Namespace | None:
-        """The namespace, if one was given."""
-        return None if self.namespace is None else self.space
+    def make_embedder(self, name: str | None = None) -> Embedder:
+        """Return the embedder that was asked for, else the one of this name, else the default one."""
+        return self.ports.embedder(self.embedder or name, self.base_url)
+
+    def make_model(self) -> ChatModel | None:
+        """Return the chat model that was asked for, if any."""
+        return self.ports.model(self.model, self.base_url)
 
 
-def command(
-    app: typer.Typer, name: str, *more: Mapping[str, Any]
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that makes a command of a function that takes `Options` first.
+def parse_namespace(text: str) -> Namespace:
+    """Return the namespace that a text stands for: labels with `/` between them, or a JSON list.
 
-    The command has the common options, those of `more`, and the function's own parameters; it ends as
-    `plain_errors` says.
+    `team/ann` is `("team", "ann")`. A label that holds a slash or starts with a bracket is written
+    in JSON, as in `["a/b", "c"]`.
+
+    Raises:
+        NamespaceError: There is no label, or an empty one.
     """
-    shared = {option: given for group in (*more, COMMON) for option, given in group.items()}
-
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        def call(caller: typer.Context, common: dict[str, Any], own: dict[str, Any]) -> None:
-            _check_location(common["memory"])
-            ports = caller.obj if isinstance(caller.obj, Ports) else Ports()
-            function(Options(ports=ports, **common), **own)
-
-        return add_command(app, name, function, shared, call)
-
-    return decorate
+    if not text.startswith("["):
+        return check_namespace(text.split("/"))
+    try:
+        return check_namespace(json.loads(text))
+    except ValueError as error:
+        raise NamespaceError(
+            f"namespace {text!r} must be labels such as team/ann, or a JSON list of labels: {error}"
+        ) from error
 
 
-def _check_location(location: str) -> None:
-    if not location or location == ":memory:":
-        raise ConfigurationError(
-            f"--memory {location!r} keeps nothing; give a folder, or the URL of a Qdrant server"
-        )
+def format_namespace(namespace: Sequence[str]) -> str:
+    """Return the text that `parse_namespace` takes for this namespace."""
+    if namespace[0].startswith("[") or any("/" in label for label in namespace):
+        return json.dumps(list(namespace), ensure_ascii=False)
+    return "/".join(namespace)
+
+
+def parse_time(text: str) -> datetime:
+    """Return the time that an ISO 8601 text stands for; without a zone it is taken as UTC.
+
+    Raises:
+        InvalidInputError: It is no time.
+    """
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{text!r} is not a time; give one such as 2026-05-08 or 2026-05-08T18:30Z"
+        ) from error
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

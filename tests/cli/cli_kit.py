@@ -9,7 +9,7 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 from amem_integrations.cli.app import app
-from amem_integrations.cli.ports import Ports, make_model
+from amem_integrations.cli.options import Ports, make_model
 from amem_integrations.testing import HashEmbedder
 
 ROOT = Path(__file__).parents[2]

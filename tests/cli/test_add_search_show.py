@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amem_integrations import AgenticMemory
-from amem_integrations.cli.namespaces import format_namespace, parse_namespace
+from amem_integrations.cli.options import format_namespace, parse_namespace
 from amem_integrations.errors import ModelUnavailableError, NamespaceError
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
@@ -159,7 +159,7 @@ def test_a_malformed_namespace_is_an_error(text):
     ("arguments", "said"),
     [
         (("add", " "), "empty"),
-        (("add", "x", "--at", "yesterday"), "'yesterday' is no time"),
+        (("add", "x", "--at", "yesterday"), "'yesterday' is not a time"),
         (("add", "x", "--metadata", "novalue"), "NAME=VALUE"),
         (("search", "x", "--where", "{"), "not JSON"),
         (("search", "x", "--where", "[]"), "JSON object"),

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from amem_integrations import EdgeStore
-from amem_integrations.cli import folders
+from amem_integrations.cli import doctor
 from amem_integrations.notes import ContextEntry
 from amem_integrations.ports import Indexed
 from amem_integrations.stores.collection import NOTE_INDEXES, Point
@@ -137,7 +137,7 @@ def talk_ids(shard):
 
 
 def test_a_full_disk_is_told_before_it_is_full(talk, monkeypatch):
-    monkeypatch.setattr(folders, "free_bytes", lambda path: 2**20)
+    monkeypatch.setattr(doctor, "free_bytes", lambda path: 2**20)
     found, sick = findings(talk, status=1)
     assert sick == ["disk"]
     assert "1 MiB are free" in found["disk"]["text"]

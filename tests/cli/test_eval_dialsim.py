@@ -12,7 +12,7 @@ from support.dialsim import AGENT, JSON, PICKLE, session, written
 from typer.testing import CliRunner, Result
 
 from amem_integrations.cli.app import app
-from amem_integrations.cli.ports import Ports
+from amem_integrations.cli.options import Ports
 from amem_integrations.testing import HashEmbedder
 
 local = pytest.mark.enable_socket

@@ -13,7 +13,8 @@ from html import unescape
 import pytest
 from support.notes import make_note
 
-from amem_integrations.cli.page import picture, render
+from amem_integrations.cli import graph_picture
+from amem_integrations.cli.graph_page import render
 from amem_integrations.notes import ContextEntry, Link
 
 BROWSER = next(
@@ -62,14 +63,14 @@ def test_a_memory_of_any_size_has_a_picture(tmp_path, count):
     notes = many(count)
     if notes:
         notes[0] = notes[0].revised(content="costs $5 and $x^2 \\frac{ or _{ 日本 🦊")
-    picture.draw(notes, tmp_path / "x.svg", title="$ {")
+    graph_picture.draw(notes, tmp_path / "x.svg", title="$ {")
     assert "<svg" in (tmp_path / "x.svg").read_text(encoding="utf-8")
 
 
 def test_the_layout_is_always_the_same_and_keeps_notes_apart():
     edges = [(0, 1, 0.5), (1, 2, 0.9)]
-    xy = picture.layout(4, edges)
-    assert (xy == picture.layout(4, edges)).all()
+    xy = graph_picture.layout(4, edges)
+    assert (xy == graph_picture.layout(4, edges)).all()
     assert min(((xy[a] - xy[b]) ** 2).sum() for a in range(4) for b in range(a)) > 0.1
 
 

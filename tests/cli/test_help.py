@@ -3,15 +3,43 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
 import typer
 from cli_kit import ROOT
 
-from amem_integrations.cli.app import app
+from amem_integrations.cli.app import COMMANDS, app
 
-COMMANDS = sorted(typer.main.get_command(app).commands)
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_shows_the_first_sentence_of_each(amem, name):
+    group = typer.main.get_command(app)
+    text = group.get_command(None, name).help
+    assert text.partition("\n\n")[0].replace("\n", " ") == COMMANDS[name][1]
+    assert f"  {name} " in amem("--help").stdout
+
+
+def test_help_imports_no_engine_no_embedder_and_no_evaluation():
+    code = (
+        "import sys\n"
+        "from amem_integrations.cli import main\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    heavy = ['numpy', 'pydantic', 'qdrant_edge', 'qdrant_client', 'torch']\n"
+        "    heavy += [f'amem_integrations.{n}' for n in ('memory', 'stores', 'evaluation')]\n"
+        "    assert not set(heavy) & set(sys.modules), set(heavy) & set(sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--help"],
+        capture_output=True, text=True, timeout=60, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert all(line in done.stdout for _, line in COMMANDS.values())
 
 
 @pytest.mark.parametrize("name", COMMANDS)

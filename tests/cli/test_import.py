@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 
 import pytest
 from cli_kit import DIALOGUE
 
 from amem_integrations import AgenticMemory, NoteInput
-from amem_integrations.cli.imports import read
+from amem_integrations.cli.importers import read
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 MEM0 = {
@@ -133,11 +134,68 @@ def test_a_chat_history_is_read_in_every_spelling(amem, tmp_path, spelling):
     assert "no labels" not in amem("import", tmp_path / "chat-7.json", "--thread", "x").output
 
 
-def test_what_messages_are_added_by_hand_and_imported_is_the_same(amem, tmp_path):
-    with AgenticMemory.open(amem.folder, embedder=HashEmbedder(256)) as memory:
-        memory.add_messages(HISTORIES["openai"], namespace=("ann",), thread="t")
-    (row,) = amem.json("import", write(tmp_path, "c.json", HISTORIES["openai"]), "--thread", "t")
-    assert (row["added"], row["notes"]) == (0, 2)
+CHAT = [
+    {"role": "user", "content": "I am Ann.", "name": "Ann", "at": "2026-05-08T10:00:00+00:00"},
+    {"role": "assistant", "content": "One moment.", "tool_calls": [{"id": "c"}]},
+    {"role": "tool", "content": "42"},
+    {"role": "assistant", "content": "Hello Ann!", "at": "2026-05-08T10:01:00+00:00"},
+    {"role": "system", "content": "Be kind."},
+    {"role": "user", "content": "I am Ann.", "id": "m5"},
+    {"role": "user", "content": "I am Ann."},
+]
+
+
+def added_by_messages(folder, thread):
+    messages = [{**m, "at": datetime.fromisoformat(m["at"])} if "at" in m else m for m in CHAT]
+    with AgenticMemory.open(folder, embedder=HashEmbedder(256)) as memory:
+        return memory.add_messages(messages, namespace=("ann",), thread=thread)
+
+
+@pytest.mark.parametrize("name", ["t.json", "t.jsonl"])
+def test_an_imported_conversation_is_the_one_that_add_messages_stores(amem, tmp_path, name):
+    expected = added_by_messages(amem.folder, "t")
+    lines = "\n".join(map(json.dumps, CHAT))
+    path = write(tmp_path, name, CHAT if name == "t.json" else lines)
+    (row,) = amem.json("import", path)
+    assert (row["items"], row["added"], row["notes"]) == (5, 0, 5)
+
+    amem.folder = tmp_path / "other"
+    amem("import", path)
+    found = {note["id"]: note for note in amem.json("show")}
+    assert set(found) == {note.id for note in expected}
+    for note in expected:
+        same = found[note.id]
+        assert (note.key, note.thread, note.speaker) == (same["key"], "t", same["speaker"])
+        assert note.at == (same["at"] and datetime.fromisoformat(same["at"]))
+
+
+def test_conversations_in_one_file_are_counted_apart(amem, tmp_path):
+    rows = [
+        {"role": role, "content": "Hello!", "thread": thread}
+        for role in ("user", "assistant")
+        for thread in ("a", "b")
+    ]
+    (row,) = amem.json("import", write(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows))))
+    assert row["added"] == 4
+    for thread in ("a", "b"):
+        messages = [{"role": row["role"], "content": "Hello!"} for row in rows[::2]]
+        again = write(tmp_path, f"{thread}.json", messages)
+        assert amem.json("import", again)[0]["added"] == 0
+
+
+def test_the_time_of_a_message_may_be_among_the_arguments_of_its_framework(amem, tmp_path):
+    history = [
+        {
+            "type": "human",
+            "data": {"content": "Hi.", "additional_kwargs": {"timestamp": 1778234400}},
+        },
+        {"type": "ai", "data": {"content": "Hello.", "created_at": "2026-05-08T10:00:01Z"}},
+    ]
+    amem("import", write(tmp_path, "x.json", history))
+    assert [note["at"] for note in amem.json("show")] == [
+        "2026-05-08T10:00:00Z",
+        "2026-05-08T10:00:01Z",
+    ]
 
 
 def test_a_locomo_file_gives_each_conversation_a_namespace(amem, tmp_path):
@@ -188,15 +246,17 @@ def test_a_note_that_the_model_cannot_make_is_named(amem, tmp_path):
         ("x.jsonl", "{,", "x.jsonl, line 1 is not JSON"),
         ("x.jsonl", '"a"\n{"mood": 1}', "x.jsonl, line 2 has no text"),
         ("x.jsonl", '"a"\n[1]', "line 2: expected a JSON object"),
-        ("x.jsonl", '{"text": "a", "at": "noon"}', "'noon' is no time"),
+        ("x.jsonl", '{"text": "a", "at": "noon"}', "'noon' is not a time"),
         ("x.jsonl", '{"text": "a", "source": "radio"}', "source 'radio'"),
         ("x.jsonl", "\n", "is empty"),
-        ("x.json", "[]", "none of the known forms"),
-        ("x.json", '{"a": 1}', "none of the known forms"),
+        ("x.json", "[]", "none of the known formats"),
+        ("x.json", '{"a": 1}', "none of the known formats"),
         ("x.json", [{"memory": ""}], "memory 1 has no text"),
         ("x.json", [{"namespace": [], "value": {}}], "namespace []"),
         ("x.json", [{"namespace": ["a"], "value": {}}], "has no key"),
         ("x.json", [{"role": "system", "content": "Be kind."}], "holds no messages"),
+        ("x.jsonl", '{"role": "system", "content": "Be kind."}', "no text of a user"),
+        ("x.json", [{"role": "user", "content": "Hi.", "at": "noon"}], "message 1: 'noon' is not"),
         ("x.json", [{"sample_id": "c", "conversation": {}}], "not in the form of locomo10"),
         ("x.txt", "hello", "line 1 is not JSON"),
         ("x.jsonl", '"a"\n"\\u0000b"', "item 2: content holds a NUL"),

@@ -18,7 +18,7 @@ SLOW = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from amem_integrations.cli.app import app
-from amem_integrations.cli.ports import Ports
+from amem_integrations.cli.options import Ports
 from amem_integrations.testing import HashEmbedder
 
 class Slow(HashEmbedder):

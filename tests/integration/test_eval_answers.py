@@ -22,7 +22,7 @@ from support.recorded_replies import Replies, Scribe
 from typer.testing import CliRunner
 
 from amem_integrations.cli.app import app
-from amem_integrations.cli.ports import Ports
+from amem_integrations.cli.options import Ports
 from amem_integrations.evaluation import Models, Named, Settings, evaluate, locomo
 from amem_integrations.evaluation.cache.embedder import PROBE
 from amem_integrations.evaluation.systems import KNOWN
@@ -38,7 +38,7 @@ RUN = (
     "import signal\n"
     "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a test runner may ignore it
     "from amem_integrations.cli.app import app\n"
-    "from amem_integrations.cli.ports import Ports\n"
+    "from amem_integrations.cli.options import Ports\n"
     "from amem_integrations.testing import HashEmbedder\n"
     f"app(obj=Ports(embedder=lambda *_: HashEmbedder({DIMENSIONS})))\n"
 )

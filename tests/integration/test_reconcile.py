@@ -12,7 +12,7 @@ import pytest
 from support import models
 
 from amem_integrations import AgenticMemory, EdgeStore, MemoryConfig
-from amem_integrations.cli.ports import NoEmbedder
+from amem_integrations.cli.open_memory import UnloadedEmbedder
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
@@ -22,7 +22,7 @@ CHILD = """
 import os, sys
 from support import models
 from amem_integrations import AgenticMemory, EdgeStore, MemoryConfig
-from amem_integrations.cli.ports import NoEmbedder
+from amem_integrations.cli.open_memory import UnloadedEmbedder
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
@@ -252,6 +252,6 @@ def test_what_was_left_half_done_is_finished_without_an_embedder_too(tmp_path):
     kill = CORRECTIONS["before the others"][0]
     run_and_kill(tmp_path / "m", f"{kill}; memory.update(ids[1], namespace=ANN, content='No trip')")
     store, name, dimensions = EdgeStore.as_made(tmp_path / "m")
-    with AgenticMemory(store, NoEmbedder(name, dimensions)) as memory:  # as `amem show` does
+    with AgenticMemory(store, UnloadedEmbedder(name, dimensions)) as memory:  # as `amem show` does
         first = memory.get_all(namespace=ANN)[0]
         assert [entry.cause for entry in first.contexts] == [first.id]

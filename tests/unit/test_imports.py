@@ -14,7 +14,12 @@ HEAVY = [
     "qdrant_edge",
     "openai",
     "yake",
+    "json_repair",
     "networkx",
+    "matplotlib",
+    "rich",
+    "amem_integrations.cli",
+    "amem_integrations.evaluation",
     "langchain_core",
     "langgraph",
     "llama_index",
@@ -35,10 +40,27 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("module", ["amem_integrations", "amem_integrations.testing"])
-def test_importing_the_core_loads_nothing_heavy(module):
-    done = python(f"import sys, {module}\nprint([n for n in {HEAVY!r} if n in sys.modules])")
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import amem_integrations",
+        "from amem_integrations import AgenticMemory, MemoryConfig, Plan",
+        "import amem_integrations.testing",
+    ],
+)
+def test_importing_the_core_loads_nothing_heavy(code):
+    done = python(f"import sys\n{code}\nprint([n for n in {HEAVY!r} if n in sys.modules])")
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_a_public_name_is_imported_when_it_is_used():
+    done = python(
+        "import sys, amem_integrations as a\n"
+        "before = 'numpy' in sys.modules, 'pydantic' in sys.modules\n"
+        "a.AgenticMemory\n"
+        "print(before, 'numpy' in sys.modules, hasattr(a, 'Nonsense'))"
+    )
+    assert done.stdout.strip() == "(False, False) True False", done.stderr
 
 
 def test_the_core_works_with_its_own_dependencies_alone():

@@ -105,7 +105,7 @@ def test_an_update_is_undone_and_redone_exactly(note, new):
 def test_a_construction_is_undone_and_redone_exactly(note):
     raw = fields.put(note, "own", None).revised(state="pending")
     attributes = NoteAttributes(id="n1", context="c", keywords=["k"], tags=["t"])
-    constructed, (made,) = construct.apply(attributes, raw, (), model="m", op="op", at=NOON)(raw)
+    constructed, (made,) = construct.apply(attributes, raw, model="m", op="op", at=NOON)(raw)
     before, record = undone(constructed, through_history(made))
     assert before == raw
     assert undone(before, record)[0] == constructed

@@ -1,4 +1,4 @@
-"""An entry of the history as a diff: lines that start with `+`, `-`, or a space."""
+"""An entry of the history as lines of a diff, which start with `+`, `-`, or a space."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..notes import Change, Note
+from .terminal import SHORT_ID
 
 Data = Mapping[str, Any]
 
 _ENTRY = {"text": "context", "keywords": "keywords", "tags": "tags"}
-_SHORT = 8  # characters of an id
 
 
 def diff(change: Change, note: Note | None = None) -> list[str]:
     """Return what a change did to the note, as lines of a diff.
 
-    What the history leaves to the note itself, the text of its first context, is taken from `note`.
+    Args:
+        change: The entry.
+        note: The note that was changed; it holds the text of its first context, which the history does not.
     """
     data = change.data
     if change.kind == "construct" and "fields" not in data and note is not None:
@@ -33,7 +35,7 @@ def diff(change: Change, note: Note | None = None) -> list[str]:
 
 
 def _step(name: str, step: Data) -> list[str]:
-    """Return what became of one field: `content`, `metadata`, `own`, `entry:…` or `link:…`."""
+    """Return the diff of one field: `content`, `metadata`, `own`, `entry:…` or `link:…`."""
     kind, _, other = name.partition(":")
     before, after = step.get("before"), step.get("after")
     if kind in ("own", "entry"):
@@ -50,7 +52,7 @@ def _step(name: str, step: Data) -> list[str]:
 def _compared(name: str, before: object, after: object) -> list[str]:
     """Return a diff of two values, line by line."""
     old, new = (([] if side is None else _text(side).splitlines()) for side in (before, after))
-    # Lines with "?" only point into the lines above; in the others a space follows the sign.
+    # Lines with "?" only mark characters of the lines above; in the others a space follows the sign.
     lines = [f"{one[0]}{one[2:]}" for one in difflib.ndiff(old, new) if one[0] != "?"]
     return [f" {name}:", *lines]
 
@@ -97,8 +99,8 @@ def _link(sign: str) -> Callable[[Data], list[str]]:
 
 
 def _link_line(sign: str, link: Data) -> str:
-    told = f"{link.get('relation', '')}: {link.get('reason', '')}"
-    return f"{sign}link {str(link.get('target', ''))[:_SHORT]} {told}"
+    reason = f"{link.get('relation', '')}: {link.get('reason', '')}"
+    return f"{sign}link {str(link.get('target', ''))[:SHORT_ID]} {reason}"
 
 
 def _failure(data: Data) -> list[str]:

@@ -1,4 +1,4 @@
-"""The graph of the notes as a picture."""
+"""The picture of `amem graph`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import MissingExtraError
-from ...notes import Note
-from ...ports import Vector
+from ..errors import MissingExtraError
+from ..notes import Note
+from ..ports import Vector
 
 _LABELLED = 24  # notes with a label: those with most links
 _PAPER, _INK, _EDGE = "#fbfaf7", "#22211e", "#8a867c"
@@ -20,13 +20,13 @@ _STEPS = 250
 
 
 def draw(notes: Sequence[Note], path: Path, *, title: str) -> None:
-    """Write a picture of the notes and their links, in the form that the file's name asks for.
+    """Write a picture of the notes and their links, in the format that the file's suffix names.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
         OSError: The file cannot be written.
     """
-    kit = _matplotlib()
+    matplotlib = _matplotlib()
     places = {note.id: place for place, note in enumerate(notes)}
     edges = [
         (places[note.id], places[target], link.strength)
@@ -35,7 +35,9 @@ def draw(notes: Sequence[Note], path: Path, *, title: str) -> None:
         if target in places and link.direction == "out"
     ]
     xy = layout(len(notes), edges)
-    figure = kit.figure.Figure(figsize=(12, 9), dpi=150, facecolor=_PAPER, layout="constrained")
+    figure = matplotlib.figure.Figure(
+        figsize=(12, 9), dpi=150, facecolor=_PAPER, layout="constrained"
+    )
     axes = figure.add_subplot()
     axes.set_axis_off()
     axes.set_aspect("equal")
@@ -43,13 +45,18 @@ def draw(notes: Sequence[Note], path: Path, *, title: str) -> None:
     lines = [(xy[a], xy[b]) for a, b, _ in edges]
     widths = [0.4 + strength for _, _, strength in edges]
     axes.add_collection(
-        kit.collections.LineCollection(lines, colors=_EDGE, linewidths=widths, alpha=0.5)
+        matplotlib.collections.LineCollection(lines, colors=_EDGE, linewidths=widths, alpha=0.5)
     )
     sizes = [18 + 14 * len(note.links) for note in notes]
     axes.scatter(
-        xy[:, 0], xy[:, 1], s=sizes, c=_colours(notes, kit.colors), zorder=2, edgecolors=_PAPER
+        xy[:, 0],
+        xy[:, 1],
+        s=sizes,
+        c=_colours(notes, matplotlib.colors),
+        zorder=2,
+        edgecolors=_PAPER,
     )
-    _label(axes, notes, xy, [kit.patheffects.withStroke(linewidth=2.5, foreground=_PAPER)])
+    _label(axes, notes, xy, [matplotlib.patheffects.withStroke(linewidth=2.5, foreground=_PAPER)])
     links = f"{len(notes)} notes, {len(edges)} links"
     axes.set_title(f"{title}  ({links})", loc="left", color=_INK, fontsize=13, parse_math=False)
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""From notes and their history to the page. Notes are data: no text of theirs becomes code or markup."""
+"""The page of `amem graph`, as HTML. Notes are data: their text never becomes code or markup."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from ...notes import Change, Link, Note
-from ..changes import diff
-from ..namespaces import format_namespace
+from ..notes import Change, Link, Note
+from .diff import diff
+from .options import format_namespace
 
 _SLOT = "__AMEM_DATA__"
 
@@ -18,7 +18,7 @@ def render(notes: Sequence[Note], changes: Sequence[Change], *, title: str) -> s
     """Return the page as HTML.
 
     Args:
-        notes: All that are to be seen, oldest first.
+        notes: The notes to show, oldest first.
         changes: Their history, oldest first.
         title: What the page is about.
     """
@@ -38,7 +38,7 @@ def render(notes: Sequence[Note], changes: Sequence[Change], *, title: str) -> s
 
 
 def _template() -> str:
-    return (files(__package__) / "template.html").read_text(encoding="utf-8")
+    return (files(__package__) / "graph_page.html").read_text(encoding="utf-8")
 
 
 def _note(note: Note, history: Sequence[Change], ids: Mapping[str, int]) -> dict[str, Any]:

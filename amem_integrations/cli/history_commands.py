@@ -1,0 +1,126 @@
+"""`amem history`, `undo`, `proposals`, `approve` and `reject`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from .. import AgenticMemory
+from ..errors import NoteNotFoundError
+from ..notes import Change, Namespace, Note
+from .command import command
+from .diff import diff
+from .lookup import find_change, find_note, notes_by_id
+from .open_memory import open_to_read, open_to_write
+from .options import EMBEDDER, NAMESPACE, Options
+from .terminal import change_values, clean, console, headline, one_line, print_json, short_id
+
+_STYLES = {"+": "green", "-": "red"}
+
+app = typer.Typer(rich_markup_mode=None)
+
+NoteName = Annotated[
+    str | None, typer.Argument(metavar="NOTE", help="Id, start of the id, or key; none: all notes.")
+]
+ChangeName = Annotated[
+    str, typer.Argument(metavar="CHANGE", help="Id of the change, or its start.")
+]
+Limit = Annotated[int, typer.Option("-k", "--limit", min=1, help="Most changes: the last ones.")]
+NewText = Annotated[str | None, typer.Option("--text", help="Write this text instead.")]
+
+
+@command(app, "history", NAMESPACE)
+def history(options: Options, note: NoteName = None, limit: Limit = 50) -> None:
+    """Show what was changed, as diffs, oldest first.
+
+    That is every context, link, correction and failure, with its cause.
+    """
+    namespace = options.required_namespace
+    with open_to_read(options) as (memory, _):
+        note_id = None if note is None else _note_id(memory, note, namespace)
+        _print_changes(options, memory, memory.history(note_id, namespace=namespace)[-limit:])
+
+
+@command(app, "undo", EMBEDDER, NAMESPACE)
+def undo(options: Options, change: ChangeName) -> None:
+    """Take a change back.
+
+    The undoing is recorded as well, and can be undone.
+    """
+    namespace = options.required_namespace
+    with open_to_write(options) as memory:
+        found = find_change(memory, change, namespace)
+        _print_changes(options, memory, [memory.undo(found.id, namespace=namespace)])
+
+
+@command(app, "proposals", NAMESPACE)
+def proposals(options: Options) -> None:
+    """Show the updates that the gate stopped.
+
+    `amem approve` writes one all the same, `amem reject` takes it off the list.
+    """
+    with open_to_read(options) as (memory, _):
+        found = memory.proposals(namespace=options.required_namespace)
+        _print_changes(options, memory, found)
+    if not found and not options.as_json:
+        console().print("No proposals wait for an answer.")
+
+
+@command(app, "approve", EMBEDDER, NAMESPACE)
+def approve(options: Options, change: ChangeName, text: NewText = None) -> None:
+    """Write a proposal although the gate stopped it."""
+    namespace = options.required_namespace
+    with open_to_write(options) as memory:
+        found = find_change(memory, change, namespace)
+        made = memory.approve(found.id, namespace=namespace, context=text)
+        _print_changes(options, memory, [made])
+
+
+@command(app, "reject", NAMESPACE)
+def reject(options: Options, change: ChangeName) -> None:
+    """Take a proposal off the list."""
+    namespace = options.required_namespace
+    with open_to_read(options) as (memory, _):
+        found = find_change(memory, change, namespace)
+        _print_changes(options, memory, [memory.reject(found.id, namespace=namespace)])
+
+
+def _note_id(memory: AgenticMemory, name: str, namespace: Namespace) -> str:
+    """Return the id of a note; of a deleted note only a receipt is left, found by the whole id."""
+    try:
+        return find_note(memory, name, namespace).id
+    except NoteNotFoundError:
+        if any(change.note_id == name for change in memory.history(None, namespace=namespace)):
+            return name
+        raise
+
+
+def _print_changes(options: Options, memory: AgenticMemory, changes: Sequence[Change]) -> None:
+    ids = [each for change in changes for each in (change.note_id, change.cause) if each]
+    notes = notes_by_id(memory, ids, options.required_namespace)
+    if options.as_json:
+        print_json([{**change_values(c), "diff": diff(c, notes.get(c.note_id))} for c in changes])
+        return
+    out, last = console(), None
+    for change in changes:
+        if change.note_id and change.note_id != last:  # a `clear` is about no single note
+            last = change.note_id
+            title = headline(notes[last]) if last in notes else ""
+            out.print(Text("note", "bold"), short_id(last), Text(title, "bold"), soft_wrap=True)
+        _print_change(out, change, notes)
+
+
+def _print_change(out: Console, change: Change, notes: Mapping[str, Note]) -> None:
+    by = f" by {one_line(change.model)}" if change.model else ""
+    when = f"{change.recorded_at:%Y-%m-%d %H:%M:%S}"
+    out.print("  ", short_id(change.id), Text(change.kind, "bold"), f"{when}{by}", soft_wrap=True)
+    cause = notes.get(change.cause or "")
+    if cause is not None and cause.id != change.note_id and change.kind != "link":
+        title = headline(cause)
+        out.print("      because of", short_id(cause.id), title, style="dim", soft_wrap=True)
+    for line in diff(change, notes.get(change.note_id)):
+        out.print(Text(f"    {clean(line)}", _STYLES.get(line[0], "")), soft_wrap=True)

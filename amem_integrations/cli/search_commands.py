@@ -1,0 +1,225 @@
+"""`amem search`, `amem show` and `amem stats`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .. import AgenticMemory
+from .._sync import resolve, run
+from ..errors import InvalidInputError
+from ..notes import Namespace, Note, ScoredNote
+from .command import command
+from .lookup import find_note, notes_by_id
+from .open_memory import open_to_read, open_to_write
+from .options import EMBEDDER, NAMESPACE, Options, format_namespace, parse_time
+from .terminal import (
+    SHORT_ID,
+    clean,
+    console,
+    headline,
+    hit_values,
+    note_values,
+    one_line,
+    print_json,
+    short_id,
+    table,
+)
+
+app = typer.Typer(rich_markup_mode=None)
+
+Query = Annotated[str, typer.Argument(help="What to look for.")]
+Limit = Annotated[int, typer.Option("-k", "--limit", help="Most notes to show.")]
+Where = Annotated[
+    str | None,
+    typer.Option(
+        help="""Conditions as JSON: '{"speaker": "Ann", "metadata.city": {"$in": […]}}'."""
+    ),
+]
+MinSimilarity = Annotated[float | None, typer.Option(help="Least cosine of query and note.")]
+AsOf = Annotated[str | None, typer.Option(help="As it was known at this time.")]
+NoLinks = Annotated[bool, typer.Option("--no-links", help="Do not follow links.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Show ranks, fusion and spread.")]
+NoteName = Annotated[
+    str | None, typer.Argument(metavar="NOTE", help="Id, start of the id, or key; none: the last.")
+]
+
+
+@command(app, "search", EMBEDDER, NAMESPACE)
+def search(
+    options: Options,
+    query: Query,
+    limit: Limit = 10,
+    where: Where = None,
+    min_similarity: MinSimilarity = None,
+    as_of: AsOf = None,
+    no_links: NoLinks = False,
+    explain: Explain = False,
+) -> None:
+    """Find notes by meaning, by words and over links.
+
+    No chat model is called.
+    """
+    arguments: dict[str, Any] = {
+        "namespace": options.required_namespace,
+        "k": limit,
+        "where": None if where is None else _parse_conditions(where),
+        "min_similarity": min_similarity,
+        "as_of": None if as_of is None else parse_time(as_of),
+        "links": not no_links,
+        "explain": explain,
+    }
+    with open_to_write(options) as memory:
+        hits = memory.search(query, **arguments)
+        if options.as_json:
+            print_json([hit_values(hit) for hit in hits])
+        else:
+            _print_hits(console(), hits, memory)
+
+
+@command(app, "show", NAMESPACE)
+def show(options: Options, note: NoteName = None, limit: Limit = 20) -> None:
+    """Show a note, or list the last ones."""
+    namespace = options.required_namespace
+    with open_to_read(options) as (memory, store):
+        if note is None:
+            last = run(resolve(store.scan(namespace, limit=limit, newest_first=True)))
+            _print_list(last[::-1], as_json=options.as_json)
+            return
+        found = find_note(memory, note, namespace)
+        if options.as_json:
+            print_json(note_values(found))
+        else:
+            _print_note(console(), found, memory)
+
+
+@command(app, "stats", NAMESPACE)
+def stats(options: Options) -> None:
+    """Count notes, links and states."""
+    with open_to_read(options) as (memory, _):
+        namespaces = [options.namespace] if options.namespace else memory.namespaces()
+        by_namespace = {each: memory.stats(namespace=each) for each in namespaces}
+        total = memory.stats(namespace=options.namespace)
+    if options.as_json:
+        rows = [{**counts, "namespace": list(each)} for each, counts in by_namespace.items()]
+        print_json({**total, "by_namespace": rows})
+    else:
+        console().print(_stats_table(by_namespace, total))
+
+
+def _parse_conditions(text: str) -> Mapping[str, Any]:
+    try:
+        conditions = json.loads(text)
+    except ValueError as error:
+        raise InvalidInputError(f"--where {text!r} is not JSON: {error}") from error
+    if not isinstance(conditions, dict):
+        raise InvalidInputError(f"--where {text!r} must be a JSON object")
+    return conditions
+
+
+def _print_hits(out: Console, hits: Sequence[ScoredNote], memory: AgenticMemory) -> None:
+    for hit in hits:
+        score = Text(f"{hit.score:.3f}", style="bold")
+        out.print(score, short_id(hit.note.id), headline(hit.note), soft_wrap=True)
+        _print_path(out, hit, memory)
+        _print_explanation(out, hit)
+    if not hits:
+        out.print("Nothing found.")
+
+
+def _print_path(out: Console, hit: ScoredNote, memory: AgenticMemory) -> None:
+    """Print the links that led to a hit."""
+    for step in hit.via if hit.via != "match" else ():
+        source = memory.get(step.note_id, namespace=hit.note.namespace)
+        out.print("      over a link with", short_id(source.id), headline(source), soft_wrap=True)
+        reason = _reason(step.relation, step.reason, step.strength)
+        out.print(" " * 8 + reason, style="dim", soft_wrap=True)
+
+
+def _print_explanation(out: Console, hit: ScoredNote) -> None:
+    if hit.why is None:
+        return
+    cosine = "-" if hit.similarity is None else f"{hit.similarity:.2f}"
+    ranks = f"dense rank {hit.why.dense_rank or '-'}, BM25 rank {hit.why.lexical_rank or '-'}"
+    sums = f"fusion {hit.why.fusion:.4f}, spread {hit.why.spread:.4f}"
+    out.print(f"      cosine {cosine}, {ranks}, {sums}", style="dim", soft_wrap=True)
+
+
+def _print_list(notes: Sequence[Note], *, as_json: bool) -> None:
+    if as_json:
+        print_json([note_values(note) for note in notes])
+        return
+    rows = table("id", "when", "state", "links", "what was said")
+    for note in notes:
+        speaker = f"{note.speaker}: " if note.speaker else ""
+        text = Text(one_line(speaker + note.content))
+        links = str(len(note.links))
+        rows.add_row(short_id(note.id), f"{note.when:%Y-%m-%d}", note.state, links, text)
+    console().print(rows)
+
+
+def _print_note(out: Console, note: Note, memory: AgenticMemory) -> None:
+    out.print(Text(clean(note.content), style="bold"), soft_wrap=True)
+    for name, value in _fields(note).items():
+        out.print(f"{name:>12}  {value}", soft_wrap=True)
+    for entry in note.contexts:
+        own = entry.cause == note.id
+        out.print(f"{'context' if own else 'evolved':>12}  {one_line(entry.text)}", soft_wrap=True)
+        cause = "" if own else f", because of {entry.cause[:SHORT_ID]}"
+        model = one_line(entry.model)
+        out.print(f"{'':12}  by {model}{cause}", style="dim", soft_wrap=True)
+    linked = notes_by_id(memory, note.links, note.namespace)
+    for target, link in note.links.items():
+        arrow = "->" if link.direction == "out" else "<-"
+        title = headline(linked[target]) if target in linked else "?"
+        out.print(f"{'link':>12}  {arrow}", short_id(target), title, soft_wrap=True)
+        reason = _reason(link.relation, link.reason, link.strength)
+        out.print(f"{'':12}  {reason}", style="dim", soft_wrap=True)
+
+
+def _fields(note: Note) -> dict[str, str]:
+    fields = {
+        "id": note.id,
+        "namespace": format_namespace(note.namespace),
+        "when": f"{note.when:%Y-%m-%d %H:%M %Z}",
+        "speaker": note.speaker,
+        "thread": note.thread,
+        "key": note.key,
+        "state": f"{note.state}: {note.failure}" if note.failure else note.state,
+        "keywords": ", ".join(note.keywords),
+        "tags": ", ".join(note.tags),
+        "metadata": json.dumps(dict(note.metadata), ensure_ascii=False) if note.metadata else None,
+    }
+    return {name: one_line(value) for name, value in fields.items() if value}
+
+
+def _reason(relation: str, reason: str, strength: float) -> str:
+    return f"{one_line(relation)}: {one_line(reason)} ({strength:.2f})"
+
+
+def _stats_table(
+    by_namespace: Mapping[Namespace, Mapping[str, Any]], total: Mapping[str, Any]
+) -> Table:
+    names = ("notes", "threads", "links", "evolved", "without_links")
+    states = [name for name in ("pending", "constructed", "failed") if total["states"].get(name)]
+    rows = table("namespace", *(name.replace("_", " ") for name in names), *states)
+    for column in rows.columns[1:]:
+        column.justify = "right"
+
+    def add_row(title: str, counts: Mapping[str, Any]) -> None:
+        numbers = [counts[name] for name in names]
+        numbers += [counts["states"].get(state, 0) for state in states]
+        rows.add_row(title, *map(str, numbers))
+
+    for namespace, counts in by_namespace.items():
+        add_row(one_line(format_namespace(namespace)), counts)
+    if len(by_namespace) > 1:
+        rows.add_section()
+        add_row("all", total)
+    return rows
