@@ -1,0 +1,264 @@
+"""What was deleted is found nowhere; what was corrected, in its own note's history only.
+
+The model of these tests copies all that it is shown into whatever it writes.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from support import models
+
+from amem_integrations import AgenticMemory, MemoryConfig, NoteInput
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+
+ANN, BOB = ("ann",), ("bob",)
+WORDS = 50  # the gate lets no longer entry pass
+
+
+def everything(inputs) -> str:
+    """All texts that a model is shown."""
+    shown = [*inputs.get("before", ()), *inputs.get("candidates", ()), *inputs["notes"]]
+    parts = []
+    for note in shown:
+        words = (*note.get("keywords", ()), *note.get("tags", ()))
+        parts += [note["content"], note.get("speaker") or "", note.get("context", ""), *words]
+    return " ".join(part for part in parts if part)
+
+
+def construct(request):
+    told = everything(request.inputs)
+    return {
+        "notes": [
+            {
+                "id": note["alias"],
+                "context": f"{note['content']} {told}",
+                "keywords": told.split()[-6:],
+                "tags": told.split()[:4],
+            }
+            for note in request.inputs["notes"]
+        ]
+    }
+
+
+def evolve(request):
+    told = " ".join(dict.fromkeys(everything(request.inputs).split()))
+    short = " ".join(told.split()[:WORDS])
+    return {
+        "notes": [
+            {
+                "id": note["alias"],
+                "links": [
+                    {"to": c["alias"], "relation": told[:30], "reason": told[-190:], "strength": 0.5}
+                    for c in note["candidates"][:3]
+                ],
+                "updates": [
+                    {"to": c["alias"], "context": short, "keywords": told.split()[:8], "tags": []}
+                    for c in note["candidates"][:2]
+                ],
+            }
+            for note in request.inputs["notes"]
+        ]
+    }
+
+
+def parrot() -> ScriptedModel:
+    return ScriptedModel({"construct": construct, "evolve": evolve})
+
+
+def opened(location, **settings):
+    return AgenticMemory.open(
+        location, model=parrot(), embedder=HashEmbedder(), config=MemoryConfig(**settings)
+    )
+
+
+def live(memory, tmp_path) -> list[dict]:
+    """All lines of the exports of all namespaces."""
+    lines = []
+    for number, namespace in enumerate(memory.namespaces()):
+        path = tmp_path / f"export-{number}.jsonl"
+        memory.export(path, namespace=namespace)
+        lines += [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return lines
+
+
+def holders(lines, secret: str) -> set[str]:
+    """The notes in whose lines or history a text stands."""
+    found = set()
+    for line in lines:
+        if secret in json.dumps(line, ensure_ascii=False).casefold():
+            about = line.get("note") or line.get("change") or {}
+            found.add(about.get("note_id", about.get("id", "?")))
+    return found
+
+
+@pytest.fixture
+def memory(tmp_path):
+    with opened(tmp_path / "memory", min_gate_similarity=-1) as made:
+        yield made
+
+
+def test_a_deleted_text_is_in_no_context_keyword_tag_reason_or_history(memory, tmp_path):
+    one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
+    for text in ("Thanks a lot", "See you tomorrow then", "The weather is fine today"):
+        memory.add(text, namespace=ANN, thread="t")
+    assert len(holders(live(memory, tmp_path), "zanzibar4711")) == 4
+    memory.delete(one.id, namespace=ANN)
+    assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+
+
+def test_a_corrected_text_stands_in_its_own_notes_history_only(memory, tmp_path):
+    one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
+    memory.add("Thanks a lot", namespace=ANN, thread="t")
+    memory.add("See you", namespace=ANN, thread="u")
+    memory.update(one.id, namespace=ANN, content="The safe opens with a key")
+    assert holders(live(memory, tmp_path), "zanzibar4711") == {one.id}
+    assert memory.get(one.id, namespace=ANN).content == "The safe opens with a key"
+    assert "zanzibar" not in repr(memory.get_all(namespace=ANN))
+
+
+def test_undo_does_not_bring_back_a_quote_of_what_was_deleted(memory, tmp_path):
+    one = memory.add("My bank PIN is 4711", namespace=ANN, thread="t")
+    two = memory.add("Thank you", namespace=ANN, thread="t")
+    memory.update(two.id, namespace=ANN, content="Thank you very much")
+    memory.delete(one.id, namespace=ANN)
+    for change in memory.history(two.id, namespace=ANN):
+        try:
+            memory.undo(change.id, namespace=ANN)
+        except ValueError:
+            continue
+    assert holders(live(memory, tmp_path), "4711") == set()
+
+
+def test_a_note_deleted_or_corrected_while_a_later_one_is_made_is_not_quoted(tmp_path):
+    for number, gone in enumerate(("delete", "update")):
+        state: dict = {}
+
+        def answer(request, state=state, gone=gone):
+            reply = construct(request)
+            if state.get("first"):
+                memory, first = state.pop("first")
+                if gone == "delete":
+                    memory.delete(first, namespace=ANN)
+                else:
+                    memory.update(first, namespace=ANN, content="Nothing of note")
+            return reply
+
+        model = ScriptedModel({"construct": answer, "evolve": evolve})
+        path = tmp_path / str(number)
+        with AgenticMemory.open(path, model=model, embedder=HashEmbedder()) as memory:
+            first = memory.add("My PIN is zanzibar4711", namespace=ANN, thread="t")
+            state["first"] = (memory, first.id)
+            memory.add("Thanks", namespace=ANN, thread="t")
+            allowed = set() if gone == "delete" else {first.id}
+            assert holders(live(memory, tmp_path), "zanzibar4711") <= allowed
+
+
+def test_deleting_a_note_leaves_what_does_not_quote_it():
+    memory = AgenticMemory.open(":memory:", model=models.model(), embedder=HashEmbedder())
+    notes = memory.add_many(
+        [f"Number {n} is about {word}" for n, word in enumerate(["tea", "ink", "sea", "oak"])],
+        namespace=ANN,
+    )
+    memory.delete(notes[0].id, namespace=ANN)
+    assert memory.stats(namespace=ANN)["states"] == {"done": 3}
+
+
+def test_the_records_of_a_blanked_history_stay(memory):
+    one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
+    two = memory.add("Thanks a lot", namespace=ANN, thread="t")
+    before = [change.id for change in memory.history(two.id, namespace=ANN)]
+    memory.delete(one.id, namespace=ANN)
+    after = [change.id for change in memory.history(two.id, namespace=ANN)]
+    assert after[: len(before)] == before
+
+
+def test_a_cleared_namespace_leaves_nothing(memory, tmp_path):
+    memory.add("zanzibar4711", namespace=ANN)
+    memory.add("something else", namespace=BOB)
+    memory.clear(namespace=ANN)
+    assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+    assert memory.namespaces() == [BOB]
+
+
+def test_a_plan_that_waited_writes_nothing_of_what_was_deleted_meanwhile(memory, tmp_path):
+    one = memory.add("zanzibar4711 opens it", namespace=ANN, thread="t")
+    two = memory.add("Thanks", namespace=ANN, thread="t", evolve=False)
+    memory.construct([two.id], namespace=ANN)
+    plan = memory.propose([two.id], namespace=ANN).to_dict()
+    memory.delete(one.id, namespace=ANN)
+    memory.commit(plan, namespace=ANN)
+    assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+
+
+SECRETS = ["Quokka{n}Beta", "pin {n}77", "我的密码是{n}号东方红", "sk-live-{n}abcdefghijk", "Żółw{n}ka"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_order_of_operations_leaves_a_secret(tmp_path, seed):
+    rng = random.Random(seed)
+    memory = opened(tmp_path / "memory", min_gate_similarity=-1, batch_size=3, split_tokens=20)
+    planted: dict[str, str] = {}  # secret → the note it stands in
+    replaced: dict[str, str] = {}  # secret → the note it once stood in
+    gone: set[str] = set()
+    count = 0
+
+    def secret() -> str:
+        nonlocal count
+        count += 1
+        return rng.choice(SECRETS).format(n=1000 + 37 * count + seed).casefold()
+
+    def add(evolve_now: bool) -> None:
+        items, words = [], []
+        for _ in range(rng.randint(1, 3)):
+            words.append(secret())
+            long = " And so it went on." * rng.choice([0, 0, 12])
+            items.append(NoteInput(content=f"It is {words[-1]}.{long}", thread=rng.choice("tu")))
+        notes = memory.add_many(items, namespace=ANN, evolve=evolve_now)
+        planted.update({word: note.id for word, note in zip(words, notes, strict=True)})
+
+    def forget(note_id: str) -> None:
+        for known in (planted, replaced):
+            for word in [word for word, held in known.items() if held == note_id]:
+                del known[word]
+                gone.add(word)
+
+    for _ in range(25):
+        ids = sorted(set(planted.values()))
+        act = rng.choice(["add", "add", "raw", "evolve", "update", "delete", "undo", "reopen"])
+        if act in ("add", "raw"):
+            add(act == "add")
+        elif act == "evolve":
+            memory.evolve(namespace=ANN, limit=rng.choice([None, 2]))
+        elif act == "reopen":
+            memory.close()
+            memory = opened(tmp_path / "memory", min_gate_similarity=-1, batch_size=3, split_tokens=20)
+        elif ids and act == "delete":
+            note_id = rng.choice(ids)
+            memory.delete(note_id, namespace=ANN)
+            forget(note_id)
+        elif ids and act == "update":
+            note_id, word = rng.choice(ids), secret()
+            memory.update(note_id, namespace=ANN, content=f"Rather {word}.")
+            for old in [old for old, held in planted.items() if held == note_id]:
+                replaced[old] = planted.pop(old)
+            planted[word] = note_id
+        elif ids and act == "undo":
+            changes = [
+                c for c in memory.history(rng.choice(ids), namespace=ANN) if c.kind == "evolve"
+            ]
+            if changes and not changes[-1].data.get("blanked"):
+                try:
+                    memory.undo(changes[-1].id, namespace=ANN)
+                except ValueError:
+                    pass
+                except Exception as error:  # a later change touched the same field
+                    assert type(error).__name__ == "RevisionConflictError"
+        lines = live(memory, tmp_path)
+        for word in gone:
+            assert holders(lines, word) == set(), (seed, act, word)
+        for word, note_id in replaced.items():
+            assert holders(lines, word) <= {note_id}, (seed, act, word)
+    memory.close()
