@@ -236,7 +236,8 @@ class QdrantStore(PointStore):
         """
         ops: list[str] = []
         try:
-            for intent in self._history.scroll(self._dialect.any_of("kind", [INTENT])):
+            left = self._dialect.every([self._dialect.any_of("kind", [INTENT])])
+            for intent in self._history.scroll(left):
                 if time.time() - intent.payload["at"] < self.settle_after:
                     continue  # that process may just be at it
                 self._finish_intent(intent.payload)

@@ -69,7 +69,7 @@ def kill_at(collection: Any, method: str, call: int = 1) -> None:
 
 
 def intents(store: QdrantStore) -> int:
-    which = store._dialect.every([store._dialect.match("kind", INTENT)])
+    which = store._dialect.every([store._dialect.any_of("kind", [INTENT])])
     return len(store._history.scroll(which))
 
 
@@ -176,6 +176,37 @@ def test_a_process_that_only_stood_still_writes_its_history_again(
     assert intents(slow) == 0
 
 
+def test_all_changes_of_an_operation_that_was_written_in_part_are_reported(
+    opened: Opener,
+) -> None:
+    dying, other = opened(), opened()
+    dying.insert(ANN, [item("a"), item("b")], [])
+    other.replace(ANN, [item("a", revision=1, ops=("theirs",))], [change("theirs", "a")])
+    both = [item(name, revision=1, ops=("ours",)) for name in ("a", "b")]
+    made = [
+        change(f"{name}{n}", name, op="ours", number=n) for n in range(70) for name in ("a", "b")
+    ]
+    assert dying.replace(ANN, both, made) == {note_id("a")}  # and there it ends
+
+    assert [step.op for step in opened(after=0).interrupted] == ["ours"] * 70
+    assert intents(opened()) == 0
+
+
+def test_an_operation_that_was_written_in_full_at_the_second_try_leaves_no_intent(
+    opened: Opener,
+) -> None:
+    store, other = opened(), opened()
+    store.insert(ANN, [item("a"), item("b")], [])
+    other.replace(ANN, [item("a", revision=1, ops=("theirs",))], [])
+    both = [item(name, revision=1, ops=("ours",)) for name in ("a", "b")]
+    made = [change(name, name, op="ours") for name in ("a", "b")]
+    assert store.replace(ANN, both, made) == {note_id("a")}
+    assert intents(store) == 1
+    again = item("a", revision=2, ops=("theirs", "ours"))
+    assert store.replace(ANN, [again], [made[0]]) == set()
+    assert intents(store) == 0
+
+
 @pytest.mark.parametrize(("where", "method"), [("history", "delete"), ("notes", "delete")])
 def test_a_removal_that_was_begun_is_finished(opened: Opener, where: str, method: str) -> None:
     dying = opened()
@@ -195,16 +226,15 @@ def test_a_removal_that_was_begun_is_finished(opened: Opener, where: str, method
 
 
 def test_what_was_added_since_outlives_a_removal_that_is_finished_late(opened: Opener) -> None:
-    dying, other = opened(), opened()
+    dying, another, other = opened(), opened(), opened()
     dying.insert(ANN, [item("a", seq=1)], [change("old", "a", seq=1)])
     dying.insert(BOB, [item("b", seq=2, namespace=BOB)], [])
     kill_at(dying._history, "delete", 2)  # the note is gone, the intent is not
     with pytest.raises(Killed):
         dying.delete(ANN, [note_id("a")], [])
-    dying._history = opened()._history
-    kill_at(dying._notes, "delete")
+    kill_at(another._notes, "delete")
     with pytest.raises(Killed):
-        dying.clear(BOB, [])
+        another.clear(BOB, [])
     other.insert(ANN, [item("a")], [change("new", "a")])
     other.insert(BOB, [item("c", namespace=BOB)], [])
 

@@ -59,6 +59,44 @@ class HistoryRules(StoreRules):
         assert done(store.changes_by_id(ANN, [])) == []
         assert done(store.changes_by_id(BOB, ids)) == []
 
+    def test_changes_are_found_by_their_operation_oldest_first(self, store: NoteStore) -> None:
+        made = [change(str(n), "ab"[n % 2], number=n, op=f"op {n % 3}") for n in range(9)]
+        done(store.replace(ANN, [], made[::-1]))
+        wanted = [each for each in made if each.op in ("op 0", "op 2")]
+        assert done(store.changes_by_op(ANN, ["op 2", "op 0", "op 7"])) == wanted
+        assert done(store.changes_by_op(ANN, [])) == []
+
+    def test_all_changes_of_an_operation_are_found_however_many(self, store: NoteStore) -> None:
+        made = [change(str(n), "a", number=n, op="one") for n in range(600)]
+        done(store.replace(ANN, [], made))
+        assert done(store.changes_by_op(ANN, ["one"])) == made
+
+    def test_mentions_are_changes_about_others_caused_by_a_note_or_made_when_it_was_shown(
+        self, store: NoteStore
+    ) -> None:
+        a, b = note_id("a"), note_id("b")
+        about_itself = change("own", "a", cause=a, data={"shown": [a, b]})
+        caused = change("caused", "c", number=1, cause=a)
+        shown = change("shown", "c", number=2, data={"shown": [note_id("x"), b], "shows": a})
+        other = change("other", "c", number=3, cause=note_id("c"), data={"shown": []})
+        done(store.replace(ANN, [], [other, shown, caused, about_itself]))
+        assert done(store.mentions(ANN, [a])) == [caused]
+        assert done(store.mentions(ANN, [b])) == [about_itself, shown]
+        assert done(store.mentions(ANN, [a, b, "no id"])) == [caused, shown]
+        assert done(store.mentions(ANN, ["no id"])) == done(store.mentions(ANN, [])) == []
+        assert done(store.mentions(BOB, [a, b])) == []
+
+    def test_a_stored_change_can_be_rewritten_and_an_unknown_one_is_not_added(
+        self, store: NoteStore
+    ) -> None:
+        told = change("1", "a", cause=note_id("b"), data={"text": "secret"})
+        done(store.replace(ANN, [], [told]))
+        blank = replace(told, cause=None, data={"text": ""})
+        done(store.rewrite_changes(ANN, [blank, change("2", "a")]))
+        assert done(store.changes(ANN)) == [blank]
+        assert done(store.mentions(ANN, [note_id("b")])) == []
+        done(store.rewrite_changes(ANN, []))
+
     def test_clear_removes_everything_of_a_namespace_but_receipts(self, store: NoteStore) -> None:
         for space in (ANN, BOB):
             given = item(f"of {space}", [1], "x", namespace=space)

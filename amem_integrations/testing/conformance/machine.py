@@ -56,13 +56,18 @@ class Model:
         return sorted(self.changes.values(), key=lambda made: (made.seq, made.id))
 
     def forget(self, gone: str) -> None:
-        """Remove a note and what is told of it."""
+        """Remove a note and the changes about it."""
         self.notes.pop(gone, None)
-        self.changes = {
-            made.id: made
-            for made in self.changes.values()
-            if gone not in (made.note_id, made.cause)
-        }
+        self.changes = {made.id: made for made in self.changes.values() if gone != made.note_id}
+
+    def mentions(self, note_id: str) -> list[Change]:
+        """Return the changes about other notes that mention this one, oldest first."""
+        return [
+            made
+            for made in self.told()
+            if made.note_id != note_id
+            and (made.cause == note_id or note_id in made.data.get("shown", ()))
+        ]
 
 
 class NoteStoreMachine(RuleBasedStateMachine):
@@ -111,9 +116,22 @@ class NoteStoreMachine(RuleBasedStateMachine):
         model.changes |= {made.id: made for made in told if made.note_id in new}
         assert self._all(lambda store: store.insert(space, items, told)) == new
 
-    @rule(space=spaces, name=names, ahead=st.integers(0, 2), vector=vectors, text=st.none() | texts)
+    @rule(
+        space=spaces,
+        name=names,
+        ahead=st.integers(0, 2),
+        vector=vectors,
+        text=st.none() | texts,
+        shown=st.lists(names, max_size=2),
+    )
     def replace(
-        self, space: Namespace, name: str, ahead: int, vector: Vector | None, text: str | None
+        self,
+        space: Namespace,
+        name: str,
+        ahead: int,
+        vector: Vector | None,
+        text: str | None,
+        shown: list[str],
     ) -> None:
         """The next revision is written, any other is stale; what is not given is kept."""
         model, wanted = self.models[space], _id(space, name)
@@ -123,6 +141,8 @@ class NoteStoreMachine(RuleBasedStateMachine):
         if held:
             version = replace(version, seq=held.note.seq)
         told = self._change(space, wanted, "update")
+        ids = [_id(space, other) for other in shown]
+        told = replace(told, cause=ids[0] if ids else None, data={"shown": ids[1:], "text": "x"})
         stale = {wanted}
         if held and ahead == 1:
             stale = set()
@@ -134,12 +154,25 @@ class NoteStoreMachine(RuleBasedStateMachine):
 
     @rule(space=spaces, name=names)
     def delete(self, space: Namespace, name: str) -> None:
-        """A note goes with its history; the receipt stays."""
-        gone = _id(space, name)
+        """A note goes with its history; the receipt stays, and what mentions it is rewritten."""
+        gone, model = _id(space, name), self.models[space]
         receipt = self._change(space, gone, "delete")
-        self.models[space].forget(gone)
-        self.models[space].changes[receipt.id] = receipt
-        self._all(lambda store: store.delete(space, [gone], [receipt]))
+        mentions = self._all(lambda store: store.mentions(space, [gone]))
+        assert mentions == model.mentions(gone)
+        blank = [replace(made, cause=None, data={}) for made in mentions]
+        model.forget(gone)
+        model.changes |= {made.id: made for made in (*blank, receipt)}
+        self._all(lambda store: store.delete(space, [gone], [receipt], blank))
+
+    @rule(space=spaces, name=names)
+    def rewrite(self, space: Namespace, name: str) -> None:
+        """What is told of a note can be blanked; its operations are found all the same."""
+        about, model = _id(space, name), self.models[space]
+        blank = [replace(made, data={}) for made in model.told() if made.note_id == about]
+        model.changes |= {made.id: made for made in blank}
+        self._all(lambda store: store.rewrite_changes(space, blank))
+        ops = [made.op for made in blank]
+        assert self._all(lambda store: store.changes_by_op(space, ops)) == blank
 
     @rule(space=spaces)
     def clear(self, space: Namespace) -> None:
@@ -189,11 +222,22 @@ class NoteStoreMachine(RuleBasedStateMachine):
         """Every note and change is as it was written, in each namespace."""
         for space, model in self.models.items():
             self._compare(space, model)
+        held = [*self.models[ANN].notes.values(), *self.models[BOB].notes.values()]
+        made = [*self.models[ANN].changes.values(), *self.models[BOB].changes.values()]
+        seqs = [*(each.note.seq for each in held), *(each.seq for each in made)]
+        assert self._all(lambda store: store.last_seq()) == max(seqs, default=0)
 
     def _compare(self, space: Namespace, model: Model) -> None:
         assert self._all(lambda store: store.scan(space)) == model.ordered()
         assert self._all(lambda store: store.changes(space, after=-1)) == model.told()
         assert self._all(lambda store: store.count(space)) == len(model.notes)
+        for store in self.stores:
+            for found in done(store.get_indexed(space, list(model.notes))):
+                held = model.notes[found.note.id]
+                assert (found.note, found.text) == (held.note, None)
+                assert (found.vector is None) == (held.vector is None)
+                if held.vector is not None:
+                    assert np.allclose(found.vector, held.vector, atol=1e-5)
 
     def _all(self, call: Callable[[NoteStore], MaybeAwaitable[T]]) -> T:
         """Return what all stores answer, which must be the same."""
