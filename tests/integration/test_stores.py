@@ -7,12 +7,15 @@ import json
 import logging
 import os
 import pickle
+import re
 import signal
 import socket
+import socketserver
 import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +26,7 @@ from typing import Any
 import pytest
 from support.qdrant_server import FakeQdrant, Fault, serving
 
+from amem_integrations import AgenticMemory
 from amem_integrations.errors import (
     ConfigurationError,
     EmbedderMismatchError,
@@ -38,6 +42,7 @@ from amem_integrations.stores import Bm25, EdgeStore, QdrantStore
 from amem_integrations.stores.collection import CHANGE_INDEXES, NOTE_INDEXES
 from amem_integrations.stores.conditions import TIMES
 from amem_integrations.stores.edge_shard import EdgeShard
+from amem_integrations.testing import HashEmbedder
 from amem_integrations.testing.conformance import (
     DIMENSIONS,
     METADATA_INDEXES,
@@ -184,8 +189,8 @@ def test_a_kill_between_history_and_notes_leaves_neither(tmp_path: Path) -> None
     code = """
 store = opened()
 store._notes.upsert = lambda points: os.kill(os.getpid(), 9)
-told = [change("lost", "a", kind="evolve"), change("kept", "b", kind="proposal")]
-store.replace(("ann",), [item("a", revision=1)], told)
+recorded = [change("lost", "a", kind="evolve"), change("kept", "b", kind="proposal")]
+store.replace(("ann",), [item("a", revision=1)], recorded)
 """
     assert run_child(code, tmp_path / "m").returncode == -signal.SIGKILL
     store = open_edge(tmp_path / "m")
@@ -430,7 +435,7 @@ def test_every_filter_a_folder_makes_names_an_index(edge: EdgeStore) -> None:
     assert indexed == set()
 
 
-def test_a_second_process_is_told_at_once(edge: EdgeStore, tmp_path: Path) -> None:
+def test_a_second_process_is_refused_at_once(edge: EdgeStore, tmp_path: Path) -> None:
     code = """
 from amem_integrations.errors import StoreLockedError
 try:
@@ -439,9 +444,9 @@ except StoreLockedError as error:
     print(error)
 """
     started = time.monotonic()
-    told = run_child(code, tmp_path / "m").stdout
-    assert "open already" in told
-    assert "Qdrant server" in told
+    output = run_child(code, tmp_path / "m").stdout
+    assert "open already" in output
+    assert "Qdrant server" in output
     assert time.monotonic() - started < 20
     edge.insert(ANN, [item("a")], [])
 
@@ -795,6 +800,20 @@ def test_a_wrong_option_is_named(location: str, options: dict[str, Any]) -> None
         QdrantStore(location, **{"dimensions": DIMENSIONS, **options})
 
 
+@pytest.mark.parametrize(
+    "location", ["localhost:6333", "qdrant.example.com:6333", "10.0.0.1:6333", "[::1]:6333"]
+)
+def test_an_address_without_a_scheme_is_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match=re.escape(f"'http://{location}'")):
+        AgenticMemory.open(location, embedder=HashEmbedder())
+    assert list(tmp_path.iterdir()) == []
+    with AgenticMemory.open(f"./{location}", embedder=HashEmbedder()):
+        assert (tmp_path / location).is_dir()
+
+
 @pytest.mark.enable_socket
 def test_an_old_server_is_refused() -> None:
     with (
@@ -859,7 +878,27 @@ def test_the_stand_in_counts_requests(fake: FakeQdrant, served: QdrantStore) -> 
 
 
 @pytest.mark.enable_socket
-def test_an_untrusted_certificate_and_a_wrong_scheme_are_named_at_once(tmp_path: Path) -> None:
+def test_http_to_a_port_that_speaks_tls_is_named_at_once() -> None:
+    alert = bytes([21, 3, 3, 0, 2, 2, 10])  # how a server answers that expected a handshake
+
+    class Alert(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1024)
+            self.request.sendall(alert)
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Alert) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with pytest.raises(ConfigurationError, match="use https://"):
+            url = f"http://127.0.0.1:{server.server_address[1]}"
+            QdrantStore(url, dimensions=DIMENSIONS, pauses=(20,))
+        thread.join()
+
+
+@pytest.mark.enable_socket
+def test_an_untrusted_certificate_and_https_to_a_plain_port_are_named_at_once(
+    tmp_path: Path,
+) -> None:
     certificate = tmp_path / "certificate.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",
@@ -868,12 +907,10 @@ def test_an_untrusted_certificate_and_a_wrong_scheme_are_named_at_once(tmp_path:
     )  # fmt: skip
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
-    slow = {"dimensions": DIMENSIONS, "pauses": (60, 60)}  # a repeat would never end
+    slow = {"dimensions": DIMENSIONS, "pauses": (20,)}  # a repeat would be noticed
     with serving(FakeQdrant(), tls=context) as fake:
         with pytest.raises(ConfigurationError, match=r"certificate is not trusted.*verify="):
             QdrantStore(fake.url, **slow)
-        with pytest.raises(ConfigurationError, match="use https://"):
-            QdrantStore(fake.url.replace("https", "http"), **slow)
         QdrantStore(fake.url, verify=str(certificate), **slow).close()
     with serving(FakeQdrant()) as fake, pytest.raises(ConfigurationError, match="use http://"):
         QdrantStore(fake.url.replace("http", "https"), **slow)
@@ -892,8 +929,8 @@ def test_a_note_changed_by_another_process_in_between_is_stale(
 
     fake.before_write = interfere
     ours = [item(name, revision=1, ops=("ours",), content="ours") for name in ("a", "b")]
-    told = [change(name, name) for name in ("a", "b")]
-    assert served.replace(ANN, ours, told) == {note_id("a")}
+    recorded = [change(name, name) for name in ("a", "b")]
+    assert served.replace(ANN, ours, recorded) == {note_id("a")}
     assert {found.content for found in served.scan(ANN)} == {"theirs", "ours"}
     assert served.changes(ANN) == [change("b", "b")]
     other.close()

@@ -36,7 +36,7 @@ def _notes() -> list[Note]:
     ]  # fmt: skip
 
 
-# What a store has to be told of to compare by `$gt` and the like, if it has to.
+# What a store has to be recorded of to compare by `$gt` and the like, if it has to.
 METADATA_INDEXES = {"n": "float", "when": "datetime"}
 CASES: list[tuple[Mapping[str, Any], str]] = [
     ({}, "abcd"),

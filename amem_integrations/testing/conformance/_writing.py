@@ -133,8 +133,8 @@ class WritingRules(StoreRules):
     ) -> None:
         done(store.insert(ANN, [item("a"), item("b", revision=5)], []))
         versions = [item(name, revision=1, content="new") for name in ("a", "b", "gone")]
-        told = [change(name, name) for name in ("a", "b", "gone")]
-        assert done(store.replace(ANN, versions, told)) == {note_id("b"), note_id("gone")}
+        recorded = [change(name, name) for name in ("a", "b", "gone")]
+        assert done(store.replace(ANN, versions, recorded)) == {note_id("b"), note_id("gone")}
         contents = [found.content for found in done(store.scan(ANN))]
         assert sorted(contents) == ["new", "this is b"]
         assert done(store.changes(ANN)) == [change("a", "a")]
