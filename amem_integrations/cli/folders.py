@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..stores.collection import CHANGE_INDEXES, NOTE_INDEXES
+from ..stores.edge import MIN_FREE_BYTES
 from ..stores.edge_shard import EdgeShard
 from ..stores.folder import free_bytes
 from ..stores.sidecar import Sidecar
-from ..stores.edge import MIN_FREE_BYTES
 from .census import Census
 from .findings import Finding, good, hint, wrong
 from .opening import folder

@@ -342,11 +342,11 @@ def found_in_files(folder: Path, text: str) -> list[Path]:
     return [path for path in files if text.encode() in path.read_bytes()]
 
 
-@pytest.mark.parametrize("moment", ["copying", "closed", "moved away", "in place"])
+@pytest.mark.parametrize("moment", ["copying", "copied", "moved away", "in place"])
 def test_a_kill_while_compacting_leaves_one_whole_folder(tmp_path: Path, moment: str) -> None:
     code = f"""
 from pathlib import Path
-from amem_integrations.stores import edge, folder
+from amem_integrations.stores import folder
 store = opened()
 store.insert(("ann",), [item(str(n), [1, n]) for n in range(300)], [change("1", "1")])
 def kill(*args, **kwargs):
@@ -360,8 +360,8 @@ def renaming(path, target):
 Path.rename = renaming
 if {moment!r} == "copying":
     folder.EdgeShard.close = kill
-if {moment!r} == "closed":
-    edge.put_folder_in_place = kill
+if {moment!r} == "copied":
+    folder.put_in_place = kill
 if {moment!r} == "in place":
     folder.settle = kill
 store.compact()
@@ -369,6 +369,7 @@ store.compact()
     assert run_child(code, tmp_path / "m").returncode == -signal.SIGKILL
     store = open_edge(tmp_path / "m")
     assert (store.count(ANN), len(store.changes(ANN))) == (300, 1)
+    assert [path.name for path in (tmp_path / "m").iterdir()] == ["amem"]
     store.compact()
     assert (store.count(ANN), len(store.changes(ANN))) == (300, 1)
     store.close()
@@ -889,8 +890,8 @@ def test_http_to_a_port_that_speaks_tls_is_named_at_once() -> None:
     with socketserver.TCPServer(("127.0.0.1", 0), Alert) as server:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
         with pytest.raises(ConfigurationError, match="use https://"):
-            url = f"http://127.0.0.1:{server.server_address[1]}"
             QdrantStore(url, dimensions=DIMENSIONS, pauses=(20,))
         thread.join()
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from amem_integrations.errors import InvalidInputError, NamespaceError, StoreError
 from amem_integrations.notes import Change, ContextEntry, Link, Note
-from amem_integrations.stores.validation import namespace_key
 from amem_integrations.stores.payloads import (
     decode_change,
     decode_namespace,
@@ -21,6 +20,7 @@ from amem_integrations.stores.payloads import (
     encode_change,
     encode_note,
 )
+from amem_integrations.stores.validation import namespace_key
 
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 names = texts.filter(bool)

@@ -36,7 +36,7 @@ def _notes() -> list[Note]:
     ]  # fmt: skip
 
 
-# What a store has to be recorded of to compare by `$gt` and the like, if it has to.
+# The fields that the cases compare by `$gt` and the like, for a store that wants to know them beforehand.
 METADATA_INDEXES = {"n": "float", "when": "datetime"}
 CASES: list[tuple[Mapping[str, Any], str]] = [
     ({}, "abcd"),

@@ -237,10 +237,10 @@ class NoteStoreMachine(RuleBasedStateMachine):
             for found in done(store.get_indexed(space, list(model.notes))):
                 held = model.notes[found.note.id]
                 assert (found.note, found.text) == (held.note, None)
-                vectors = (found.vector, held.vector)
-                assert (vectors[0] is None) == (vectors[1] is None)
-                if vectors[0] is not None and vectors[1] is not None:
-                    assert np.allclose(*vectors, atol=1e-5)
+                ours, theirs = held.vector, found.vector
+                assert (ours is None) == (theirs is None)
+                if ours is not None and theirs is not None:
+                    assert np.allclose(ours, theirs, atol=1e-5)
 
     def _all(self, call: Callable[[NoteStore], MaybeAwaitable[T]]) -> T:
         """Return what all stores answer, which must be the same."""
