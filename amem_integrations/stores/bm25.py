@@ -111,7 +111,7 @@ class Bm25:
         return indices, [counts[i] * (self._k + 1) / (counts[i] + discount) for i in indices]
 
     def encode_query(self, text: str) -> Sparse:
-        """Return (indices, values) of a query: a word weighs as often as it is said.
+        """Return (indices, values) of a query: a word weighs as often as it occurs.
 
         In a question that is once; where a whole note asks for its neighbours, its repeated words are
         what it is about.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -78,10 +79,12 @@ class Connection:
             self._client.close()
 
     def _silence(self, error: Exception) -> str:
+        disconnected = isinstance(getattr(error, "source", None), RemoteProtocolError)
+        https = ", and whether it wants https://" if disconnected else ""
         tries = f"{len(self._pauses) + 1} tries" if self._pauses else "one try"
         return (
             f"the Qdrant server at {self._where} did not answer after {tries} ({_detail(error)}); "
-            "check that it runs, or try again later"
+            f"check that it runs{https}, or try again later"
         )
 
     def _refusal(self, error: Exception) -> str:
@@ -153,8 +156,10 @@ def client_for(location: str, api_key: str | None, options: Mapping[str, Any]) -
         message = "prefer_grpc is not supported; it gains nothing for requests of our size"
         raise ConfigurationError(message)
     try:
+        if isinstance(verify := settings.get("verify"), str):
+            settings["verify"] = ssl.create_default_context(cafile=verify)
         return QdrantClient(url=location, **settings)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OSError) as error:
         message = f"QdrantClient does not take these options: {error}"
         raise ConfigurationError(message) from error
 

@@ -162,12 +162,10 @@ class EdgeStore(PointStore):
             path, sidecar = self._folder.path, self._folder.sidecar
             wanted = self._min_free_bytes + max(NEW_BYTES, used_bytes(path))
             check_space(path, wanted, self._free_bytes, "compacting")
-            draft = path.with_name(f".{path.name}-compact")
-            self._folder.copy_to(draft)
-            self._finalizer()
             try:
-                put_folder_in_place(draft, path)
+                self._folder.compact()
             finally:
+                self._finalizer()
                 self._folder = Folder.open(path, sidecar)
                 self._notes, self._history = self._folder.notes, self._folder.history
                 self._finalizer = self._close_at_exit()
@@ -235,7 +233,9 @@ class EdgeStore(PointStore):
         if self._folder.was_closed or not (found := self._history.retrieve([INTENT_ID])):
             return
         intent = found[INTENT_ID]
-        self._finish_intent(intent.payload)
+        # One writer at a time: the revision alone says whether a version was written.
+        changes = [[*change[:3], None] for change in intent.payload.get("changes") or ()]
+        self._finish_intent({**intent.payload, "changes": changes})
         ops = intent.payload["ops"]
         self._operations.begin(ops)
         self._drop(intent)

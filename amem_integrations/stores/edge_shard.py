@@ -1,6 +1,6 @@
 """A collection of points in a folder: one shard of Qdrant's engine, inside this process.
 
-The engine's habits are dealt with here: all its errors are plain `Exception`s told apart by their text,
+The engine's habits are dealt with here: all its errors are plain `Exception`s that differ by their text only,
 a damaged file makes it panic with something that is not even an `Exception`, and a refused write can
 leave a point without payload, which is ignored on reading.
 """

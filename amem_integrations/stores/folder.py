@@ -66,6 +66,7 @@ class Folder:
             sidecar = Sidecar.read(path / "amem.json")
             folder = cls(path, sidecar, notes, history)
             folder._compare_counts()
+            shutil.rmtree(_draft(path), ignore_errors=True)  # by a process that was killed
             sidecar.with_counts(None).write(path / "amem.json")
         except StoreError:
             history.close()
@@ -111,27 +112,46 @@ class Folder:
         """
         if not self._open or os.getpid() != self._pid:
             return
-        self._open = False
         if not self.path.exists():
             logger.warning("%s was removed while it was open; what was in it is lost", self.path)
-            self.history.close(flush=False)
-            self.notes.close(flush=False)
+            self._let_go()
             return
+        self._open = False
         counts = {"notes": self.notes.count(), "history": self.history.count()}
         self.history.close()
         self.notes.close()
         if clean():
             self.sidecar.with_counts(counts).write(self.path / "amem.json")
 
-    def copy_to(self, draft: Path) -> None:
-        """Write all that is there, and nothing of what was removed, into a new folder, and close that.
+    def compact(self) -> None:
+        """Let a copy without the bytes of what was deleted take the place of this folder, and close this one.
 
         Raises:
-            StoreError: It cannot be written.
+            StoreError: The copy cannot be made, or not moved; this one is still there, or will be when it is
+                next opened.
         """
+        draft = _draft(self.path)
+        self._copy_to(draft)
+        self.flush()
+        if (
+            os.name == "nt"
+        ):  # which moves no open files; elsewhere nobody can open the old one meanwhile
+            self._let_go()
+        try:
+            put_in_place(draft, self.path)
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._open:
+            self._open = False
+            self.history.close(flush=False)
+            self.notes.close(flush=False)
+
+    def _copy_to(self, draft: Path) -> None:
+        """Write all points into a new folder, and close that."""
         indexes = {"notes": NOTE_INDEXES, "history": CHANGE_INDEXES}
         dimensions = {"notes": self.sidecar.dimensions, "history": None}
-        shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed
         counts = {}
         for name, shard in (("notes", self.notes), ("history", self.history)):
             copy = EdgeShard.create(draft / name, indexes[name], dimensions=dimensions[name])
@@ -173,6 +193,10 @@ def put_in_place(draft: Path, path: Path) -> None:
         message = f"{draft} cannot be moved to {path}: {error}"
         raise StoreError(message) from error
     settle(path)
+
+
+def _draft(path: Path) -> Path:
+    return path.with_name(f".{path.name}-compact")
 
 
 def _before(path: Path) -> Path:

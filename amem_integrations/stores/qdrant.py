@@ -112,8 +112,7 @@ class QdrantStore(PointStore):
         if dimensions < 1 or not collection:
             message = f"QdrantStore wants dimensions > 0 and a collection name, not {dimensions!r} and {collection!r}"
             raise ConfigurationError(message)
-        ordered = _ordered(metadata_indexes or {})
-        self._remote = location != MEMORY
+        ordered, self._remote = _ordered(metadata_indexes or {}), location != MEMORY
         lock: AbstractContextManager[object] = nullcontext() if self._remote else threading.RLock()
         self._where, self._closed = MEMORY, False
         if self._remote:
@@ -129,7 +128,7 @@ class QdrantStore(PointStore):
         names = (collection, f"{collection}_history")
         try:
             self._check_version()
-            options = dict(collection_options or {})
+            options = collection_options or {}
             self._prepare(names[1], CHANGE_INDEXES, wanted, {}, options)
             dense = models.VectorParams(size=dimensions, distance=models.Distance.COSINE)
             indexes = {**SERVER_NOTE_INDEXES, **ordered}
@@ -138,8 +137,8 @@ class QdrantStore(PointStore):
             self._connection.close()
             raise
         dialect = ClientDialect(ordered if self._remote else None)
-        notes, history = (QdrantCollection(self._connection, name, dialect) for name in names)
-        super().__init__(notes, history, dimensions=dimensions, bm25=bm25, lock=lock)
+        both = (QdrantCollection(self._connection, name, dialect) for name in names)
+        super().__init__(*both, dimensions=dimensions, bm25=bm25, lock=lock)
         self._partial: dict[
             str, list[Point]
         ] = {}  # intents of operations that were written in part
@@ -236,7 +235,8 @@ class QdrantStore(PointStore):
         """
         ops: list[str] = []
         try:
-            for intent in self._history.scroll(self._dialect.any_of("kind", [INTENT])):
+            left = self._dialect.every([self._dialect.any_of("kind", [INTENT])])
+            for intent in self._history.scroll(left):
                 if time.time() - intent.payload["at"] < self.settle_after:
                     continue  # that process may just be at it
                 self._finish_intent(intent.payload)
@@ -262,7 +262,7 @@ class QdrantStore(PointStore):
         indexes: Mapping[str, IndexKind],
         wanted: Sidecar,
         vectors: dict[str, models.VectorParams],
-        options: dict[str, Any],
+        options: Mapping[str, Any],
     ) -> None:
         """Make a collection and its indexes if they are not there; check its fingerprint if they are."""
         lexical = {LEXICAL: models.SparseVectorParams(modifier=models.Modifier.IDF)}

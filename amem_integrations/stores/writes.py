@@ -271,8 +271,9 @@ class PointStore(PointReader):
 
     def _changes_of(self, ops: Sequence[str]) -> list[Change]:
         """Return all changes of these operations, of any namespace, oldest first."""
-        found = [self._history.scroll(self._dialect.any_of("op", some)) for some in batches(ops)]
-        changes = [decode_change(point.payload) for page in found for point in page]
+        filters = [self._dialect.every([self._dialect.any_of("op", some)]) for some in batches(ops)]
+        found = [point for which in filters for point in self._history.scroll(which)]
+        changes = [decode_change(point.payload) for point in found]
         return sorted(changes, key=lambda change: (change.seq, change.id))
 
     def _upsert_history(self, intent: Point | None, records: Sequence[Point]) -> None:

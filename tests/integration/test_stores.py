@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import os
+import pickle
+import re
 import signal
 import socket
+import socketserver
+import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.qdrant_server import FakeQdrant, Fault, serving
 
+from amem_integrations import AgenticMemory
 from amem_integrations.errors import (
     ConfigurationError,
     EmbedderMismatchError,
+    InvalidInputError,
     StoreError,
     StoreFullError,
     StoreLockedError,
     StoreUnavailableError,
 )
+from amem_integrations.filters import FIELDS, parse
 from amem_integrations.ports import NoteStore, Query
 from amem_integrations.stores import Bm25, EdgeStore, QdrantStore
+from amem_integrations.stores.collection import CHANGE_INDEXES, NOTE_INDEXES
+from amem_integrations.stores.conditions import TIMES
 from amem_integrations.stores.edge_shard import EdgeShard
+from amem_integrations.testing import HashEmbedder
 from amem_integrations.testing.conformance import (
     DIMENSIONS,
+    METADATA_INDEXES,
     NoteStoreConformance,
     change,
     item,
@@ -96,7 +110,7 @@ class TestQdrantStoreOverHttp(NoteStoreConformance):
             yield
 
     def make_store(self, folder: Path) -> NoteStore:
-        return QdrantStore(self.fake.url, dimensions=DIMENSIONS)
+        return QdrantStore(self.fake.url, dimensions=DIMENSIONS, metadata_indexes=METADATA_INDEXES)
 
 
 if "QDRANT_URL" in os.environ:
@@ -105,7 +119,12 @@ if "QDRANT_URL" in os.environ:
     class TestQdrantStoreOnAServer(NoteStoreConformance):
         def make_store(self, folder: Path) -> NoteStore:
             name = f"amem-test-{os.urandom(8).hex()}"
-            return QdrantStore(os.environ["QDRANT_URL"], dimensions=DIMENSIONS, collection=name)
+            return QdrantStore(
+                os.environ["QDRANT_URL"],
+                dimensions=DIMENSIONS,
+                collection=name,
+                metadata_indexes=METADATA_INDEXES,
+            )
 
 else:
 
@@ -170,8 +189,8 @@ def test_a_kill_between_history_and_notes_leaves_neither(tmp_path: Path) -> None
     code = """
 store = opened()
 store._notes.upsert = lambda points: os.kill(os.getpid(), 9)
-told = [change("lost", "a", kind="evolve"), change("kept", "b", kind="proposal")]
-store.replace(("ann",), [item("a", revision=1)], told)
+recorded = [change("lost", "a", kind="evolve"), change("kept", "b", kind="proposal")]
+store.replace(("ann",), [item("a", revision=1)], recorded)
 """
     assert run_child(code, tmp_path / "m").returncode == -signal.SIGKILL
     store = open_edge(tmp_path / "m")
@@ -193,7 +212,231 @@ os.kill(os.getpid(), 9)
     store.close()
 
 
-def test_a_second_process_is_told_at_once(edge: EdgeStore, tmp_path: Path) -> None:
+def test_after_a_kill_all_changes_of_the_last_operations_are_reported(tmp_path: Path) -> None:
+    code = """
+store = opened()
+store.insert(("ann",), [item("a"), item("b")], [])
+cut = [change(str(n), "a", kind="unlink", op="long", number=n) for n in range(162)]
+store.replace(("ann",), [item("a", revision=1, ops=("long",))], cut)
+for n in range(5):
+    store.replace(("ann",), [], [change(f"later {n}", "b", number=200 + n)])
+os.kill(os.getpid(), 9)
+"""
+    assert run_child(code, tmp_path / "m").returncode == -signal.SIGKILL
+    store = open_edge(tmp_path / "m")
+    assert [step.op for step in store.interrupted].count("long") == 162
+    assert [step.op for step in store.interrupted[162:]] == [f"op later {n}" for n in range(5)]
+    store.close()
+    store = open_edge(tmp_path / "m")
+    assert store.interrupted == ()
+    store.close()
+
+
+def test_an_operation_that_was_written_in_part_is_reported_however_long_ago(tmp_path: Path) -> None:
+    code = """
+store = opened()
+store.insert(("ann",), [item("a", revision=3), item("b"), item("c")], [])
+made = [change(name, name, op="half") for name in ("a", "b")]
+both = [item(name, revision=1, ops=("half",)) for name in ("a", "b")]
+assert store.replace(("ann",), both, made) == {note_id("a")}
+for n in range(300):
+    store.replace(("ann",), [item("c", revision=n + 1)], [change(f"c{n}", "c", number=n + 1)])
+os.kill(os.getpid(), 9)
+"""
+    assert run_child(code, tmp_path / "m").returncode == -signal.SIGKILL
+    store = open_edge(tmp_path / "m")
+    assert (store.interrupted[0].op, store.interrupted[0].note_id) == ("half", note_id("b"))
+    store.close()
+
+
+def test_an_operation_that_ran_out_of_disk_space_is_reported_though_the_store_was_closed(
+    tmp_path: Path,
+) -> None:
+    left = [10**12]
+    store = open_edge(tmp_path / "m", free_bytes=lambda folder: left[0])
+    store.insert(ANN, [item("a"), item("b")], [])
+    store.replace(ANN, [item("b", revision=1)], [change("1", "b", op="delete a")])
+    left[0] = 0
+    with pytest.raises(StoreFullError):
+        store.delete(ANN, [note_id("a")], [change("2", "a", kind="delete", op="delete a")])
+    left[0] = 10**12
+    store.close()
+    store = open_edge(tmp_path / "m")
+    assert [step.op for step in store.interrupted] == ["delete a"]
+    assert len(store.get(ANN, [note_id("a"), note_id("b")])) == 2
+    store.close()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("collection", "method"),
+    [("_history", "upsert"), ("_history", "delete"), ("_notes", "delete")],
+)
+def test_a_delete_that_was_interrupted_takes_nothing_that_is_written_later(
+    tmp_path: Path, collection: str, method: str, when: str
+) -> None:
+    code = f"""
+store = opened()
+store.insert(("ann",), [item("a"), item("b")], [change("a", "a"), change("b", "b")])
+collection, method = store.{collection}, {method!r}
+original = getattr(collection, method)
+def interrupt(*args):
+    setattr(collection, method, original)
+    if {when!r} == "after":
+        original(*args)
+    raise KeyboardInterrupt
+setattr(collection, method, interrupt)
+try:
+    store.delete(("ann",), [note_id("a")], [change("receipt", "a", kind="delete")])
+except KeyboardInterrupt:
+    pass
+gone = store.replace(("ann",), [item("a", revision=1)], [change("update", "a", kind="update")])
+if gone:
+    store.insert(("ann",), [item("a", revision=1)], [change("update", "a")])
+for n in range(5):
+    store.insert(("ann",), [item(str(n))], [change(str(n), str(n))])
+os.kill(os.getpid(), 9)
+"""
+    assert run_child(code, tmp_path / "m").returncode == -signal.SIGKILL
+    store = open_edge(tmp_path / "m")
+    assert store.get(ANN, [note_id("a")])[0].revision == 1
+    ops = {made.op for made in store.changes(ANN, note_id=note_id("a"))}
+    begun = method == "delete"
+    assert ops == ({"op receipt", "op update"} if begun else {"op a", "op update"})
+    assert store.count(ANN) == 7
+    store.close()
+
+
+def test_a_compacted_folder_holds_no_byte_of_what_was_deleted(tmp_path: Path) -> None:
+    store = open_edge(tmp_path / "m")
+    secrets = [f"PLANTED-{n}-SECRET" for n in range(40)]
+    for n, secret in enumerate(secrets):
+        given = item(str(n), [1, n], secret, content=secret, metadata={"x": secret})
+        store.insert(ANN, [given], [change(str(n), str(n), data={"text": secret})])
+        kept = item(f"kept {n}", [n, 1], f"kept {n}", number=n, content=f"KEPT-{n}-TEXT")
+        store.insert(ANN, [kept], [change(f"kept {n}", f"kept {n}", data={"text": secret})])
+    gone, quoted = [note_id(str(n)) for n in range(40)], range(40)
+    blank = [change(f"kept {n}", f"kept {n}", data={"text": ""}) for n in quoted]
+    store.delete(ANN, gone, [change("receipt", "0", kind="delete", number=99)], blank)
+    store.flush()
+    assert found_in_files(tmp_path, "-SECRET")  # or the test would show nothing
+    before = (store.scan(ANN), store.changes(ANN), store.search(ANN, [Query(vector=unit(1))]))
+
+    store.compact()
+
+    assert not found_in_files(tmp_path, "-SECRET")
+    assert found_in_files(tmp_path, "KEPT-39-TEXT")
+    after = (store.scan(ANN), store.changes(ANN), store.search(ANN, [Query(vector=unit(1))]))
+    assert after == before
+    store.insert(ANN, [item("new", [1], "new words")], [])
+    store.close()
+    assert not found_in_files(tmp_path, "-SECRET")
+    assert [path.name for path in (tmp_path / "m").iterdir()] == ["amem"]
+    store = open_edge(tmp_path / "m")
+    assert store.scan(ANN, limit=999) == [*before[0], note("new")] or store.count(ANN) == 41
+    store.close()
+
+
+def found_in_files(folder: Path, text: str) -> list[Path]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return [path for path in files if text.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize("moment", ["copying", "copied", "moved away", "in place"])
+def test_a_kill_while_compacting_leaves_one_whole_folder(tmp_path: Path, moment: str) -> None:
+    code = f"""
+from pathlib import Path
+from amem_integrations.stores import folder
+store = opened()
+store.insert(("ann",), [item(str(n), [1, n]) for n in range(300)], [change("1", "1")])
+def kill(*args, **kwargs):
+    os.kill(os.getpid(), 9)
+rename, renames = Path.rename, []
+def renaming(path, target):
+    renames.append(path)
+    if {moment!r} == "moved away" and len(renames) == 2:
+        kill()
+    return rename(path, target)
+Path.rename = renaming
+if {moment!r} == "copying":
+    folder.EdgeShard.close = kill
+if {moment!r} == "copied":
+    folder.put_in_place = kill
+if {moment!r} == "in place":
+    folder.settle = kill
+store.compact()
+"""
+    assert run_child(code, tmp_path / "m").returncode == -signal.SIGKILL
+    store = open_edge(tmp_path / "m")
+    assert (store.count(ANN), len(store.changes(ANN))) == (300, 1)
+    assert [path.name for path in (tmp_path / "m").iterdir()] == ["amem"]
+    store.compact()
+    assert (store.count(ANN), len(store.changes(ANN))) == (300, 1)
+    store.close()
+    assert [path.name for path in (tmp_path / "m").iterdir()] == ["amem"]
+
+
+def test_a_folder_that_was_removed_before_exit_prints_no_traceback(tmp_path: Path) -> None:
+    code = """
+import shutil
+store = opened()
+store.insert(("ann",), [item("a", [1], "text")], [change("a", "a")])
+shutil.rmtree(sys.argv[1])
+"""
+    done = run_child(code, tmp_path / "m")
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    assert "panicked" not in done.stderr
+    assert "was removed while it was open" in done.stderr
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_store_cannot_be_pickled_and_says_what_to_do(
+    edge: EdgeStore, copied: Callable[[object], object]
+) -> None:
+    with pytest.raises(TypeError, match=r"EdgeStore cannot be pickled.*open it again"):
+        copied(edge)
+
+
+class Recorded:
+    """Filters by a dialect, and the fields that they name."""
+
+    def __init__(self, dialect: Any) -> None:
+        self.dialect, self.fields = dialect, set[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        def make(*args: Any, **options: Any) -> Any:
+            if name in ("any_of", "integer", "between", "during"):
+                self.fields.add(args[0])
+            return getattr(self.dialect, name)(*args, **options)
+
+        return make
+
+
+def test_every_filter_a_folder_makes_names_an_index(edge: EdgeStore) -> None:
+    edge._dialect = recorded = Recorded(edge._dialect)
+    ids = [note_id("a")]
+    edge.delete(ANN, ids, [])
+    edge.clear(ANN, [])
+    edge.changes(ANN, note_id=ids[0], kinds=("add",), after=1)
+    edge.changes_by_op(ANN, ["op"])
+    edge.mentions(ANN, ids)
+    edge.backlinks(ANN, ids)
+    for field in FIELDS:
+        value = datetime.now(UTC) if field in TIMES else 1
+        edge.count(ANN, parse({field: value}))
+        if field not in ("id", "seq"):
+            edge.count(ANN, parse({field: None}))
+    edge.count(ANN, parse({"metadata.x": "y", "attempts": {"$lt": 2}, "seq": {"$gt": 1}}))
+    indexed = {*NOTE_INDEXES, *CHANGE_INDEXES}
+    assert recorded.fields <= indexed
+    assert recorded.fields >= {"op", "cause", "data.shown", "contexts[].seen", "terms"}
+    for shard in (edge._notes, edge._history):
+        indexed -= shard._shard.info().payload_schema.keys()
+    assert indexed == set()
+
+
+def test_a_second_process_is_refused_at_once(edge: EdgeStore, tmp_path: Path) -> None:
     code = """
 from amem_integrations.errors import StoreLockedError
 try:
@@ -202,9 +445,9 @@ except StoreLockedError as error:
     print(error)
 """
     started = time.monotonic()
-    told = run_child(code, tmp_path / "m").stdout
-    assert "open already" in told
-    assert "Qdrant server" in told
+    output = run_child(code, tmp_path / "m").stdout
+    assert "open already" in output
+    assert "Qdrant server" in output
     assert time.monotonic() - started < 20
     edge.insert(ANN, [item("a")], [])
 
@@ -558,11 +801,25 @@ def test_a_wrong_option_is_named(location: str, options: dict[str, Any]) -> None
         QdrantStore(location, **{"dimensions": DIMENSIONS, **options})
 
 
+@pytest.mark.parametrize(
+    "location", ["localhost:6333", "qdrant.example.com:6333", "10.0.0.1:6333", "[::1]:6333"]
+)
+def test_an_address_without_a_scheme_is_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match=re.escape(f"'http://{location}'")):
+        AgenticMemory.open(location, embedder=HashEmbedder())
+    assert list(tmp_path.iterdir()) == []
+    with AgenticMemory.open(f"./{location}", embedder=HashEmbedder()):
+        assert (tmp_path / location).is_dir()
+
+
 @pytest.mark.enable_socket
 def test_an_old_server_is_refused() -> None:
     with (
-        serving(FakeQdrant(version="1.16.3")) as fake,
-        pytest.raises(StoreError, match=r"1\.16\.3.*1\.17"),
+        serving(FakeQdrant(version="1.18.2")) as fake,
+        pytest.raises(StoreError, match=r"1\.18\.2.*1\.19"),
     ):
         open_server(fake)
 
@@ -578,18 +835,86 @@ def test_a_collection_of_something_else_is_left_alone(fake: FakeQdrant) -> None:
 def test_a_server_gets_an_index_for_every_field_that_can_be_named(
     fake: FakeQdrant, served: QdrantStore
 ) -> None:
-    assert {"namespace", "seq", "speaker", "links[].target"} <= fake.indexes["amem"].keys()
-    history = {
-        "namespace",
-        "note_id",
-        "data.entry.seen",
-        "cause",
-        "kind",
-        "seq",
-        "seq_us",
-        "seq_ns",
-    }
-    assert fake.indexes["amem_history"].keys() == history
+    assert len(fake.indexes["amem"]) + len(fake.indexes["amem_history"]) <= 25
+    for field in FIELDS:
+        times = [datetime.now(UTC)] if field in TIMES else [1] if field == "seq" else ["x", None, 1]
+        for value in times:
+            served.count(ANN, parse({field: value}))
+            served.count(ANN, parse({field: {"$ne": value}}))
+
+
+@pytest.mark.enable_socket
+def test_a_range_of_metadata_needs_a_declared_index_on_a_server(fake: FakeQdrant) -> None:
+    store = open_server(fake, metadata_indexes={"year": "integer", "odd key": "datetime"})
+    store.insert(ANN, [item("a", metadata={"year": 2026, "odd key": "2026-01-01T00:00:00Z"})], [])
+    assert store.count(ANN, parse({"metadata.year": {"$gte": 2026}})) == 1
+    assert store.count(ANN, parse({"metadata.odd key": {"$lt": datetime.now(UTC)}})) == 1
+    assert store.count(ANN, parse({"metadata.year": 2026, "metadata.other": None})) == 1
+    with pytest.raises(
+        InvalidInputError, match=r"metadata_indexes=\{'size': 'integer' or 'float'\}"
+    ):
+        store.count(ANN, parse({"metadata.size": {"$gt": 1}}))
+    with pytest.raises(InvalidInputError, match="'datetime'"):
+        store.count(ANN, parse({"metadata.year": {"$gt": datetime.now(UTC)}}))
+    store.close()
+
+
+@pytest.mark.enable_socket
+def test_the_stand_in_refuses_what_has_no_index_as_a_server_in_strict_mode_does(
+    fake: FakeQdrant, served: QdrantStore
+) -> None:
+    del fake.indexes["amem"]["terms"]
+    with pytest.raises(
+        StoreError, match=r'Index required but not found for \\"terms\\" of one of the following'
+    ):
+        served.count(ANN, parse({"speaker": "Ann"}))
+
+
+@pytest.mark.enable_socket
+def test_the_stand_in_counts_requests(fake: FakeQdrant, served: QdrantStore) -> None:
+    with fake.counting() as counted:
+        served.insert(ANN, [item("a")], [])
+        served.get_indexed(ANN, [note_id("a")])
+    assert counted == {"POST points": 3, "PUT points": 1}
+
+
+@pytest.mark.enable_socket
+def test_http_to_a_port_that_speaks_tls_is_named_at_once() -> None:
+    alert = bytes([21, 3, 3, 0, 2, 2, 10])  # how a server answers that expected a handshake
+
+    class Alert(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1024)
+            self.request.sendall(alert)
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Alert) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        with pytest.raises(ConfigurationError, match="use https://"):
+            QdrantStore(url, dimensions=DIMENSIONS, pauses=(20,))
+        thread.join()
+
+
+@pytest.mark.enable_socket
+def test_an_untrusted_certificate_and_https_to_a_plain_port_are_named_at_once(
+    tmp_path: Path,
+) -> None:
+    certificate = tmp_path / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",
+         "-keyout", str(certificate), "-out", str(certificate), "-addext", "subjectAltName=IP:127.0.0.1"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    slow = {"dimensions": DIMENSIONS, "pauses": (20,)}  # a repeat would be noticed
+    with serving(FakeQdrant(), tls=context) as fake:
+        with pytest.raises(ConfigurationError, match=r"certificate is not trusted.*verify="):
+            QdrantStore(fake.url, **slow)
+        QdrantStore(fake.url, verify=str(certificate), **slow).close()
+    with serving(FakeQdrant()) as fake, pytest.raises(ConfigurationError, match="use http://"):
+        QdrantStore(fake.url.replace("http", "https"), **slow)
 
 
 @pytest.mark.enable_socket
@@ -605,8 +930,8 @@ def test_a_note_changed_by_another_process_in_between_is_stale(
 
     fake.before_write = interfere
     ours = [item(name, revision=1, ops=("ours",), content="ours") for name in ("a", "b")]
-    told = [change(name, name) for name in ("a", "b")]
-    assert served.replace(ANN, ours, told) == {note_id("a")}
+    recorded = [change(name, name) for name in ("a", "b")]
+    assert served.replace(ANN, ours, recorded) == {note_id("a")}
     assert {found.content for found in served.scan(ANN)} == {"theirs", "ours"}
     assert served.changes(ANN) == [change("b", "b")]
     other.close()

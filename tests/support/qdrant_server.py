@@ -8,6 +8,7 @@ played one per request, before anything else is answered.
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -190,7 +191,7 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def serving(fake: FakeQdrant) -> Iterator[FakeQdrant]:
+def serving(fake: FakeQdrant, tls: ssl.SSLContext | None = None) -> Iterator[FakeQdrant]:
     """Serve `fake` on loopback; its `url` says where."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -225,9 +226,14 @@ def serving(fake: FakeQdrant) -> Iterator[FakeQdrant]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
+        server.handle_error = lambda *_: None  # type: ignore[method-assign] - a refused handshake
+        if tls is not None:
+            server.socket = tls.wrap_socket(
+                server.socket, server_side=True, do_handshake_on_connect=False
+            )
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        fake.url = f"http://127.0.0.1:{server.server_port}"
+        fake.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
         try:
             yield fake
         finally:

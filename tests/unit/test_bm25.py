@@ -110,6 +110,43 @@ def test_text_without_spaces_is_found_by_a_part(text: str, query: str) -> None:
     assert wanted <= set(bm25.encode_document(text)[0])
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("हिन्दी में कुम्हार", 3),  # Devanagari: vowel signs and virama
+        ("தமிழ் மொழி", 2),
+        ("বাংলা ভাষা", 2),
+        ("ಕನ್ನಡ తెలుగు മലയാളം ਪੰਜਾਬੀ ગુજરાતી සිංහල", 6),
+        ("مُحَمَّدٌ يَكْتُبُ", 2),
+        ("שָׁלוֹם עֲלֵיכֶם", 2),
+        ("नमस्‍ते", 1),  # with a joiner
+        ("می‌خواهم", 1),  # Persian, with a non-joiner
+        ("x\u0303y 1\ufe0f\u20e3", 2),
+    ],
+)
+def test_a_combining_mark_belongs_to_its_word(text: str, words: int) -> None:
+    assert len(Bm25(None).encode_query(text)[0]) == words
+
+
+@pytest.mark.parametrize(
+    ("pointed", "bare"),
+    [
+        ("مُحَمَّدٌ", "محمد"),
+        ("العَرَبِيَّةُ", "العربية"),
+        ("محـــمد", "محمد"),
+        ("שָׁלוֹם", "שלום"),
+        ("בְּרֵאשִׁ֖ית", "בראשית"),
+    ],
+)
+def test_a_word_with_points_and_without_is_the_same(pointed: str, bare: str) -> None:
+    assert Bm25().encode_query(pointed) == Bm25().encode_query(bare)
+    assert Bm25().encode_query(bare)[0]
+
+
+def test_words_that_differ_in_a_vowel_sign_are_different() -> None:
+    assert Bm25().encode_query("कि") != Bm25().encode_query("की")
+
+
 @given(st.text())
 def test_weights_are_positive_bounded_and_sorted_by_index(text: str) -> None:
     indices, values = Bm25().encode_document(text)

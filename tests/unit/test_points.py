@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from amem_integrations.errors import InvalidInputError, NamespaceError, StoreError
 from amem_integrations.notes import Change, ContextEntry, Link, Note
-from amem_integrations.stores.validation import namespace_key
 from amem_integrations.stores.payloads import (
     decode_change,
     decode_namespace,
@@ -21,6 +20,7 @@ from amem_integrations.stores.payloads import (
     encode_change,
     encode_note,
 )
+from amem_integrations.stores.validation import namespace_key
 
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 names = texts.filter(bool)
@@ -100,8 +100,10 @@ def test_the_payload_is_flat_versioned_and_made_for_filters() -> None:
         text="she makes pots", keywords=("clay",), tags=("craft",), cause=NOTE.id, model="rules",
         change="c", at=moment, recorded_at=moment,
     )  # fmt: skip
-    payload = encode_note(NOTE.revised(at=moment, contexts=(entry,)), NOTE.namespace)
-    shown = "schema namespace seq seq_us seq_ns at when recorded_at keywords tags attributes_source"
+    payload = encode_note(
+        NOTE.revised(at=moment, contexts=(entry,), metadata={"city": "Rome"}), NOTE.namespace
+    )
+    shown = "schema namespace seq seq_us seq_ns at when recorded_at terms"
     assert {name: payload[name] for name in shown.split()} == {
         "schema": 1,
         "namespace": '["ann","chat"]',
@@ -111,9 +113,25 @@ def test_the_payload_is_flat_versioned_and_made_for_filters() -> None:
         "at": "2023-05-07T23:30:00.000000-05:00",
         "when": "2023-05-08T04:30:00.000000Z",
         "recorded_at": "2026-05-08T12:00:00.000000Z",
-        "keywords": ["clay"],
-        "tags": ["craft"],
-        "attributes_source": "rules",
+        "terms": [
+            "content",
+            'content="I signed up for a pottery class"',
+            "source",
+            'source="user"',
+            "keywords",
+            'keywords="clay"',
+            "tags",
+            'tags="craft"',
+            "attributes_source",
+            'attributes_source="rules"',
+            "state",
+            'state="pending"',
+            "at",
+            "at=true",
+            "metadata",
+            "metadata.city",
+            'metadata.city="Rome"',
+        ],
     }
     assert "speaker" not in payload
 

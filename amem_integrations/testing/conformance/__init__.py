@@ -7,7 +7,7 @@
             return MyStore(folder, dimensions=DIMENSIONS)
 
 `make_store` returns an open, empty store for vectors of `DIMENSIONS` numbers; `folder` is a fresh folder
-that it may use. A store whose methods are coroutine functions is not covered: wrap it.
+that it may use, `METADATA_INDEXES` what it may need to know of metadata. A store whose methods are coroutine functions is not covered: wrap it.
 
 `machine.NoteStoreMachine` (it needs hypothesis) makes any sequence of calls, to several stores at once.
 """
@@ -19,7 +19,7 @@ for _rules in ("_filtering", "_history", "_reading", "_searching", "_writing", "
 
 # ruff: noqa: E402 - only what is imported later is rewritten
 from ._builders import DIMENSIONS, change, item, note, note_id, unit
-from ._filtering import FilteringRules
+from ._filtering import METADATA_INDEXES, FilteringRules
 from ._history import HistoryRules
 from ._reading import ReadingRules
 from ._searching import SearchingRules
@@ -27,6 +27,7 @@ from ._writing import WritingRules
 
 __all__ = [
     "DIMENSIONS",
+    "METADATA_INDEXES",
     "NoteStoreConformance",
     "change",
     "item",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ...errors import InvalidInputError
-from ...filters import parse
+from ...filters import matches, parse
 from ...notes import Note
 from ...ports import Indexed, NoteStore
 from ._builders import ANN, NOW, SEQ, StoreRules, done, entry, note, note_id
@@ -32,10 +32,12 @@ def _notes() -> list[Note]:
             metadata={"n": 2.5, "city": ["Rome", "Oslo"], "flag": True, "none": None},
         ),
         note("c", number=2, source="import", at=LATER, state="failed", metadata={"n": "1", "big": 2**60 + 1}),
-        note("d", number=3, expires_at=NOW, recorded_at=EARLY, metadata={"n": 1.0, "flag": False, "list": []}),
+        note("d", number=3, expires_at=NOW, recorded_at=EARLY, metadata={"n": 1.0, "flag": False, "list": [], "odd=key": 1, "long": "long " * 100}),
     ]  # fmt: skip
 
 
+# The fields that the cases compare by `$gt` and the like, for a store that wants to know them beforehand.
+METADATA_INDEXES = {"n": "float", "when": "datetime"}
 CASES: list[tuple[Mapping[str, Any], str]] = [
     ({}, "abcd"),
     ({"id": note_id("a")}, "a"),
@@ -99,6 +101,25 @@ CASES: list[tuple[Mapping[str, Any], str]] = [
     ({"metadata.flag": False}, "d"),
     ({"metadata.flag": 1}, ""),
     ({"metadata.n": True}, ""),
+    ({"metadata.n": {"$in": [True, 2.5]}}, "b"),
+    ({"metadata.n": {"$ne": True}}, "abcd"),
+    ({"metadata.flag": {"$in": [1, 0]}}, ""),
+    ({"metadata.flag": {"$ne": 1}}, "abcd"),
+    ({"metadata.flag": {"$ne": True}}, "acd"),
+    ({"attempts": True}, ""),
+    ({"attempts": 0}, "abcd"),
+    ({"attempts": {"$lt": 1}}, "abcd"),
+    ({"attempts": None}, ""),
+    ({"content": "this is"}, ""),
+    ({"metadata.city": None}, "cd"),
+    ({"metadata.city": {"$ne": None}}, "ab"),
+    ({"metadata.in": None}, "bcd"),
+    ({"metadata.odd=key": 1}, "d"),
+    ({"metadata.odd": "key=1"}, ""),
+    ({"metadata.long": "long " * 100}, "d"),
+    ({"metadata.long": "long " * 99}, ""),
+    ({"at": {"$ne": None}}, "ac"),
+    ({"expires_at": None}, "abc"),
     ({"metadata.none": None}, "abcd"),
     ({"metadata.list": None}, "abcd"),
     ({"metadata.when": {"$lt": NOW}}, "a"),
@@ -123,6 +144,11 @@ class FilteringRules(StoreRules):
             if (found, counted) != (expected, len(expected)):
                 wrong[repr(where)] = (found, counted)
         assert wrong == {}
+
+    def test_the_core_judges_a_note_by_conditions_as_the_store_does(self) -> None:
+        for where, expected in CASES:
+            found = [n.content[-1] for n in _notes() if matches(n, parse(where))]
+            assert "".join(found) == expected, where
 
     @pytest.mark.parametrize(
         "where",

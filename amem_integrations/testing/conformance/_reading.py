@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from ...errors import NamespaceError, StoreError
 from ...filters import Condition
-from ...ports import NoteStore, Query
+from ...ports import Indexed, NoteStore, Query
 from ._builders import (
     ANN,
     BOB,
@@ -46,6 +48,30 @@ class ReadingRules(StoreRules):
         assert found[note_id("a")].dtype == np.float32
         assert np.allclose(found[note_id("a")], unit(3, 4), atol=1e-6)
 
+    def test_get_indexed_returns_notes_with_their_vectors_in_the_order_asked_for(
+        self, store: NoteStore
+    ) -> None:
+        done(store.insert(ANN, [item("a", [3, 4], "text"), item("b", text="words only")], []))
+        ids = [note_id("b"), note_id("unknown"), "not an id", note_id("a")]
+        without, with_vector = done(store.get_indexed(ANN, ids))
+        assert without == Indexed(note=note("b"))
+        assert (with_vector.note, with_vector.text) == (note("a"), None)
+        assert with_vector.vector is not None
+        assert with_vector.vector.dtype == np.float32
+        assert np.allclose(with_vector.vector, unit(3, 4), atol=1e-6)
+        assert done(store.get_indexed(ANN, [])) == done(store.get_indexed(BOB, ids)) == []
+
+    def test_last_seq_is_the_greatest_of_all_notes_and_changes(self, store: NoteStore) -> None:
+        assert done(store.last_seq()) == 0
+        done(store.insert(ANN, [item("a", number=7), item("b", number=3)], []))
+        assert done(store.last_seq()) == SEQ + 7
+        done(store.insert(BOB, [item("c", number=8, namespace=BOB)], []))
+        assert done(store.last_seq()) == SEQ + 8
+        done(store.replace(ANN, [], [change("late", "a", number=9)]))
+        assert done(store.last_seq()) == SEQ + 9
+        done(store.clear(ANN, []))
+        assert done(store.last_seq()) == SEQ + 8
+
     def test_backlinks_returns_who_links_to_any_of_the_notes(self, store: NoteStore) -> None:
         to = {name: {note_id(name): link()} for name in ("x", "y", "z")}
         done(
@@ -72,6 +98,11 @@ class ReadingRules(StoreRules):
         done(store.insert(ANN, [own, evolved], []))
         assert done(store.backlinks(ANN, [note_id("a")])) == [evolved.note]
         assert done(store.backlinks(ANN, [note_id("a"), note_id("b")])) == []
+
+    def test_backlinks_returns_who_has_seen_any_of_the_notes(self, store: NoteStore) -> None:
+        seen = item("b", contexts=(entry("b", seen=(note_id("x"), note_id("a"))),))
+        done(store.insert(ANN, [item("a"), seen, item("c", contexts=(entry("c"),))], []))
+        assert done(store.backlinks(ANN, [note_id("a")])) == [seen.note]
 
     def test_backlinks_finds_all_of_many(self, store: NoteStore) -> None:
         hub = {note_id("hub"): link()}
@@ -134,10 +165,27 @@ class ReadingRules(StoreRules):
 
     @pytest.mark.parametrize("bad", [(), ("",), ("a", ""), "ann", ["ann"], ("a", 1), ("\0",), None])
     def test_a_malformed_namespace_is_refused(self, store: NoteStore, bad: object) -> None:
-        with pytest.raises(NamespaceError):
-            done(store.get(bad, []))  # type: ignore[arg-type]
-        with pytest.raises(NamespaceError):
-            done(store.insert(bad, [], []))  # type: ignore[arg-type]
+        space: Any = bad
+        for call in (
+            lambda: store.get(space, []),
+            lambda: store.get_indexed(space, []),
+            lambda: store.vectors(space, []),
+            lambda: store.search(space, []),
+            lambda: store.backlinks(space, []),
+            lambda: store.count(space),
+            lambda: store.scan(space),
+            lambda: store.changes(space),
+            lambda: store.changes_by_id(space, []),
+            lambda: store.changes_by_op(space, []),
+            lambda: store.mentions(space, []),
+            lambda: store.insert(space, [], []),
+            lambda: store.replace(space, [], []),
+            lambda: store.rewrite_changes(space, []),
+            lambda: store.delete(space, [], []),
+            lambda: store.clear(space, []),
+        ):
+            with pytest.raises(NamespaceError):
+                done(call())
 
     def test_no_method_reaches_into_another_namespace(self, store: NoteStore) -> None:
         ann = item("a", [1], "pottery", links={note_id("x"): link()})
@@ -145,6 +193,9 @@ class ReadingRules(StoreRules):
         ids = [note_id("a")]
         assert done(store.get(BOB, ids)) == []
         assert done(store.vectors(BOB, ids)) == {}
+        assert done(store.get_indexed(BOB, ids)) == []
+        assert done(store.mentions(BOB, ids)) == []
+        assert done(store.changes_by_op(BOB, ["op 1"])) == []
         assert done(store.backlinks(BOB, [note_id("x")])) == []
         assert done(store.count(BOB)) == 0
         assert done(store.scan(BOB)) == []
@@ -156,9 +207,10 @@ class ReadingRules(StoreRules):
     def test_no_write_reaches_into_another_namespace(self, store: NoteStore) -> None:
         done(store.insert(ANN, [item("a", [1], "pottery")], [change("1", "a")]))
         theirs = item("a", [0, 1], "chess", namespace=BOB, revision=1)
-        assert done(store.insert(BOB, [theirs], [])) == set()
         assert done(store.replace(BOB, [theirs], [])) == {note_id("a")}
         done(store.delete(BOB, [note_id("a")], []))
+        done(store.rewrite_changes(BOB, [change("1", "a", namespace=BOB, kind="undo")]))
+        done(store.clear(BOB, []))
         assert done(store.get(ANN, [note_id("a")])) == [note("a")]
         assert done(store.changes(ANN)) == [change("1", "a")]
         assert done(store.namespaces()) == [ANN]

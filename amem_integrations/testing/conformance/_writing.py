@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ...errors import InvalidInputError, NamespaceError
+from ...errors import InvalidInputError, NamespaceError, StoreError
 from ...ports import Indexed, NoteStore, Query
 from ._builders import (
     ANN,
@@ -132,8 +133,8 @@ class WritingRules(StoreRules):
     ) -> None:
         done(store.insert(ANN, [item("a"), item("b", revision=5)], []))
         versions = [item(name, revision=1, content="new") for name in ("a", "b", "gone")]
-        told = [change(name, name) for name in ("a", "b", "gone")]
-        assert done(store.replace(ANN, versions, told)) == {note_id("b"), note_id("gone")}
+        recorded = [change(name, name) for name in ("a", "b", "gone")]
+        assert done(store.replace(ANN, versions, recorded)) == {note_id("b"), note_id("gone")}
         contents = [found.content for found in done(store.scan(ANN))]
         assert sorted(contents) == ["new", "this is b"]
         assert done(store.changes(ANN)) == [change("a", "a")]
@@ -163,16 +164,38 @@ class WritingRules(StoreRules):
         with pytest.raises(InvalidInputError):
             done(store.replace(ANN, [item("a", revision=1), item("a", revision=2)], []))
 
-    def test_delete_removes_notes_and_all_told_of_them_but_receipts(self, store: NoteStore) -> None:
-        caused = change("caused by a", "b", kind="evolve", cause=note_id("a"))
-        told = [change("a", "a"), change("b", "b"), caused]
+    def test_delete_removes_notes_and_the_changes_about_them_but_receipts(
+        self, store: NoteStore
+    ) -> None:
         receipt = change("gone", "a", kind="delete")
-        done(store.insert(ANN, [item("a", [1], "x"), item("b", [1], "x")], told))
+        changes = [change("a", "a"), change("b", "b")]
+        done(store.insert(ANN, [item("a", [1], "x"), item("b", [1], "x")], changes))
         done(store.delete(ANN, [note_id("a"), note_id("unknown"), "no id"], [receipt]))
         assert done(store.get(ANN, [note_id("a"), note_id("b")])) == [note("b")]
         (found,) = done(store.search(ANN, [Query(vector=unit(1), text="x")]))
         assert [hit for hit, _ in (*found.dense, *found.lexical)] == [note_id("b")] * 2
         assert {made.op for made in done(store.changes(ANN))} == {"op b", "op gone"}
+
+    def test_delete_leaves_mentions_as_they_are_or_as_they_are_given(
+        self, store: NoteStore
+    ) -> None:
+        caused = change("caused", "b", kind="evolve", cause=note_id("a"), data={"text": "secret"})
+        shown = change("shown", "b", number=1, data={"shown": [note_id("a")], "text": "secret"})
+        done(store.insert(ANN, [item("a"), item("b")], [caused, shown]))
+        blank = replace(caused, cause=None, data={"text": ""})
+        unknown = change("unknown", "b")
+        done(store.delete(ANN, [note_id("a")], [], [blank, unknown]))
+        assert done(store.changes(ANN)) == [blank, shown]
+
+    def test_an_id_of_another_namespace_cannot_be_inserted_and_is_named(
+        self, store: NoteStore
+    ) -> None:
+        done(store.insert(ANN, [item("a")], [change("1", "a")]))
+        taken, free = item("a", namespace=BOB), item("b", namespace=BOB)
+        with pytest.raises(StoreError, match=note_id("a")):
+            done(store.insert(BOB, [taken, free], []))
+        assert done(store.namespaces()) == [ANN]
+        assert done(store.get(ANN, [note_id("a")])) == [note("a")]
 
     def test_closing_twice_is_allowed(self, store: NoteStore) -> None:
         done(store.flush())

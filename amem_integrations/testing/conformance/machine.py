@@ -51,18 +51,23 @@ class Model:
         found = [held.note for held in self.notes.values() if matches(held.note, where)]
         return sorted(found, key=lambda n: (n.seq, n.id))
 
-    def told(self) -> list[Change]:
+    def recorded(self) -> list[Change]:
         """Return the changes, oldest first."""
         return sorted(self.changes.values(), key=lambda made: (made.seq, made.id))
 
     def forget(self, gone: str) -> None:
-        """Remove a note and what is told of it."""
+        """Remove a note and the changes about it."""
         self.notes.pop(gone, None)
-        self.changes = {
-            made.id: made
-            for made in self.changes.values()
-            if gone not in (made.note_id, made.cause)
-        }
+        self.changes = {made.id: made for made in self.changes.values() if gone != made.note_id}
+
+    def mentions(self, note_id: str) -> list[Change]:
+        """Return the changes about other notes that mention this one, oldest first."""
+        return [
+            made
+            for made in self.recorded()
+            if made.note_id != note_id
+            and (made.cause == note_id or note_id in made.data.get("shown", ()))
+        ]
 
 
 class NoteStoreMachine(RuleBasedStateMachine):
@@ -98,22 +103,35 @@ class NoteStoreMachine(RuleBasedStateMachine):
     )
     def insert(self, space: Namespace, given: list[tuple[Any, ...]], other: str) -> None:
         """New notes are stored, others stay; changes of those are not recorded."""
-        model, items, told, new = self.models[space], [], [], set()
+        model, items, recorded, new = self.models[space], [], [], set()
         for name, vector, text, speaker in given:
             links = {_id(space, other): link()} if other != name else {}
             fresh = self._note(space, name, speaker=speaker, links=links)
             items.append(Indexed(note=fresh, vector=vector, text=text))
-            told.append(self._change(space, fresh.id, "add"))
+            recorded.append(self._change(space, fresh.id, "add"))
         for item in items:
             if item.note.id not in model.notes:
                 model.notes[item.note.id] = Held(item.note, item.vector, item.text)
                 new.add(item.note.id)
-        model.changes |= {made.id: made for made in told if made.note_id in new}
-        assert self._all(lambda store: store.insert(space, items, told)) == new
+        model.changes |= {made.id: made for made in recorded if made.note_id in new}
+        assert self._all(lambda store: store.insert(space, items, recorded)) == new
 
-    @rule(space=spaces, name=names, ahead=st.integers(0, 2), vector=vectors, text=st.none() | texts)
+    @rule(
+        space=spaces,
+        name=names,
+        ahead=st.integers(0, 2),
+        vector=vectors,
+        text=st.none() | texts,
+        shown=st.lists(names, max_size=2),
+    )
     def replace(
-        self, space: Namespace, name: str, ahead: int, vector: Vector | None, text: str | None
+        self,
+        space: Namespace,
+        name: str,
+        ahead: int,
+        vector: Vector | None,
+        text: str | None,
+        shown: list[str],
     ) -> None:
         """The next revision is written, any other is stale; what is not given is kept."""
         model, wanted = self.models[space], _id(space, name)
@@ -122,31 +140,48 @@ class NoteStoreMachine(RuleBasedStateMachine):
         version = self._note(space, name, revision=revision, ops=(f"op {self.number}",))
         if held:
             version = replace(version, seq=held.note.seq)
-        told = self._change(space, wanted, "update")
+        recorded = self._change(space, wanted, "update")
+        ids = [_id(space, other) for other in shown]
+        recorded = replace(
+            recorded, cause=ids[0] if ids else None, data={"shown": ids[1:], "text": "x"}
+        )
         stale = {wanted}
         if held and ahead == 1:
             stale = set()
             keep = held.vector if vector is None else vector
             model.notes[wanted] = Held(version, keep, held.text if text is None else text)
-            model.changes[told.id] = told
+            model.changes[recorded.id] = recorded
         item = Indexed(note=version, vector=vector, text=text)
-        assert self._all(lambda store: store.replace(space, [item], [told])) == stale
+        assert self._all(lambda store: store.replace(space, [item], [recorded])) == stale
 
     @rule(space=spaces, name=names)
     def delete(self, space: Namespace, name: str) -> None:
-        """A note goes with its history; the receipt stays."""
-        gone = _id(space, name)
+        """A note goes with its history; the receipt stays, and what mentions it is rewritten."""
+        gone, model = _id(space, name), self.models[space]
         receipt = self._change(space, gone, "delete")
-        self.models[space].forget(gone)
-        self.models[space].changes[receipt.id] = receipt
-        self._all(lambda store: store.delete(space, [gone], [receipt]))
+        mentions = self._all(lambda store: store.mentions(space, [gone]))
+        assert mentions == model.mentions(gone)
+        blank = [replace(made, cause=None, data={}) for made in mentions]
+        model.forget(gone)
+        model.changes |= {made.id: made for made in (*blank, receipt)}
+        self._all(lambda store: store.delete(space, [gone], [receipt], blank))
+
+    @rule(space=spaces, name=names)
+    def rewrite(self, space: Namespace, name: str) -> None:
+        """What is recorded of a note can be blanked; its operations are found all the same."""
+        about, model = _id(space, name), self.models[space]
+        blank = [replace(made, data={}) for made in model.recorded() if made.note_id == about]
+        model.changes |= {made.id: made for made in blank}
+        self._all(lambda store: store.rewrite_changes(space, blank))
+        ops = [made.op for made in blank]
+        assert self._all(lambda store: store.changes_by_op(space, ops)) == blank
 
     @rule(space=spaces)
     def clear(self, space: Namespace) -> None:
         """A namespace goes, but for receipts."""
         receipt = self._change(space, "", "clear")
-        told = self.models[space].changes.values()
-        kept = [made for made in told if made.kind in ("delete", "clear")]
+        recorded = self.models[space].changes.values()
+        kept = [made for made in recorded if made.kind in ("delete", "clear")]
         self.models[space] = Model(changes={made.id: made for made in (*kept, receipt)})
         self._all(lambda store: store.clear(space, [receipt]))
 
@@ -175,13 +210,13 @@ class NoteStoreMachine(RuleBasedStateMachine):
 
     @rule(space=spaces, name=names, limit=st.integers(1, 6))
     def changes(self, space: Namespace, name: str, limit: int) -> None:
-        """The history of a note is what was told of it, oldest first."""
+        """The history of a note is what was recorded of it, oldest first."""
         about = _id(space, name)
-        told = [made for made in self.models[space].told() if made.note_id == about]
-        assert self._all(lambda store: store.changes(space, note_id=about)) == told
+        recorded = [made for made in self.models[space].recorded() if made.note_id == about]
+        assert self._all(lambda store: store.changes(space, note_id=about)) == recorded
         assert (
             self._all(lambda store: store.changes(space, limit=limit))
-            == (self.models[space].told()[-limit:])
+            == (self.models[space].recorded()[-limit:])
         )
 
     @invariant()
@@ -189,11 +224,23 @@ class NoteStoreMachine(RuleBasedStateMachine):
         """Every note and change is as it was written, in each namespace."""
         for space, model in self.models.items():
             self._compare(space, model)
+        held = [*self.models[ANN].notes.values(), *self.models[BOB].notes.values()]
+        made = [*self.models[ANN].changes.values(), *self.models[BOB].changes.values()]
+        seqs = [*(each.note.seq for each in held), *(each.seq for each in made)]
+        assert self._all(lambda store: store.last_seq()) == max(seqs, default=0)
 
     def _compare(self, space: Namespace, model: Model) -> None:
         assert self._all(lambda store: store.scan(space)) == model.ordered()
-        assert self._all(lambda store: store.changes(space, after=-1)) == model.told()
+        assert self._all(lambda store: store.changes(space, after=-1)) == model.recorded()
         assert self._all(lambda store: store.count(space)) == len(model.notes)
+        for store in self.stores:
+            for found in done(store.get_indexed(space, list(model.notes))):
+                held = model.notes[found.note.id]
+                assert (found.note, found.text) == (held.note, None)
+                ours, theirs = held.vector, found.vector
+                assert (ours is None) == (theirs is None)
+                if ours is not None and theirs is not None:
+                    assert np.allclose(ours, theirs, atol=1e-5)
 
     def _all(self, call: Callable[[NoteStore], MaybeAwaitable[T]]) -> T:
         """Return what all stores answer, which must be the same."""
