@@ -29,6 +29,7 @@ from .plans import EvolutionReport, Plan
 from .ports import ChatModel, Completion, Embedder, ModelRequest, NoteStore
 
 if TYPE_CHECKING:
+    from .providers.minilm import MiniLmEmbedder
     from .providers.openai import OpenAIChatModel, OpenAIEmbedder
     from .providers.rules import RuleModel
     from .providers.sentence_transformers import SentenceTransformerEmbedder
@@ -50,6 +51,7 @@ __all__ = [
     "InvalidInputError",
     "Link",
     "MemoryConfig",
+    "MiniLmEmbedder",
     "MissingExtraError",
     "ModelReplyError",
     "ModelRequest",
@@ -80,6 +82,7 @@ __all__ = [
 _LATE = {
     "EdgeStore": "stores.edge",
     "QdrantStore": "stores.qdrant",
+    "MiniLmEmbedder": "providers.minilm",
     "RuleModel": "providers.rules",
     "OpenAIChatModel": "providers.openai",
     "OpenAIEmbedder": "providers.openai",

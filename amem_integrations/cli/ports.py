@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from ..errors import ConfigurationError
 from ..ports import ChatModel, Embedder, Vector
@@ -22,12 +23,13 @@ def make_embedder(name: str | None, base_url: str | None) -> Embedder:
         from ..providers.openai import OpenAIEmbedder  # noqa: PLC0415 - imports the SDK
 
         return OpenAIEmbedder(name.removeprefix(_SERVED), base_url=base_url)
-    from ..providers.sentence_transformers import (  # noqa: PLC0415 - imports PyTorch
-        DEFAULT_MODEL,
-        SentenceTransformerEmbedder,
-    )
+    from ..providers.minilm import DEFAULT_MODEL, MiniLmEmbedder  # noqa: PLC0415 - of an extra
 
-    return SentenceTransformerEmbedder(name or DEFAULT_MODEL)
+    if name is None or name == DEFAULT_MODEL or find_spec("sentence_transformers") is None:
+        return MiniLmEmbedder(name or DEFAULT_MODEL)
+    from ..providers.sentence_transformers import SentenceTransformerEmbedder  # noqa: PLC0415
+
+    return SentenceTransformerEmbedder(name)
 
 
 def make_model(name: str | None, base_url: str | None) -> ChatModel | None:

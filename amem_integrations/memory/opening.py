@@ -82,10 +82,10 @@ def open_store(
 
 
 def open_embedder() -> Embedder:
-    """Return all-MiniLM-L6-v2 by sentence-transformers."""
-    from ..providers.sentence_transformers import SentenceTransformerEmbedder  # noqa: PLC0415
+    """Return all-MiniLM-L6-v2."""
+    from ..providers.minilm import MiniLmEmbedder  # noqa: PLC0415
 
-    return SentenceTransformerEmbedder()
+    return MiniLmEmbedder()
 
 
 def open_model(model: ChatModel | None) -> ChatModel:
