@@ -23,7 +23,7 @@ def make_embedder(name: str | None, base_url: str | None) -> Embedder:
         from ..providers.openai import OpenAIEmbedder  # noqa: PLC0415 - imports the SDK
 
         return OpenAIEmbedder(name.removeprefix(_SERVED), base_url=base_url)
-    from ..providers.minilm import DEFAULT_MODEL, MiniLmEmbedder  # noqa: PLC0415 - of an extra
+    from ..providers.minilm import DEFAULT_MODEL, MiniLmEmbedder  # noqa: PLC0415
 
     if name is None or name == DEFAULT_MODEL or find_spec("sentence_transformers") is None:
         return MiniLmEmbedder(name or DEFAULT_MODEL)

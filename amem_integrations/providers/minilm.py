@@ -12,6 +12,8 @@ from ._bert_folder import BertFolder
 from ._cached_embedder import CachedEmbedder, Role
 from ._model_files import DEFAULT_MODEL, find
 
+__all__ = ["DEFAULT_MODEL", "MiniLmEmbedder"]
+
 _BATCH_TOKENS = 256  # more is no faster, and the arrays of a layer leave the cache
 
 
