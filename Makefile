@@ -10,7 +10,7 @@ CODE := amem_integrations langchain_amem llamaindex_amem examples tests benchmar
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test test-torch test-lowest lint types docs format bench clean
+.PHONY: demo test test-torch test-lowest lint types docs format bench bench-embedder clean
 
 demo: $(VENV)/ready-for-demo
 	$(BIN)/python examples/demo.py
@@ -44,6 +44,9 @@ format: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/search.py
+
+bench-embedder: $(TORCH)/ready
+	$(TORCH)/bin/python benchmarks/embedder.py
 
 # The demo needs little; the tests add the rest to the same environment.
 $(VENV)/ready-for-demo: EXTRAS := minilm

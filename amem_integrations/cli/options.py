@@ -66,7 +66,7 @@ EMBEDDER: Mapping[str, Any] = {
             typer.Option(
                 metavar="NAME",
                 envvar="AMEM_EMBEDDER",
-                help="A sentence-transformers model by name or folder, or openai:NAME. By default the "
+                help="A model by name or folder, or openai:NAME. By default the "
                 "one the memory was made with; for a new memory all-MiniLM-L6-v2.",
             ),
         ],
