@@ -17,9 +17,7 @@ import numpy as np
 from amem_integrations import Embedder, MiniLmEmbedder, SentenceTransformerEmbedder
 
 QUERY = "What crafts does Melanie like to do?"
-WORDS = (
-    "we went to the pottery class by train last week and it was late again but so much fun".split()
-)
+SPEECH = "we went to the pottery class by train last week and it was late again but so much fun"
 TURNS = 256
 
 AIM_QUERY, AIM_TURNS = 0.5, 1.0
@@ -37,9 +35,9 @@ def main() -> None:
 
 def _turns() -> list[str]:
     """Return texts as long as the turns of a conversation: 5 to 60 words, 25 on average."""
-    random = np.random.default_rng(0)
+    random, words = np.random.default_rng(0), SPEECH.split()
     lengths = np.clip(random.gamma(3, 8.3, TURNS), 5, 60).astype(int)
-    return [" ".join(random.choice(WORDS, length)) for length in lengths]
+    return [" ".join(random.choice(words, length)) for length in lengths]
 
 
 def _report(name: str, texts: list[str], rounds: int, ours: Embedder, theirs: Embedder) -> None:
