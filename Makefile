@@ -20,7 +20,7 @@ test: $(VENV)/ready
 
 # What compares with sentence-transformers or tests its embedder.
 test-torch: $(TORCH)/ready
-	$(TORCH)/bin/python -m pytest -m torch tests/integration
+	$(TORCH)/bin/python -m pytest -m torch tests/integration/test_minilm.py tests/integration/test_sentence_transformers.py
 
 # With the lowest versions that pyproject.toml allows; see CONTRIBUTING.md. The pages need LlamaIndex, which is left out.
 test-lowest: $(LOWEST)/ready
