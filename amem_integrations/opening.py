@@ -105,9 +105,9 @@ def open_embedder(embedder: Embedder | None) -> Embedder:
         MissingExtraError: None was given and none is installed.
     """
     if embedder is None:
-        from .providers.sentence_transformers import SentenceTransformerEmbedder  # noqa: PLC0415
+        from .providers.minilm import MiniLmEmbedder  # noqa: PLC0415
 
-        return SentenceTransformerEmbedder()
+        return MiniLmEmbedder()
     _check_port("embedder", embedder, "embed_documents", "Embedder")
     return embedder
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from .. import AgenticMemory
-from ..config import MemoryConfig
 from ..checks import check_note_input
+from ..config import MemoryConfig
 from ..errors import InvalidInputError, ModelUnavailableError
 from ..notes import Namespace, Note, NoteInput
 from ..plans import EvolutionReport

@@ -17,10 +17,10 @@ from ..errors import StoreError
 from ..notes import Namespace, Note
 from ..ports import NoteStore
 from ..stores.collection import CHANGE_INDEXES, NOTE_INDEXES
+from ..stores.edge import MIN_FREE_BYTES
 from ..stores.edge_shard import EdgeShard
 from ..stores.folder import free_bytes
 from ..stores.sidecar import Sidecar
-from ..stores.edge import MIN_FREE_BYTES
 from .command import FAILED, command
 from .lookup import PAGE, all_notes
 from .open_memory import folder, folder_description, no_memory, open_to_read

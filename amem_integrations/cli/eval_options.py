@@ -31,8 +31,7 @@ RUN: Mapping[str, Any] = {
             str | None,
             typer.Option(
                 metavar="NAME",
-                help="A sentence-transformers model by name or folder, or openai:NAME; by default "
-                "all-MiniLM-L6-v2.",
+                help="A model by name or folder, or openai:NAME; by default all-MiniLM-L6-v2.",
             ),
         ],
         None,

@@ -15,8 +15,8 @@ from typing import Any
 
 from ..conversation import ROLES, SPEAKING, Message, from_dict, note_inputs
 from ..errors import InvalidInputError
-from ..ids import check_namespace
 from ..export_format import FORMAT
+from ..ids import check_namespace
 from ..notes import SOURCES, Namespace, NoteInput
 from .json_fields import TIMES, first_text, first_time, label, mapping, metadata_of, time_of
 

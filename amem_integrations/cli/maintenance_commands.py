@@ -11,9 +11,8 @@ from typing import Annotated
 
 import typer
 
-from .. import EdgeStore
+from .. import EdgeStore, moving
 from ..errors import ConfigurationError
-from .. import moving
 from .command import command
 from .open_memory import embedder_name, open_to_read, open_to_write
 from .options import EMBEDDER, NAMESPACE, Options, format_namespace

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -71,7 +72,7 @@ EMBEDDER: Shared = {
             typer.Option(
                 metavar="NAME",
                 envvar="AMEM_EMBEDDER",
-                help="A sentence-transformers model by name or folder, or openai:NAME. By default the "
+                help="A model by name or folder, or openai:NAME. By default the "
                 "one the memory was made with; for a new memory all-MiniLM-L6-v2.",
             ),
         ],
@@ -117,12 +118,15 @@ def make_embedder(name: str | None, base_url: str | None) -> Embedder:
         from ..providers.openai import OpenAIEmbedder  # noqa: PLC0415 - imports the SDK
 
         return OpenAIEmbedder(name.removeprefix(_OPENAI), base_url=base_url)
+    from ..providers.minilm import DEFAULT_MODEL, MiniLmEmbedder  # noqa: PLC0415
+
+    if name is None or name == DEFAULT_MODEL or find_spec("sentence_transformers") is None:
+        return MiniLmEmbedder(name or DEFAULT_MODEL)
     from ..providers.sentence_transformers import (  # noqa: PLC0415 - imports PyTorch
-        DEFAULT_MODEL,
         SentenceTransformerEmbedder,
     )
 
-    return SentenceTransformerEmbedder(name or DEFAULT_MODEL)
+    return SentenceTransformerEmbedder(name)
 
 
 def make_model(name: str | None, base_url: str | None) -> ChatModel | None:

@@ -29,6 +29,7 @@ _PACKAGES = (
     "qdrant-edge-py",
     "qdrant-client",
     "sentence-transformers",
+    "tokenizers",
     "numpy",
 )
 

@@ -6,13 +6,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .minilm import MiniLmEmbedder
     from .openai import OpenAIChatModel, OpenAIEmbedder
     from .rules import RuleModel
     from .sentence_transformers import SentenceTransformerEmbedder
 
-__all__ = ["OpenAIChatModel", "OpenAIEmbedder", "RuleModel", "SentenceTransformerEmbedder"]
+__all__ = [
+    "MiniLmEmbedder",
+    "OpenAIChatModel",
+    "OpenAIEmbedder",
+    "RuleModel",
+    "SentenceTransformerEmbedder",
+]
 
 _MODULES = {
+    "MiniLmEmbedder": "minilm",
     "RuleModel": "rules",
     "OpenAIChatModel": "openai",
     "OpenAIEmbedder": "openai",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("typer")
-pytest.importorskip("sentence_transformers")
+pytest.importorskip("tokenizers")
 
 from support import tiny_locomo
 from typer.testing import CliRunner, Result
@@ -22,7 +22,7 @@ from amem_integrations.cli.app import app
 from amem_integrations.evaluation import Settings, evaluate, locomo
 from amem_integrations.evaluation.recordings import load as load_recordings
 from amem_integrations.evaluation.report import Report, build
-from amem_integrations.providers import SentenceTransformerEmbedder
+from amem_integrations.providers import MiniLmEmbedder
 from amem_integrations.testing import HashEmbedder
 
 DATA = os.environ.get("AMEM_DATA")
@@ -189,14 +189,12 @@ def test_ctrl_c_ends_it_in_one_line(dataset: Path, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def embedder() -> SentenceTransformerEmbedder:
+def embedder() -> MiniLmEmbedder:
     # Questions and bare turns come again in the second mode.
-    return SentenceTransformerEmbedder(cache_size=20_000)
+    return MiniLmEmbedder(cache_size=20_000)
 
 
-def measured(
-    embedder: SentenceTransformerEmbedder, *names: str, annotated: bool
-) -> Iterator[Report]:
+def measured(embedder: MiniLmEmbedder, *names: str, annotated: bool) -> Iterator[Report]:
     folder = Path(str(DATA)) / "locomo"
     known = locomo.load(folder / "locomo_dev.json")
     files = [folder / f"{name}.annotations.jsonl" for name in names if annotated]
@@ -211,17 +209,17 @@ def measured(
 
 
 @pytest.fixture(scope="session")
-def conv_26(embedder: SentenceTransformerEmbedder) -> Iterator[Report]:
+def conv_26(embedder: MiniLmEmbedder) -> Iterator[Report]:
     yield from measured(embedder, "conv-26", annotated=True)
 
 
 @pytest.fixture(scope="session")
-def conv_30(embedder: SentenceTransformerEmbedder) -> Iterator[Report]:
+def conv_30(embedder: MiniLmEmbedder) -> Iterator[Report]:
     yield from measured(embedder, "conv-30", annotated=True)
 
 
 @pytest.fixture(scope="session")
-def by_rules(embedder: SentenceTransformerEmbedder) -> Iterator[Report]:
+def by_rules(embedder: MiniLmEmbedder) -> Iterator[Report]:
     yield from measured(embedder, annotated=False)
 
 

@@ -176,8 +176,8 @@ def test_an_unknown_option_of_a_store_is_a_clear_error(tmp_path):
 
 
 def test_without_an_embedder_the_extra_is_named(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(MissingExtraError, match=r"amem-integrations\[embeddings\]"):
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(MissingExtraError, match=r"amem-integrations\[minilm\]"):
         AgenticMemory.open(tmp_path)
 
 

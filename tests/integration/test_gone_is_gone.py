@@ -51,7 +51,12 @@ def evolve(request):
             {
                 "id": note["alias"],
                 "links": [
-                    {"to": c["alias"], "relation": told[:30], "reason": told[-190:], "strength": 0.5}
+                    {
+                        "to": c["alias"],
+                        "relation": told[:30],
+                        "reason": told[-190:],
+                        "strength": 0.5,
+                    }
                     for c in note["candidates"][:3]
                 ],
                 "updates": [
@@ -193,7 +198,13 @@ def test_a_plan_that_waited_writes_nothing_of_what_was_deleted_meanwhile(memory,
     assert holders(live(memory, tmp_path), "zanzibar4711") == set()
 
 
-SECRETS = ["Quokka{n}Beta", "pin {n}77", "我的密码是{n}号东方红", "sk-live-{n}abcdefghijk", "Żółw{n}ka"]
+SECRETS = [
+    "Quokka{n}Beta",
+    "pin {n}77",
+    "我的密码是{n}号东方红",
+    "sk-live-{n}abcdefghijk",
+    "Żółw{n}ka",
+]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -234,7 +245,9 @@ def test_no_order_of_operations_leaves_a_secret(tmp_path, seed):
             memory.evolve(namespace=ANN, limit=rng.choice([None, 2]))
         elif act == "reopen":
             memory.close()
-            memory = opened(tmp_path / "memory", min_gate_similarity=-1, batch_size=3, split_tokens=20)
+            memory = opened(
+                tmp_path / "memory", min_gate_similarity=-1, batch_size=3, split_tokens=20
+            )
         elif ids and act == "delete":
             note_id = rng.choice(ids)
             memory.delete(note_id, namespace=ANN)

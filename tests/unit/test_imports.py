@@ -10,6 +10,9 @@ import pytest
 HEAVY = [
     "torch",
     "sentence_transformers",
+    "tokenizers",
+    "safetensors",
+    "huggingface_hub",
     "qdrant_client",
     "qdrant_edge",
     "openai",
@@ -41,15 +44,16 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "code",
+    "names",
     [
         "import amem_integrations",
         "from amem_integrations import AgenticMemory, MemoryConfig, Plan",
         "import amem_integrations.testing",
+        "from amem_integrations import MiniLmEmbedder, OpenAIChatModel, SentenceTransformerEmbedder",
     ],
 )
-def test_importing_the_core_loads_nothing_heavy(code):
-    done = python(f"import sys\n{code}\nprint([n for n in {HEAVY!r} if n in sys.modules])")
+def test_importing_the_core_loads_nothing_heavy(names):
+    done = python(f"import sys\n{names}\nprint([n for n in {HEAVY!r} if n in sys.modules])")
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
@@ -83,6 +87,7 @@ with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
     ("use", "missing", "extra"),
     [
         ("from amem_integrations import OpenAIChatModel as M; M('m')", ["openai"], "openai"),
+        ("from amem_integrations import MiniLmEmbedder as M; M()", ["tokenizers"], "minilm"),
         ("import langchain_amem", ["langchain_core"], "langchain"),
         ("from langchain_amem import AMemMiddleware", ["langchain"], "langchain"),
         ("from langchain_amem import recall_node", ["langgraph"], "langgraph"),
@@ -95,3 +100,8 @@ def test_what_is_missing_is_said_with_the_extra_that_brings_it(use, missing, ext
     done = python(WITHOUT.format(missing=missing) + use)
     assert done.returncode != 0
     assert f"amem-integrations[{extra}]" in done.stderr
+
+
+def test_an_unknown_provider_is_an_import_error():
+    with pytest.raises(ImportError, match="NoSuchEmbedder"):
+        from amem_integrations.providers import NoSuchEmbedder  # noqa: F401, PLC0415

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.notes import NOON, make_entry, make_id, make_link, make_note
 
-from amem_integrations.errors import RevisionConflictError
-from amem_integrations.prompts import NoteAttributes
 from amem_integrations.changes import edits, fields
 from amem_integrations.changes import undo as undoing
-from amem_integrations.evolution import construct
 from amem_integrations.changes.record import change
+from amem_integrations.errors import RevisionConflictError
+from amem_integrations.evolution import construct
+from amem_integrations.prompts import NoteAttributes
 
 OTHER = make_id(10**6)
 texts = st.text(max_size=10)

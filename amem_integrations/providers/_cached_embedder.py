@@ -1,0 +1,120 @@
+"""What the embedders that run in this process have in common: the latest vectors are kept, threads take turns."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from ..ports import Vector
+
+Role = Literal["query", "document"]
+
+
+class CachedEmbedder(ABC):
+    """Encodes each text once, as long as its vector is among the latest.
+
+    It may be used from many threads, and in a forked child.
+
+    Attributes:
+        name: The model's name, which a collection remembers.
+        dimensions: Length of a vector.
+        encoded: How many texts the model has encoded so far.
+    """
+
+    dimensions: int
+
+    def __init__(self, name: str, cache_size: int) -> None:
+        """Keep the vectors of the last `cache_size` documents and of as many queries."""
+        self.name = name
+        self.encoded = 0
+        self._latest: dict[Role, _LatestVectors] = {
+            "query": _LatestVectors(cache_size),
+            "document": _LatestVectors(cache_size),
+        }
+        self._turn = threading.Lock()
+        _embedders.add(self)
+
+    def __repr__(self) -> str:
+        """Return the name and size of the model."""
+        return f"{type(self).__name__}({self.name!r}, dimensions={self.dimensions})"
+
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
+        """Return a float32 array [len(texts), dimensions] of unit-length rows."""
+        if not texts:
+            return np.empty((0, self.dimensions), dtype=np.float32)
+        vectors = self._vectors(texts, "document")
+        return np.stack([vectors[text] for text in texts])
+
+    def embed_query(self, text: str) -> Vector:
+        """Return a float32 array [dimensions] of unit length."""
+        return self._vectors([text], "query")[text].copy()
+
+    @abstractmethod
+    def _encode(self, texts: list[str], role: Role) -> Vector:
+        """Return one unit-length row for each text."""
+
+    def _vectors(self, texts: Sequence[str], role: Role) -> dict[str, Vector]:
+        latest = self._latest[role]
+        known = latest.get(texts)
+        if len(known) == len(set(texts)):
+            return known  # without waiting for what another thread encodes
+        with self._turn:
+            known |= latest.get(texts)  # another thread may just have encoded some
+            missing = [text for text in dict.fromkeys(texts) if text not in known]
+            if missing:
+                self.encoded += len(missing)
+                new = dict(zip(missing, self._encode(missing, role), strict=True))
+                latest.put(new)
+                known |= new
+        return known
+
+    def _renew_locks(self) -> None:
+        self._turn = threading.Lock()
+        for latest in self._latest.values():
+            latest.renew_lock()
+
+
+class _LatestVectors:
+    """Vectors by text; the least recently used go first."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._vectors: OrderedDict[str, Vector] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, texts: Sequence[str]) -> dict[str, Vector]:
+        with self._lock:
+            known = [text for text in texts if text in self._vectors]
+            for text in known:
+                self._vectors.move_to_end(text)
+            return {text: self._vectors[text] for text in known}
+
+    def put(self, vectors: Mapping[str, Vector]) -> None:
+        with self._lock:
+            # A row is a view that would keep its whole batch in memory.
+            self._vectors.update({text: vector.copy() for text, vector in vectors.items()})
+            while len(self._vectors) > self._size:
+                self._vectors.popitem(last=False)
+
+    def renew_lock(self) -> None:
+        self._lock = threading.Lock()
+
+
+_embedders: weakref.WeakSet[CachedEmbedder] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    # A lock that another thread of the parent held would never be released in the child.
+    for embedder in list(_embedders):
+        embedder._renew_locks()  # noqa: SLF001 - of this module
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
