@@ -82,7 +82,7 @@ def note_ids(path: str | PathLike[str]) -> list[str]:
         InvalidInputError: A line is no JSON object.
         OSError: The file cannot be read.
     """
-    return [str(data.get("id")) for data in _notes(path)]
+    return [str(data.get("id")) for _, data in _notes(path)]
 
 
 def count(path: str | PathLike[str]) -> int:
@@ -124,10 +124,10 @@ def _check_header(path: str | PathLike[str], first: tuple[int, Line]) -> None:
         )
 
 
-def _notes(path: str | PathLike[str]) -> Iterator[Line]:
-    for _, line in _lines(path):
+def _notes(path: str | PathLike[str]) -> Iterator[tuple[int, Line]]:
+    for number, line in _lines(path):
         if isinstance(data := line.get("note"), dict):
-            yield data
+            yield number, data
 
 
 def _ids(
@@ -136,12 +136,15 @@ def _ids(
     """Return by the id in the file the id that each note has in `namespace`."""
     ids: dict[str, str] = {}
     chunks: list[Line] = []
-    for data in _notes(path):
-        old = str(data["id"])
+    for number, data in _notes(path):
+        old = str(data.get("id"))
         if data.get("chunk_of"):
             chunks.append(data)
-        else:
+            continue
+        try:
             ids[old] = old if old in stored else _own_id(data, namespace)
+        except ValidationError as error:
+            raise InvalidInputError(f"line {number} of {path} is damaged: {error}") from error
     if len(set(ids.values())) < len(ids):  # two notes of one text: one of them was updated
         ids = {old: old if old in stored else derive("import", namespace, old) for old in ids}
     for data in chunks:

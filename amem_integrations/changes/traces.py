@@ -51,10 +51,8 @@ class Gone:
 
 
 def texts_of(note: Note) -> tuple[str, ...]:
-    """Return all texts that a note holds: its own, and what was made of it."""
-    entries = (text for entry in note.contexts for text in _texts(entry))
-    reasons = (link.reason for link in note.links.values())
-    return tuple(text for text in (note.content, note.speaker or "", *entries, *reasons) if text)
+    """Return what a note says. What a model made of it goes with the note, and is not looked for elsewhere."""
+    return _stated(note)
 
 
 def corrections(changes: Iterable[Change]) -> list[Gone]:

@@ -72,7 +72,8 @@ async def evolve(
         for where, step in jobs
         for space in ([given] if given else await resolve(store.namespaces(where)))
     ]
-    counts = [await resolve(store.count(space, where)) for space, where, _ in work if tell]
+    told = [] if tell is None else work
+    counts = [await resolve(store.count(space, where)) for space, where, _ in told]
     meter = Meter(tell, sum(counts) if limit is None else min(sum(counts), limit))
     report = EvolutionReport()
     for space, where, step in work:

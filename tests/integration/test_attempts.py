@@ -154,7 +154,7 @@ def test_an_idle_evolve_asks_the_store_once_however_many_namespaces_there_are(tm
         memory.add("something new", namespace=ANN, evolve=False)
         store.calls.clear()
         assert len(memory.evolve().done) == 1
-        assert store.calls.count("scan") == 2
+        assert store.calls.count("scan") == 1
 
 
 def test_proposals_take_as_many_calls_for_many_notes_as_for_one(tmp_path):

@@ -48,7 +48,7 @@ def told(open_memory):
     turns = ["My bank account", "The PIN is 4711", "I see"]
     notes = memory.add_many([NoteInput(content=turn, thread="t") for turn in turns], namespace=ANN)
     assert len(found_by_words(memory, "4711")) == 3
-    memory._engine.runtime.recent.clear()  # as after a restart
+    memory._runtime.vectors.clear()  # as after a restart
     return memory, embedder, [note.id for note in notes]
 
 

@@ -7,8 +7,8 @@ from support import models
 from support.ports import WatchedEmbedder
 
 from amem_integrations import AgenticMemory, MemoryConfig, NoteInput
-from amem_integrations.runtime import Recent
 from amem_integrations.testing import RecordedModel
+from amem_integrations.vector_cache import VectorCache
 
 ANN = ("ann",)
 NOTES = 40
@@ -140,7 +140,7 @@ def test_encoding_anew_means_every_text(open_memory):
 
 
 def test_what_is_remembered_is_bounded_and_the_oldest_goes_first():
-    recent = Recent(size=2)
+    recent = VectorCache(size=2)
     rows = {text: WatchedEmbedder().embed_query(text) for text in "abc"}
     recent.put("document", "a", rows["a"])
     recent.put("document", "b", rows["b"])

@@ -79,7 +79,7 @@ def test_what_a_model_that_is_down_leaves_is_not_told_as_done(waiting):
             raise ModelUnavailableError("it is down")
         return answer(request)
 
-    waiting._model._always["construct"] = construct
+    waiting._runtime.model._always["construct"] = construct
     told = Told()
     assert waiting.evolve(progress=told).interrupted
     assert told == [(2, 7), (4, 7)]
@@ -142,6 +142,9 @@ def test_info_of_a_server_says_the_same(tmp_path):
 def test_info_of_a_store_that_tells_nothing_says_what_is_known():
     class Silent:
         remote = False
+
+        def last_seq(self):
+            return 0
 
     info = AgenticMemory(Silent(), HashEmbedder()).info()
     assert (info["embedder"], info["dimensions"], info["model"]) == ("hash", 64, "rules")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from amem_integrations import AgenticMemory, InvalidInputError
+from amem_integrations.conversation import message_key
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
@@ -47,12 +48,16 @@ def test_the_same_words_in_another_thread_are_another_note(memory):
     assert memory.stats()["notes"] == 2
 
 
-def test_a_messages_own_id_is_its_key(memory):
+def test_a_message_is_known_by_thread_role_and_its_own_id(memory):
     memory.add_messages([{"id": "m1", "role": "user", "content": "Meet at 5"}], namespace=ANN)
     (note,) = memory.add_messages(
         [{"id": "m1", "role": "user", "content": "Meet at 6"}], namespace=ANN
     )
-    assert (note.key, note.content, memory.stats()["notes"]) == ("m1", "Meet at 6", 1)
+    assert (note.key, note.content, memory.stats()["notes"]) == (
+        message_key(None, "user", "m1"),
+        "Meet at 6",
+        1,
+    )
 
 
 def test_the_caller_says_what_is_stored(memory):
