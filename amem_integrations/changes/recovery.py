@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from .._sync import resolve
 from ..ids import new_operation, now
 from ..notes import Change, Namespace, Note
+from ..pages import all_changes
 from ..runtime import Runtime
 from . import edits
 from .rewrite import rewrite
@@ -28,20 +29,41 @@ async def recover(runtime: Runtime, steps: Sequence[Change]) -> None:
 async def _recover_namespace(
     runtime: Runtime, namespace: Namespace, steps: Sequence[Change]
 ) -> None:
-    if deleted := sorted({step.note_id for step in steps if step.kind == "delete"}):
-        gone = [Gone(note_id=note_id, texts=()) for note_id in deleted]
+    receipts = sorted({step.note_id for step in steps if step.kind == "delete"})
+    again = {note.id for note in await resolve(runtime.store.get(namespace, receipts))}
+    # What was added again after it was deleted has links of its own.
+    if gone := [Gone(note_id=note_id, texts=()) for note_id in receipts if note_id not in again]:
         await Traces(runtime, namespace, new_operation(), gone).remove(deleted=True)
     if corrected := corrections(steps):
         await Traces(runtime, namespace, new_operation(), corrected).remove()
     prompts = [step for step in steps if step.kind == "prompt"]
-    shown = sorted({note_id for step in prompts for note_id in step.data["shown"]})
-    stored = {note.id for note in await resolve(runtime.store.get(namespace, shown))}
-    doubtful = sorted({step.op for step in prompts if not stored.issuperset(step.data["shown"])})
-    if doubtful:
+    if doubtful := await _shown_too_late(runtime, namespace, prompts):
         await remove_all_of(runtime, namespace, doubtful)
     linked = [step for step in steps if step.kind in ("link", "unlink")]
     ends = {step.note_id for step in linked} | {str(step.data["target"]) for step in linked}
     await drop_one_sided(runtime, namespace, sorted(ends))
+
+
+async def _shown_too_late(
+    runtime: Runtime, namespace: Namespace, prompts: Sequence[Change]
+) -> list[str]:
+    """Return the operations that were written after a note was deleted which a model had been shown.
+
+    Who deleted the note did not find them yet, and whoever wrote them may have been killed before he looked.
+    """
+    shown = sorted({note_id for step in prompts for note_id in step.data["shown"]})
+    stored = {note.id for note in await resolve(runtime.store.get(namespace, shown))}
+    deleted_at: dict[str, int] = {}
+    for note_id in set(shown) - stored:
+        receipts = await all_changes(runtime.store, namespace, note_id, ("delete",))
+        deleted_at[note_id] = max((made.data.get("since", made.seq) for made in receipts), default=0)
+    return sorted(
+        {
+            step.op
+            for step in prompts
+            if any(deleted_at.get(i, step.seq) < step.seq for i in step.data["shown"])
+        }
+    )
 
 
 async def drop_one_sided(runtime: Runtime, namespace: Namespace, ids: Sequence[str]) -> None:

@@ -100,7 +100,8 @@ def _without_all(changes: Sequence[Change], op: str, at: datetime) -> Edit:
         revised = without(note, entries=entries, reasons=targets)
         if revised == note:
             return note, []
-        return revised, [change(op, "forget", note, recorded_at=at)]
+        data = {"entries": sorted(entries), "links": [], "reasons": sorted(targets)}
+        return revised, [change(op, "forget", note, recorded_at=at, data=data)]
 
     return edit
 

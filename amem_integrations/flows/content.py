@@ -113,12 +113,13 @@ async def remove_notes(runtime: Runtime, namespace: Namespace, notes: Sequence[N
     """Remove notes for good, with their history, the links to them and every text that quotes them."""
     if not notes:
         return
-    op, at = new_operation(), now()
+    op, at, since = new_operation(), now(), clock.tick()
     gone = [Gone(note_id=note.id, texts=texts_of(note)) for note in notes]
     traces = Traces(runtime, namespace, op, gone)
     # Quotes go while the text is there to know them by: should this be interrupted, it can be done again.
     await traces.remove()
-    receipts = [record.change(op, "delete", note, recorded_at=at) for note in notes]
+    data = {"since": since}  # what is written later may quote the text without our knowing
+    receipts = [record.change(op, "delete", note, recorded_at=at, data=data) for note in notes]
     await resolve(runtime.store.delete(namespace, [note.id for note in notes], receipts))
     await traces.remove(deleted=True)
 
