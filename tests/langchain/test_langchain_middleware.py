@@ -29,6 +29,7 @@ from amem_integrations import (
     NamespaceError,
     StoreUnavailableError,
 )
+from amem_integrations.conversation import message_key
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import AMemMiddleware
 
@@ -189,7 +190,8 @@ def test_a_note_carries_the_id_and_thread_of_its_message(memory: AgenticMemory) 
     agent = build(memory)
     agent.invoke(ask("Hello.", id="m1", name="Ann"), thread("t9"), context=User("ann"))
     note = memory.get_all(namespace=ANN)[0]
-    assert (note.key, note.thread, note.speaker) == ("m1", "t9", "Ann")
+    assert note.key == message_key("t9", "user", "m1")
+    assert (note.thread, note.speaker) == ("t9", "Ann")
 
 
 def test_without_a_checkpointer_a_history_passed_again_is_not_stored_again(

@@ -19,6 +19,7 @@ from amem_integrations import (
     NamespaceError,
     StoreUnavailableError,
 )
+from amem_integrations.conversation import message_key
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import MemoryState, evolve_node, failures, recall_node, remember_node
 
@@ -131,7 +132,8 @@ def test_a_note_carries_the_key_thread_and_speaker_of_its_message(memory: Agenti
     message = HumanMessage("I moved to Oslo.", id="message-1", name="Ann")
     graph.invoke({"messages": [message]}, thread("t"), context=User("ann"))
     note, reply = memory.get_all(namespace=ANN)
-    assert (note.key, note.thread, note.speaker, note.source) == ("message-1", "t", "Ann", "user")
+    assert note.key == message_key("t", "user", "message-1")
+    assert (note.thread, note.speaker, note.source) == ("t", "Ann", "user")
     assert (reply.speaker, reply.source) == ("assistant", "assistant")
 
 
