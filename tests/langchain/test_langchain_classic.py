@@ -257,7 +257,7 @@ async def test_without_an_embedder_the_chain_runs_and_the_failure_is_counted(
     chain = conversation(mine, TEXT)
     assert chain.invoke({"input": "Hello."})["response"] == "I do not know."
     await chain.ainvoke({"input": "Hello."})
-    assert mine.failures == {"recall": 2}
+    assert mine.failures == {"recall": 2, "evolve": 2}
     strict = AMemMemory(memory=deaf, namespace=ANN, on_error="raise")
     with pytest.raises(ModelUnavailableError):
         conversation(strict, TEXT).invoke({"input": "Hello."})

@@ -12,7 +12,7 @@ from langchain_core.tools import BaseTool
 from langchain_kit import ANN, BOB, Contents, Talker, User, scripted, user
 from langchain_tests.integration_tests import ToolsIntegrationTests
 from langchain_tests.unit_tests import ToolsUnitTests
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from amem_integrations import (
@@ -258,7 +258,7 @@ def test_a_run_without_a_user_is_an_error(memory: AgenticMemory) -> None:
 
 def test_a_tool_that_asks_its_run_cannot_be_used_outside_one(memory: AgenticMemory) -> None:
     remember = memory_tools(memory, namespace=user, kinds=["remember"])[0]
-    with pytest.raises(ValidationError, match="runtime"):
+    with pytest.raises(NamespaceError, match="outside of one"):
         remember.invoke({"content": "One."})
     assert memory.namespaces() == []
 

@@ -164,8 +164,16 @@ def test_without_message_ids_repeats_are_told_apart_by_their_number(memory: Agen
 
 def test_one_message_that_cannot_be_stored_does_not_stop_the_others(memory: AgenticMemory) -> None:
     node = remember_node(memory, namespace=ANN)
-    messages = [("user", "Good."), ("user", "bad\0"), ("user", "x" * 40_000), ("user", "Fine.")]
+    messages = [("user", "Good."), ("user", "bad\0"), ("user", "Fine.")]
     assert len(node.invoke({"messages": messages})["remembered"]) == 2
+
+
+def test_a_message_over_the_limit_is_stored_up_to_it() -> None:
+    config = MemoryConfig(max_content_chars=100, split=False)
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder(), config=config) as memory:
+        messages = [("user", "Oslo! " * 40), ("assistant", "I see.")]
+        remember_node(memory, namespace=ANN).invoke({"messages": messages})
+        assert [len(note.content) for note in memory.get_all(namespace=ANN)] == [100, 6]
 
 
 async def test_the_asynchronous_form_skips_a_bad_message_too(memory: AgenticMemory) -> None:
