@@ -14,11 +14,13 @@ from langgraph.types import Command, interrupt
 
 from amem_integrations import (
     AgenticMemory,
+    ConfigurationError,
     MemoryConfig,
     ModelUnavailableError,
     NamespaceError,
     StoreUnavailableError,
 )
+from amem_integrations.adapting import LEFT_OVERS
 from amem_integrations.conversation import message_key
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import MemoryState, evolve_node, failures, recall_node, remember_node
@@ -403,3 +405,44 @@ def test_what_failed_is_counted_and_said() -> None:
 def test_a_node_works_outside_a_graph_too(memory: AgenticMemory) -> None:
     remember_node(memory, namespace=ANN).invoke(ask("I moved to Oslo."))
     assert "Oslo" in recall_node(memory, namespace=ANN).invoke(ask("Oslo?"))["memories"]
+
+
+@pytest.mark.parametrize("parallel", [False, True], ids=["one after the other", "at once"])
+def test_a_users_and_a_teams_memory_may_be_written_in_one_graph(
+    memory: AgenticMemory, contents: Contents, parallel: bool
+) -> None:
+    team = ("team",)
+    graph = StateGraph(State, context_schema=User)
+    graph.add_node("recall", recall_node(memory, namespace=user))
+    graph.add_node("answer", answer)
+    graph.add_node("team", remember_node(memory, namespace=team))
+    graph.add_node("user", remember_node(memory, namespace=user))
+    graph.add_edge(START, "recall")
+    graph.add_edge("recall", "answer")
+    graph.add_edge("answer", "team")
+    graph.add_edge("answer" if parallel else "team", "user")
+    compiled = graph.compile(checkpointer=InMemorySaver())
+    for text in ("I moved to Oslo.", "I like it."):
+        compiled.invoke(ask(text), thread("1"), context=User("ann"))
+    said = ["I moved to Oslo.", "I do not know.", "I like it.", "I do not know."]
+    assert contents(ANN) == contents(team) == said
+
+
+async def later(_message: object) -> bool:
+    return False
+
+
+@pytest.mark.parametrize("should_store", [later, "human", None])
+def test_should_store_has_to_be_a_plain_function(memory: AgenticMemory, should_store: Any) -> None:
+    with pytest.raises(ConfigurationError, match="should_store"):
+        remember_node(memory, namespace=ANN, should_store=should_store)
+
+
+def test_a_turn_also_finishes_a_bounded_number_of_notes_that_earlier_ones_left(
+    memory: AgenticMemory,
+) -> None:
+    memory.add_many([f"Fact {i}." for i in range(20)], namespace=ANN, evolve=False)
+    state = build(memory).invoke(ask("I moved to Oslo."), thread("1"), context=User("ann"))
+    done = state["evolution"]["done"]
+    assert set(state["remembered"]) <= set(done)
+    assert len(done) == 2 + LEFT_OVERS
