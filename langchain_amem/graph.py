@@ -28,20 +28,11 @@ from amem_integrations import (
     NamespaceError,
     Note,
 )
-from amem_integrations.adapting import Call, both, check_namespace
+from amem_integrations.adapting import Call, OnError, both, check_namespace
 
 from .nodes import as_json
 from .review import Review
-from .runs import (
-    Failures,
-    Namespace,
-    NamespaceOf,
-    OnError,
-    checked_source,
-    namespace_of,
-    report,
-    run_of,
-)
+from .runs import Failures, Namespace, NamespaceOf, checked_source, namespace_of, report, run_of
 
 try:
     from langgraph.graph import END, START, StateGraph
@@ -189,10 +180,7 @@ class Steps:
             if plan and _was_committed_before(plan, done):
                 ids = _touched(plan)
                 notes = await call(
-                    self.memory.get_all,
-                    namespace=space,
-                    where={"id": {"$in": ids}},
-                    limit=len(ids),
+                    self.memory.get_all, namespace=space, where={"id": {"$in": ids}}, limit=len(ids)
                 )
                 done = _with_what_shows(done, plan, notes)
             before = EvolutionReport(

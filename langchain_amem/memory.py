@@ -21,13 +21,13 @@ from amem_integrations import (
     ScoredNote,
     render_notes,
 )
-from amem_integrations.adapting import Call, both, evolve_turn, in_thread
+from amem_integrations.adapting import Call, OnError, both, evolve_turn, in_thread
 from amem_integrations.conversation import SPEAKING, Message, note_inputs
 
 from .messages import to_message
 from .remember import add_each
 from .retriever import checked_options, to_document
-from .runs import Failures, OnError
+from .runs import Failures
 
 try:
     from langchain_classic.base_memory import BaseMemory

@@ -15,29 +15,15 @@ from amem_integrations import (
     MissingExtraError,
     NamespaceError,
 )
-from amem_integrations.adapting import PASSING, Background, Call, both, evolve_turn
+from amem_integrations.adapting import PASSING, Background, Call, OnError, both, evolve_turn
 
 from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken
 from .recall import Recall
 from .remember import Remember
-from .runs import (
-    Failures,
-    Namespace,
-    NamespaceOf,
-    OnError,
-    Run,
-    checked_source,
-    namespace_of,
-    run_now,
-)
+from .runs import Failures, Namespace, NamespaceOf, Run, checked_source, namespace_of, run_now
 
 try:
-    from langchain.agents.middleware import (
-        AgentMiddleware,
-        AgentState,
-        ModelRequest,
-        ModelResponse,
-    )
+    from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
     from langchain.agents.middleware.types import PrivateStateAttr
     from langgraph.runtime import Runtime
 except ImportError as error:
@@ -62,7 +48,7 @@ class AMemState(AgentState[Any]):
     amem: NotRequired[Annotated[Entries, PrivateStateAttr, _merged]]
 
 
-class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
+class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middleware are invariant
     """Recalls notes before an agent answers, and remembers the turn when it has.
 
     Notes are recalled once a run, for what was asked, and shown to the model at each call; the history stays
@@ -72,6 +58,27 @@ class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
 
     Put it last in `middleware`: what rewrites the system message after it would erase the notes.
     https://docs.langchain.com/oss/python/langchain/middleware/custom
+
+    Args:
+        memory: The memory to use.
+        namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`),
+            such as `lambda run: (run.context.user_id,)`. A run without it is an error.
+        k: Most notes to recall.
+        max_tokens: Most tokens of notes to show, about.
+        inject: Where notes are shown: at the end of the system message, or (`"message"`) in one before
+            the last human message, which leaves a cached system prompt as it is.
+        write: When notes evolve: before the run returns, or in a thread of its own (they are stored
+            before it returns all the same); `"off"` stores nothing.
+        should_store: Says of each message whether it is stored.
+        remember_unanswered: Whether what was said in a run that failed, or that another middleware
+            blocked, is stored with the next run. Without it, a run that could not be stored is not
+            stored later either.
+        on_error: `"log"` lets the agent work without memory when that does not answer.
+        name: Two of these in one agent need two names.
+
+    Raises:
+        ConfigurationError: An option has a value it cannot have.
+        NamespaceError: The namespace is malformed.
     """
 
     state_schema = AMemState
@@ -90,29 +97,7 @@ class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
         on_error: OnError = "log",
         name: str = "AMemMiddleware",
     ) -> None:
-        """Set up; with `write="background"` what an earlier process left unfinished is taken up.
-
-        Args:
-            memory: The memory to use.
-            namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`),
-                such as `lambda run: (run.context.user_id,)`. A run without it is an error.
-            k: Most notes to recall.
-            max_tokens: Most tokens of notes to show, about.
-            inject: Where notes are shown: at the end of the system message, or (`"message"`) in one before
-                the last human message, which leaves a cached system prompt as it is.
-            write: When notes evolve: before the run returns, or in a thread of its own (they are stored
-                before it returns all the same); `"off"` stores nothing.
-            should_store: Says of each message whether it is stored.
-            remember_unanswered: Whether what was said in a run that failed, or that another middleware
-                blocked, is stored with the next run. Without it, a run that could not be stored is not
-                stored later either.
-            on_error: `"log"` lets the agent work without memory when that does not answer.
-            name: Two of these in one agent need two names.
-
-        Raises:
-            ConfigurationError: An option has a value it cannot have.
-            NamespaceError: The namespace is malformed.
-        """
+        """Set up; with `write="background"` what an earlier process left unfinished is taken up."""
         super().__init__()
         if inject not in ("system", "message") or write not in ("inline", "background", "off"):
             raise ConfigurationError(
@@ -162,9 +147,7 @@ class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
     before_agent, abefore_agent = both(_before_agent)
 
     def wrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Show the notes to the model."""
         return handler(self._with_notes(request))

@@ -22,21 +22,12 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from typing_extensions import TypedDict
 
 from amem_integrations import AgenticMemory, EvolutionReport, MissingExtraError
-from amem_integrations.adapting import LEFT_OVERS, Call, both, evolve_turn
+from amem_integrations.adapting import LEFT_OVERS, Call, OnError, both, evolve_turn
 
 from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken
 from .recall import Recall
 from .remember import Remember
-from .runs import (
-    Failures,
-    NamespaceOf,
-    OnError,
-    checked_source,
-    namespace_of,
-    report,
-    run_of,
-    source_name,
-)
+from .runs import Failures, NamespaceOf, checked_source, namespace_of, report, run_of, source_name
 
 try:
     import langgraph.runtime  # noqa: F401 - a node asks it for its run

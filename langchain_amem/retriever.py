@@ -10,9 +10,9 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from amem_integrations import AgenticMemory, ConfigurationError, ScoredNote
-from amem_integrations.adapting import Call, both, check_namespace
+from amem_integrations.adapting import Call, OnError, both, check_namespace
 
-from .runs import Failures, OnError
+from .runs import Failures
 
 OTHER_NAMES = {
     "top_k": "k",

@@ -15,22 +15,6 @@ from amem_integrations.adapting import OnError, check_namespace
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
-__all__ = [
-    "Failures",
-    "Namespace",
-    "NamespaceOf",
-    "OnError",
-    "Run",
-    "checked_source",
-    "failures",
-    "namespace_of",
-    "report",
-    "require_counts",
-    "run_now",
-    "run_of",
-    "source_name",
-]
-
 log = logging.getLogger("langchain_amem")
 
 Namespace = tuple[str, ...]

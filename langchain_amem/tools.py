@@ -20,17 +20,9 @@ from amem_integrations import (
     ScoredNote,
     render_notes,
 )
-from amem_integrations.adapting import Call, both, evolve_turn
+from amem_integrations.adapting import Call, OnError, both, evolve_turn
 
-from .runs import (
-    Failures,
-    Namespace,
-    NamespaceOf,
-    OnError,
-    checked_source,
-    namespace_of,
-    require_counts,
-)
+from .runs import Failures, Namespace, NamespaceOf, checked_source, namespace_of, require_counts
 
 Kind = Literal["search", "remember", "correct", "forget"]
 Outcome = tuple[str, list[dict[str, Any]]]

@@ -18,7 +18,13 @@ from langchain_kit import ANN, Contents, Talker
 
 from amem_integrations import AgenticMemory
 from amem_integrations.testing import HashEmbedder
-from langchain_amem import AMemMemory, AMemMiddleware, remember_node
+from langchain_amem import (
+    AMemMemory,
+    AMemMiddleware,
+    AMemStore,
+    memory_tools,
+    remember_node,
+)
 
 THREAD = "t"
 CONFIG: Any = {"configurable": {"thread_id": THREAD}}
@@ -127,12 +133,10 @@ def test_a_chain_counts_on_after_its_notes_were_cleared(
     first = memory.get_all(namespace=ANN)[0].id
     mine.clear()
     mine.save_context({"input": "ok"}, {"output": "ok"})
-    assert [note.id for note in memory.get_all(namespace=ANN)][0] == first
+    assert memory.get_all(namespace=ANN)[0].id == first
 
 
 def test_what_tools_and_stores_keep_is_no_message_of_the_thread(memory: AgenticMemory) -> None:
-    from langchain_amem import AMemStore, memory_tools
-
     (remember,) = memory_tools(memory, namespace=ANN, kinds=["remember"])
     remember.invoke({"content": "Ann likes jazz."})
     AMemStore(memory).put(ANN, "k", {"text": "Ann plays chess."})
