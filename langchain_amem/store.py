@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 
 from amem_integrations import AgenticMemory, AmemError, ConfigurationError, MissingExtraError, Note
+from amem_integrations.adapting import Call, both, evolve_turn
 
-from .runs import Namespace
+from .runs import Failures, Namespace
 from .store_items import Items, Put, checked_labels, found_item, item_of, prepare
 from .store_search import Search, fits
 
@@ -80,6 +81,7 @@ class AMemStore(BaseStore):
         self._items = Items(memory)
         self._fields = tuple(fields)
         self._evolve = evolve_on_put
+        self._failures = Failures()
         self.ttl_config = ttl
         self._sweeper: threading.Thread | None = None
         self._stopped = threading.Event()
@@ -97,11 +99,17 @@ class AMemStore(BaseStore):
                 put = prepare(op, self._fields)
                 puts[put.namespace, put.key] = put
         results = [None if isinstance(op, PutOp) else self._read(op) for op in ops]
-        evolving = self._items.write(list(puts.values()))
+        written = self._items.write(list(puts.values()))
         if self._evolve:
-            for namespace in evolving:
-                self._items.memory.evolve(namespace=namespace)
+            self._evolve_written(written)
         return results
+
+    async def _evolve_notes(self, call: Call, written: Mapping[Namespace, Sequence[str]]) -> None:
+        for namespace, ids in written.items():
+            with self._failures.tolerated("evolve", answered=True):
+                await evolve_turn(call, self._items.memory, namespace, ids)
+
+    _evolve_written, _aevolve_written = both(_evolve_notes)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Return the result of each operation, worked out off the event loop."""

@@ -238,8 +238,8 @@ class Items:
         kept = self._kept(namespace, [key]).get(key, ())
         return next((note for note in kept if alive(note)), None)
 
-    def write(self, puts: Sequence[Put]) -> list[Namespace]:
-        """Write items, or remove them; return the namespaces in which notes may now be evolved.
+    def write(self, puts: Sequence[Put]) -> dict[Namespace, list[str]]:
+        """Write items, or remove them; return by namespace the ids of the notes that may now be evolved.
 
         The new items of a namespace are stored all together.
         """
@@ -252,13 +252,13 @@ class Items:
                     namespace, [put.key for put in puts if put.namespace == namespace]
                 ).items()
             }
-            self._write(puts, kept)
-        return list(dict.fromkeys(put.namespace for put in puts if put.text))
+            return self._write(puts, kept)
 
     def _write(
         self, puts: Sequence[Put], kept: Mapping[tuple[Namespace, str], Sequence[Note]]
-    ) -> None:
+    ) -> dict[Namespace, list[str]]:
         now, new = datetime.now(UTC), dict[Namespace, list[NoteInput]]()
+        written: dict[Namespace, list[str]] = {}
         for put in puts:
             if put.value is None:
                 continue
@@ -268,15 +268,18 @@ class Items:
             same = next((note for note in before if note.namespace == put.place), None)
             if same is not None:
                 self.memory.update(same.id, namespace=put.place, content=content, metadata=metadata)
+                written.setdefault(put.place, []).append(same.id)
                 continue
             item = NoteInput(content=content, key=f"{KEY}{put.key}", metadata=metadata, split=False)
             new.setdefault(put.place, []).append(item)
         for place, items in new.items():
-            self.memory.add_many(items, namespace=place, evolve=False)
+            notes = self.memory.add_many(items, namespace=place, evolve=False)
+            written.setdefault(place, []).extend(note.id for note in notes)
         for put in puts:
             for note in kept.get((put.namespace, put.key), ()):
                 if put.value is None or note.namespace != put.place:
                     self._remove(note)
+        return {place: ids for place, ids in written.items() if not is_apart(place)}
 
     def places(self, prefix: Namespace) -> list[Namespace]:
         """Return the namespaces of the memory that may hold items under a prefix."""
