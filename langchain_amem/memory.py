@@ -110,7 +110,7 @@ class AMemMemory(BaseMemory):
     load_memory_variables, aload_memory_variables = both(_load_memory_variables)
 
     async def _save_context(self, call: Call, inputs: Values, outputs: Mapping[str, str]) -> None:
-        """Store what was said and answered.
+        """Store the input and the output of the chain as two messages.
 
         Raises:
             ConfigurationError: It is not clear which input or output that is.
@@ -145,11 +145,11 @@ class AMemMemory(BaseMemory):
         return {key: value for key, value in inputs.items() if key not in ours}
 
     def _turn(self, inputs: Values, outputs: Values) -> list[Message]:
-        """Return what was said and answered."""
-        said = _only(self._given(inputs), self.input_key, "input_key")
+        """Return the two messages of a turn."""
+        asked = _only(self._given(inputs), self.input_key, "input_key")
         key = self.output_key or ("output" if "output" in outputs else None)
         answered = _only(outputs, key, "output_key")
-        return [_message(said, "user"), _message(answered, "assistant")]
+        return [_message(asked, "user"), _message(answered, "assistant")]
 
     def _shown(self, hits: list[ScoredNote]) -> str | list[BaseMessage] | list[Document]:
         if self.return_docs:

@@ -38,7 +38,7 @@ MILLISECONDS = 1e11  # a time stamp above that many seconds would lie in the yea
 def to_message(message: BaseMessage, *, stored: bool = True) -> Message:
     """Return a LangChain message as the core reads it.
 
-    A summary that another middleware wrote counts as a system message: nobody said it.
+    A summary that another middleware wrote counts as a system message: it is no turn of the conversation.
     """
     return Message(
         role=_role(message),
@@ -60,7 +60,7 @@ def _role(message: BaseMessage) -> str:
 
 
 def _time(message: BaseMessage) -> datetime | None:
-    """Return when a message was said, if it carries its time."""
+    """Return the time that a message carries, if any."""
     carried = (message.additional_kwargs, message.response_metadata)
     found = (_as_time(data.get(name)) for data in carried for name in TIMES)
     return next((at for at in found if at is not None), None)
@@ -117,14 +117,14 @@ def notes_of(
     """
     read, question = [], None
     for number, message in enumerate(messages):
-        said = to_message(message, stored=number >= skip and should_store(message))
-        if said.party == "user":
-            question = said.id
-        read.append(_with_metadata(said, question))
+        new = number >= skip
+        found = to_message(message, stored=new and should_store(message))
+        question = found.id if found.party == "user" else question
+        read.append(_with_metadata(found, question) if new else found)
     return note_inputs(
         read,
         thread=thread,
-        roles=tuple({message.party for message in read}),  # `should_store` decides
+        roles=tuple({found.party for found in read}),  # `should_store` decides
         now=now,
         max_chars=max_chars,
     )
@@ -213,7 +213,7 @@ def answered_parts(
         return []
     start = mine[-1]
     if start + 1 in people:
-        return []  # somebody said more, in a run that was blocked before it was noted
+        return []  # the last message is of a run that was blocked before it was noted here
     found = parts(messages, entry, namespace)
     cut = [(whose, slice(max(start, part.start), part.stop)) for whose, part in found]
     return [(whose, part) for whose, part in cut if part.start < part.stop]

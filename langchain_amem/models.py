@@ -113,7 +113,7 @@ def _messages(request: ModelRequest) -> list[BaseMessage]:
 
 
 def _completion(answer: Any) -> Completion:  # noqa: ANN401 - a message, or a dict with one
-    """Return what was parsed as JSON, else what was said, for the core to read what it can."""
+    """Return the parsed reply as JSON, else the raw text, of which the core reads what it can."""
     parsed = answer.get("parsed") if isinstance(answer, dict) else None
     raw: AIMessage = answer["raw"] if isinstance(answer, dict) else answer
     usage: Any = raw.usage_metadata or {}

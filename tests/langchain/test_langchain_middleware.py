@@ -635,7 +635,8 @@ async def test_a_turn_that_recalls_and_stores_calls_the_embedder_twice_with_thre
     with AgenticMemory.open(":memory:", model=scripted(), embedder=embedder) as memory:
         middleware = AMemMiddleware(memory, namespace=user, write="background")
         middleware.close()  # so that nothing evolves
-        agent = create_agent(Talker(answer=oslo), [], middleware=[middleware], context_schema=User)
+        model = Talker(answer=lambda messages: f"Noted: {messages[-1].text}")
+        agent = create_agent(model, [], middleware=[middleware], context_schema=User)
         for number in range(3):
             embedder.calls.clear()
             asked = ask(f"I moved to Oslo {number}.")
