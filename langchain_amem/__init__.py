@@ -1,7 +1,7 @@
 """Long-term memory that organises itself, for LangChain and LangGraph.
 
-`import langchain_amem` needs langchain-core alone. What needs more (langchain, langchain-classic,
-LangGraph) is imported on first use, and an error then names the extra to install.
+Everything is imported on first use. `AMemRetriever`, the models and `memory_tools` need langchain-core
+alone; what needs more (langchain, langchain-classic, LangGraph) names the extra to install.
 """
 
 from __future__ import annotations
@@ -11,21 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from amem_integrations import MissingExtraError
 
-from ._failures import failures
-
-try:
-    from .retriever import AMemRetriever
-except ImportError as error:
-    raise MissingExtraError("langchain-core", "langchain") from error
+from .runs import failures
 
 if TYPE_CHECKING:
-    from .embeddings import LangChainEmbedder
     from .graph import build_evolution_graph
     from .memory import AMemMemory
     from .middleware import AMemMiddleware
-    from .models import LangChainChatModel
+    from .models import LangChainChatModel, LangChainEmbedder, open_memory
     from .nodes import MemoryState, evolve_node, recall_node, remember_node
-    from .opening import open_memory
+    from .retriever import AMemRetriever
     from .store import AMemStore
     from .tools import memory_tools
 
@@ -46,21 +40,26 @@ __all__ = [
     "remember_node",
 ]
 
-# Loaded on first use: each needs a package beyond langchain-core, or is rarely wanted.
-_LATE = {
+_MODULES = {
     "AMemMemory": "memory",
     "AMemMiddleware": "middleware",
+    "AMemRetriever": "retriever",
     "AMemStore": "store",
     "LangChainChatModel": "models",
-    "LangChainEmbedder": "embeddings",
+    "LangChainEmbedder": "models",
     "MemoryState": "nodes",
     "build_evolution_graph": "graph",
     "evolve_node": "nodes",
     "memory_tools": "tools",
-    "open_memory": "opening",
+    "open_memory": "models",
     "recall_node": "nodes",
     "remember_node": "nodes",
 }
+
+try:
+    import langchain_core  # noqa: F401 - its root alone, which is light
+except ImportError as error:
+    raise MissingExtraError("langchain-core", "langchain") from error
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class or a function
@@ -69,8 +68,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class or a function
     Raises:
         MissingExtraError: It needs a package that is not installed.
     """
-    if name in _LATE:
-        return getattr(import_module(f".{_LATE[name]}", __name__), name)
+    if name in _MODULES:
+        return getattr(import_module(f".{_MODULES[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -13,18 +13,26 @@ https://docs.langchain.com/oss/python/langgraph/use-subgraphs
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 from typing_extensions import TypedDict
 
-from amem_integrations import AgenticMemory, MissingExtraError
+from amem_integrations import (
+    AgenticMemory,
+    EvolutionReport,
+    MissingExtraError,
+    NamespaceError,
+    Note,
+)
+from amem_integrations.adapting import Call, OnError, both, check_namespace
 
-from ._evolving import Evolving
-from ._failures import Failures, OnError
-from ._review import Review
-from ._run import NamespaceOf, checked_source
+from .nodes import as_json
+from .review import Review
+from .runs import Failures, Namespace, NamespaceOf, checked_source, namespace_of, report, run_of
 
 try:
     from langgraph.graph import END, START, StateGraph
@@ -33,11 +41,21 @@ try:
 except ImportError as error:
     raise MissingExtraError("langgraph", "langgraph") from error
 
+NEW = {"state": {"$in": ["pending", "constructed"]}}
+
+State = Mapping[str, Any]
+Update = dict[str, Any]
+
 
 class EvolutionInput(TypedDict, total=False):
-    """What the graph reads of its caller's state: whose memory, unless it was built with a namespace."""
+    """What the graph reads of its caller's state.
+
+    `namespace` says whose memory it is, unless the graph was built with one; `remembered` are the ids of this
+    turn's notes, which come first.
+    """
 
     namespace: list[str]
+    remembered: list[str]
 
 
 class EvolutionOutput(TypedDict, total=False):
@@ -69,8 +87,9 @@ def build_evolution_graph(
 ) -> EvolutionGraph:
     """Return the compiled graph, for use as a node of your own graph or alone.
 
-    It works on what is unfinished in the namespace, oldest first. Use it as it is in `add_node`; it inherits the parent's checkpointer. Alone:
-    `graph.invoke({"namespace": ["ann"]})`. Each step tells the stream (mode `custom`, with
+    It works on what this turn remembered (`remembered` in the state), then on what is unfinished otherwise,
+    oldest first. In `add_node` use it as it is; it inherits the parent's checkpointer. Alone:
+    `graph.invoke({"namespace": ["ann"]})`. Each step reports to the stream (mode `custom`, with
     `subgraphs=True` from a parent) what it changed: `{"amem": "commit", "evolved": […], …}`.
 
     Args:
@@ -80,7 +99,7 @@ def build_evolution_graph(
         review: Show every proposed entry to a person before it is written. Needs a checkpointer. Resume
             with `Command(resume=…)`: True (as the gate left it), False (write none), or a dict of entry
             id to True, False, or other `context`, `keywords`, `tags`.
-        limit: Most notes in one run.
+        limit: Most notes in one run beyond those of this turn.
         on_error: `"log"` ends the run when a model or the store does not answer (`interrupted` in the
             report says why; the notes stay unfinished and a later run takes them up); `"raise"` raises,
             so that the run can be resumed.
@@ -88,19 +107,161 @@ def build_evolution_graph(
         checkpointer: For use alone.
     """
     whose = None if namespace is None else checked_source(namespace)
-    steps = Evolving(memory=memory, namespace=whose, limit=limit, failures=Failures(on_error))
-    builder = StateGraph(EvolutionState, input_schema=EvolutionInput, output_schema=EvolutionOutput)
-    nodes: dict[str, RunnableLambda[Any, Any]] = {
-        "construct": RunnableLambda(steps.construct, steps.aconstruct, name="construct"),
-        "propose": RunnableLambda(steps.propose, steps.apropose, name="propose"),
-        "commit": RunnableLambda(steps.commit, steps.acommit, name="commit"),
+    steps = Steps(memory=memory, namespace=whose, limit=limit, failures=Failures(on_error))
+    person = Review(memory=memory)
+    nodes = {
+        "construct": (steps.construct, steps.aconstruct),
+        "propose": (steps.propose, steps.apropose),
+        **({"review": (person.review, person.areview)} if review else {}),
+        "commit": (steps.commit, steps.acommit),
     }
-    if review:
-        person = Review(memory=memory)
-        nodes["review"] = RunnableLambda(person.review, person.areview, name="review")
-    for name, node in nodes.items():
+    builder = StateGraph(EvolutionState, input_schema=EvolutionInput, output_schema=EvolutionOutput)
+    for name, (step, astep) in nodes.items():
+        node: RunnableLambda[Any, Any] = RunnableLambda(step, astep, name=name)
         builder.add_node(name, node, retry_policy=retry_policy)
-    order = [START, "construct", "propose", *(["review"] if review else []), "commit", END]
-    for step, following in pairwise(order):
-        builder.add_edge(step, following)
+    for name, following in pairwise([START, *nodes, END]):
+        builder.add_edge(name, following)
     return builder.compile(checkpointer=checkpointer, name="amem_evolution")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Construct, propose, commit, as nodes.
+
+    The first step puts the namespace into the state; the others read it only from there, so a run that
+    is resumed with someone else's context still writes where it began. A fixed namespace is never read from
+    the state, and a plan in the state says nothing about where it is written.
+    """
+
+    memory: AgenticMemory
+    namespace: NamespaceOf | None
+    limit: int
+    failures: Failures
+
+    async def _construct(self, call: Call, state: State, config: RunnableConfig) -> Update:
+        """Give unfinished notes their attributes; idempotent, so it may write."""
+        space = self._begun_for(state, config)
+        # A thread may run this graph many times: nothing of an earlier run may show through.
+        begun: Update = {"namespace": list(space), "ids": [], "plan": {}, "decisions": {}}
+        with self.failures.tolerated("construct", answered=True) as reasons:
+            begun["ids"] = await self._unfinished(call, space, state.get("remembered") or ())
+            made = await call(self.memory.construct, begun["ids"], namespace=space)
+            report("construct", **made)
+            return {**begun, "evolution": as_json(made)}
+        return {**begun, **_interrupted({}, "construct", reasons)}
+
+    construct, aconstruct = both(_construct)
+
+    async def _propose(self, call: Call, state: State, config: RunnableConfig) -> Update:  # noqa: ARG002 - as the others
+        """Ask for links and updates; writes nothing."""
+        with self.failures.tolerated("propose", answered=True) as reasons:
+            space = self._kept(state)
+            plan = await call(self.memory.propose, state["ids"], namespace=space)
+            updates = [update for note in plan.notes for update in note.updates]
+            report(
+                "propose",
+                notes=[note.id for note in plan.notes],
+                links=sum(len(note.links) for note in plan.notes),
+                updates=len(updates),
+                stopped=sum(update.rejected is not None for update in updates),
+            )
+            return {"plan": as_json(plan.to_dict())}
+        return _interrupted(state, "propose", reasons)
+
+    propose, apropose = both(_propose)
+
+    async def _commit(self, call: Call, state: State, config: RunnableConfig) -> Update:  # noqa: ARG002 - as the others
+        """Write the plan; committing it again changes nothing."""
+        plan, space, done = state["plan"], self._kept(state), EvolutionReport()
+        with self.failures.tolerated("commit", answered=True) as reasons:
+            if plan:
+                decisions = state["decisions"]
+                done = await call(self.memory.commit, plan, namespace=space, decisions=decisions)
+            if plan and _was_committed_before(plan, done):
+                ids = _touched(plan)
+                notes = await call(
+                    self.memory.get_all, namespace=space, where={"id": {"$in": ids}}, limit=len(ids)
+                )
+                done = _with_what_shows(done, plan, notes)
+            before = EvolutionReport(
+                constructed=tuple(state["evolution"].get("constructed", ())),
+                failed=state["evolution"].get("failed", {}),
+                interrupted=state["evolution"].get("interrupted"),
+            )
+            plain = as_json((before + done).to_dict())
+            report("commit", **plain)
+            return {"evolution": plain}
+        return _interrupted(state, "commit", reasons)
+
+    commit, acommit = both(_commit)
+
+    def _begun_for(self, state: State, config: RunnableConfig) -> Namespace:
+        if self.namespace is not None:
+            return namespace_of(self.namespace, run_of(state, config))
+        if state.get("namespace"):
+            return check_namespace(state["namespace"])
+        raise NamespaceError(
+            "nothing says whose memory to evolve; give build_evolution_graph a `namespace`, or put "
+            "`namespace` into the state"
+        )
+
+    def _kept(self, state: State) -> Namespace:
+        if self.namespace is not None and not callable(self.namespace):
+            return self.namespace
+        return check_namespace(state["namespace"])
+
+    async def _unfinished(
+        self, call: Call, space: Namespace, remembered: Sequence[str]
+    ) -> list[str]:
+        """Return the ids of this turn's notes, then of others: what is new, then what failed before."""
+        failed = {"state": "failed", "attempts": {"$lt": self.memory.config.max_attempts}}
+        ids: dict[str, None] = dict.fromkeys(remembered)
+        most = len(ids) + self.limit
+        for where in (NEW, failed):
+            if len(ids) < most:
+                found = await call(self.memory.get_all, namespace=space, where=where, limit=most)
+                ids |= dict.fromkeys(note.id for note in found)
+        return list(ids)[:most]
+
+
+def _interrupted(state: State, step: str, reasons: Sequence[str]) -> Update:
+    """Return a report that says where it stopped and why; what is unfinished stays so."""
+    reason = "; ".join(reasons)
+    report(step, interrupted=reason)
+    return {"plan": {}, "evolution": {**state.get("evolution", {}), "interrupted": reason}}
+
+
+# A run that is killed between the commit and its checkpoint commits the same plan again when it is resumed. The
+# second commit changes nothing, so its report is made of what the notes show.
+
+
+def _was_committed_before(plan: State, done: EvolutionReport) -> bool:
+    """Return whether a commit changed nothing although its plan would have."""
+    planned = any(note["links"] or note["updates"] for note in plan["notes"])
+    return planned and not (done.links or done.evolved or done.proposals)
+
+
+def _touched(plan: State) -> list[str]:
+    """Return the ids of all notes that a plan may change."""
+    ids = [note["id"] for note in plan["notes"]]
+    ids += [item["target"] for note in plan["notes"] for item in (*note["links"], *note["updates"])]
+    return list(dict.fromkeys(ids))
+
+
+def _with_what_shows(done: EvolutionReport, plan: State, notes: Sequence[Note]) -> EvolutionReport:
+    """Return the report with the links and updates of the plan that the notes show."""
+    known = {note.id: note for note in notes}
+    entries = {entry.change for note in notes for entry in note.contexts}
+    links = [
+        link
+        for note in plan["notes"]
+        for link in note["links"]
+        if note["id"] in known and link["target"] in known[note["id"]].links
+    ]
+    evolved = [
+        update["target"]
+        for note in plan["notes"]
+        for update in note["updates"]
+        if update["id"] in entries
+    ]
+    return replace(done, links=len(links), evolved=tuple(dict.fromkeys(evolved)))

@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+from weakref import WeakKeyDictionary
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, HumanMessage
-from pydantic import ConfigDict, Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from amem_integrations import (
     AgenticMemory,
+    ConfigurationError,
     MissingExtraError,
+    Note,
     NoteInput,
     ScoredNote,
     render_notes,
 )
+from amem_integrations.adapting import Call, OnError, both, evolve_turn, in_thread
+from amem_integrations.conversation import SPEAKING, Message, note_inputs
 
-from ._chain_values import Role, only, text_of
-from ._documents import to_document
-from ._failures import Failures, OnError
-from ._messages import occurrence_key
+from .messages import to_message
+from .remember import add_each
+from .retriever import checked_options, to_document
+from .runs import Failures
 
 try:
     from langchain_classic.base_memory import BaseMemory
 except ImportError as error:
     raise MissingExtraError("langchain-classic", "classic") from error
 
-Values: TypeAlias = Mapping[str, Any]
-Namespace: TypeAlias = tuple[str, ...]
+Values = Mapping[str, Any]
 
-# A chain has no message ids: what was said is known by how often it has been said, looked up in this many.
-CHUNK = 64
+PAGE = 512  # notes counted at once
+# Up to which seq the notes of a thread have been counted, and how many messages they were.
+_counted: WeakKeyDictionary[AgenticMemory, dict[Any, tuple[int, int]]] = WeakKeyDictionary()
 
 
 class AMemMemory(BaseMemory):
@@ -63,7 +69,7 @@ class AMemMemory(BaseMemory):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     memory: AgenticMemory = Field(exclude=True, repr=False)
-    namespace: Namespace
+    namespace: tuple[str, ...]
     thread: str | None = None
     memory_key: str = "history"
     input_key: str | None = None
@@ -76,6 +82,7 @@ class AMemMemory(BaseMemory):
     evolve: bool = True
     on_error: OnError = "log"
     _failures: Failures = PrivateAttr()
+    _checked = model_validator(mode="before")(checked_options)
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
         """Start counting failures."""
@@ -84,7 +91,7 @@ class AMemMemory(BaseMemory):
 
     @property
     def failures(self) -> dict[str, int]:
-        """How often the memory did not answer so far, by what it was doing."""
+        """How often the memory did not work so far, by what it was doing."""
         return self._failures.snapshot()
 
     @property
@@ -92,70 +99,57 @@ class AMemMemory(BaseMemory):
         """The variable that a prompt may use."""
         return [self.memory_key]
 
-    def load_memory_variables(self, inputs: Values) -> dict[str, Any]:
+    async def _load_memory_variables(self, call: Call, inputs: Values) -> dict[str, Any]:
         """Return the notes about the input."""
-        query, hits = self._said(inputs), []
-        with self._failures.tolerated("recall"):
-            hits = self.memory.search(query, namespace=self.namespace, k=self.k) if query else []
+        question, hits = self._question(inputs), list[ScoredNote]()
+        if question and not self._failures.resting("recall"):
+            with self._failures.tolerated("recall"):
+                hits = await call(self.memory.search, question, namespace=self.namespace, k=self.k)
         return {self.memory_key: self._shown(hits)}
 
-    async def aload_memory_variables(self, inputs: Values) -> dict[str, Any]:
-        """Asynchronous twin of `load_memory_variables`."""
-        query, hits = self._said(inputs), []
-        with self._failures.tolerated("recall"):
-            if query:
-                hits = await self.memory.asearch(query, namespace=self.namespace, k=self.k)
-        return {self.memory_key: self._shown(hits)}
+    load_memory_variables, aload_memory_variables = both(_load_memory_variables)
 
-    def save_context(self, inputs: Values, outputs: Mapping[str, str]) -> None:
-        """Store what was said and answered.
+    async def _save_context(self, call: Call, inputs: Values, outputs: Mapping[str, str]) -> None:
+        """Store the input and the output of the chain as two messages.
 
         Raises:
             ConfigurationError: It is not clear which input or output that is.
         """
-        for role, text in self._turn(inputs, outputs):
-            with self._failures.tolerated("remember"):
-                number = 1
-                while taken := self.memory.get_all(**self._same(role, text, number)):
-                    number += len(taken)
-                self.memory.add_many([self._note(role, text, number)], **self._how())
+        turn, notes = self._turn(inputs, outputs), list[Note]()
+        with self._failures.tolerated("remember", answered=True):
+            items = await self._items(call, turn)
+            notes = await add_each(call, self.memory, items, self.namespace, self._failures)
+        if self.evolve and notes:
+            with self._failures.tolerated("evolve", answered=True):
+                await evolve_turn(call, self.memory, self.namespace, [note.id for note in notes])
 
-    async def asave_context(self, inputs: Values, outputs: Mapping[str, str]) -> None:
-        """Asynchronous twin of `save_context`."""
-        for role, text in self._turn(inputs, outputs):
-            with self._failures.tolerated("remember"):
-                number = 1
-                while taken := await self.memory.aget_all(**self._same(role, text, number)):
-                    number += len(taken)
-                await self.memory.aadd_many([self._note(role, text, number)], **self._how())
+    save_context, asave_context = both(_save_context)
 
     def clear(self) -> None:
         """Delete every note of this namespace, and nothing else. It cannot be undone."""
         self.memory.clear(namespace=self.namespace)
 
     async def aclear(self) -> None:
-        """Asynchronous twin of `clear`."""
-        await asyncio.to_thread(self.clear)
+        """Delete every note of this namespace, in a worker thread."""
+        await in_thread(self.clear)
 
-    def _said(self, inputs: Values) -> str:
+    def _question(self, inputs: Values) -> str:
         """Return what to recall for; a chain with several inputs and no `input_key` gives them all."""
-        given = self._given(inputs)
-        if self.input_key is not None:
-            return text_of(inputs.get(self.input_key))
-        return "\n".join(text for text in map(text_of, given.values()) if text)
+        given = self._given(inputs) if self.input_key is None else {"": inputs.get(self.input_key)}
+        texts = [_message(value, "user").text.strip() for value in given.values()]
+        return "\n".join(text for text in texts if text)
 
     def _given(self, inputs: Values) -> dict[str, Any]:
         """Return the inputs without what this memory put there itself."""
         ours = {self.memory_key, "stop", *self.exclude_input_keys}
         return {key: value for key, value in inputs.items() if key not in ours}
 
-    def _turn(self, inputs: Values, outputs: Values) -> list[tuple[Role, str]]:
-        """Return who said what, without what is empty or no text."""
-        said = only(self._given(inputs), self.input_key, "input_key")
+    def _turn(self, inputs: Values, outputs: Values) -> list[Message]:
+        """Return the two messages of a turn."""
+        asked = _only(self._given(inputs), self.input_key, "input_key")
         key = self.output_key or ("output" if "output" in outputs else None)
-        answered = only(outputs, key, "output_key")
-        turn: list[tuple[Role, str]] = [("user", text_of(said)), ("assistant", text_of(answered))]
-        return [(role, text) for role, text in turn if text]
+        answered = _only(outputs, key, "output_key")
+        return [_message(asked, "user"), _message(answered, "assistant")]
 
     def _shown(self, hits: list[ScoredNote]) -> str | list[BaseMessage] | list[Document]:
         if self.return_docs:
@@ -164,14 +158,68 @@ class AMemMemory(BaseMemory):
         messages: list[BaseMessage] = [HumanMessage(text)] if text else []
         return messages if self.return_messages else text
 
-    def _same(self, role: Role, text: str, number: int) -> dict[str, Any]:
-        """Return how to find out whether this was said before, so often already."""
-        keys = [occurrence_key(self.thread, role, text, n) for n in range(number, number + CHUNK)]
-        return {"namespace": self.namespace, "where": {"key": {"$in": keys}}, "limit": CHUNK}
+    async def _items(self, call: Call, turn: list[Message]) -> list[NoteInput]:
+        """Return the notes to store; a message without an id is known by its position in the thread."""
+        position, now = await self._spoken_so_far(call), datetime.now(UTC)
+        while True:
+            items = note_inputs(
+                turn,
+                thread=self.thread,
+                offset=position,
+                now=now,
+                max_chars=self.memory.config.max_content_chars,
+            )
+            with_id = any(message.id for message in turn)
+            if with_id or not items or not await self._taken(call, items):
+                return items
+            position += 1
 
-    def _note(self, role: Role, text: str, number: int) -> NoteInput:
-        key = occurrence_key(self.thread, role, text, number)
-        return NoteInput(content=text, key=key, thread=self.thread, speaker=role, source=role)
+    async def _taken(self, call: Call, items: list[NoteInput]) -> bool:
+        where = {"key": {"$in": [item.key for item in items]}}
+        return bool(await call(self.memory.get_all, namespace=self.namespace, where=where, limit=1))
 
-    def _how(self) -> dict[str, Any]:
-        return {"namespace": self.namespace, "evolve": self.evolve}
+    async def _spoken_so_far(self, call: Call) -> int:
+        """Return how many messages of the thread are stored; only those since the last call are read."""
+        counted, here = _counted.setdefault(self.memory, {}), (self.namespace, self.thread)
+        last, number = counted.get(here, (-1, 0))
+        if last >= 0 and not await self._notes(call, {"$eq": last}, limit=1):
+            last, number = -1, 0  # it was deleted, so others may be
+        while page := await self._notes(call, {"$gt": last}, limit=PAGE):
+            number, last = number + sum(map(_is_message, page)), page[-1].seq
+            counted[here] = last, number
+            if len(page) < PAGE:
+                break
+        return number
+
+    async def _notes(self, call: Call, seq: Mapping[str, int], limit: int) -> list[Note]:
+        where = {"thread": self.thread, "seq": seq}
+        return await call(self.memory.get_all, namespace=self.namespace, where=where, limit=limit)
+
+
+def _is_message(note: Note) -> bool:
+    """Return whether a note was a spoken message, rather than an item of a store or a fact of a tool."""
+    return note.key is not None and note.speaker is not None and note.source in SPEAKING
+
+
+def _message(value: object, role: str) -> Message:
+    """Return a value of a chain as a message: text, a message, the last of several; else an empty one."""
+    if isinstance(value, list) and value:
+        value = value[-1]
+    if isinstance(value, BaseMessage):
+        return replace(to_message(value), role=role, calls_tools=False)
+    return Message(role=role, text=value if isinstance(value, str) else "")
+
+
+def _only(values: Values, key: str | None, option: str) -> Any:  # noqa: ANN401 - any input
+    """Return the value of `key`, or the only one there is.
+
+    Raises:
+        ConfigurationError: There is no such key, or several values and no key.
+    """
+    if key is None and len(values) == 1:
+        return next(iter(values.values()))
+    if key is None or key not in values:
+        raise ConfigurationError(
+            f"{option}={key!r}: the chain has {sorted(values)}; set {option} to the one to remember"
+        )
+    return values[key]

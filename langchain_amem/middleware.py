@@ -2,52 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, Literal, NotRequired, cast
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import HumanMessage, SystemMessage
 
-from amem_integrations import AgenticMemory, ConfigurationError, MissingExtraError, render_notes
+from amem_integrations import (
+    AgenticMemory,
+    AmemError,
+    ConfigurationError,
+    MissingExtraError,
+    NamespaceError,
+)
+from amem_integrations.adapting import PASSING, Background, Call, OnError, both, evolve_turn
 
-from ._agent_state import AMemState, entry_of
-from ._failures import Failures, OnError
-from ._graphs import run_now
-from ._inject import Inject, with_memories
-from ._messages import ShouldStore, said
-from ._recall import Recall
-from ._remember import Remember
-from ._run import NamespaceOf, checked_source, namespace_of
-from ._turns import Entry, begin, spoken
-from ._worker import worker
+from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken
+from .recall import Recall
+from .remember import Remember
+from .runs import Failures, Namespace, NamespaceOf, Run, checked_source, namespace_of, run_now
 
 try:
-    from langchain.agents.middleware import (
-        AgentMiddleware,
-        ModelRequest,
-        ModelResponse,
-    )
+    from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
+    from langchain.agents.middleware.types import PrivateStateAttr
     from langgraph.runtime import Runtime
 except ImportError as error:
     raise MissingExtraError("langchain", "langchain") from error
 
+log = logging.getLogger("langchain_amem")
+
+Inject = Literal["system", "message"]
 Write = Literal["inline", "background", "off"]
-INLINE = 64  # most notes to evolve before a run returns: a long past is not worked off there
+Entries = dict[str, Entry]
+
+STEP = 8  # notes evolved at once in the background: closing waits for one step
 
 
-class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
+def _merged(left: Entries | None, right: Entries | None) -> Entries:
+    return {**(left or {}), **(right or {})}
+
+
+class AMemState(AgentState[Any]):
+    """What the middleware keeps in the agent's state: JSON, by its name, in no input or output."""
+
+    amem: NotRequired[Annotated[Entries, PrivateStateAttr, _merged]]
+
+
+class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middleware are invariant
     """Recalls notes before an agent answers, and remembers the turn when it has.
 
     Notes are recalled once a run, for what was asked, and shown to the model at each call; the history stays
-    as it is. When the run ends its new messages are stored, raw, then constructed, linked and evolved. A
-    message is known by its id, so none is stored twice. A run that fails is stored with the next one.
+    as it is. When the run ends its new messages are stored, raw; then they are constructed, linked and evolved,
+    together with a few notes that earlier turns left unfinished. A message is known by its id, so none is
+    stored twice. A run that fails is stored with the next one (`remember_unanswered`).
 
     Put it last in `middleware`: what rewrites the system message after it would erase the notes.
     https://docs.langchain.com/oss/python/langchain/middleware/custom
+
+    Args:
+        memory: The memory to use.
+        namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`),
+            such as `lambda run: (run.context.user_id,)`. A run without it is an error.
+        k: Most notes to recall.
+        max_tokens: Most tokens of notes to show, about.
+        inject: Where notes are shown: at the end of the system message, or (`"message"`) in one before
+            the last human message, which leaves a cached system prompt as it is.
+        write: When notes evolve: before the run returns, or in a thread of its own (they are stored
+            before it returns all the same); `"off"` stores nothing.
+        should_store: Says of each message whether it is stored.
+        remember_unanswered: Whether what was said in a run that failed, or that another middleware
+            blocked, is stored with the next run. Without it, a run that could not be stored is not
+            stored later either.
+        on_error: `"log"` lets the agent work without memory when that does not answer.
+        name: Two of these in one agent need two names.
+
+    Raises:
+        ConfigurationError: An option has a value it cannot have.
+        NamespaceError: The namespace is malformed.
     """
 
     state_schema = AMemState
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options, by keyword
         self,
         memory: AgenticMemory,
         *,
@@ -56,43 +92,33 @@ class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
         max_tokens: int = 1000,
         inject: Inject = "system",
         write: Write = "inline",
-        should_store: ShouldStore = said,
+        should_store: ShouldStore = is_spoken,
+        remember_unanswered: bool = True,
         on_error: OnError = "log",
         name: str = "AMemMiddleware",
     ) -> None:
-        """Set up; with `write="background"` what an earlier process left pending is taken up.
-
-        Args:
-            memory: The memory to use.
-            namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`),
-                such as `lambda run: (run.context.user_id,)`. A run without it is an error.
-            k: Most notes to recall, in about `max_tokens`.
-            max_tokens: See there.
-            inject: Where notes are shown: at the end of the system message, or (`"message"`) in one before
-                the last human message, which leaves a cached system prompt as it is.
-            write: When notes evolve: before the run returns, or in a thread of its own (they are stored
-                before it returns all the same); `"off"` stores nothing.
-            should_store: Says of each message whether it is stored.
-            on_error: `"log"` lets the agent work without memory when that does not answer.
-            name: Two of these in one agent need two names.
-
-        Raises:
-            ConfigurationError: `inject` or `write` is unknown.
-            NamespaceError: The namespace is malformed.
-        """
+        """Set up; with `write="background"` what an earlier process left unfinished is taken up."""
         super().__init__()
         if inject not in ("system", "message") or write not in ("inline", "background", "off"):
-            raise ConfigurationError(f"inject={inject!r} or write={write!r} is unknown")
+            raise ConfigurationError(
+                f"inject={inject!r} must be 'system' or 'message', and write={write!r} 'inline', "
+                "'background' or 'off'"
+            )
         self.tools = []
-        self._name, self._inject, self._write = name, inject, write
-        self._memory, self._max_tokens = memory, max_tokens
+        self._name, self._inject, self._write, self._memory = name, inject, write, memory
         self._namespace = checked_source(namespace)
         self._failures = Failures(on_error)
-        self._recall = Recall(memory=memory, k=k, max_tokens=max_tokens)
-        self._remember = Remember(memory=memory, failures=self._failures, should_store=should_store)
-        self._worker = worker(memory, self._failures)
+        self._recall = Recall(memory=memory, k=k, max_tokens=max_tokens, failures=self._failures)
+        self._remember = Remember(
+            memory=memory,
+            failures=self._failures,
+            should_store=checked_filter(should_store),
+            unanswered=remember_unanswered,
+        )
+        self._background: Background[Namespace | None] = Background(self._evolve_step)
         if write == "background":
-            self._worker.submit(None)
+            memory.on_close(self._background.close)
+            self._background.submit(None)
 
     @property
     def name(self) -> str:
@@ -101,99 +127,125 @@ class AMemMiddleware(AgentMiddleware[AMemState, Any, Any]):
 
     @property
     def failures(self) -> dict[str, int]:
-        """How often the memory did not answer so far, by what it was doing."""
+        """How often the memory did not work so far, by what it was doing."""
         return self._failures.snapshot()
 
-    def before_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any]:
+    async def _before_agent(
+        self, call: Call, state: AMemState, runtime: Runtime[Any]
+    ) -> dict[str, Any]:
         """Recall notes for what is asked."""
-        entry, left = self._begin(state, runtime)
-        with self._failures.tolerated("recall"):
-            hits = self._recall.find(state["messages"], tuple(entry["namespace"]))
-            entry["recalled"] = render_notes(hits, max_tokens=self._max_tokens)
-        if left:
-            self._remember.store(left, **_whose(entry_of(state, self._name)))
-        return {"amem": {self._name: entry}}
+        run, messages = run_now(state, runtime.context), state["messages"]
+        namespace = namespace_of(self._namespace, run)
+        before = _entry(state, self._name)
+        entry, left = begin(messages, before, namespace)
+        hits = await self._recall.find(call, messages, namespace, run.thread)
+        if left and self._write != "off" and self._remember.unanswered:
+            whose = tuple(before["namespace"])
+            await self._remember.store(call, left, namespace=whose, thread=run.thread)
+        return self._update({**entry, "recalled": self._recall.text(hits)})
 
-    async def abefore_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Asynchronous twin of `before_agent`."""
-        entry, left = self._begin(state, runtime)
-        with self._failures.tolerated("recall"):
-            hits = await self._recall.afind(state["messages"], tuple(entry["namespace"]))
-            entry["recalled"] = render_notes(hits, max_tokens=self._max_tokens)
-        if left:
-            await self._remember.astore(left, **_whose(entry_of(state, self._name)))
-        return {"amem": {self._name: entry}}
+    before_agent, abefore_agent = both(_before_agent)
 
     def wrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Show the notes to the model."""
-        return handler(with_memories(request, self._name, self._inject))
+        return handler(self._with_notes(request))
 
     async def awrap_model_call(
         self,
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
-        """Asynchronous twin of `wrap_model_call`."""
-        return await handler(with_memories(request, self._name, self._inject))
+        """Show the notes to the model; the asynchronous form."""
+        return await handler(self._with_notes(request))
 
-    def after_agent(
-        self,
-        state: AMemState,
-        runtime: Runtime[Any],  # noqa: ARG002 - LangChain passes it by name
+    async def _after_agent(
+        self, call: Call, state: AMemState, runtime: Runtime[Any]
     ) -> dict[str, Any] | None:
-        """Store what was said, then evolve or have it evolved."""
-        entry, new = self._spoken(state)
-        if not new:
+        """Store what was said, then evolve it or have it evolved."""
+        if self._write == "off":
             return None
-        if self._remember.store(new, **_whose(entry)) is not None:
-            entry = {**entry, "cursor": state["messages"][-1].id, "asked": []}
-        if self._write == "background":
-            self._worker.submit(tuple(entry["namespace"]))
-        else:
-            with self._failures.tolerated("evolve"):
-                self._memory.evolve(namespace=entry["namespace"], limit=INLINE)
-        return {"amem": {self._name: {**entry, "recalled": ""}}}
+        run = run_now(state, runtime.context)
+        # Another middleware may end a run before this one has noted what it was asked.
+        entry = {"asked": [], **_entry(state, self._name)}
+        stored, after = await self._remember.turn(
+            call, state["messages"], entry, self._whose(run, entry), run.thread
+        )
+        for namespace, ids in stored.items():
+            if self._write == "background":
+                self._background.submit(namespace)
+                continue
+            with self._failures.tolerated("evolve", answered=True):
+                await evolve_turn(call, self._memory, namespace, ids)
+        return self._update({**after, "recalled": ""})
 
-    async def aafter_agent(
-        self,
-        state: AMemState,
-        runtime: Runtime[Any],  # noqa: ARG002 - LangChain passes it by name
-    ) -> dict[str, Any] | None:
-        """Asynchronous twin of `after_agent`."""
-        entry, new = self._spoken(state)
-        if not new:
-            return None
-        if await self._remember.astore(new, **_whose(entry)) is not None:
-            entry = {**entry, "cursor": state["messages"][-1].id, "asked": []}
-        if self._write == "background":
-            self._worker.submit(tuple(entry["namespace"]))
-        else:
-            with self._failures.tolerated("evolve"):
-                await self._memory.aevolve(namespace=entry["namespace"], limit=INLINE)
-        return {"amem": {self._name: {**entry, "recalled": ""}}}
+    after_agent, aafter_agent = both(_after_agent)
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait until nothing is left to evolve in the background; return False on a time-out."""
-        return self._worker.flush(timeout)
+        """Wait until nothing is left to evolve in the background; return False on a time-out.
 
-    def close(self, timeout: float | None = None) -> bool:
-        """Finish what is left in the background and take nothing more; the memory stays open."""
-        return self._worker.close(timeout)
+        Raises:
+            AmemError: What waiting would not mend, such as a wrong key.
+        """
+        return self._background.flush(timeout)
 
-    def _begin(self, state: AMemState, runtime: Runtime[Any]) -> tuple[Entry, list[BaseMessage]]:
-        namespace = namespace_of(self._namespace, run_now(state, runtime.context))
-        entry, left = begin(state["messages"], entry_of(state, self._name), namespace)
-        return entry, [] if self._write == "off" else left
+    def close(self, timeout: float | None = 1.0) -> bool:
+        """Stop the work in the background; the memory stays open, and unfinished notes wait.
 
-    def _spoken(self, state: AMemState) -> tuple[Entry, list[BaseMessage]]:
-        # The namespace is the one the run began with, also when it is resumed with another context.
-        entry = entry_of(state, self._name)
-        return entry, [] if self._write == "off" else spoken(state["messages"], entry)
+        Returns whether the step under way has ended within `timeout` seconds. Closing the memory stops it too.
+        """
+        return self._background.close(timeout)
+
+    def _update(self, entry: Entry) -> dict[str, Any]:
+        return {"amem": {self._name: entry}}
+
+    def _whose(self, run: Run, entry: Mapping[str, Any]) -> Namespace:
+        """Return whose run ends here; if it was resumed without saying so, whose it was when it began."""
+        try:
+            return namespace_of(self._namespace, run)
+        except NamespaceError:
+            if "namespace" not in entry:
+                raise
+            return tuple(entry["namespace"])
+
+    def _evolve_step(self, namespace: Namespace | None) -> bool:
+        """Evolve some of what is unfinished, and return whether there may be more."""
+        try:
+            with self._failures.tolerated("evolve"):
+                report = self._memory.evolve(namespace=namespace, limit=STEP)
+                handled = len(report.done) + len(report.failed)
+                return bool(report.done) and handled >= STEP and report.interrupted is None
+        except AmemError as error:
+            if not isinstance(error, PASSING):
+                self._failures.note("evolve", error)
+            raise
+        return False
+
+    def _with_notes(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        """Return the request with the notes recalled, or as it is if there are none."""
+        text = str(_entry(request.state, self._name).get("recalled", ""))
+        if not text:
+            return request
+        if self._inject == "system":
+            return request.override(system_message=_extended(request.system_message, text))
+        messages = list(request.messages)
+        people = [i for i, message in enumerate(messages) if isinstance(message, HumanMessage)]
+        messages.insert(people[-1] if people else 0, HumanMessage(text))
+        return request.override(messages=messages)
 
 
-def _whose(entry: Entry) -> dict[str, Any]:
-    return {"namespace": tuple(entry["namespace"]), "thread": run_now(None, None).thread}
+def _entry(state: object, name: str) -> Entry:
+    """Return what the middleware of this name keeps in the state."""
+    entries = cast("Mapping[str, Any]", state).get("amem") or {}
+    return cast("Entry", entries.get(name, {}))
+
+
+def _extended(system: SystemMessage | None, text: str) -> SystemMessage:
+    """Return the system message with the notes at its end; plain text stays plain text."""
+    if system is None:
+        return SystemMessage(text)
+    if isinstance(system.content, str):
+        return system.model_copy(update={"content": f"{system.content}\n\n{text}".strip()})
+    block = {"type": "text", "text": text}
+    return system.model_copy(update={"content": [*system.content, block]})

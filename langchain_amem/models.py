@@ -1,17 +1,31 @@
-"""`LangChainChatModel`: any LangChain chat model, for the memory to think with."""
+"""LangChain's models for the memory: `LangChainChatModel`, `LangChainEmbedder`, and `open_memory` with both."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Literal
 
+import numpy as np
+from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from numpy.typing import NDArray
 
-from amem_integrations import Completion, ConfigurationError, ModelRequest
+from amem_integrations import (
+    AgenticMemory,
+    ChatModel,
+    Completion,
+    ConfigurationError,
+    Embedder,
+    MemoryConfig,
+    MissingExtraError,
+    ModelRequest,
+)
+from amem_integrations.adapting import Call, both
 
-from ._names import name_of
+NAMES = ("model_name", "model", "model_id", "deployment_name")
 
 Structured = Literal["auto", "schema", "words"]
 
@@ -60,29 +74,19 @@ class LangChainChatModel:
         self._words = structured == "words"
         self._config = config or {}
 
-    def generate(self, request: ModelRequest) -> Completion:
+    async def _generate(self, call: Call, request: ModelRequest) -> Completion:
         """Return the model's answer."""
+        messages, options = _messages(request), self._options(request)
         if not self._words:
             try:
-                found = self._by_schema(request).invoke(_messages(request), self._options(request))
-                return _completion(found)
+                return _completion(await call(self._by_schema(request).invoke, messages, options))
             except Exception as error:
                 if not self._cannot_do_schemas(error):
                     raise
                 self._words = True
-        return _completion(self._model.invoke(_messages(request), self._options(request)))
+        return _completion(await call(self._model.invoke, messages, options))
 
-    async def agenerate(self, request: ModelRequest) -> Completion:
-        """Return the model's answer, on the running event loop."""
-        if not self._words:
-            try:
-                asked = self._by_schema(request)
-                return _completion(await asked.ainvoke(_messages(request), self._options(request)))
-            except Exception as error:
-                if not self._cannot_do_schemas(error):
-                    raise
-                self._words = True
-        return _completion(await self._model.ainvoke(_messages(request), self._options(request)))
+    generate, agenerate = both(_generate)
 
     def _by_schema(self, request: ModelRequest) -> Runnable[Any, Any]:
         return self._model.with_structured_output(request.reply, include_raw=True)
@@ -109,7 +113,7 @@ def _messages(request: ModelRequest) -> list[BaseMessage]:
 
 
 def _completion(answer: Any) -> Completion:  # noqa: ANN401 - a message, or a dict with one
-    """Return what was parsed as JSON, else what was said, for the core to read what it can."""
+    """Return the parsed reply as JSON, else the raw text, of which the core reads what it can."""
     parsed = answer.get("parsed") if isinstance(answer, dict) else None
     raw: AIMessage = answer["raw"] if isinstance(answer, dict) else answer
     usage: Any = raw.usage_metadata or {}
@@ -122,3 +126,115 @@ def _completion(answer: Any) -> Completion:  # noqa: ANN401 - a message, or a di
         input_tokens=usage.get("input_tokens", 0),
         output_tokens=usage.get("output_tokens", 0),
     )
+
+
+class LangChainEmbedder:
+    """LangChain embeddings as the memory's embedder.
+
+    Attributes:
+        name: Identifies the embedder; a collection remembers it.
+        provider: Name of the class of the embeddings.
+    """
+
+    def __init__(
+        self, embeddings: Embeddings, *, dimensions: int | None = None, name: str | None = None
+    ) -> None:
+        """Wrap embeddings.
+
+        Args:
+            embeddings: Any embeddings.
+            dimensions: Length of a vector; by default one text is encoded to find out, on first use.
+            name: Identifies the embedder; by default the model's own name.
+
+        Raises:
+            ConfigurationError: They are no embeddings.
+        """
+        if not isinstance(embeddings, Embeddings):
+            raise ConfigurationError(f"embeddings={embeddings!r} are no LangChain embeddings")
+        self.name = name or name_of(embeddings)
+        self.provider = type(embeddings).__name__
+        self._embeddings = embeddings
+        self._dimensions = dimensions
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector."""
+        if self._dimensions is None:
+            self._dimensions = len(self._embeddings.embed_query("dimensions"))
+        return self._dimensions
+
+    async def _embed_documents(self, call: Call, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return a float32 array [len(texts), dimensions] of unit-length rows."""
+        return _unit(await call(self._embeddings.embed_documents, list(texts)))
+
+    embed_documents, aembed_documents = both(_embed_documents)
+
+    async def _embed_query(self, call: Call, text: str) -> NDArray[np.float32]:
+        """Return a float32 array [dimensions] of unit length."""
+        return _unit(await call(self._embeddings.embed_query, text))
+
+    embed_query, aembed_query = both(_embed_query)
+
+
+def _unit(vectors: Any) -> NDArray[np.float32]:  # noqa: ANN401 - lists of numbers
+    rows = np.asarray(vectors, dtype=np.float32)
+    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+def open_memory(
+    location: str,
+    *,
+    model: BaseChatModel | ChatModel | str | None = None,
+    embedder: Embeddings | Embedder | str | None = None,
+    config: MemoryConfig | None = None,
+    collection: str = "amem",
+    **client_options: Any,  # noqa: ANN401 - those of AgenticMemory.open
+) -> AgenticMemory:
+    """Return `AgenticMemory.open(…)` with LangChain's models in it.
+
+    Args:
+        location: `":memory:"`, a folder, or the URL of a Qdrant server.
+        model: A chat model, or its name for LangChain (`"openai:gpt-5-mini"`); None works without one.
+        embedder: Embeddings, or their name (`"openai:text-embedding-3-small"`); None takes MiniLM.
+        config: As for `AgenticMemory.open`, like `collection` and `client_options`.
+        collection: See `config`.
+        client_options: See `config`.
+
+    Raises:
+        ConfigurationError: An option that `AgenticMemory.open` does not know.
+        MissingExtraError: A name was given, and langchain is not installed.
+    """
+    chat: Any = _load("init_chat_model", model) if isinstance(model, str) else model
+    encoder: Any = _load("init_embeddings", embedder) if isinstance(embedder, str) else embedder
+    if isinstance(chat, BaseChatModel):
+        chat = LangChainChatModel(chat)
+    if isinstance(encoder, Embeddings):
+        encoder = LangChainEmbedder(encoder)
+    return AgenticMemory.open(
+        location,
+        model=chat,
+        embedder=encoder,
+        config=config,
+        collection=collection,
+        **client_options,
+    )
+
+
+def _load(loader: str, name: str) -> Any:  # noqa: ANN401 - a model or embeddings
+    try:
+        from langchain.chat_models import init_chat_model  # noqa: PLC0415 - an extra
+        from langchain.embeddings import init_embeddings  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise MissingExtraError("langchain", "langchain") from error
+    loaders: dict[str, Any] = {
+        "init_chat_model": init_chat_model,
+        "init_embeddings": init_embeddings,
+    }
+    return loaders[loader](name)
+
+
+def name_of(model: object) -> str:
+    """Return the name of the model behind an object, or that of its class."""
+    found = (getattr(model, attribute, None) for attribute in NAMES)
+    return next((name for name in found if isinstance(name, str) and name), type(model).__name__)

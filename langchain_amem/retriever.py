@@ -5,20 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from langchain_core.callbacks import (
-    AsyncCallbackManagerForRetrieverRun,
-    CallbackManagerForRetrieverRun,
-)
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
-from pydantic import Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
-from amem_integrations import AgenticMemory
-from amem_integrations.adapting import check_namespace
+from amem_integrations import AgenticMemory, ConfigurationError, ScoredNote
+from amem_integrations.adapting import Call, OnError, both, check_namespace
 
-from ._documents import to_document
-from ._failures import Failures, OnError
-from ._names import provider_of
+from .runs import Failures
+
+OTHER_NAMES = {
+    "top_k": "k",
+    "similarity_top_k": "k",
+    "score_threshold": "min_similarity",
+    "filter": "where",
+    "search_kwargs": "k, where and min_similarity",
+}
+
+
+def checked_options(options: Any) -> Any:  # noqa: ANN401 - pydantic's signature
+    """Return the options, if none has the name that another library uses for ours.
+
+    Raises:
+        ConfigurationError: One has.
+    """
+    for name in OTHER_NAMES.keys() & set(options if isinstance(options, dict) else ()):
+        raise ConfigurationError(f"{name!r} is no option here; use {OTHER_NAMES[name]}")
+    return options
 
 
 class AMemRetriever(BaseRetriever):
@@ -50,13 +63,16 @@ class AMemRetriever(BaseRetriever):
         'I moved to Oslo.'
     """
 
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
     memory: AgenticMemory = Field(exclude=True, repr=False)
     namespace: tuple[str, ...] | None = None
-    k: int = 10
+    k: int = Field(default=10, ge=1)
     where: dict[str, Any] | None = None
     min_similarity: float | None = None
     on_error: OnError = "log"
     _failures: Failures = PrivateAttr()
+    _checked = model_validator(mode="before")(checked_options)
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
         """Start counting failures."""
@@ -76,52 +92,41 @@ class AMemRetriever(BaseRetriever):
         embedder = self.memory.embedder
         params = super()._get_ls_params(**kwargs)
         params["ls_vector_store_provider"] = "Qdrant"
-        params["ls_embedding_provider"] = provider_of(embedder)
+        params["ls_embedding_provider"] = str(
+            getattr(embedder, "provider", type(embedder).__name__)
+        )
         params["ls_embedding_model"] = embedder.name
         return params
 
+    async def _search(
+        self,
+        call: Call,
+        query: str,
+        *,
+        run_manager: Any,  # noqa: ANN401, ARG002 - LangChain's signature
+        k: int | None = None,
+        namespace: tuple[str, ...] | None = None,
+        where: Mapping[str, Any] | None = None,
+        min_similarity: float | None = None,
+    ) -> list[Document]:
+        """Return the notes found, as documents."""
+        whose = check_namespace(self.namespace if namespace is None else namespace)
+        with self._failures.tolerated("recall"):
+            hits = await call(
+                self.memory.search,
+                query,
+                namespace=whose,
+                k=self.k if k is None else k,
+                where=self.where if where is None else where,
+                min_similarity=self.min_similarity if min_similarity is None else min_similarity,
+            )
+            return [to_document(hit) for hit in hits]
+        return []
+
     # LangChain forwards keyword arguments of `invoke` only if the synchronous method names some.
-    def _get_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain's signature
-        k: int | None = None,
-        namespace: tuple[str, ...] | None = None,
-        where: Mapping[str, Any] | None = None,
-        min_similarity: float | None = None,
-    ) -> list[Document]:
-        options = self._options(k, namespace, where, min_similarity)
-        with self._failures.tolerated("recall"):
-            return [to_document(hit) for hit in self.memory.search(query, **options)]
-        return []
+    _get_relevant_documents, _aget_relevant_documents = both(_search)
 
-    async def _aget_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain's signature
-        k: int | None = None,
-        namespace: tuple[str, ...] | None = None,
-        where: Mapping[str, Any] | None = None,
-        min_similarity: float | None = None,
-    ) -> list[Document]:
-        options = self._options(k, namespace, where, min_similarity)
-        with self._failures.tolerated("recall"):
-            return [to_document(hit) for hit in await self.memory.asearch(query, **options)]
-        return []
 
-    def _options(
-        self,
-        k: int | None,
-        namespace: tuple[str, ...] | None,
-        where: Mapping[str, Any] | None,
-        min_similarity: float | None,
-    ) -> dict[str, Any]:
-        """Return the arguments of the search: what the call says, else what was set."""
-        return {
-            "namespace": check_namespace(self.namespace if namespace is None else namespace),
-            "k": self.k if k is None else k,
-            "where": self.where if where is None else where,
-            "min_similarity": self.min_similarity if min_similarity is None else min_similarity,
-        }
+def to_document(hit: ScoredNote) -> Document:
+    """Return a note as a document: its content word for word, everything else in `metadata`."""
+    return Document(id=hit.note.id, page_content=hit.note.content, metadata=hit.to_dict())

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import logging
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 
-from amem_integrations import AgenticMemory, MissingExtraError, Note
+from amem_integrations import AgenticMemory, AmemError, ConfigurationError, MissingExtraError, Note
+from amem_integrations.adapting import Call, both, evolve_turn
 
-from ._store_items import Namespace, alive, found_item, item_of, shown
-from ._store_match import checked_labels, listed
-from ._store_notes import Items
-from ._store_search import Search
+from .runs import Failures, Namespace
+from .store_items import Items, Put, checked_labels, found_item, item_of, prepare
+from .store_search import Search, fits
 
 try:
     from langgraph.store.base import (
@@ -26,6 +29,10 @@ try:
 except ImportError as error:
     raise MissingExtraError("langgraph", "langgraph") from error
 
+log = logging.getLogger("langchain_amem")
+
+SWEEP_MINUTES = 5.0  # as in LangGraph's own stores
+
 
 class AMemStore(BaseStore):
     """A LangGraph store in which items are notes.
@@ -40,8 +47,9 @@ class AMemStore(BaseStore):
     - **What is not indexed** (`index=False`, or no text at the paths) comes last in a search, without a
       score, and only if there is room. It is kept apart, in the namespace `(*namespace,
       "langgraph.unindexed")` of the memory, where no search of the memory finds it.
-    - **Time to live.** What has expired is not shown, and removed by `sweep_ttl`. A read that refreshes
-      prolongs by a tenth more than the time to live, and then need not write again for so long.
+    - **Time to live.** What has expired is not shown, and removed by `sweep_ttl`, which `start_ttl_sweeper`
+      calls at intervals. A read that refreshes prolongs by a tenth more than the time to live, and then need
+      not write again for so long.
 
     https://reference.langchain.com/python/langgraph/store/
     """
@@ -62,32 +70,46 @@ class AMemStore(BaseStore):
             memory: The memory to keep items in.
             fields: Paths in the value that are indexed if `put` names none; "$" is all of it.
             evolve_on_put: Construct, link and evolve the note of an item when it is put.
-            ttl: Default time to live, and whether reading refreshes it (LangGraph's default: yes).
+            ttl: Default time to live, whether reading refreshes it (LangGraph's default: yes), and how
+                often `start_ttl_sweeper` sweeps; in minutes.
+
+        Raises:
+            ConfigurationError: `fields` is no list of paths.
         """
-        self._items = Items(memory, list(fields))
+        if isinstance(fields, str) or not all(isinstance(path, str) for path in fields):
+            raise ConfigurationError(f"fields={fields!r} must be a list of paths, such as ['text']")
+        self._items = Items(memory)
+        self._fields = tuple(fields)
         self._evolve = evolve_on_put
+        self._failures = Failures()
         self.ttl_config = ttl
+        self._sweeper: threading.Thread | None = None
+        self._stopped = threading.Event()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Return the result of each operation; all reads come before all writes."""
-        results: list[Result] = []
-        puts: dict[tuple[Namespace, str], PutOp] = {}
+        """Return the result of each operation; all reads come before all writes.
+
+        Raises:
+            ValueError: An operation is wrong; then nothing is written.
+        """
+        puts: dict[tuple[Namespace, str], Put] = {}
+        ops = list(ops)
         for op in ops:
-            results.append(None)
             if isinstance(op, PutOp):
-                puts[checked_labels(op.namespace), op.key] = op
-            elif isinstance(op, GetOp):
-                results[-1] = self._get(op)
-            elif isinstance(op, SearchOp):
-                results[-1] = self._search(op)
-            elif isinstance(op, ListNamespacesOp):
-                results[-1] = self._list(op)
-            else:
-                raise TypeError(f"unknown operation {op!r}")
-        for op in puts.values():
-            if self._items.put(op) and self._evolve:
-                self._items.memory.evolve(namespace=op.namespace)
+                put = prepare(op, self._fields)
+                puts[put.namespace, put.key] = put
+        results = [None if isinstance(op, PutOp) else self._read(op) for op in ops]
+        written = self._items.write(list(puts.values()))
+        if self._evolve:
+            self._evolve_written(written)
         return results
+
+    async def _evolve_notes(self, call: Call, written: Mapping[Namespace, Sequence[str]]) -> None:
+        for namespace, ids in written.items():
+            with self._failures.tolerated("evolve", answered=True):
+                await evolve_turn(call, self._items.memory, namespace, ids)
+
+    _evolve_written, _aevolve_written = both(_evolve_notes)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Return the result of each operation, worked out off the event loop."""
@@ -98,8 +120,63 @@ class AMemStore(BaseStore):
         return self._items.find(checked_labels(namespace), key)
 
     def sweep_ttl(self) -> int:
-        """Delete what has expired, and return how much that was."""
+        """Delete what has expired, and return how many items that were."""
         return self._items.sweep()
+
+    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
+        """Delete what has expired at intervals, in a thread that ends with the memory or the process.
+
+        Args:
+            sweep_interval_minutes: How often; by default as `ttl` says, else every 5 minutes.
+
+        Returns:
+            A future that is done when the thread has stopped; cancelling it stops the thread. Without a `ttl`
+            there is nothing to sweep, and it is done at once.
+        """
+        future: Future[None] = Future()
+        if not self.ttl_config:
+            future.set_result(None)
+            return future
+        future.add_done_callback(lambda done: self._stopped.set() if done.cancelled() else None)
+        if self._sweeper is None or not self._sweeper.is_alive():
+            minutes = sweep_interval_minutes or self.ttl_config.get("sweep_interval_minutes")
+            self._stopped.clear()
+            self._sweeper = threading.Thread(
+                target=self._sweep_at_intervals,
+                args=(60 * (minutes or SWEEP_MINUTES), future),
+                name="amem-ttl-sweeper",
+                daemon=True,
+            )
+            self._items.memory.on_close(self.stop_ttl_sweeper)
+            self._sweeper.start()
+        return future
+
+    def stop_ttl_sweeper(self, timeout: float | None = 1.0) -> bool:
+        """Stop the thread, and return whether it has ended within `timeout` seconds."""
+        self._stopped.set()
+        if self._sweeper is None:
+            return True
+        self._sweeper.join(timeout)
+        return not self._sweeper.is_alive()
+
+    def _sweep_at_intervals(self, seconds: float, future: Future[None]) -> None:
+        while not self._stopped.wait(seconds):
+            try:
+                if swept := self.sweep_ttl():
+                    log.info("%d expired items were deleted", swept)
+            except AmemError:
+                log.exception("expired items could not be deleted; the next sweep tries again")
+        if not future.cancelled():
+            future.set_result(None)
+
+    def _read(self, op: Op) -> Result:
+        if isinstance(op, GetOp):
+            return self._get(op)
+        if isinstance(op, SearchOp):
+            return self._search(op)
+        if isinstance(op, ListNamespacesOp):
+            return self._list(op)
+        raise TypeError(f"unknown operation {op!r}")
 
     def _get(self, op: GetOp) -> Result:
         note = self.note(op.namespace, op.key)
@@ -116,5 +193,14 @@ class AMemStore(BaseStore):
         return [found_item(note, score) for note, score in found]
 
     def _list(self, op: ListNamespacesOp) -> Result:
-        places = self._items.places(())
-        return listed({shown(p) for p in places if any(map(alive, self._items.scan(p)))}, op)
+        """Return the namespaces asked for, sorted; only as many are looked into as have to be."""
+        listed: dict[Namespace, None] = {}
+        for namespace in self._items.namespaces():
+            name = namespace[: op.max_depth]
+            if name in listed or not all(fits(c, namespace) for c in op.match_conditions or ()):
+                continue
+            if len(listed) == op.offset + op.limit:
+                break
+            if self._items.holds_any(namespace):
+                listed[name] = None
+        return list(listed)[op.offset :]

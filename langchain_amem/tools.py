@@ -2,27 +2,188 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from amem_integrations import AgenticMemory, ConfigurationError
-
-from ._actions import (
-    Actions,
-    CorrectInput,
-    ForgetInput,
-    MemoryInput,
-    RememberInput,
-    SearchInput,
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    InvalidInputError,
+    MissingExtraError,
+    NamespaceError,
+    NoteNotFoundError,
+    ScoredNote,
+    render_notes,
 )
-from ._failures import Failures, OnError
-from ._run import NamespaceOf, checked_source, namespace_of
+from amem_integrations.adapting import Call, OnError, both, evolve_turn
+
+from .runs import Failures, Namespace, NamespaceOf, checked_source, namespace_of, require_counts
 
 Kind = Literal["search", "remember", "correct", "forget"]
+Outcome = tuple[str, list[dict[str, Any]]]
 
-_TEXTS: dict[Kind, tuple[str, type[MemoryInput], str]] = {
+
+def memory_tools(
+    memory: AgenticMemory,
+    *,
+    namespace: NamespaceOf,
+    kinds: Sequence[Kind] = ("search", "remember", "correct", "forget"),
+    k: int = 10,
+    max_tokens: int = 1000,
+    evolve: bool = True,
+    on_error: OnError = "log",
+) -> list[BaseTool]:
+    """Return tools over a memory, for `create_agent` or any graph with a `ToolNode`.
+
+    Whose memory it is never comes from the model: it is fixed here, or read from the `ToolRuntime`, of
+    which the model sees nothing and which it cannot fill in. Tools with a fixed namespace also work
+    outside an agent. The model is told what it does wrong (an unknown id, an empty query).
+    https://docs.langchain.com/oss/python/langchain/tools
+
+    Args:
+        memory: The memory to use.
+        namespace: A tuple, or a function of the `ToolRuntime` (`context`, `state`, `config`).
+        kinds: Which tools.
+        k: Most notes a search returns.
+        max_tokens: Most tokens of notes a search returns, about.
+        evolve: Whether what is remembered is constructed, linked and evolved before the tool returns;
+            False leaves that to the middleware, or to `memory.evolve()`.
+        on_error: `"log"` tells the model when the memory does not answer; `"raise"` raises.
+
+    Raises:
+        ConfigurationError: An unknown kind, or a number below 1.
+        NamespaceError: The namespace is malformed; in a run, that the run has none.
+        MissingExtraError: `namespace` is a function, and langgraph is not installed.
+    """
+    if unknown := [kind for kind in kinds if kind not in get_args(Kind)]:
+        raise ConfigurationError(f"kinds={unknown!r} are unknown; use {', '.join(get_args(Kind))}")
+    require_counts(k=k, max_tokens=max_tokens)
+    actions = Actions(
+        memory=memory, k=k, max_tokens=max_tokens, evolve=evolve, failures=Failures(on_error)
+    )
+    whose = checked_source(namespace)
+    make = _for_runs if callable(whose) else _for_one
+    return [make(kind, actions, whose) for kind in kinds]
+
+
+class MemoryInput(BaseModel):
+    """What the model gives to a tool; in a run LangGraph adds its runtime, which is no pydantic type."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+
+class SearchInput(MemoryInput):
+    """Arguments of `search_memory`."""
+
+    query: str = Field(description="what to look for, in words")
+
+
+class RememberInput(MemoryInput):
+    """Arguments of `remember`."""
+
+    content: str = Field(description="one fact or event, in a full sentence with names and dates")
+
+
+class CorrectInput(MemoryInput):
+    """Arguments of `correct_memory`."""
+
+    note_id: str = Field(description="id of the note, as search_memory shows it")
+    content: str = Field(description="what the note should say instead")
+
+
+class ForgetInput(MemoryInput):
+    """Arguments of `forget_memory`."""
+
+    note_id: str = Field(description="id of the note, as search_memory shows it")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actions:
+    """What the tools do: text for the model, and the notes themselves as the artifact."""
+
+    memory: AgenticMemory
+    k: int
+    max_tokens: int
+    evolve: bool
+    failures: Failures
+
+    async def _search(self, call: Call, namespace: Namespace, query: str) -> Outcome:
+        """Return the notes found."""
+        with self._explained("search"):
+            hits = await call(self.memory.search, query, namespace=namespace, k=self.k)
+            return self._text(hits), [hit.to_dict() for hit in hits]
+        raise _silent()
+
+    search, asearch = both(_search)
+
+    async def _remember(self, call: Call, namespace: Namespace, content: str) -> Outcome:
+        """Store a note; saying the same again makes no second one, unless the first was corrected."""
+        with self._explained("remember"):
+            note = await call(
+                self.memory.add, content, namespace=namespace, source="assistant", evolve=False
+            )
+            await self._evolve(call, namespace, note.id)
+            return f"Remembered as note {note.id}.", []
+        raise _silent()
+
+    remember, aremember = both(_remember)
+
+    async def _correct(
+        self, call: Call, namespace: Namespace, note_id: str, content: str
+    ) -> Outcome:
+        """Give a note other content; the old text stays in its history."""
+        with self._explained("correct"):
+            await call(self.memory.update, note_id, namespace=namespace, content=content)
+            await self._evolve(call, namespace, note_id)
+            return f"Note {note_id} is corrected.", []
+        raise _silent()
+
+    correct, acorrect = both(_correct)
+
+    async def _forget(self, call: Call, namespace: Namespace, note_id: str) -> Outcome:
+        """Delete a note."""
+        with self._explained("forget"):
+            await call(self.memory.delete, note_id, namespace=namespace)
+            return f"Note {note_id} is forgotten.", []
+        raise _silent()
+
+    forget, aforget = both(_forget)
+
+    async def _evolve(self, call: Call, namespace: Namespace, note_id: str) -> None:
+        if self.evolve:
+            with self.failures.tolerated("evolve", answered=True):
+                await evolve_turn(call, self.memory, namespace, [note_id])
+
+    @contextmanager
+    def _explained(self, doing: str) -> Iterator[None]:
+        """Tell the model what it did wrong; leave the block when the memory does not answer."""
+        with self.failures.tolerated(doing):
+            try:
+                yield
+            except (InvalidInputError, NoteNotFoundError) as error:
+                raise ToolException(str(error)) from error
+
+    def _text(self, hits: Sequence[ScoredNote]) -> str:
+        if not hits:
+            return "Nothing is known about that."
+        # The id stands before the content, which could pretend to another one.
+        shown = [hit.note.revised(content=f"(id {hit.note.id}) {hit.note.content}") for hit in hits]
+        return render_notes(shown, max_tokens=self.max_tokens) or (
+            f"{len(hits)} notes were found, too long to be shown in {self.max_tokens} tokens; their ids "
+            f"are {', '.join(hit.note.id for hit in hits)}."
+        )
+
+
+def _silent() -> ToolException:
+    return ToolException("The memory does not answer now; go on without it.")
+
+
+_TOOLS: dict[Kind, tuple[str, type[MemoryInput], str]] = {
     "search": (
         "search_memory",
         SearchInput,
@@ -46,52 +207,10 @@ _TEXTS: dict[Kind, tuple[str, type[MemoryInput], str]] = {
 }
 
 
-def memory_tools(
-    memory: AgenticMemory,
-    *,
-    namespace: NamespaceOf,
-    kinds: Sequence[Kind] = ("search", "remember", "correct", "forget"),
-    k: int = 10,
-    max_tokens: int = 1000,
-    evolve: bool = True,
-    on_error: OnError = "log",
-) -> list[BaseTool]:
-    """Return tools over a memory, for `create_agent` or any graph with a `ToolNode`.
-
-    Whose memory it is never comes from the model: it is fixed here, or read from the `ToolRuntime`, of
-    which the model sees nothing and which it cannot fill in. Tools with a fixed namespace also work
-    outside an agent. What a tool does wrong (an unknown id, an empty query) is told to the model.
-    https://docs.langchain.com/oss/python/langchain/tools
-
-    Args:
-        memory: The memory to use.
-        namespace: A tuple, or a function of the `ToolRuntime` (`context`, `state`, `config`).
-        kinds: Which tools.
-        k: Most notes a search returns.
-        max_tokens: Most tokens of notes a search returns, about.
-        evolve: Whether what is remembered is constructed, linked and evolved before the tool returns;
-            False leaves that to the middleware, or to `memory.evolve()`.
-        on_error: `"log"` tells the model when the memory does not answer; `"raise"` raises.
-
-    Raises:
-        ConfigurationError: An unknown kind.
-        NamespaceError: The namespace is malformed; in a run, that the run has none.
-        MissingExtraError: `namespace` is a function, and langgraph is not installed.
-    """
-    if unknown := [kind for kind in kinds if kind not in get_args(Kind)]:
-        raise ConfigurationError(f"kinds={unknown!r} are unknown; use {', '.join(get_args(Kind))}")
-    actions = Actions(
-        memory=memory, k=k, max_tokens=max_tokens, evolve=evolve, failures=Failures(on_error)
-    )
-    whose = checked_source(namespace)
-    make = _for_runs if callable(whose) else _for_one
-    return [make(kind, actions, whose) for kind in kinds]
-
-
 def _for_one(kind: Kind, actions: Actions, whose: NamespaceOf) -> BaseTool:
     """Return a tool for one namespace."""
     space = namespace_of(whose, None)
-    act, aact = actions.of(kind)
+    act, aact = getattr(actions, kind), getattr(actions, f"a{kind}")
 
     def run(**arguments: Any) -> Any:  # noqa: ANN401 - text and artifact
         return act(space, **arguments)
@@ -99,22 +218,39 @@ def _for_one(kind: Kind, actions: Actions, whose: NamespaceOf) -> BaseTool:
     async def arun(**arguments: Any) -> Any:  # noqa: ANN401 - text and artifact
         return await aact(space, **arguments)
 
-    return _tool(kind, run, arun, _TEXTS[kind][1])
+    return _tool(kind, run, arun, _TOOLS[kind][1])
 
 
 def _for_runs(kind: Kind, actions: Actions, whose: NamespaceOf) -> BaseTool:
     """Return a tool that asks the run it is called in whose memory it is."""
-    from ._tool_runtime import with_runtime  # noqa: PLC0415 - needs langgraph
+    act, aact = getattr(actions, kind), getattr(actions, f"a{kind}")
 
-    act, aact = actions.of(kind)
+    def run(runtime: Any = None, **arguments: Any) -> Any:  # noqa: ANN401 - ToolRuntime
+        return act(_asked(kind, whose, runtime), **arguments)
 
-    def run(runtime: Any, **arguments: Any) -> Any:  # noqa: ANN401 - ToolRuntime; text and artifact
-        return act(namespace_of(whose, runtime), **arguments)
+    async def arun(runtime: Any = None, **arguments: Any) -> Any:  # noqa: ANN401 - ToolRuntime
+        return await aact(_asked(kind, whose, runtime), **arguments)
 
-    async def arun(runtime: Any, **arguments: Any) -> Any:  # noqa: ANN401 - ToolRuntime; as above
-        return await aact(namespace_of(whose, runtime), **arguments)
+    return _tool(kind, run, arun, _with_runtime(_TOOLS[kind][1]))
 
-    return _tool(kind, run, arun, with_runtime(_TEXTS[kind][1]))
+
+def _asked(kind: Kind, whose: NamespaceOf, runtime: Any) -> Namespace:  # noqa: ANN401 - ToolRuntime
+    if runtime is None:
+        raise NamespaceError(
+            f"the tool {_TOOLS[kind][0]!r} asks the run of an agent whose memory it is, and it was called "
+            "outside of one; use it in create_agent or a ToolNode, or give memory_tools a tuple as namespace"
+        )
+    return namespace_of(whose, runtime)
+
+
+def _with_runtime(schema: type[MemoryInput]) -> type[MemoryInput]:
+    """Return the schema with a `runtime` that LangGraph fills in, whatever the model says."""
+    try:
+        from langgraph.prebuilt import ToolRuntime  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise MissingExtraError("langgraph", "langgraph") from error
+    # A bare ToolRuntime would make pydantic warn about every context that is not None.
+    return create_model(schema.__name__, __base__=schema, runtime=(ToolRuntime[Any, Any], None))
 
 
 def _tool(
@@ -123,7 +259,7 @@ def _tool(
     arun: Callable[..., Coroutine[Any, Any, Any]],
     schema: type[MemoryInput],
 ) -> BaseTool:
-    name, _, description = _TEXTS[kind]
+    name, _, description = _TOOLS[kind]
     return StructuredTool(
         name=name,
         description=description,

@@ -138,11 +138,11 @@ class Talk(MessagesState, MemoryState):
 
 
 def conversation(memory: Crashing, saver: Any, last: str, step: Any) -> Any:
-    """Return a graph in which the memory takes three of four steps, with fixed message ids."""
+    """Return a graph in which the memory takes three of four steps, with a new answer each time."""
 
     def answer(_: Talk) -> dict[str, Any]:
         memory.reach("answer", "before")
-        return {"messages": [AIMessage("I see.", id="answer")]}
+        return {"messages": [AIMessage("I see.")]}
 
     graph = StateGraph(Talk)
     graph.add_node("recall", recall_node(memory, namespace=ANN))
@@ -177,16 +177,20 @@ BEGIN: Any = {"messages": [HumanMessage("Mia likes the snow.", id="question")]}
 
 
 def picture(memory: AgenticMemory) -> list[dict[str, Any]]:
-    """Return all that matters of what is stored: no times, no operation ids."""
+    """Return all that matters of what is stored, without times and generated ids."""
+    notes = memory.get_all(namespace=ANN)
+    number = {note.id: number for number, note in enumerate(notes)}
     return [
         {
-            "id": note.id,
             "content": note.content,
             "state": note.state,
-            "contexts": [(e.text, e.cause, e.tags, e.keywords) for e in note.contexts],
-            "links": sorted((t, link.relation, link.direction) for t, link in note.links.items()),
+            "contexts": [(e.text, number[e.cause], e.tags, e.keywords) for e in note.contexts],
+            "links": sorted(
+                (number[target], link.relation, link.direction)
+                for target, link in note.links.items()
+            ),
         }
-        for note in memory.get_all(namespace=ANN)
+        for note in notes
     ]
 
 

@@ -357,11 +357,11 @@ class StoreContract:
     # Time to live
 
     def test_after_its_ttl_an_item_is_not_shown(self, store: BaseStore) -> None:
-        store.put(NS, "short", {"v": 1}, ttl=0.2 / 60)
+        store.put(NS, "short", {"v": 1}, ttl=0.5 / 60)
         store.put(NS, "long", {"v": 2}, ttl=60)
         store.put(NS, "ever", {"v": 3}, ttl=None)
         assert store.get(NS, "short", refresh_ttl=False) is not None
-        time.sleep(0.3)
+        time.sleep(0.6)
         assert store.get(NS, "short") is None
         assert {item.key for item in store.search(NS)} == {"long", "ever"}
 

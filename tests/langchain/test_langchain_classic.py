@@ -26,7 +26,7 @@ from amem_integrations import (
     ModelUnavailableError,
     NamespaceError,
 )
-from amem_integrations.testing import HashEmbedder
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import AMemMemory, AMemRetriever
 
 # These chains say that they are deprecated when they are made.
@@ -257,7 +257,7 @@ async def test_without_an_embedder_the_chain_runs_and_the_failure_is_counted(
     chain = conversation(mine, TEXT)
     assert chain.invoke({"input": "Hello."})["response"] == "I do not know."
     await chain.ainvoke({"input": "Hello."})
-    assert mine.failures == {"recall": 2}
+    assert mine.failures == {"recall": 2, "evolve": 2}
     strict = AMemMemory(memory=deaf, namespace=ANN, on_error="raise")
     with pytest.raises(ModelUnavailableError):
         conversation(strict, TEXT).invoke({"input": "Hello."})
@@ -293,3 +293,21 @@ def test_a_chain_that_fails_stores_nothing(memory: AgenticMemory, contents: Cont
     with pytest.raises(ConnectionError):
         chain.invoke({"input": "Hello."})
     assert contents(ANN) == []
+
+
+@pytest.mark.parametrize(
+    ("option", "named"), [({"top_k": 3}, "use k"), ({"evolv": False}, "evolv")]
+)
+def test_an_option_that_is_none_is_refused(
+    memory: AgenticMemory, option: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(ValueError, match=named):
+        AMemMemory(memory=memory, namespace=ANN, **option)
+
+
+def test_a_wrong_key_of_the_model_takes_no_answer_away() -> None:
+    model = ScriptedModel({"construct": ConfigurationError("wrong key")})
+    with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
+        mine = AMemMemory(memory=memory, namespace=ANN)
+        assert conversation(mine, TEXT).invoke({"input": "Hello."})["response"] == "I do not know."
+        assert mine.failures == {"evolve": 1}

@@ -172,7 +172,7 @@ async def by_langchains_models(memory: AgenticMemory, text: str) -> None:
         '{"notes": [{"id": "n1", "context": "A taste.", "keywords": [], "tags": []}]}'
     )
     chat = GenericFakeChatModel(messages=iter([reply] * 9))
-    options: Any = {"model": chat, "embeddings": Slow()}
+    options: Any = {"model": chat, "embedder": Slow()}
     with await asyncio.to_thread(open_memory, ":memory:", **options) as other:
         await other.aadd(text, namespace=ANN)
         await other.asearch(text, namespace=ANN)

@@ -34,11 +34,9 @@ def test_an_example_runs_offline(
     assert [text for text in promised if text not in printed] == []
 
 
-def test_the_readme_shows_each_of_them_in_ten_lines_with_a_real_model() -> None:
+def test_the_readme_shows_each_door_with_a_real_model() -> None:
     text = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
-    blocks = [block.strip() for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
-    ours = [block for block in blocks if "langchain_amem" in block or "Command(resume" in block]
-    assert [block for block in ours if len(block.splitlines()) > 10] == []
+    ours = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     shown = "\n".join(ours)
     for name in (
         "AMemMiddleware(",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +30,7 @@ from amem_integrations import (
     NamespaceError,
     StoreUnavailableError,
 )
+from amem_integrations.conversation import message_key
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import AMemMiddleware
 
@@ -189,7 +191,8 @@ def test_a_note_carries_the_id_and_thread_of_its_message(memory: AgenticMemory) 
     agent = build(memory)
     agent.invoke(ask("Hello.", id="m1", name="Ann"), thread("t9"), context=User("ann"))
     note = memory.get_all(namespace=ANN)[0]
-    assert (note.key, note.thread, note.speaker) == ("m1", "t9", "Ann")
+    assert note.key == message_key("t9", "user", "m1")
+    assert (note.thread, note.speaker) == ("t9", "Ann")
 
 
 def test_without_a_checkpointer_a_history_passed_again_is_not_stored_again(
@@ -603,3 +606,95 @@ def test_every_hook_exists_in_both_forms() -> None:
     for hook in ("before_agent", "after_agent", "wrap_model_call"):
         for name in (hook, f"a{hook}"):
             assert getattr(AMemMiddleware, name) is not getattr(AgentMiddleware, name)
+
+
+# What a turn costs
+
+
+class Encoder(HashEmbedder):
+    """Notes how many texts it is given at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[int] = []
+
+    def embed_documents(self, texts: Any) -> Any:
+        self.calls.append(len(texts))
+        return HashEmbedder().embed_documents(texts)
+
+    def embed_query(self, text: str) -> Any:
+        self.calls.append(1)
+        return super().embed_query(text)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_turn_that_recalls_and_stores_calls_the_embedder_twice_with_three_texts(
+    asynchronous: bool,
+) -> None:
+    embedder = Encoder()
+    with AgenticMemory.open(":memory:", model=scripted(), embedder=embedder) as memory:
+        middleware = AMemMiddleware(memory, namespace=user, write="background")
+        middleware.close()  # so that nothing evolves
+        model = Talker(answer=lambda messages: f"Noted: {messages[-1].text}")
+        agent = create_agent(model, [], middleware=[middleware], context_schema=User)
+        for number in range(3):
+            embedder.calls.clear()
+            asked = ask(f"I moved to Oslo {number}.")
+            if asynchronous:
+                await agent.ainvoke(asked, context=User("ann"))
+            else:
+                agent.invoke(asked, context=User("ann"))
+            assert embedder.calls == [1, 2]
+
+
+# An outage, and an end
+
+
+def test_after_an_outage_the_next_turn_finishes_what_was_left() -> None:
+    good, down = scripted(), True
+
+    def model(request: Any) -> Any:
+        if down:
+            raise ModelUnavailableError("down")
+        return good.generate(request)
+
+    with AgenticMemory.open(
+        ":memory:", model=ScriptedModel(model), embedder=HashEmbedder()
+    ) as memory:
+        agent = build(memory)
+        ann(agent, "I moved to Oslo.")
+        ann(agent, "It is cold.")
+        down = False
+        ann(agent, "I like it.")
+        assert memory.stats(namespace=ANN)["states"] == {"done": 6}
+
+
+def test_a_wrong_key_is_counted_and_takes_no_answer_away() -> None:
+    model = ScriptedModel({"construct": ConfigurationError("wrong key")})
+    with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
+        middleware = AMemMiddleware(memory, namespace=ANN)
+        agent = create_agent(Talker(answer=oslo), [], middleware=[middleware])
+        assert agent.invoke(ask("Hello."))["messages"][-1].text == "I do not know."
+        assert middleware.failures == {"evolve": 1}
+
+
+def test_closing_the_memory_stops_a_backlog_within_a_second() -> None:
+    quick = scripted()
+
+    def slowly(request: Any) -> Any:
+        time.sleep(0.2)
+        return quick.generate(request)
+
+    memory = AgenticMemory.open(":memory:", model=ScriptedModel(slowly), embedder=HashEmbedder())
+    memory.add_many([f"Fact {i}." for i in range(200)], namespace=ANN, evolve=False)
+    middleware = AMemMiddleware(memory, namespace=ANN, write="background")
+    begun = time.monotonic()
+    memory.close()
+    assert time.monotonic() - begun < 2  # a second, and the step that was under way
+    assert middleware.close(timeout=5)
+
+
+@pytest.mark.parametrize("option", [{"max_tokens": 0}, {"k": True}, {"should_store": "human"}])
+def test_an_option_of_the_wrong_kind_is_refused(memory: AgenticMemory, option: Any) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(option))):
+        AMemMiddleware(memory, namespace=ANN, **option)

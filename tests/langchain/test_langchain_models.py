@@ -265,14 +265,14 @@ def test_what_is_no_model_is_refused_at_once(wrong: Any) -> None:
 
 def test_a_memory_with_langchains_models_takes_one_line() -> None:
     embeddings = DeterministicFakeEmbedding(size=32)
-    with open_memory(":memory:", model=Wordy(answer=in_words), embeddings=embeddings) as memory:
+    with open_memory(":memory:", model=Wordy(answer=in_words), embedder=embeddings) as memory:
         note = memory.add("I moved to Oslo.", namespace=ANN)
         assert note.attributes_source == "Wordy"
         assert memory.search("Oslo", namespace=ANN)
 
 
 def test_ports_of_the_core_are_taken_as_they_are() -> None:
-    with open_memory(":memory:", model=RuleModel(), embeddings=HashEmbedder()) as memory:
+    with open_memory(":memory:", model=RuleModel(), embedder=HashEmbedder()) as memory:
         assert memory.add("I moved.", namespace=ANN).attributes_source == "rules"
 
 
@@ -283,7 +283,7 @@ def test_names_are_given_to_langchain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "langchain.embeddings.init_embeddings", lambda name: DeterministicFakeEmbedding(size=8)
     )
-    with open_memory(":memory:", model="some:chat", embeddings="some:embeddings") as memory:
+    with open_memory(":memory:", model="some:chat", embedder="some:embeddings") as memory:
         assert memory.add("I moved.", namespace=ANN).attributes_source == "Wordy"
 
 

@@ -184,3 +184,21 @@ def test_a_mistake_is_raised_whatever_on_error_says(retriever: AMemRetriever) ->
         retriever.invoke("cat", where={"colour": "red"})
     with pytest.raises(TypeError):
         retriever.invoke("cat", kk=3)
+
+
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        ({"top_k": 3}, "use k"),
+        ({"similarity_top_k": 3}, "use k"),
+        ({"search_kwargs": {"k": 3}}, "use k, where"),
+        ({"score_threshold": 0.5}, "use min_similarity"),
+        ({"colour": "red"}, "colour"),
+        ({"k": 0}, "k"),
+    ],
+)
+def test_an_option_that_is_none_is_refused(
+    memory: AgenticMemory, option: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(ValueError, match=named):
+        AMemRetriever(memory=memory, namespace=ANN, **option)

@@ -12,7 +12,7 @@ from langchain_core.tools import BaseTool
 from langchain_kit import ANN, BOB, Contents, Talker, User, scripted, user
 from langchain_tests.integration_tests import ToolsIntegrationTests
 from langchain_tests.unit_tests import ToolsUnitTests
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from amem_integrations import (
@@ -21,7 +21,7 @@ from amem_integrations import (
     ModelUnavailableError,
     NamespaceError,
 )
-from amem_integrations.testing import HashEmbedder
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import memory_tools
 
 
@@ -258,7 +258,7 @@ def test_a_run_without_a_user_is_an_error(memory: AgenticMemory) -> None:
 
 def test_a_tool_that_asks_its_run_cannot_be_used_outside_one(memory: AgenticMemory) -> None:
     remember = memory_tools(memory, namespace=user, kinds=["remember"])[0]
-    with pytest.raises(ValidationError, match="runtime"):
+    with pytest.raises(NamespaceError, match="outside of one"):
         remember.invoke({"content": "One."})
     assert memory.namespaces() == []
 
@@ -276,3 +276,44 @@ def test_when_the_memory_does_not_answer_the_model_is_told() -> None:
         assert (message.status, "does not answer" in message.text) == ("error", True)
         with pytest.raises(ModelUnavailableError):
             call(tools(memory, on_error="raise")["search_memory"], query="Oslo")
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_long_text_remembered_again_is_stored_once(
+    memory: AgenticMemory, contents: Contents, asynchronous: bool
+) -> None:
+    long = {
+        "content": " ".join(
+            f"In {year} Ann lived in another town of Norway." for year in range(1900, 2000)
+        )
+    }
+    remember = tools(memory)["remember"]
+    remember.invoke(long)
+    stored = contents(ANN)
+    assert len(stored) > 1
+    for _ in range(2):
+        await remember.ainvoke(long) if asynchronous else remember.invoke(long)
+    assert contents(ANN) == stored
+
+
+def test_what_is_found_and_too_long_to_be_shown_is_not_said_to_be_unknown(
+    memory: AgenticMemory,
+) -> None:
+    note = memory.add("Ann moved to Oslo. " * 6, namespace=ANN)
+    message = call(tools(memory, max_tokens=10)["search_memory"], query="Oslo")
+    assert "Nothing is known" not in message.text
+    assert note.id in message.text
+
+
+@pytest.mark.parametrize("option", [{"k": 0}, {"max_tokens": 0}, {"k": "3"}])
+def test_a_number_that_cannot_be_is_refused(memory: AgenticMemory, option: Any) -> None:
+    with pytest.raises(ConfigurationError, match="at least 1"):
+        tools(memory, **option)
+
+
+def test_an_evolution_that_fails_does_not_unsay_what_was_remembered() -> None:
+    model = ScriptedModel({"construct": ConfigurationError("wrong key")})
+    with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
+        message = call(tools(memory)["remember"], content="Ann moved to Oslo.")
+        assert message.text.startswith("Remembered")
+        assert memory.stats(namespace=ANN)["notes"] == 1

@@ -25,7 +25,7 @@ from amem_integrations import (
     NamespaceError,
 )
 from amem_integrations.testing import HashEmbedder, ScriptedModel
-from langchain_amem import MemoryState, build_evolution_graph, remember_node
+from langchain_amem import MemoryState, build_evolution_graph, evolve_node, remember_node
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}}
 ALL: Any = {"namespace": list(ANN)}
@@ -360,6 +360,35 @@ def test_a_note_that_changed_while_a_review_waited_is_passed_over(
         entry.cause != cause for n in said.get_all(namespace=ANN) for entry in n.contexts[1:]
     )
     assert len(added(said)) == 2
+
+
+@pytest.mark.parametrize("fixed", [True, False], ids=["fixed namespace", "from the context"])
+def test_a_plan_that_a_client_edits_reaches_no_other_namespace(
+    said: AgenticMemory, fixed: bool
+) -> None:
+    bob = said.add("Bob moved to Rome.", namespace=BOB, evolve=False)
+    before = said.get_all(namespace=BOB)
+    whose: Any = ANN if fixed else user
+    graph = build_evolution_graph(said, namespace=whose, review=True, checkpointer=InMemorySaver())
+    for edit in (
+        {"namespace": ["bob"], "failed": {bob.id: "ann was here"}},
+        {"failed": {bob.id: "ann was here"}},
+    ):
+        graph.invoke({}, CONFIG, context=User("ann"))  # type: ignore[arg-type]
+        plan = graph.get_state(CONFIG).values["plan"]
+        first = {**plan["notes"][0], "id": bob.id}
+        graph.update_state(CONFIG, {"plan": {**plan, "notes": [first], **edit}}, as_node="propose")
+        graph.invoke(None, CONFIG, context=User("ann"))  # type: ignore[arg-type]
+        graph.invoke(Command(resume=True), CONFIG, context=User("ann"))  # type: ignore[arg-type]
+        assert said.get_all(namespace=BOB) == before
+
+
+def test_ids_of_somebody_elses_notes_in_the_state_are_passed_over(said: AgenticMemory) -> None:
+    bob = said.add("Bob moved to Rome.", namespace=BOB, evolve=False)
+    build_evolution_graph(said, namespace=ANN).invoke({"remembered": [bob.id]})
+    evolve_node(said, namespace=ANN).invoke({"remembered": [bob.id, "no id"]})
+    assert said.get_all(namespace=BOB)[0].state == "pending"
+    assert said.stats(namespace=ANN)["states"] == {"done": 4}
 
 
 STRICT = """

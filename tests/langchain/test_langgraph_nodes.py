@@ -14,11 +14,14 @@ from langgraph.types import Command, interrupt
 
 from amem_integrations import (
     AgenticMemory,
+    ConfigurationError,
     MemoryConfig,
     ModelUnavailableError,
     NamespaceError,
     StoreUnavailableError,
 )
+from amem_integrations.adapting import LEFT_OVERS
+from amem_integrations.conversation import message_key
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import MemoryState, evolve_node, failures, recall_node, remember_node
 
@@ -131,7 +134,8 @@ def test_a_note_carries_the_key_thread_and_speaker_of_its_message(memory: Agenti
     message = HumanMessage("I moved to Oslo.", id="message-1", name="Ann")
     graph.invoke({"messages": [message]}, thread("t"), context=User("ann"))
     note, reply = memory.get_all(namespace=ANN)
-    assert (note.key, note.thread, note.speaker, note.source) == ("message-1", "t", "Ann", "user")
+    assert note.key == message_key("t", "user", "message-1")
+    assert (note.thread, note.speaker, note.source) == ("t", "Ann", "user")
     assert (reply.speaker, reply.source) == ("assistant", "assistant")
 
 
@@ -162,8 +166,16 @@ def test_without_message_ids_repeats_are_told_apart_by_their_number(memory: Agen
 
 def test_one_message_that_cannot_be_stored_does_not_stop_the_others(memory: AgenticMemory) -> None:
     node = remember_node(memory, namespace=ANN)
-    messages = [("user", "Good."), ("user", "bad\0"), ("user", "x" * 40_000), ("user", "Fine.")]
+    messages = [("user", "Good."), ("user", "bad\0"), ("user", "Fine.")]
     assert len(node.invoke({"messages": messages})["remembered"]) == 2
+
+
+def test_a_message_over_the_limit_is_stored_up_to_it() -> None:
+    config = MemoryConfig(max_content_chars=100, split=False)
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder(), config=config) as memory:
+        messages = [("user", "Oslo! " * 40), ("assistant", "I see.")]
+        remember_node(memory, namespace=ANN).invoke({"messages": messages})
+        assert [len(note.content) for note in memory.get_all(namespace=ANN)] == [100, 6]
 
 
 async def test_the_asynchronous_form_skips_a_bad_message_too(memory: AgenticMemory) -> None:
@@ -393,3 +405,44 @@ def test_what_failed_is_counted_and_said() -> None:
 def test_a_node_works_outside_a_graph_too(memory: AgenticMemory) -> None:
     remember_node(memory, namespace=ANN).invoke(ask("I moved to Oslo."))
     assert "Oslo" in recall_node(memory, namespace=ANN).invoke(ask("Oslo?"))["memories"]
+
+
+@pytest.mark.parametrize("parallel", [False, True], ids=["one after the other", "at once"])
+def test_a_users_and_a_teams_memory_may_be_written_in_one_graph(
+    memory: AgenticMemory, contents: Contents, parallel: bool
+) -> None:
+    team = ("team",)
+    graph = StateGraph(State, context_schema=User)
+    graph.add_node("recall", recall_node(memory, namespace=user))
+    graph.add_node("answer", answer)
+    graph.add_node("team", remember_node(memory, namespace=team))
+    graph.add_node("user", remember_node(memory, namespace=user))
+    graph.add_edge(START, "recall")
+    graph.add_edge("recall", "answer")
+    graph.add_edge("answer", "team")
+    graph.add_edge("answer" if parallel else "team", "user")
+    compiled = graph.compile(checkpointer=InMemorySaver())
+    for text in ("I moved to Oslo.", "I like it."):
+        compiled.invoke(ask(text), thread("1"), context=User("ann"))
+    said = ["I moved to Oslo.", "I do not know.", "I like it.", "I do not know."]
+    assert contents(ANN) == contents(team) == said
+
+
+async def later(_message: object) -> bool:
+    return False
+
+
+@pytest.mark.parametrize("should_store", [later, "human", None])
+def test_should_store_has_to_be_a_plain_function(memory: AgenticMemory, should_store: Any) -> None:
+    with pytest.raises(ConfigurationError, match="should_store"):
+        remember_node(memory, namespace=ANN, should_store=should_store)
+
+
+def test_a_turn_also_finishes_a_bounded_number_of_notes_that_earlier_ones_left(
+    memory: AgenticMemory,
+) -> None:
+    memory.add_many([f"Fact {i}." for i in range(20)], namespace=ANN, evolve=False)
+    state = build(memory).invoke(ask("I moved to Oslo."), thread("1"), context=User("ann"))
+    done = state["evolution"]["done"]
+    assert set(state["remembered"]) <= set(done)
+    assert len(done) == 2 + LEFT_OVERS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -17,7 +18,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 from store_contract import NS, StoreContract
 
-from amem_integrations import AgenticMemory, InvalidInputError
+from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import AMemStore
 
@@ -373,3 +374,130 @@ async def test_nothing_of_it_works_on_the_event_loop() -> None:
         await store.asearch(NS, query="Oslo")
     assert threads
     assert threading.get_ident() not in threads
+
+
+# What is asked for
+
+
+def test_an_empty_list_of_paths_indexes_nothing(store: AMemStore) -> None:
+    store.put(NS, "k", {"text": "my cat"}, index=[])
+    (item,) = store.search(NS, query="my cat")
+    assert item.score is None
+
+
+@pytest.mark.parametrize("fields", ["text", [1]])
+def test_fields_that_are_no_list_of_paths_are_refused(memory: AgenticMemory, fields: Any) -> None:
+    with pytest.raises(ConfigurationError, match="list of paths"):
+        AMemStore(memory, fields=fields)
+
+
+@pytest.mark.parametrize("index", ["text", True])
+def test_an_index_that_is_no_list_of_paths_is_refused(store: AMemStore, index: Any) -> None:
+    with pytest.raises(InvalidInputError, match="list of paths"):
+        store.put(NS, "k", {"text": "my cat"}, index=index)
+
+
+def test_a_negative_cosine_is_shown_as_it_is() -> None:
+    class Opposite(HashEmbedder):
+        def embed_documents(self, texts: Any) -> Any:
+            return -super().embed_documents(texts)
+
+    with AgenticMemory.open(":memory:", embedder=Opposite()) as memory:
+        store = AMemStore(memory)
+        store.put(NS, "k", {"text": "my cat"})
+        (item,) = store.search(NS, query="my cat")
+        assert item.score == pytest.approx(-1.0)
+
+
+BAD: list[Any] = [
+    PutOp(NS, "bad", {"x": object()}),
+    PutOp((), "bad", {"v": 1}),
+    PutOp(("a.b",), "bad", {"v": 1}),
+    PutOp(NS, "bad", {"v": 1}, index="text"),  # type: ignore[arg-type]
+    SearchOp(NS, filter={"v": {"$near": 1}}),
+    "op",
+]
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_batch_with_a_wrong_operation_writes_nothing(
+    store: AMemStore, memory: AgenticMemory, bad: Any
+) -> None:
+    store.put(NS, "there", {"v": 0})
+    with pytest.raises((ValueError, TypeError)):
+        store.batch([PutOp(NS, "first", {"v": 1}), bad, PutOp(NS, "there", {"v": 2})])
+    assert {item.key: item.value for item in store.search(NS)} == {"there": {"v": 0}}
+
+
+def test_the_items_of_a_batch_are_encoded_by_one_call() -> None:
+    calls: list[int] = []
+
+    class Counting(HashEmbedder):
+        def embed_documents(self, texts: Any) -> Any:
+            calls.append(len(texts))
+            return super().embed_documents(texts)
+
+    with AgenticMemory.open(":memory:", embedder=Counting()) as memory:
+        AMemStore(memory).batch([PutOp(NS, str(i), {"text": f"cat {i}"}) for i in range(9)])
+    assert calls == [9]
+
+
+def test_listing_looks_into_no_more_namespaces_than_it_shows() -> None:
+    class Reading(AgenticMemory):
+        reads = 0
+
+        def get_all(self, **options: Any) -> Any:
+            self.reads += 1
+            return super().get_all(**options)
+
+    with Reading.open(":memory:", embedder=HashEmbedder()) as memory:
+        store = AMemStore(memory)
+        for number in range(30):
+            store.put((f"user {number:02}",), "k", {"text": "a cat"})
+        memory.reads = 0
+        assert len(store.list_namespaces(limit=3)) == 3
+        assert store.list_namespaces(prefix=("user 07",)) == [("user 07",)]
+        assert memory.reads <= 8
+
+
+# Sweeping at intervals
+
+
+def test_a_sweeper_deletes_what_has_expired_until_it_is_stopped(memory: AgenticMemory) -> None:
+    store = AMemStore(memory, ttl={"sweep_interval_minutes": 0.05 / 60})  # type: ignore[typeddict-item]
+    store.put(NS, "k", {"v": 1}, ttl=0.0)
+    future = store.start_ttl_sweeper()
+    store.start_ttl_sweeper()  # there is one already
+    end = time.monotonic() + 10
+    while memory.namespaces() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert memory.namespaces() == []
+    assert store.stop_ttl_sweeper()
+    future.result(timeout=1)
+    store.put(NS, "k", {"v": 1}, ttl=0.0)
+    time.sleep(0.2)
+    assert memory.namespaces() == [NS]
+
+
+def test_a_sweeper_stops_with_its_memory_and_when_its_future_is_cancelled() -> None:
+    threads = []
+    for stop in ("close", "cancel"):
+        memory = AgenticMemory.open(":memory:", embedder=HashEmbedder())
+        store = AMemStore(memory, ttl={"default_ttl": 5.0})
+        before = set(threading.enumerate())
+        future = store.start_ttl_sweeper(60)
+        threads += [thread for thread in threading.enumerate() if thread not in before]
+        if stop == "cancel":
+            future.cancel()
+        begun = time.monotonic()
+        memory.close()
+        assert time.monotonic() - begun < 1
+    for thread in threads:
+        thread.join(1)
+    assert len(threads) == 2
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_without_a_ttl_there_is_nothing_to_sweep(store: AMemStore) -> None:
+    assert store.start_ttl_sweeper().done()
+    assert store.stop_ttl_sweeper()

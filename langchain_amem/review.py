@@ -9,9 +9,9 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from amem_integrations import AgenticMemory, ConfigurationError, MissingExtraError, Note
-from amem_integrations.adapting import check_namespace
+from amem_integrations.adapting import Call, both, check_namespace
 
-from ._graphs import tell
+from .runs import report
 
 try:
     from langgraph.types import interrupt
@@ -31,29 +31,20 @@ class Review:
 
     memory: AgenticMemory
 
-    def review(self, state: State, config: RunnableConfig) -> dict[str, Any]:
+    async def _review(self, call: Call, state: State, config: RunnableConfig) -> dict[str, Any]:
         """Return what a person decides about each proposed entry."""
         if not (wanted := _mentioned(state["plan"])):
             return {"decisions": {}}
         _require_checkpointer(config)
-        notes = self.memory.get_all(
+        notes = await call(
+            self.memory.get_all,
             namespace=check_namespace(state["namespace"]),
             where={"id": {"$in": wanted}},
             limit=len(wanted),
         )
         return _decided(state, notes)
 
-    async def areview(self, state: State, config: RunnableConfig) -> dict[str, Any]:
-        """Asynchronous twin of `review`."""
-        if not (wanted := _mentioned(state["plan"])):
-            return {"decisions": {}}
-        _require_checkpointer(config)
-        notes = await self.memory.aget_all(
-            namespace=check_namespace(state["namespace"]),
-            where={"id": {"$in": wanted}},
-            limit=len(wanted),
-        )
-        return _decided(state, notes)
+    review, areview = both(_review)
 
 
 def _require_checkpointer(config: RunnableConfig) -> None:
@@ -90,7 +81,7 @@ def _decided(state: State, notes: Sequence[Note]) -> dict[str, Any]:
         if problem is None:
             decisions = dict.fromkeys(ids, False) if answer is False else answer
             decisions = {} if decisions is True else decisions
-            tell("review", decisions=decisions)
+            report("review", decisions=decisions)
             return {"decisions": decisions}
 
 

@@ -1,22 +1,26 @@
-"""Searches the items of a LangGraph store."""
+"""Searches the items of a LangGraph store: by meaning, by filters, by namespace."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, starmap
 from operator import attrgetter, itemgetter
+from typing import Any
 
-from langgraph.store.base import SearchOp
+from amem_integrations import MissingExtraError, Note, ScoredNote
 
-from amem_integrations import Note, ScoredNote
+from .runs import Namespace
+from .store_items import Items, alive, is_apart, is_item, value_of
 
-from ._store_items import Namespace, alive, is_apart, is_item, value_of
-from ._store_match import matches
-from ._store_notes import Items
+try:
+    from langgraph.store.base import MatchCondition, SearchOp
+except ImportError as error:
+    raise MissingExtraError("langgraph", "langgraph") from error
 
 DEPTH = 100  # as far down as a search of the memory goes
+LEAST = -1.0  # the least cosine there is: of what is found by its words, and has no vector yet
 
 Scored = tuple[Note, float | None]
 
@@ -80,8 +84,51 @@ def falling(hits: Sequence[ScoredNote]) -> Iterator[tuple[Note, float]]:
     The memory ranks by meaning, words and links. What it puts above a note that is nearer by meaning is at
     least as good, so it is given the same score: results of several searches can then be sorted by it.
     """
-    best, scores = 0.0, []
+    best, scores = LEAST, []
     for hit in reversed(hits):
-        best = max(best, hit.similarity or 0.0)
+        best = max(best, LEAST if hit.similarity is None else hit.similarity)
         scores.append(best)
     return zip((hit.note for hit in hits), reversed(scores), strict=True)
+
+
+def matches(value: Mapping[str, Any], conditions: Mapping[str, Any] | None) -> bool:
+    """Return whether a value meets a filter; what is missing counts as None.
+
+    Raises:
+        ValueError: An unknown operator.
+    """
+    return all(_compare(value.get(key), wanted) for key, wanted in (conditions or {}).items())
+
+
+def _compare(value: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON values
+    if isinstance(wanted, Mapping):
+        if any(str(key).startswith("$") for key in wanted):
+            return all(_holds(value, operator, operand) for operator, operand in wanted.items())
+        return isinstance(value, Mapping) and matches(value, wanted)
+    if isinstance(wanted, list | tuple):
+        same = isinstance(value, list | tuple) and len(value) == len(wanted)
+        return same and all(starmap(_compare, zip(value, wanted, strict=True)))
+    return bool(value == wanted)
+
+
+def _holds(value: Any, operator: str, wanted: Any) -> bool:  # noqa: ANN401 - JSON values
+    if operator == "$eq":
+        return bool(value == wanted)
+    if operator == "$ne":
+        return bool(value != wanted)
+    tests = {"$gt": "__gt__", "$gte": "__ge__", "$lt": "__lt__", "$lte": "__le__"}
+    if operator not in tests:
+        raise ValueError(f"Unsupported operator: {operator}; use $eq $ne $gt $gte $lt $lte")
+    try:
+        return bool(getattr(float(value), tests[operator])(float(wanted)))
+    except (TypeError, ValueError):
+        return False
+
+
+def fits(condition: MatchCondition, namespace: Namespace) -> bool:
+    """Return whether a namespace begins or ends as a condition wants it."""
+    path = condition.path
+    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[-len(path) :]
+    if len(namespace) < len(path):
+        return False
+    return all(wanted in ("*", label) for wanted, label in zip(path, part, strict=False))

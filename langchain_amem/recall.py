@@ -1,0 +1,50 @@
+"""Recall for one turn of a conversation: what the memory knows that the conversation does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from langchain_core.messages import BaseMessage
+
+from amem_integrations import AgenticMemory, ScoredNote, render_notes
+from amem_integrations.adapting import Call
+
+from .messages import keys_of, question_in
+from .runs import Failures, Namespace, require_counts
+
+# The model sees the end of the conversation anyway. What is further back is recalled like anything else,
+# since a conversation may be trimmed before the model reads it.
+VISIBLE = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recall:
+    """Finds at most `k` notes for what was last asked, to be shown in `max_tokens`."""
+
+    memory: AgenticMemory
+    k: int
+    max_tokens: int
+    failures: Failures
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        require_counts(k=self.k, max_tokens=self.max_tokens)
+
+    async def find(
+        self, call: Call, messages: Sequence[BaseMessage], namespace: Namespace, thread: str | None
+    ) -> list[ScoredNote]:
+        """Return notes for the last question, best first, without those made of visible messages."""
+        question = question_in(messages)
+        if not question or self.failures.resting("recall"):
+            return []
+        visible = keys_of(messages, thread, VISIBLE)
+        with self.failures.tolerated("recall"):
+            wanted = self.k + len(visible)
+            hits = await call(self.memory.search, question, namespace=namespace, k=wanted)
+            return [hit for hit in hits if hit.note.key not in visible][: self.k]
+        return []
+
+    def text(self, hits: Sequence[ScoredNote]) -> str:
+        """Return the notes as a marked block of data for a prompt, or "" if there are none."""
+        return render_notes(hits, max_tokens=self.max_tokens)
