@@ -5,10 +5,16 @@ https://developers.llamaindex.ai/python/framework/module_guides/observability/in
 
 from __future__ import annotations
 
+import logging
+
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events import BaseEvent
 
+from amem_integrations import adapting
+from amem_integrations.adapting import OnError
+
 dispatcher = get_dispatcher("llamaindex_amem")
+log = logging.getLogger("llamaindex_amem")
 
 
 class AMemRecallEvent(BaseEvent):
@@ -45,3 +51,27 @@ class AMemEvolutionEvent(BaseEvent):
     def class_name(cls) -> str:
         """Return the name of the event."""
         return "AMemEvolutionEvent"
+
+
+class AMemFailureEvent(BaseEvent):
+    """The memory failed at something (`recall`, `write`, `evolve`), and the chat went on without it."""
+
+    doing: str
+    error: str
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name of the event."""
+        return "AMemFailureEvent"
+
+
+class Failures(adapting.Failures):
+    """Logs as `llamaindex_amem`, and sends an event for each failure that is skipped."""
+
+    def __init__(self, on_error: OnError = "log") -> None:
+        super().__init__(log, on_error)
+
+    def note(self, doing: str, error: BaseException) -> None:
+        """Count one failure, log that its work is skipped, and send an event."""
+        super().note(doing, error)
+        dispatcher.event(AMemFailureEvent(doing=doing, error=str(error)))
