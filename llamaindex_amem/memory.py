@@ -244,19 +244,20 @@ class AMemMemory(Uncopied, Memory):
     async def areset(self, status: MessageStatus | None = None) -> None:
         """Forget the history, or the part of it with this status; what has been remembered stays."""
         async with self._alone():
-            spoken = await self._spoken()
+            _, spoken = await self._count()
             await super().areset(status=status)
             # What is said from now on was not said before.
-            self._counted = (await self._stored(), spoken)
+            left = await self.sql_store.count_messages(self.session_id, status=None)
+            self._counted = (left, spoken)
 
     async def _put(
         self, messages: Sequence[ChatMessage], put: Callable[[T], Awaitable[None]], given: T
     ) -> None:
         async with self._alone():
-            offset = await self._spoken()
+            stored, offset = await self._count()
             await put(given)
             said = count_spoken(map(to_message, messages))
-            self._counted = (await self._stored(), offset + said)
+            self._counted = (stored + len(messages), offset + said)
         await self._remember(messages, offset=offset)
 
     async def _remember(
@@ -275,16 +276,16 @@ class AMemMemory(Uncopied, Memory):
                 answered=answered,
             )
 
-    async def _spoken(self) -> int:
-        """Return how many messages were spoken in this session so far, be it in another process."""
-        stored = await self._stored()
+    async def _count(self) -> tuple[int, int]:
+        """Return how many messages are stored, and how many were spoken in this session so far.
+
+        Another object, be it in another process, may have added to the same session.
+        """
+        stored = await self.sql_store.count_messages(self.session_id, status=None)
         if self._counted is None or self._counted[0] != stored:
             history = await self.sql_store.get_messages(self.session_id, status=None)
             self._counted = (len(history), count_spoken(map(to_message, history)))
-        return self._counted[1]
-
-    async def _stored(self) -> int:
-        return await self.sql_store.count_messages(self.session_id, status=None)
+        return self._counted
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:

@@ -211,9 +211,8 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         call = _call.get()
         if any(message.role == MessageRole.USER for message in messages):
             self._recall.new_turn()
-        if any(message.spoken for message in batch.messages):
-            await self._writer.write(call, batch, answered=answered)
-        if turn_ended:
+        stored = await self._writer.write(call, batch, answered=answered)
+        if stored and turn_ended:
             await self._writer.end_turn(call)
 
     def _read(self, message: ChatMessage) -> Message:

@@ -88,8 +88,8 @@ class Writer:
             self.background.submit(self)  # what an earlier process has left
 
     @dispatcher.span
-    async def write(self, call: Call, batch: Batch, *, answered: bool) -> None:
-        """Store messages; what the store does not take now is written with the next ones.
+    async def write(self, call: Call, batch: Batch, *, answered: bool) -> bool:
+        """Store messages, and return whether that was done; else they are written with the next ones.
 
         Args:
             call: How the memory is called.
@@ -106,8 +106,9 @@ class Writer:
         with self._lock:
             self._added |= {note.id: None for note in notes if note.state != "done"}
         ids = [note.id for note in notes]
-        waiting = sum(len(some.messages) for some in self._waiting)
+        waiting = sum(len(some.messages) for some in todo)
         dispatcher.event(AMemWriteEvent(note_ids=ids, waiting=waiting))
+        return not todo
 
     async def end_turn(self, call: Call) -> None:
         """Have what was written since the last turn linked and evolved, and some of what was left before."""

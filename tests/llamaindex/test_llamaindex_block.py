@@ -419,16 +419,31 @@ async def test_text_that_no_store_can_hold_is_made_harmless(memory: AgenticMemor
     assert contents(memory) == ["ab ? c"]
 
 
-async def test_a_message_that_cannot_be_stored_is_counted_and_the_others_are_kept(
+async def test_a_message_over_the_limit_is_stored_in_the_part_that_fits(
     memory: AgenticMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     block = block_of(memory)
 
-    await block.aput([user("before"), user("x" * 40_000), user("after")])
+    for _ in range(2):
+        await block.aput([user("before"), user("word " * 8_000), user("after")], session_id="s")
+
+    stored = contents(memory)
+    assert (stored[0], stored[-1]) == ("before", "after")
+    assert 31_000 < sum(map(len, stored[1:-1])) <= 32_000
+    assert block.failures == {}
+    assert "is stored up to the first 32000" in caplog.text
+
+
+async def test_a_message_that_cannot_be_stored_is_counted_and_the_others_are_kept(
+    memory: AgenticMemory,
+) -> None:
+    block = block_of(memory)
+    nul = ChatMessage(role="user", content="Hello", additional_kwargs={"name": "a\0b"})
+
+    await block.aput([user("before"), nul, user("after")])
 
     assert contents(memory) == ["before", "after"]
     assert block.failures == {"write": 1}
-    assert "32000" in caplog.text
 
 
 # --- whose memory it is

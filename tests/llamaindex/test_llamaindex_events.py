@@ -65,7 +65,7 @@ async def test_recall_write_and_evolution_are_events_and_spans(
     (evolution,) = events.of(AMemEvolutionEvent)
     assert len(evolution.report["done"]) == 2
     names = {span.id_.split("-")[0] for span in spans.completed_spans}
-    assert {"Recall.text", "Writer.write", "afinish"} <= names
+    assert {"Recall.text", "Writer.write", "Writer._evolve"} <= names
     assert {event.class_name() for event in events.seen} >= {
         "AMemRecallEvent",
         "AMemWriteEvent",
