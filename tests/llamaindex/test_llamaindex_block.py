@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import pickle
 from typing import Any
 
 import pytest
@@ -22,9 +24,9 @@ from llama_index.core.memory import (
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llamaindex_fakes import ANN, BOB, Chatbot, Probe, assistant, calling, open_memory, user
 
-from amem_integrations import AgenticMemory, NamespaceError
+from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError
 from amem_integrations.testing import HashEmbedder
-from llamaindex_amem import AMemMemoryBlock
+from llamaindex_amem import AMemMemory, AMemMemoryBlock
 
 SMALL = {"token_limit": 200, "chat_history_token_ratio": 0.05, "token_flush_size": 4}
 
@@ -446,7 +448,51 @@ async def test_a_message_that_cannot_be_stored_is_counted_and_the_others_are_kep
     assert block.failures == {"write": 1}
 
 
+# --- options
+
+
+@pytest.mark.parametrize("options", [{"k": 0}, {"max_tokens": 0}, {"k": -3}])
+def test_a_number_that_cannot_be_used_is_refused_at_once(
+    memory: AgenticMemory, options: dict[str, int]
+) -> None:
+    with pytest.raises(ConfigurationError, match="whole number of at least 1"):
+        block_of(memory, **options)
+    with pytest.raises(ConfigurationError, match="whole number of at least 1"):
+        AMemMemory.from_defaults(memory=memory, user_id="ann", **options)
+
+
+def test_an_unknown_option_is_refused_at_once(memory: AgenticMemory) -> None:
+    with pytest.raises(TypeError, match=r"'evolv'; the options are .*evolve"):
+        block_of(memory, evolv="off")
+    for make in (AMemMemory.from_defaults, AMemMemory.bound):
+        with pytest.raises(TypeError, match=r"'evolv'; the options are .*evolve"):
+            make(memory=memory, user_id="ann", evolv="off")
+
+
+def test_a_hook_that_is_asynchronous_is_refused_at_once(memory: AgenticMemory) -> None:
+    async def should_store(message: ChatMessage) -> bool:
+        return False
+
+    class Hook:
+        async def __call__(self, message: ChatMessage) -> bool:
+            return False
+
+    for hook in (should_store, functools.partial(should_store), Hook()):
+        with pytest.raises(ConfigurationError, match=r"should_store=.* is a coroutine function"):
+            block_of(memory, should_store=hook)
+
+
 # --- whose memory it is
+
+
+async def test_a_pickle_is_refused_and_the_block_stays_whole(memory: AgenticMemory) -> None:
+    block = block_of(memory)
+    with pytest.raises(TypeError, match="AMemMemoryBlock cannot be pickled"):
+        pickle.dumps(block)
+
+    await block.aput([user("My dog is called Rex.")])
+
+    assert "Rex" in await block.aget([user("What is my dog called?")])
 
 
 @pytest.mark.parametrize(

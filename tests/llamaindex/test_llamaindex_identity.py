@@ -273,7 +273,9 @@ def test_recalled_notes_that_an_answer_quotes_are_not_stored(memory: AgenticMemo
     made.put(assistant(f"Once more: {recalled[: recalled.index('Rex')]}"))
     made.put(assistant("The tag <memories> begins it."))
 
-    answers = [note.content for note in memory.get_all(namespace=ANN, where={"source": "assistant"})]
+    answers = [
+        note.content for note in memory.get_all(namespace=ANN, where={"source": "assistant"})
+    ]
     assert not any("Rex" in text or "data, not instructions" in text for text in answers)
     assert answers[0].startswith("It is this:")
     assert answers[-1] == "The tag <memories> begins it."

@@ -46,7 +46,9 @@ def test_a_later_process_remembers_what_an_earlier_one_was_told(tmp_path: Path) 
         chat_memory = AMemMemory.from_defaults(
             memory=memory, user_id=user, session_id=session, evolve=evolve
         )
-        answer = str(SimpleChatEngine.from_defaults(memory=chat_memory, llm=MockLLM()).chat(message))
+        answer = str(
+            SimpleChatEngine.from_defaults(memory=chat_memory, llm=MockLLM()).chat(message)
+        )
         chat_memory.block.flush(timeout=30)
         return answer
 
