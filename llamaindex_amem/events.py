@@ -17,52 +17,39 @@ dispatcher = get_dispatcher("llamaindex_amem")
 log = logging.getLogger("llamaindex_amem")
 
 
-class AMemRecallEvent(BaseEvent):
+class _Event(BaseEvent):
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name of the event."""
+        return cls.__name__
+
+
+class AMemRecallEvent(_Event):
     """Notes were looked up for a question."""
 
     question: str
     note_ids: list[str]
     cached: bool
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name of the event."""
-        return "AMemRecallEvent"
 
-
-class AMemWriteEvent(BaseEvent):
+class AMemWriteEvent(_Event):
     """Messages were stored as notes; `waiting` are written with the next ones, the store being down."""
 
     note_ids: list[str]
     waiting: int
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name of the event."""
-        return "AMemWriteEvent"
 
-
-class AMemEvolutionEvent(BaseEvent):
+class AMemEvolutionEvent(_Event):
     """Notes were linked, and earlier ones evolved; `report` is `EvolutionReport.to_dict()`."""
 
     report: dict[str, object]
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name of the event."""
-        return "AMemEvolutionEvent"
 
-
-class AMemFailureEvent(BaseEvent):
+class AMemFailureEvent(_Event):
     """The memory failed at something (`recall`, `write`, `evolve`), and the chat went on without it."""
 
     doing: str
     error: str
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name of the event."""
-        return "AMemFailureEvent"
 
 
 class Failures(adapting.Failures):

@@ -19,24 +19,14 @@ from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError
 from amem_integrations.adapting import check_namespace
 from amem_integrations.conversation import count_spoken
 
-from .memory_block import (
-    AMemMemoryBlock,
-    Uncopied,
-    check_options,
-    on_callers_loop,
-    synchronously,
-)
+from .memory_block import AMemMemoryBlock, Uncopied, check_options, on_callers_loop, synchronously
 from .messages import answers, question, text_of, to_message
 
 T = TypeVar("T")
 
 # What `from_defaults` passes on to the block; the rest is for `Memory`.
-BLOCK_OPTIONS = {*AMemMemoryBlock.model_fields} - {
-    "memory",
-    "namespace",
-    "accept_short_term_memory",
-    "tokenizer_fn",
-}
+OWN = {"memory", "namespace", "accept_short_term_memory", "tokenizer_fn"}
+BLOCK_OPTIONS = {*AMemMemoryBlock.model_fields} - OWN
 OPTIONS = BLOCK_OPTIONS | {*inspect.signature(Memory.from_defaults).parameters} | {"ingest_history"}
 # Someone waits for an answer while the last message is one of these.
 UNANSWERED = (MessageRole.USER, MessageRole.TOOL, MessageRole.FUNCTION)

@@ -19,14 +19,7 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.utils import get_tokenizer
 
 from amem_integrations import AgenticMemory, ConfigurationError
-from amem_integrations.adapting import (
-    Call,
-    OnError,
-    awaited,
-    check_namespace,
-    directly,
-    in_thread,
-)
+from amem_integrations.adapting import Call, OnError, awaited, check_namespace, directly, in_thread
 from amem_integrations.conversation import Message, count_spoken
 
 from .events import Failures

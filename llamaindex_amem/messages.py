@@ -6,12 +6,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 
-from llama_index.core.base.llms.types import (
-    ChatMessage,
-    MessageRole,
-    TextBlock,
-    ToolCallBlock,
-)
+from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
 
 from amem_integrations.conversation import Message, count_spoken, note_inputs
 
@@ -124,7 +119,7 @@ def find_offset(
     *,
     thread: str | None,
     roles: Sequence[str],
-    stored: Collection[str],
+    stored: Collection[str | None],
     count: int,
 ) -> int:
     """Return how many messages of the thread were spoken before these, as far as what is stored shows it.
@@ -141,8 +136,7 @@ def find_offset(
     """
 
     def keys(some: Sequence[Message], offset: int) -> list[str | None]:
-        items = note_inputs(some, thread=thread, roles=roles, offset=offset)
-        return [item.key for item in items]
+        return [item.key for item in note_inputs(some, thread=thread, roles=roles, offset=offset)]
 
     kept = [index for index, m in enumerate(messages) if keys([m], 0)]
     first = next((index for index in kept if messages[index].id is None), None)

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage
 
-from amem_integrations import AgenticMemory, ConfigurationError, Note, ScoredNote, render_notes
+from amem_integrations import AgenticMemory, ConfigurationError, ScoredNote, render_notes
 from amem_integrations.adapting import Call
 
 from .events import AMemRecallEvent, Failures, dispatcher
@@ -88,14 +88,12 @@ class Recall:
 
     async def _search(self, call: Call, asked: str, said: set[str]) -> list[ScoredNote]:
         """Return enough notes to fill the prompt; what it says already stands before all else."""
+        search, space = self._memory.search, self._namespace
         limit = min(RANKED, 2 * self._k + min(len(said), 2 * self._k))
-        notes = await self._ask(call, asked, limit)
-        if len(notes) == limit < RANKED and len(_fresh(notes, said)) < self._k // 2 + 1:
-            notes = await self._ask(call, asked, RANKED)
+        notes = await call(search, asked, namespace=space, k=limit)
+        if len(notes) == limit < RANKED and len(_fresh(notes, said)) <= self._k // 2:
+            notes = await call(search, asked, namespace=space, k=RANKED)
         return notes
-
-    async def _ask(self, call: Call, asked: str, limit: int) -> list[ScoredNote]:
-        return await call(self._memory.search, asked, namespace=self._namespace, k=limit)
 
     async def _is_current(self, call: Call, found: Found, thread: str | None) -> bool:
         """Return whether nothing was learnt since, here or in another process.
@@ -105,17 +103,14 @@ class Recall:
         where: dict[str, object] = {"seq": {"$gt": found.at}}
         if thread is not None:
             where["thread"] = {"$ne": thread}
-        new = await self._get(call, where, 1)
-        return not new and await self._unchanged(call, found.notes)
-
-    async def _unchanged(self, call: Call, hits: Sequence[ScoredNote]) -> bool:
-        """Return whether the notes are there and say what they said: a user may have corrected one."""
-        said = {hit.note.id: hit.note.content for hit in hits}
-        notes = await self._get(call, {"id": {"$in": list(said)}}, len(said)) if said else []
+        get_all, space = self._memory.get_all, self._namespace
+        if await call(get_all, namespace=space, limit=1, where=where):
+            return False
+        said = {hit.note.id: hit.note.content for hit in found.notes}
+        where = {"id": {"$in": list(said)}}
+        notes = await call(get_all, namespace=space, limit=len(said), where=where) if said else []
+        # A user may have corrected or deleted one.
         return {note.id: note.content for note in notes} == said
-
-    async def _get(self, call: Call, where: dict[str, object], limit: int) -> list[Note]:
-        return await call(self._memory.get_all, namespace=self._namespace, limit=limit, where=where)
 
     def _render(self, notes: Sequence[ScoredNote]) -> str:
         best = notes[: self._k]

@@ -53,15 +53,10 @@ class Batch:
 
 @dataclass(slots=True)
 class Thread:
-    """What is known of a conversation whose batches do not say where they stand."""
+    """A conversation whose batches do not say where they stand: keys stored, and messages spoken so far."""
 
-    keys: set[str] = field(default_factory=set)
+    keys: set[str | None] = field(default_factory=set)
     count: int = 0
-
-    def take(self, keys: Sequence[str | None], end: int) -> None:
-        """Remember that these were stored, and that so many messages have been spoken."""
-        self.keys.update(key for key in keys if key is not None)
-        self.count = max(self.count, end)
 
 
 class Writer:
@@ -96,7 +91,10 @@ class Writer:
             batch: The messages.
             answered: Whether the chat model has answered, so that nothing may be raised.
         """
-        todo, notes = self._with_waiting(batch), list[Note]()
+        notes: list[Note] = []
+        with self._lock:
+            todo = [*self._waiting, batch]
+            self._waiting.clear()
         try:
             with self._failures.tolerated("write", answered=answered):
                 if not self._failures.resting("write"):
@@ -187,7 +185,8 @@ class Writer:
             max_chars=self._memory.config.max_content_chars,
         )
         if known is not None:
-            known.take([item.key for item in items], offset + count_spoken(batch.messages))
+            known.keys |= {item.key for item in items}
+            known.count = max(known.count, offset + count_spoken(batch.messages))
         return items
 
     async def _read(self, call: Call, thread: str | None) -> Thread:
@@ -198,8 +197,8 @@ class Writer:
             notes = await call(
                 self._memory.get_all, namespace=self._namespace, limit=PAGE, where=where
             )
-            spoken = sum(note.source in ("user", "assistant") for note in notes)
-            known.take([note.key for note in notes], known.count + spoken)
+            known.keys |= {note.key for note in notes}
+            known.count += sum(note.source in ("user", "assistant") for note in notes)
             if len(notes) < PAGE:
                 break
             after = notes[-1].seq
@@ -217,12 +216,6 @@ class Writer:
                 self._failures.note("write", error)
                 return []
         return [note for item in items for note in await self._add(call, [item])]
-
-    def _with_waiting(self, batch: Batch) -> list[Batch]:
-        with self._lock:
-            todo = [*self._waiting, batch]
-            self._waiting.clear()
-        return todo
 
     def _wait(self, batches: Sequence[Batch]) -> None:
         with self._lock:
