@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from llama_index.core import Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from numpy.typing import NDArray
 
 from amem_integrations import ConfigurationError, ModelUnavailableError
 from amem_integrations.adapting import Call, both, directly, in_thread
+from amem_integrations.ports import Vector
 
 from .chat_model import translated
-
-Vector = NDArray[np.float32]
 
 
 class LlamaIndexEmbedder:

@@ -8,7 +8,8 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Self, TypeVar, cast
+from functools import partial
+from typing import Any, Self, cast
 
 from llama_index.core.base.llms.types import ChatMessage, ContentBlock, MessageRole
 from llama_index.core.bridge.pydantic import PrivateAttr
@@ -21,8 +22,6 @@ from amem_integrations.conversation import count_spoken
 
 from .memory_block import AMemMemoryBlock, Uncopied, check_options, on_callers_loop, synchronously
 from .messages import answers, question, text_of, to_message
-
-T = TypeVar("T")
 
 # What `from_defaults` passes on to the block; the rest is for `Memory`.
 OWN = {"memory", "namespace", "accept_short_term_memory", "tokenizer_fn"}
@@ -69,10 +68,8 @@ class AMemMemory(Uncopied, Memory):
     adaptive: bool = True
     ingest_history: bool = False
     _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
-    # How many messages the store holds, and how many were spoken in this session.
-    _counted: tuple[int, int] | None = PrivateAttr(default=None)
-    # The question that was last asked outside of the history.
-    _asked: str = PrivateAttr(default="")
+    _counted: tuple[int, int] | None = PrivateAttr(default=None)  # messages stored, messages spoken
+    _asked: str = PrivateAttr(default="")  # the question that was last asked outside of the history
 
     @classmethod
     def class_name(cls) -> str:
@@ -176,8 +173,6 @@ class AMemMemory(Uncopied, Memory):
         """The block that holds this user's notes."""
         return next(block for block in self.memory_blocks if isinstance(block, AMemMemoryBlock))
 
-    # --- the history, with what is recalled
-
     async def aget(
         self,
         input: str | ChatMessage | None = None,  # noqa: A002 - the framework passes it by name
@@ -212,16 +207,14 @@ class AMemMemory(Uncopied, Memory):
             chat_history, memory_content, chat_message_data
         )
 
-    # --- what is said
-
     async def aput(self, message: ChatMessage) -> None:
         """Add a message to the history, and remember it."""
-        await self._put([message], super().aput, message)
+        await self._put([message], partial(super().aput, message))
 
     async def aput_messages(self, messages: list[ChatMessage]) -> None:
         """Add messages to the history, and remember them."""
         if messages:
-            await self._put(messages, super().aput_messages, messages)
+            await self._put(messages, partial(super().aput_messages, messages))
 
     async def aset(self, messages: list[ChatMessage]) -> None:
         """Replace the history; what has been remembered stays."""
@@ -241,11 +234,11 @@ class AMemMemory(Uncopied, Memory):
             self._counted = (left, spoken)
 
     async def _put(
-        self, messages: Sequence[ChatMessage], put: Callable[[T], Awaitable[None]], given: T
+        self, messages: Sequence[ChatMessage], put: Callable[[], Awaitable[None]]
     ) -> None:
         async with self._alone():
             stored, offset = await self._count()
-            await put(given)
+            await put()
             said = count_spoken(map(to_message, messages))
             self._counted = (stored + len(messages), offset + said)
         await self._remember(messages, offset=offset)

@@ -216,10 +216,8 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """Return the text without its weakest notes, or None if no note fits."""
-        return self._recall.shorter(content, tokens_to_truncate, self._count) if content else None
-
-    def _count(self, text: str) -> int:
-        return len(self.tokenizer_fn(text))
+        count = lambda text: len(self.tokenizer_fn(text))  # noqa: E731 - it is passed on
+        return self._recall.shorter(content, tokens_to_truncate, count) if content else None
 
     async def aflush_from(self, memory: Memory) -> None:
         """Remember what is still in short-term memory: call it at the end of a session.

@@ -136,7 +136,8 @@ def find_offset(
     """
 
     def keys(some: Sequence[Message], offset: int) -> list[str | None]:
-        return [item.key for item in note_inputs(some, thread=thread, roles=roles, offset=offset)]
+        items = note_inputs(some, thread=thread, roles=roles, offset=offset)
+        return [item.key for item in items]
 
     kept = [index for index, m in enumerate(messages) if keys([m], 0)]
     first = next((index for index in kept if messages[index].id is None), None)

@@ -145,4 +145,4 @@ def _keep(values: dict[str, V], key: str, value: V) -> None:
     values.pop(key, None)
     values[key] = value
     while len(values) > KEPT:
-        values.pop(next(iter(values)), None)
+        values.pop(next(iter(values), key), None)

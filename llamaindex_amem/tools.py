@@ -163,4 +163,4 @@ def _asks(note: Note, query: str) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.casefold())
+    return re.findall(r"\w+", text.casefold()) or [text]

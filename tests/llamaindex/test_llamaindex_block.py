@@ -24,7 +24,7 @@ from llama_index.core.memory import (
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llamaindex_fakes import ANN, BOB, Chatbot, Probe, assistant, calling, open_memory, user
 
-from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError
+from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError, NoteInput
 from amem_integrations.testing import HashEmbedder
 from llamaindex_amem import AMemMemory, AMemMemoryBlock
 
@@ -181,7 +181,9 @@ async def test_extra_arguments_of_an_engine_are_accepted(memory: AgenticMemory) 
 
 
 async def test_recalled_text_keeps_to_its_own_budget(memory: AgenticMemory) -> None:
-    memory.add_many([f"My dog did trick number {n} today." for n in range(40)], namespace=ANN)
+    memory.add_many(
+        [f"My dog did trick number {n} today." for n in range(40)], namespace=ANN, evolve=False
+    )
     block = block_of(memory, k=40, max_tokens=120)
 
     recalled = await block.aget([user("Which tricks did my dog do?")])
@@ -192,7 +194,9 @@ async def test_recalled_text_keeps_to_its_own_budget(memory: AgenticMemory) -> N
 
 async def test_truncation_drops_the_weakest_notes_first(memory: AgenticMemory) -> None:
     best = "What is my dog called and who asks"
-    memory.add_many([best, *(f"My dog did trick {n}." for n in range(5))], namespace=ANN)
+    memory.add_many(
+        [best, *(f"My dog did trick {n}." for n in range(5))], namespace=ANN, evolve=False
+    )
     block = block_of(memory)
     recalled = await block.aget([user("What is my dog called?")])
     tokens = len(block.tokenizer_fn(recalled))
@@ -210,7 +214,9 @@ async def test_truncation_drops_the_weakest_notes_first(memory: AgenticMemory) -
 async def test_a_tight_token_limit_shortens_the_block_instead_of_the_prompt_growing(
     memory: AgenticMemory,
 ) -> None:
-    memory.add_many([f"My dog did trick number {n} today." for n in range(10)], namespace=ANN)
+    memory.add_many(
+        [f"My dog did trick number {n} today." for n in range(10)], namespace=ANN, evolve=False
+    )
     block = block_of(memory)
     chat_memory = Memory.from_defaults(memory_blocks=[block], token_limit=120)
 
@@ -594,9 +600,12 @@ async def test_what_was_said_again_and_again_does_not_crowd_out_the_rest(
 ) -> None:
     question = "What is my dog called?"
     memory.add("My dog is called Rex.", namespace=ANN)
-    for n in range(30):
-        memory.add(question, namespace=ANN, thread=f"t-{n}")
-        memory.add("The dog and the cat.", namespace=ANN, thread=f"t-{n}")
+    said = [
+        NoteInput(content=text, thread=f"t-{n}")
+        for n in range(30)
+        for text in (question, "The dog and the cat.")
+    ]
+    memory.add_many(said, namespace=ANN, evolve=False)
 
     recalled = await block_of(memory, k=3).aget([user(question)])
 

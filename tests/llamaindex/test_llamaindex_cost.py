@@ -12,7 +12,7 @@ from llamaindex_fakes import Chatbot, annotated, assistant, open_memory, user
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from llamaindex_amem import AMemMemory
 
-TURNS = 12
+TURNS = 6
 
 
 class Counting(HashEmbedder):
@@ -41,7 +41,9 @@ class Counting(HashEmbedder):
 def test_a_turn_encodes_its_question_and_each_message_once(evolve: str, most: int) -> None:
     embedder = Counting()
     memory, _ = open_memory(ScriptedModel(annotated), embedder=embedder)
-    memory.add_many([f"Tree {n} grows in the garden." for n in range(40)], namespace=("ann",))
+    memory.add_many(
+        [f"Tree {n} grows in the garden." for n in range(40)], namespace=("bob",), evolve=False
+    )
     chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve=evolve)
     replies = [f"Answer {n}: well done." for n in range(TURNS)]
     engine = SimpleChatEngine.from_defaults(memory=chat_memory, llm=Chatbot(*replies, "Bye."))

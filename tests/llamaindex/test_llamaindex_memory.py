@@ -434,7 +434,7 @@ async def test_the_first_use_may_be_by_many_tasks_at_once(memory: AgenticMemory)
 async def test_conversations_at_the_same_time_store_each_message_once(
     memory: AgenticMemory,
 ) -> None:
-    made = ann(memory, token_limit=60)
+    made = ann(memory, token_limit=60, evolve="off")
 
     async def talk(name: str) -> None:
         for n in range(5):
