@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from amem_integrations import (
     AgenticMemory,
+    AmemError,
     EvolutionReport,
     InvalidInputError,
     ModelUnavailableError,
@@ -29,6 +30,8 @@ Evolve = Literal["inline", "background", "off"]
 
 # Messages kept while the store is down; beyond it the oldest are given up, and counted.
 WAITING = 1000
+# How long the end of a memory waits for a step that is under way, in seconds.
+PATIENCE = 1.0
 # Threads whose keys are kept; of another, they are read again.
 THREADS = 32
 PAGE = 1000
@@ -77,9 +80,9 @@ class Writer:
         self._waiting: deque[Batch] = deque()
         self._added: dict[str, None] = {}
         self._threads: dict[str | None, Thread] = {}
-        self.background: Background[Writer] | None = None
+        self.background: Worker | None = None
         if evolve == "background":
-            self.background = background_of(memory)
+            self.background = worker_of(memory)
             self.background.submit(self)  # what an earlier process has left
 
     @dispatcher.span
@@ -142,9 +145,14 @@ class Writer:
         """Evolve these notes and some that are unfinished; what fails is left for a later turn."""
         report = EvolutionReport()
         with self._failures.tolerated("evolve", answered=True):
-            report = await evolve_turn(
-                call, self._memory, self._namespace, ids, left_overs=left_overs
-            )
+            try:
+                report = await evolve_turn(
+                    call, self._memory, self._namespace, ids, left_overs=left_overs
+                )
+            except AmemError:
+                if self.background is not None and self.background.closed:
+                    return report  # the memory was closed meanwhile; the next start goes on
+                raise
             if report.interrupted:
                 raise ModelUnavailableError(report.interrupted)
         dispatcher.event(AMemEvolutionEvent(report=report.to_dict()))
@@ -227,14 +235,25 @@ class Writer:
                 self._failures.note("write", OverflowError(f"{lost} messages were given up"))
 
 
+class Worker(Background[Writer]):
+    """The thread that evolves a memory, until that is closed."""
+
+    closed = False
+
+    def close(self, timeout: float | None = PATIENCE) -> bool:
+        """Stop, within `timeout` seconds; see `Background.close`."""
+        self.closed = True
+        return super().close(timeout)
+
+
 _lock = threading.Lock()
-_backgrounds: WeakKeyDictionary[AgenticMemory, Background[Writer]] = WeakKeyDictionary()
+_workers: WeakKeyDictionary[AgenticMemory, Worker] = WeakKeyDictionary()
 
 
-def background_of(memory: AgenticMemory) -> Background[Writer]:
-    """Return the thread that evolves this memory until it is closed; there is one, for all users."""
+def worker_of(memory: AgenticMemory) -> Worker:
+    """Return the thread that evolves this memory; there is one, for all users."""
     with _lock:
-        if memory not in _backgrounds:
-            _backgrounds[memory] = Background(Writer.evolve_some)
-            memory.on_close(_backgrounds[memory].close)
-        return _backgrounds[memory]
+        if memory not in _workers:
+            _workers[memory] = Worker(Writer.evolve_some)
+            memory.on_close(_workers[memory].close)
+        return _workers[memory]
