@@ -19,16 +19,17 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("llama-index-core", "llamaindex") from error
 
-from ._events import AMemEvolutionEvent, AMemRecallEvent, AMemWriteEvent
-from .embeddings import LlamaIndexEmbedder
+from .chat_model import LlamaIndexChatModel
+from .embedder import LlamaIndexEmbedder
+from .events import AMemEvolutionEvent, AMemFailureEvent, AMemRecallEvent, AMemWriteEvent
 from .memory import AMemMemory
 from .memory_block import AMemMemoryBlock
-from .models import LlamaIndexChatModel
 from .retriever import AMemRetriever
 from .tools import AMemToolSpec
 
 __all__ = [
     "AMemEvolutionEvent",
+    "AMemFailureEvent",
     "AMemMemory",
     "AMemMemoryBlock",
     "AMemRecallEvent",

@@ -2,37 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import inspect
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Self, cast
 
-from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.base.llms.types import ChatMessage, ContentBlock, MessageRole
 from llama_index.core.bridge.pydantic import PrivateAttr
-from llama_index.core.memory import BaseMemoryBlock, InsertMethod
+from llama_index.core.memory import BaseMemoryBlock, InsertMethod, Memory
+from llama_index.core.storage.chat_store.base_db import MessageStatus
 
-from amem_integrations import AgenticMemory, ConfigurationError
+from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError
+from amem_integrations.adapting import check_namespace
+from amem_integrations.conversation import count_spoken
 
-from ._calls import on_callers_loop
-from ._messages import ASSISTANTS, Occurrences, occurrences, spoken, text_of
-from ._namespaces import namespace_of
-from ._placement import PlacingMemory
-from .memory_block import AMemMemoryBlock
+from .memory_block import AMemMemoryBlock, Uncopied, check_options, on_callers_loop, synchronously
+from .messages import answers, question, text_of, to_message
 
 # What `from_defaults` passes on to the block; the rest is for `Memory`.
-BLOCK_OPTIONS = set(AMemMemoryBlock.model_fields) - {"accept_short_term_memory", "tokenizer_fn"}
+OWN = {"memory", "namespace", "accept_short_term_memory", "tokenizer_fn"}
+BLOCK_OPTIONS = {*AMemMemoryBlock.model_fields} - OWN
+OPTIONS = BLOCK_OPTIONS | {*inspect.signature(Memory.from_defaults).parameters} | {"ingest_history"}
+# Someone waits for an answer while the last message is one of these.
+UNANSWERED = (MessageRole.USER, MessageRole.TOOL, MessageRole.FUNCTION)
+# How long a task waits for the lock of a memory, in seconds.
+PATIENCE = 2.0
 
 
-class AMemMemory(PlacingMemory):
+class AMemMemory(Uncopied, Memory):
     """Chat history, and everything this user has said before.
 
     Pass it as `memory=` to a chat engine, or to each `run` of an agent. Short-term history works as in
     `Memory`; besides, each message is remembered as it is put, so the last turns of a session are never
-    lost, and what belongs to the question is recalled.
+    lost, and what belongs to the question is recalled. Tasks, threads and event loops may share one.
     https://developers.llamaindex.ai/python/framework/module_guides/deploying/agents/memory/
 
     To resume: long-term notes live in the `AgenticMemory`, under the namespace; chat history lives in the
     SQL store, under `session_id`. Make the object again with both (and a durable
     `async_database_uri`), and pass it to `run` again, also when `ctx` is passed: a workflow's context
     does not carry a `Memory`.
+
+    A message is known by session, role and `additional_kwargs["id"]`, else by its position in the chat history.
+    Its time is `timestamp` or `created_at` in `additional_kwargs`, else the time at which it is put.
 
     Attributes:
         insert_method: Where recalled text goes, if `adaptive` is off.
@@ -50,8 +65,11 @@ class AMemMemory(PlacingMemory):
         True
     """
 
+    adaptive: bool = True
     ingest_history: bool = False
-    _occurrences: Occurrences | None = PrivateAttr(default=None)
+    _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
+    _counted: tuple[int, int] | None = PrivateAttr(default=None)  # messages stored, messages spoken
+    _asked: str = PrivateAttr(default="")  # the question that was last asked outside of the history
 
     @classmethod
     def class_name(cls) -> str:
@@ -87,8 +105,10 @@ class AMemMemory(PlacingMemory):
 
         Raises:
             NamespaceError: Neither `user_id` nor `namespace` is given.
+            TypeError: An option is unknown.
         """
-        space = namespace_of(user_id, namespace)
+        space = _namespace(user_id, namespace)
+        check_options(options, OPTIONS)
         own = {name: options.pop(name) for name in set(options) & BLOCK_OPTIONS}
         if "tokenizer_fn" in options:
             own["tokenizer_fn"] = options["tokenizer_fn"]
@@ -120,12 +140,14 @@ class AMemMemory(PlacingMemory):
 
         `SimpleChatEngine`, `CondenseQuestionChatEngine` and the chat modes of these names take it; the
         other engines ignore it and want `memory=`. The arguments are those of `from_defaults`, and
-        stand against what an engine gives, such as `token_limit`.
+        win over what an engine gives, such as `token_limit`.
 
         Raises:
             NamespaceError: Neither `user_id` nor `namespace` is given.
+            TypeError: An option is unknown.
         """
-        own = {**options, "memory": memory, "namespace": namespace_of(user_id, namespace)}
+        check_options(options, OPTIONS)
+        own = {**options, "memory": memory, "namespace": _namespace(user_id, namespace)}
 
         class Bound(cls):  # type: ignore[valid-type, misc]
             @classmethod
@@ -156,44 +178,151 @@ class AMemMemory(PlacingMemory):
         input: str | ChatMessage | None = None,  # noqa: A002 - the framework passes it by name
         **block_kwargs: Any,  # noqa: ANN401 - passed on to the blocks
     ) -> list[ChatMessage]:
-        """Return the history, with what is recalled for the question in it (or in `input`)."""
+        """Return the history, with what the blocks give for the question in it (or in `input`)."""
         # The framework hands a text on to the blocks, and forgets a message.
         asked = text_of(input) if isinstance(input, ChatMessage) else input
+        self._asked = (asked or "").strip()
         with on_callers_loop():
-            return await super().aget(input=asked, **block_kwargs)
+            async with self._alone():
+                return await super().aget(input=asked, **block_kwargs)
+
+    async def aget_all(self, status: MessageStatus | None = None) -> list[ChatMessage]:
+        """Return the history as it is; by default all of it."""
+        async with self._alone():
+            return await super().aget_all(status=status)
+
+    def _insert_memory_content(
+        self,
+        chat_history: list[ChatMessage],
+        memory_content: list[ContentBlock],
+        chat_message_data: list[ChatMessage],
+    ) -> list[ChatMessage]:
+        # `ReActAgent` and `CodeActAgent` replace a leading system message, so there it goes with the question.
+        # The engines that ask outside of the history would see it in the question before, so there it is a
+        # system message.
+        asked = bool(chat_history) and chat_history[-1].role in UNANSWERED
+        method = InsertMethod.USER if asked else InsertMethod.SYSTEM
+        memory = self.model_copy(update={"insert_method": method}) if self.adaptive else self
+        return super(AMemMemory, memory)._insert_memory_content(
+            chat_history, memory_content, chat_message_data
+        )
 
     async def aput(self, message: ChatMessage) -> None:
         """Add a message to the history, and remember it."""
-        await self._count()
-        await super().aput(message)
-        await self._remember([message])
+        await self._put([message], partial(super().aput, message))
 
     async def aput_messages(self, messages: list[ChatMessage]) -> None:
         """Add messages to the history, and remember them."""
         if messages:
-            await self._count()
-            await super().aput_messages(messages)
-            await self._remember(messages)
+            await self._put(messages, partial(super().aput_messages, messages))
 
     async def aset(self, messages: list[ChatMessage]) -> None:
         """Replace the history; what has been remembered stays."""
-        await super().aset(messages)
+        async with self._alone():
+            await super().aset(messages)
+            self._counted = None
         if self.ingest_history:
-            self._occurrences = Occurrences()
-            await self._remember(messages)
-        else:
-            self._occurrences = occurrences(messages)
+            await self._remember(messages, offset=0, just_said=False)
 
-    async def _count(self) -> None:
-        """Count what was said in this session before; it may have been in another process."""
-        if self._occurrences is None:
-            said = occurrences(await self.aget_all())
-            if self._occurrences is None:  # no other task was faster
-                self._occurrences = said
+    async def areset(self, status: MessageStatus | None = None) -> None:
+        """Forget the history, or the part of it with this status; what has been remembered stays."""
+        async with self._alone():
+            _, spoken = await self._count()
+            await super().areset(status=status)
+            # What is said from now on was not said before.
+            left = await self.sql_store.count_messages(self.session_id, status=None)
+            self._counted = (left, spoken)
 
-    async def _remember(self, messages: Sequence[ChatMessage]) -> None:
-        answered = any(m.role in ASSISTANTS and spoken(m) for m in messages)
+    async def _put(
+        self, messages: Sequence[ChatMessage], put: Callable[[], Awaitable[None]]
+    ) -> None:
+        async with self._alone():
+            stored, offset = await self._count()
+            await put()
+            said = count_spoken(map(to_message, messages))
+            self._counted = (stored + len(messages), offset + said)
+        await self._remember(messages, offset=offset)
+
+    async def _remember(
+        self, messages: Sequence[ChatMessage], *, offset: int, just_said: bool = True
+    ) -> None:
+        ended = answers(messages)
+        # Some engines put the question when it has been answered.
+        answered = ended or question(messages) == self._asked != ""
         with on_callers_loop():
             await self.block.remember(
-                messages, thread=self.session_id, seen=self._occurrences, turn_ended=answered
+                messages,
+                thread=self.session_id,
+                offset=offset,
+                just_said=just_said,
+                turn_ended=ended,
+                answered=answered,
             )
+
+    async def _count(self) -> tuple[int, int]:
+        """Return how many messages are stored, and how many were spoken in this session so far.
+
+        Another object, be it in another process, may have added to the same session.
+        """
+        stored = await self.sql_store.count_messages(self.session_id, status=None)
+        if self._counted is None or self._counted[0] != stored:
+            history = await self.sql_store.get_messages(self.session_id, status=None)
+            self._counted = (len(history), count_spoken(map(to_message, history)))
+        return self._counted
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """Use the SQL store alone, or in the end with others.
+
+        Setting it up, and moving what overflows, is not safe otherwise, and several threads on one SQLite
+        connection can wait for each other for ever. The lock is shared by tasks on several loops; its owner may
+        be a task on a loop that a synchronous call, waiting here, has stopped.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while not (mine := self._lock.acquire(blocking=False)) and time.monotonic() < deadline:  # noqa: ASYNC110 - an event belongs to one loop
+            await asyncio.sleep(0.001)
+        try:
+            yield
+        finally:
+            if mine:
+                self._lock.release()
+
+    # --- the synchronous methods run the asynchronous ones, on a loop that is closed after the call
+
+    def get(
+        self,
+        input: str | ChatMessage | None = None,  # noqa: A002 - the framework passes it by name
+        **block_kwargs: Any,  # noqa: ANN401 - passed on to the blocks
+    ) -> list[ChatMessage]:
+        """Synchronous twin of `aget`."""
+        with synchronously():
+            return super().get(input=input, **block_kwargs)
+
+    def put(self, message: ChatMessage) -> None:
+        """Synchronous twin of `aput`."""
+        with synchronously():
+            super().put(message)
+
+    def put_messages(self, messages: list[ChatMessage]) -> None:
+        """Synchronous twin of `aput_messages`."""
+        with synchronously():
+            super().put_messages(messages)
+
+    def set(self, messages: list[ChatMessage]) -> None:
+        """Synchronous twin of `aset`."""
+        with synchronously():
+            super().set(messages)
+
+
+def _namespace(user_id: str | None, namespace: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the namespace that one of the two stands for.
+
+    Raises:
+        NamespaceError: Neither is given, or both, or one that cannot be used.
+    """
+    if (user_id is None) == (namespace is None):
+        raise NamespaceError(
+            f"user_id={user_id!r} and namespace={namespace!r}: give one of them, to say whose memory "
+            "this is; there is no shared default"
+        )
+    return check_namespace((user_id,) if namespace is None else namespace)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+import inspect
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, NoReturn, Self, SupportsIndex
 
 from llama_index.core.async_utils import asyncio_run
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
@@ -13,22 +18,71 @@ from llama_index.core.memory import BaseMemoryBlock, Memory
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.utils import get_tokenizer
 
-from amem_integrations import AgenticMemory
-from amem_integrations.adapting import check_namespace
+from amem_integrations import AgenticMemory, ConfigurationError
+from amem_integrations.adapting import Call, OnError, awaited, check_namespace, directly, in_thread
+from amem_integrations.conversation import Message, count_spoken
 
-from ._calls import synchronously
-from ._failures import Failures, OnError
-from ._messages import SPOKEN, Occurrences, ShouldStore, to_notes
-from ._recall import Recall
-from ._writing import Evolve, Writer
+from .events import Failures
+from .messages import SPOKEN, ShouldStore, to_message
+from .recall import Recall
+from .remember import Batch, Evolve, Writer
+
+# LlamaIndex runs a block on whatever loop is at hand: the caller's, or one made for a single synchronous call
+# and closed after it. A client bound to a loop does not survive the latter, so an asynchronous method of a
+# model or a store is awaited only where the loop is known to be the caller's.
+_call: ContextVar[Call] = ContextVar("llamaindex_amem_call", default=in_thread)
 
 
-class AMemMemoryBlock(BaseMemoryBlock[str]):
+@contextmanager
+def synchronously() -> Iterator[None]:
+    """Within this, the caller is synchronous: nothing else waits for the loop it runs on."""
+    token = _call.set(directly)
+    try:
+        yield
+    finally:
+        _call.reset(token)
+
+
+@contextmanager
+def on_callers_loop() -> Iterator[None]:
+    """Within this, the running loop is the caller's own, unless the caller is synchronous."""
+    token = _call.set(directly if _call.get() is directly else awaited)
+    try:
+        yield
+    finally:
+        _call.reset(token)
+
+
+class Uncopied:
+    """An object that holds an open store: a deep copy is itself, and a pickle of it is refused."""
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Return the object itself: agents copy their state, and there is only one store."""
+        return self
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Refuse.
+
+        Raises:
+            TypeError: Always; the object stays as it is.
+        """
+        raise TypeError(
+            f"{type(self).__name__} cannot be pickled, since it holds an open store; make it again with the "
+            "same memory, user and session, and pass it to the next run"
+        )
+
+
+class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     """Remembers what falls out of short-term memory, and recalls notes for the last question.
 
     A stock `Memory` hands messages to its blocks only when its queue overflows, and has no way to end a
     session: call `flush_from(memory)` then. `AMemMemory` needs neither.
     https://developers.llamaindex.ai/python/framework/module_guides/deploying/agents/memory/
+
+    A message is known by session, role and `additional_kwargs["id"]`, else by its position among the messages
+    of the session. `flush_from` reads the position from the history of the `Memory`. An overflow does not tell
+    it: a batch that is stored already, word for word, is a repeated delivery; any other follows what this
+    block has been given of the session, or, after a restart, what is stored of it.
 
     Attributes:
         memory: Where notes are kept.
@@ -46,6 +100,7 @@ class AMemMemoryBlock(BaseMemoryBlock[str]):
 
     Raises:
         NamespaceError: The namespace is not a non-empty tuple of strings.
+        ConfigurationError: `k`, `max_tokens`, `should_store` or `on_error` cannot be used.
 
     Example:
         >>> from amem_integrations import AgenticMemory
@@ -83,13 +138,17 @@ class AMemMemoryBlock(BaseMemoryBlock[str]):
         namespace: Sequence[str],
         **options: Any,  # noqa: ANN401 - the other fields
     ) -> None:
-        # Checked here, since pydantic would make an error of its own of ours.
+        # Checked here, since pydantic would make errors of its own of ours, and ignore unknown options.
+        check_options(options, type(self).model_fields)
         space = check_namespace(namespace)
+        _check_hook(options.get("should_store"))
+        failures = Failures(options.get("on_error", "log"))
         fields = {"memory": memory, "namespace": space, **options}
         super().__init__(**fields)
-        self._failures = Failures(self.on_error)
-        self._recall = Recall(memory, space, self._failures, k=self.k, max_tokens=self.max_tokens)
-        self._writer = Writer(memory, space, self._failures, self.evolve)
+        self._failures = failures
+        self._recall = Recall(memory, space, failures, k=self.k, max_tokens=self.max_tokens)
+        roles = [role.value for role in self.roles]
+        self._writer = Writer(memory, space, failures, roles=roles, evolve=self.evolve)
 
     @property
     def failures(self) -> dict[str, int]:
@@ -102,55 +161,73 @@ class AMemMemoryBlock(BaseMemoryBlock[str]):
         session_id: str | None = None,
         **block_kwargs: Any,  # noqa: ANN401, ARG002 - whatever the caller of `Memory.get` passes on
     ) -> str:
-        return await self._recall.text(messages or [], session_id)
+        return await self._recall.text(_call.get(), messages or [], session_id)
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         thread = next((m.additional_kwargs.get("session_id") for m in messages), None)
-        await self.remember(messages, thread=thread)
+        # An overflow happens after an answer as well as before one.
+        await self.remember(messages, thread=thread, answered=True)
 
     async def remember(
         self,
         messages: Sequence[ChatMessage],
         *,
         thread: str | None,
-        seen: Occurrences | None = None,
+        offset: int | None = None,
+        just_said: bool = True,
         turn_ended: bool = True,
+        answered: bool = False,
     ) -> None:
         """Store what was said at once; link and evolve it when the turn has ended.
 
         Args:
             messages: In the order they were said.
             thread: The conversation.
-            seen: How often each role has said each text in it before; counted up.
+            offset: How many messages user and assistant had said in it before; None finds out by what is
+                stored of it.
+            just_said: Whether the time is now of messages that carry none.
             turn_ended: Whether both sides have spoken.
+            answered: Whether the chat model has answered, so that nothing may be raised.
+
+        Raises:
+            ConfigurationError: The key of the embedder is wrong, for instance; not if `answered`.
         """
+        if not messages:
+            return
         # All of it is read before anything is awaited: other blocks share, and change, the messages.
-        items = to_notes(
-            messages,
+        batch = Batch(
+            messages=tuple(map(self._read, messages)),
             thread=thread,
-            roles=self.roles,
-            should_store=self.should_store,
-            seen=seen,
+            offset=offset,
+            now=datetime.now(UTC) if just_said else None,
         )
-        if items:
-            await self._writer.write(items)
-        if turn_ended:
-            await self._writer.end_turn()
+        call = _call.get()
+        if any(message.role == MessageRole.USER for message in messages):
+            self._recall.new_turn()
+        stored = await self._writer.write(call, batch, answered=answered)
+        if stored and turn_ended:
+            await self._writer.end_turn(call)
+
+    def _read(self, message: ChatMessage) -> Message:
+        read, hook = to_message(message), self.should_store
+        if hook is None or not read.spoken or read.party not in self.roles:
+            return read
+        return replace(read, stored=bool(hook(message)))
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """Return the text without its weakest notes, or None if no note fits."""
-        return self._recall.shorter(content, tokens_to_truncate, self._count) if content else None
-
-    def _count(self, text: str) -> int:
-        return len(self.tokenizer_fn(text))
+        count = lambda text: len(self.tokenizer_fn(text))  # noqa: E731 - it is passed on
+        return self._recall.shorter(content, tokens_to_truncate, count) if content else None
 
     async def aflush_from(self, memory: Memory) -> None:
         """Remember what is still in short-term memory: call it at the end of a session.
 
         Doing it again, or going on with the session, makes no second notes.
         """
-        messages = await memory.aget_all(status=MessageStatus.ACTIVE)
-        await self.aput(messages, session_id=memory.session_id)
+        active = await memory.aget_all(status=MessageStatus.ACTIVE)
+        archived = await memory.aget_all(status=MessageStatus.ARCHIVED)
+        offset = count_spoken(map(to_message, archived))
+        await self.remember(active, thread=memory.session_id, offset=offset)
         await self.aflush()
 
     def flush_from(self, memory: Memory) -> None:
@@ -163,7 +240,7 @@ class AMemMemoryBlock(BaseMemoryBlock[str]):
 
         Raises:
             TimeoutError: It took longer than `timeout` seconds.
-            AmemError: Evolution failed for a reason that does not pass by itself.
+            AmemError: Evolution failed, with `on_error="raise"`.
         """
         background = self._writer.background
         if background is not None and not background.flush(timeout):
@@ -174,9 +251,26 @@ class AMemMemoryBlock(BaseMemoryBlock[str]):
         await asyncio.to_thread(self.flush, timeout)
 
     def close(self) -> None:
-        """Stop evolving; what the background has not come to is picked up at the next start."""
+        """Stop evolving, within a second; what the background leaves is picked up at the next start."""
         self._writer.close()
 
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        """Return the block itself: agents copy their state, and there is only one store."""
-        return self
+
+def check_options(options: Iterable[str], known: Collection[str]) -> None:
+    """Check the names of keyword arguments.
+
+    Raises:
+        TypeError: One is unknown.
+    """
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise TypeError(
+            f"unexpected option {unknown[0]!r}; the options are {', '.join(sorted(known))}"
+        )
+
+
+def _check_hook(should_store: object) -> None:
+    call = getattr(should_store, "__call__", None)  # noqa: B004 - an object may have an async one
+    if inspect.iscoroutinefunction(should_store) or inspect.iscoroutinefunction(call):
+        raise ConfigurationError(
+            f"should_store={should_store!r} is a coroutine function; give a plain one that returns a bool"
+        )

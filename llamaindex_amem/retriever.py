@@ -10,10 +10,10 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from amem_integrations import AgenticMemory, ScoredNote
-from amem_integrations.adapting import check_namespace
+from amem_integrations.adapting import OnError, check_namespace, in_thread
 
-from ._calls import call
-from ._failures import Failures, OnError
+from .events import Failures
+from .recall import check_count
 
 # What a language model is shown beside the text of a note; the rest of its metadata is for programs.
 SHOWN = {"speaker", "at", "contexts"}
@@ -66,11 +66,12 @@ class AMemRetriever(BaseRetriever):
 
         Raises:
             NamespaceError: The namespace is not a non-empty tuple of strings.
+            ConfigurationError: `k` or `on_error` cannot be used.
         """
         self._memory = memory
         self._options: dict[str, Any] = {
             "namespace": check_namespace(namespace),
-            "k": k,
+            "k": check_count("k", k),
             "where": where,
             "min_similarity": min_similarity,
             "links": links,
@@ -84,24 +85,16 @@ class AMemRetriever(BaseRetriever):
         return self._failures.snapshot()
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        if self._has_nothing_for(query_bundle):
+        query = query_bundle.query_str
+        if not query.strip() or self._failures.resting("recall"):
             return []
         with self._failures.tolerated("recall"):
-            hits = self._memory.search(query_bundle.query_str, **self._options)
-            return [to_node(hit) for hit in hits]
+            return [to_node(hit) for hit in self._memory.search(query, **self._options)]
         return []
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        if self._has_nothing_for(query_bundle):
-            return []
-        search, asearch = self._memory.search, self._memory.asearch
-        with self._failures.tolerated("recall"):
-            hits = await call(search, asearch, query_bundle.query_str, **self._options)
-            return [to_node(hit) for hit in hits]
-        return []
-
-    def _has_nothing_for(self, query_bundle: QueryBundle) -> bool:
-        return not query_bundle.query_str.strip() or self._failures.resting("recall")
+        # The loop may be one of the framework's, which is closed afterwards, as in `QueryFusionRetriever`.
+        return await in_thread(self._retrieve, query_bundle)
 
 
 def to_node(hit: ScoredNote) -> NodeWithScore:

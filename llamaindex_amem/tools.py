@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -10,20 +11,23 @@ from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSp
 from amem_integrations import (
     AgenticMemory,
     InvalidInputError,
+    Note,
     NoteNotFoundError,
     ScoredNote,
     render_notes,
 )
-from amem_integrations.adapting import PASSING, check_namespace
+from amem_integrations.adapting import PASSING, Call, both, check_namespace, evolve_turn
 
-from ._evolution import Job, afinish, finish
-from ._failures import Failures
-from ._versions import changed
+from .events import Failures
+from .recall import check_count
 
 DOWN = "The memory does not answer now. Go on without it."
 INVALID = "Error: this text is empty or too long."
 UNKNOWN = "Error: there is no note with this id. Use recall, and take an id from there."
 NOTHING = "Nothing is known about this."
+
+# The question of the turn is stored already, and may have been asked before: so many notes may be left out.
+QUESTIONS = 10
 
 
 class AMemToolSpec(BaseToolSpec):
@@ -43,6 +47,7 @@ class AMemToolSpec(BaseToolSpec):
 
     Raises:
         NamespaceError: The namespace is not a non-empty tuple of strings.
+        ConfigurationError: `k` or `max_tokens` is no whole number of at least 1.
 
     Example:
         >>> from amem_integrations import AgenticMemory
@@ -72,7 +77,7 @@ class AMemToolSpec(BaseToolSpec):
         evolve: bool = True,
     ) -> None:
         self._memory, self._namespace = memory, check_namespace(namespace)
-        self._k, self._max_tokens = k, max_tokens
+        self._k, self._max_tokens = check_count("k", k), check_count("max_tokens", max_tokens)
         self._thread, self._evolve = thread, evolve
         self._failures = Failures()
 
@@ -81,71 +86,52 @@ class AMemToolSpec(BaseToolSpec):
         """How often each tool could not do its work so far."""
         return self._failures.snapshot()
 
-    def remember(self, content: str) -> str:
+    async def _remember(self, call: Call, content: str) -> str:
         """Store one fact in long-term memory, as a full sentence that can be understood months later."""
         with self._answering("remember") as answers:
-            note = self._memory.add(
-                content, namespace=self._namespace, thread=self._thread, evolve=self._evolve
+            note = await call(
+                self._memory.add,
+                content,
+                namespace=self._namespace,
+                thread=self._thread,
+                evolve=self._evolve,
             )
-            answers.append(self._changed(f"Remembered as note {note.id}."))
+            answers.append(f"Remembered as note {note.id}.")
         return answers[-1]
 
-    async def aremember(self, content: str) -> str:
-        """Asynchronous twin of `remember`."""
-        with self._answering("remember") as answers:
-            note = await self._memory.aadd(
-                content, namespace=self._namespace, thread=self._thread, evolve=self._evolve
-            )
-            answers.append(self._changed(f"Remembered as note {note.id}."))
-        return answers[-1]
-
-    def recall(self, query: str) -> str:
+    async def _recall(self, call: Call, query: str) -> str:
         """Look up in long-term memory what is known about something; each note comes with its id."""
         with self._answering("recall") as answers:
-            hits = self._memory.search(query, namespace=self._namespace, k=self._k)
-            answers.append(self._listed(hits))
+            limit = self._k + QUESTIONS
+            hits = await call(self._memory.search, query, namespace=self._namespace, k=limit)
+            found = [hit for hit in hits if not _asks(hit.note, query)]
+            answers.append(self._listed(found[: self._k]))
         return answers[-1]
 
-    async def arecall(self, query: str) -> str:
-        """Asynchronous twin of `recall`."""
-        with self._answering("recall") as answers:
-            hits = await self._memory.asearch(query, namespace=self._namespace, k=self._k)
-            answers.append(self._listed(hits))
-        return answers[-1]
-
-    def forget(self, note_id: str) -> str:
+    async def _forget(self, call: Call, note_id: str) -> str:
         """Delete one note from long-term memory for good. Take the id from recall."""
         with self._answering("forget") as answers:
-            self._memory.delete(note_id.strip(), namespace=self._namespace)
-            answers.append(self._changed("Forgotten."))
+            await call(self._memory.delete, note_id.strip(), namespace=self._namespace)
+            answers.append("Forgotten.")
         return answers[-1]
 
-    async def aforget(self, note_id: str) -> str:
-        """Asynchronous twin of `forget`."""
-        with self._answering("forget") as answers:
-            await self._memory.adelete(note_id.strip(), namespace=self._namespace)
-            answers.append(self._changed("Forgotten."))
-        return answers[-1]
-
-    def correct(self, note_id: str, content: str) -> str:
+    async def _correct(self, call: Call, note_id: str, content: str) -> str:
         """Replace what one note of long-term memory says. Take the id from recall."""
         with self._answering("correct") as answers:
-            note = self._memory.update(note_id.strip(), namespace=self._namespace, content=content)
-            answers.append(self._changed("Corrected."))
+            space = self._namespace
+            note = await call(
+                self._memory.update, note_id.strip(), namespace=space, content=content
+            )
+            answers.append("Corrected.")
             if self._evolve:
-                finish(self._job(note.id))
+                with self._failures.tolerated("evolve", answered=True):
+                    await evolve_turn(call, self._memory, space, [note.id], left_overs=0)
         return answers[-1]
 
-    async def acorrect(self, note_id: str, content: str) -> str:
-        """Asynchronous twin of `correct`."""
-        with self._answering("correct") as answers:
-            note = await self._memory.aupdate(
-                note_id.strip(), namespace=self._namespace, content=content
-            )
-            answers.append(self._changed("Corrected."))
-            if self._evolve:
-                await afinish(self._job(note.id))
-        return answers[-1]
+    remember, aremember = both(_remember)
+    recall, arecall = both(_recall)
+    forget, aforget = both(_forget)
+    correct, acorrect = both(_correct)
 
     @contextmanager
     def _answering(self, doing: str) -> Iterator[list[str]]:
@@ -161,10 +147,6 @@ class AMemToolSpec(BaseToolSpec):
             self._failures.note(doing, error)
             answers.append(DOWN)
 
-    def _changed(self, answer: str) -> str:
-        changed(self._memory, self._namespace)
-        return answer
-
     def _listed(self, hits: Sequence[ScoredNote]) -> str:
         # The id goes where the speaker stands, so that all of it is rendered, and made harmless, as ever.
         marked = [
@@ -173,10 +155,12 @@ class AMemToolSpec(BaseToolSpec):
         ]
         return render_notes(marked, max_tokens=self._max_tokens) or NOTHING
 
-    def _job(self, note_id: str) -> Job:
-        return Job(
-            memory=self._memory,
-            namespace=self._namespace,
-            failures=self._failures,
-            ids=(note_id,),
-        )
+
+def _asks(note: Note, query: str) -> bool:
+    """Return whether a note is the question itself, or one of the user's that is still to be answered."""
+    waiting = note.source == "user" and note.state == "pending"
+    return _words(note.content) == _words(query) or (waiting and note.content.endswith("?"))
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold()) or [text]

@@ -6,8 +6,8 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, get_type_hints
 
 from llama_index.core.base.llms.types import (
     ChatMessage,
@@ -67,6 +67,7 @@ class Probe:
         self.calls: Counter[str] = Counter()
         self.down = False
         self.delay = 0.0
+        self.error: Exception = StoreUnavailableError("the Qdrant server does not answer")
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._store, name)
@@ -77,7 +78,7 @@ class Probe:
             self.calls[name] += 1
             if self.down and name != "close":
                 time.sleep(self.delay)
-                raise StoreUnavailableError("the Qdrant server does not answer")
+                raise self.error
             return attribute(*args, **kwargs)
 
         return counted
@@ -102,6 +103,12 @@ def calling(tool: str, arguments: dict[str, Any] | str) -> ChatMessage:
     """Return the message by which a model calls a tool; the arguments may be broken JSON."""
     block = ToolCallBlock(tool_call_id=tool, tool_name=tool, tool_kwargs=arguments)
     return ChatMessage(role="assistant", blocks=[block])
+
+
+def with_types(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function with types for annotations: the framework knows a tool's context by its type."""
+    function.__annotations__ = get_type_hints(function)
+    return function
 
 
 def shown(messages: Sequence[ChatMessage]) -> str:

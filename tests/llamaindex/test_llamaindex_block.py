@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import pickle
 from typing import Any
 
 import pytest
@@ -22,9 +24,9 @@ from llama_index.core.memory import (
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llamaindex_fakes import ANN, BOB, Chatbot, Probe, assistant, calling, open_memory, user
 
-from amem_integrations import AgenticMemory, NamespaceError
+from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError, NoteInput
 from amem_integrations.testing import HashEmbedder
-from llamaindex_amem import AMemMemoryBlock
+from llamaindex_amem import AMemMemory, AMemMemoryBlock
 
 SMALL = {"token_limit": 200, "chat_history_token_ratio": 0.05, "token_flush_size": 4}
 
@@ -179,7 +181,9 @@ async def test_extra_arguments_of_an_engine_are_accepted(memory: AgenticMemory) 
 
 
 async def test_recalled_text_keeps_to_its_own_budget(memory: AgenticMemory) -> None:
-    memory.add_many([f"My dog did trick number {n} today." for n in range(40)], namespace=ANN)
+    memory.add_many(
+        [f"My dog did trick number {n} today." for n in range(40)], namespace=ANN, evolve=False
+    )
     block = block_of(memory, k=40, max_tokens=120)
 
     recalled = await block.aget([user("Which tricks did my dog do?")])
@@ -190,7 +194,9 @@ async def test_recalled_text_keeps_to_its_own_budget(memory: AgenticMemory) -> N
 
 async def test_truncation_drops_the_weakest_notes_first(memory: AgenticMemory) -> None:
     best = "What is my dog called and who asks"
-    memory.add_many([best, *(f"My dog did trick {n}." for n in range(5))], namespace=ANN)
+    memory.add_many(
+        [best, *(f"My dog did trick {n}." for n in range(5))], namespace=ANN, evolve=False
+    )
     block = block_of(memory)
     recalled = await block.aget([user("What is my dog called?")])
     tokens = len(block.tokenizer_fn(recalled))
@@ -208,7 +214,9 @@ async def test_truncation_drops_the_weakest_notes_first(memory: AgenticMemory) -
 async def test_a_tight_token_limit_shortens_the_block_instead_of_the_prompt_growing(
     memory: AgenticMemory,
 ) -> None:
-    memory.add_many([f"My dog did trick number {n} today." for n in range(10)], namespace=ANN)
+    memory.add_many(
+        [f"My dog did trick number {n} today." for n in range(10)], namespace=ANN, evolve=False
+    )
     block = block_of(memory)
     chat_memory = Memory.from_defaults(memory_blocks=[block], token_limit=120)
 
@@ -419,19 +427,78 @@ async def test_text_that_no_store_can_hold_is_made_harmless(memory: AgenticMemor
     assert contents(memory) == ["ab ? c"]
 
 
-async def test_a_message_that_cannot_be_stored_is_counted_and_the_others_are_kept(
+async def test_a_message_over_the_limit_is_stored_in_the_part_that_fits(
     memory: AgenticMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     block = block_of(memory)
 
-    await block.aput([user("before"), user("x" * 40_000), user("after")])
+    for _ in range(2):
+        await block.aput([user("before"), user("word " * 8_000), user("after")], session_id="s")
+
+    stored = contents(memory)
+    assert (stored[0], stored[-1]) == ("before", "after")
+    assert 31_000 < sum(map(len, stored[1:-1])) <= 32_000
+    assert block.failures == {}
+    assert "is stored up to the first 32000" in caplog.text
+
+
+async def test_a_message_that_cannot_be_stored_is_counted_and_the_others_are_kept(
+    memory: AgenticMemory,
+) -> None:
+    block = block_of(memory)
+    nul = ChatMessage(role="user", content="Hello", additional_kwargs={"name": "a\0b"})
+
+    await block.aput([user("before"), nul, user("after")])
 
     assert contents(memory) == ["before", "after"]
     assert block.failures == {"write": 1}
-    assert "32000" in caplog.text
+
+
+# --- options
+
+
+@pytest.mark.parametrize("options", [{"k": 0}, {"max_tokens": 0}, {"k": -3}])
+def test_a_number_that_cannot_be_used_is_refused_at_once(
+    memory: AgenticMemory, options: dict[str, int]
+) -> None:
+    with pytest.raises(ConfigurationError, match="whole number of at least 1"):
+        block_of(memory, **options)
+    with pytest.raises(ConfigurationError, match="whole number of at least 1"):
+        AMemMemory.from_defaults(memory=memory, user_id="ann", **options)
+
+
+def test_an_unknown_option_is_refused_at_once(memory: AgenticMemory) -> None:
+    with pytest.raises(TypeError, match=r"'evolv'; the options are .*evolve"):
+        block_of(memory, evolv="off")
+    for make in (AMemMemory.from_defaults, AMemMemory.bound):
+        with pytest.raises(TypeError, match=r"'evolv'; the options are .*evolve"):
+            make(memory=memory, user_id="ann", evolv="off")
+
+
+def test_a_hook_that_is_asynchronous_is_refused_at_once(memory: AgenticMemory) -> None:
+    async def should_store(message: ChatMessage) -> bool:
+        return False
+
+    class Hook:
+        async def __call__(self, message: ChatMessage) -> bool:
+            return False
+
+    for hook in (should_store, functools.partial(should_store), Hook()):
+        with pytest.raises(ConfigurationError, match=r"should_store=.* is a coroutine function"):
+            block_of(memory, should_store=hook)
 
 
 # --- whose memory it is
+
+
+async def test_a_pickle_is_refused_and_the_block_stays_whole(memory: AgenticMemory) -> None:
+    block = block_of(memory)
+    with pytest.raises(TypeError, match="AMemMemoryBlock cannot be pickled"):
+        pickle.dumps(block)
+
+    await block.aput([user("My dog is called Rex.")])
+
+    assert "Rex" in await block.aget([user("What is my dog called?")])
 
 
 @pytest.mark.parametrize(
@@ -533,9 +600,12 @@ async def test_what_was_said_again_and_again_does_not_crowd_out_the_rest(
 ) -> None:
     question = "What is my dog called?"
     memory.add("My dog is called Rex.", namespace=ANN)
-    for n in range(30):
-        memory.add(question, namespace=ANN, thread=f"t-{n}")
-        memory.add("The dog and the cat.", namespace=ANN, thread=f"t-{n}")
+    said = [
+        NoteInput(content=text, thread=f"t-{n}")
+        for n in range(30)
+        for text in (question, "The dog and the cat.")
+    ]
+    memory.add_many(said, namespace=ANN, evolve=False)
 
     recalled = await block_of(memory, k=3).aget([user(question)])
 

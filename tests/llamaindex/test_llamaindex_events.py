@@ -10,14 +10,18 @@ from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
-from llamaindex_fakes import ANN, Probe, assistant, user
+from llamaindex_fakes import ANN, Probe, assistant, open_memory, user
 
-from amem_integrations import AgenticMemory
+from amem_integrations import AgenticMemory, ConfigurationError
+from amem_integrations.testing import HashEmbedder
 from llamaindex_amem import (
     AMemEvolutionEvent,
+    AMemFailureEvent,
     AMemMemory,
+    AMemMemoryBlock,
     AMemRecallEvent,
     AMemRetriever,
+    AMemToolSpec,
     AMemWriteEvent,
 )
 
@@ -65,7 +69,7 @@ async def test_recall_write_and_evolution_are_events_and_spans(
     (evolution,) = events.of(AMemEvolutionEvent)
     assert len(evolution.report["done"]) == 2
     names = {span.id_.split("-")[0] for span in spans.completed_spans}
-    assert {"Recall.text", "Writer.write", "afinish"} <= names
+    assert {"Recall.text", "Writer.write", "Writer._evolve"} <= names
     assert {event.class_name() for event in events.seen} >= {
         "AMemRecallEvent",
         "AMemWriteEvent",
@@ -83,6 +87,38 @@ async def test_what_waits_for_the_store_shows_in_the_event(
 
     (event,) = watched[0].of(AMemWriteEvent)
     assert (event.note_ids, event.waiting) == ([], 1)
+
+
+async def test_what_fails_is_an_event_and_a_span(
+    memory: AgenticMemory, store: Probe, watched: tuple[Events, SimpleSpanHandler]
+) -> None:
+    chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann")
+    store.down = True
+
+    await chat_memory.aput(user("What is my dog called?"))
+    await chat_memory.aget()
+    AMemRetriever(memory, ANN).retrieve("dog")
+    AMemToolSpec(memory, ANN).remember("My dog is called Rex.")
+
+    events, spans = watched
+    failures = events.of(AMemFailureEvent)
+    assert [event.doing for event in failures] == ["write", "recall", "recall", "remember"]
+    assert {event.error for event in failures} == {"the Qdrant server does not answer"}
+    assert "Recall.text" in {span.id_.split("-")[0] for span in spans.completed_spans}
+
+
+async def test_a_mistake_drops_the_span_of_the_recall(
+    watched: tuple[Events, SimpleSpanHandler],
+) -> None:
+    class Refused(HashEmbedder):
+        def embed_query(self, text: str) -> Any:
+            raise ConfigurationError("a wrong key")
+
+    memory, _ = open_memory(embedder=Refused(256))
+    with pytest.raises(ConfigurationError):
+        await AMemMemoryBlock(memory, ANN).aget([user("What is my dog called?")])
+
+    assert [span.id_.split("-")[0] for span in watched[1].dropped_spans] == ["Recall.text"]
 
 
 def test_a_retriever_has_the_frameworks_own_events(

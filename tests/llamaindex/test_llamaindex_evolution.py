@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from llamaindex_fakes import ANN, BOB, annotated, assistant, open_memory, user
 
 from amem_integrations import AgenticMemory, ConfigurationError, ModelRequest, ModelUnavailableError
-from amem_integrations.testing import ScriptedModel
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 from llamaindex_amem import AMemMemory, AMemMemoryBlock
-from llamaindex_amem._evolution import Background, Job, background_of
-from llamaindex_amem._failures import Failures
 
 
 class Gated:
@@ -147,24 +149,22 @@ def test_all_users_of_a_memory_share_one_thread() -> None:
     before = threads()
     memory, _ = open_memory(ScriptedModel(counted))
 
-    for n in range(20):
+    for n in range(8):
         turn(background(memory, f"user-{n}"))
-    background_of(memory).flush(timeout=10)
+    background(memory).block.flush(timeout=10)
 
     assert set(at_once) == {1}
 
 
-def test_a_full_queue_blocks_nobody_and_loses_nothing(gated: Gated) -> None:
-    memory, _ = open_memory(ScriptedModel(gated))
-    work = Background(capacity=2)
-    notes = [memory.add(f"fact {n}", namespace=ANN, evolve=False) for n in range(6)]
+def test_a_long_backlog_is_worked_off_a_few_notes_at_a_time() -> None:
+    memory, _ = open_memory(model := ScriptedModel(annotated))
+    memory.add_many([f"fact {n}" for n in range(30)], namespace=ANN, evolve=False)
 
-    for note in notes:
-        work.submit(Job(memory=memory, namespace=ANN, failures=Failures(), ids=(note.id,)))
-    gated.gate.set()
-    work.flush(timeout=10)
+    background(memory).block.flush(timeout=10)
 
     assert set(states(memory)) == {"done"}
+    shown = [len(r.inputs["notes"]) for r in model.requests if r.task == "construct"]
+    assert max(shown) <= 8
 
 
 def test_waiting_for_the_background_has_a_limit(gated: Gated) -> None:
@@ -198,17 +198,119 @@ def test_a_model_that_is_away_is_counted_and_its_notes_wait() -> None:
     assert set(states(memory)) == {"pending"}
 
 
-def test_a_mistake_in_the_background_comes_out_when_one_waits_for_it(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize("evolve", ["inline", "background"])
+def test_a_mistake_that_shows_after_the_answer_is_logged_and_counted_and_raises_nothing(
+    evolve: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    memory, _ = open_memory(ScriptedModel(lambda request: ConfigurationError("a wrong setting")))
-    chat_memory = background(memory)
-    turn(chat_memory)
+    memory, _ = open_memory(ScriptedModel(lambda request: ConfigurationError("a wrong key")))
+    chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve=evolve)
 
-    with pytest.raises(ConfigurationError, match="a wrong setting"):
-        chat_memory.block.flush(timeout=10)
-    assert "evolution failed" in caplog.text
+    turn(chat_memory)
     chat_memory.block.flush(timeout=10)
+
+    assert chat_memory.block.failures["evolve"] >= 1
+    assert "a wrong key" in caplog.text
+    assert states(memory) == ["pending", "pending"]
+
+
+@pytest.mark.parametrize("evolve", ["inline", "background"])
+def test_what_a_passing_outage_left_is_finished_by_the_turns_after_it(evolve: str) -> None:
+    answers: list[Any] = [ModelUnavailableError("away")] * 4
+    memory, _ = open_memory(ScriptedModel(lambda r: answers.pop() if answers else annotated(r)))
+    chat_memory = AMemMemory.from_defaults(
+        memory=memory, user_id="ann", session_id="s", evolve=evolve
+    )
+    turn(chat_memory)
+    chat_memory.block.flush(timeout=10)
+    assert "pending" in states(memory)
+    answers.clear()
+
+    turn(chat_memory, "I planted a tree.")
+    chat_memory.block.flush(timeout=10)
+
+    assert states(memory) == ["done"] * 4
+
+
+def test_what_another_object_left_is_finished_a_bounded_number_at_a_time() -> None:
+    memory, _ = open_memory()
+    memory.add_many([f"fact {n}" for n in range(20)], namespace=ANN, evolve=False)
+    for expected in (12, 4, 0):
+        turn(AMemMemory.from_defaults(memory=memory, user_id="ann"), f"Turn {expected}.")
+        assert states(memory).count("pending") == expected
+
+
+def test_a_message_put_by_one_object_and_answered_through_another_is_finished() -> None:
+    memory, _ = open_memory()
+    AMemMemory.from_defaults(memory=memory, user_id="ann", session_id="s").put(user("Is it late?"))
+
+    again = AMemMemory.from_defaults(memory=memory, user_id="ann", session_id="s")
+    again.put(assistant("It is nine."))
+
+    assert states(memory) == ["done", "done"]
+
+
+def test_closing_the_memory_stops_the_worker_within_a_second(
+    gated: Gated, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory, _ = open_memory(ScriptedModel(gated))
+    with memory:
+        turn(background(memory))
+        assert gated.entered.wait(10)
+        start = time.monotonic()
+
+    assert time.monotonic() - start < 1.8
+    workers = [thread for thread in threading.enumerate() if thread.name == "amem-background"]
+    assert workers
+    gated.gate.set()
+    for worker in workers:
+        worker.join(10)
+    assert [record for record in caplog.records if record.name == "llamaindex_amem"] == []
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+LEAVING = """
+import atexit, sys, time
+atexit.register(lambda: print(time.time()))  # the last to be called
+from llama_index.core.base.llms.types import ChatMessage
+from amem_integrations import AgenticMemory
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+from llamaindex_amem import AMemMemory
+
+def slowly(request):
+    time.sleep(float(sys.argv[2]))
+    return {"notes": [{"id": note["alias"], "context": "said"} for note in request.inputs["notes"]]}
+
+memory = AgenticMemory.open(sys.argv[1], model=ScriptedModel(slowly), embedder=HashEmbedder())
+memory.add_many([f"fact {n}" for n in range(40)], namespace=("ann",), evolve=False)
+chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve="background")
+chat_memory.put_messages(
+    [ChatMessage(role="user", content="Hello"), ChatMessage(role="assistant", content="Hi")]
+)
+time.sleep(0.3)
+print(time.time())
+"""
+
+
+@pytest.mark.parametrize("takes", ["20", "0.05"])
+def test_a_process_ends_in_time_without_a_traceback_and_the_next_one_goes_on(
+    tmp_path: Path, takes: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVING, str(tmp_path), takes],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    started, ended = map(float, done.stdout.split())
+    assert ended - started < 5  # a second for the step, and some for a busy machine
+    with AgenticMemory.open(tmp_path, embedder=HashEmbedder()) as memory:
+        assert "pending" in states(memory)
+        background(memory).block.flush(timeout=30)
+        assert set(states(memory)) == {"done"}
 
 
 async def test_both_ways_give_the_same_notes() -> None:

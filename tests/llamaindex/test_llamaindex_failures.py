@@ -6,8 +6,10 @@ import time
 from typing import Any
 
 import pytest
+from llama_index.core.chat_engine import ContextChatEngine, SimpleChatEngine
+from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.memory import Memory
-from llamaindex_fakes import ANN, Probe, annotated, assistant, open_memory, user
+from llamaindex_fakes import ANN, Chatbot, Probe, annotated, assistant, open_memory, user
 
 from amem_integrations import (
     AgenticMemory,
@@ -17,10 +19,18 @@ from amem_integrations import (
     ModelRequest,
     ModelUnavailableError,
     NamespaceError,
+    StoreError,
+    StoreFullError,
     StoreUnavailableError,
 )
 from amem_integrations.testing import HashEmbedder, ScriptedModel
-from llamaindex_amem import AMemMemoryBlock, AMemRetriever
+from llamaindex_amem import (
+    AMemMemory,
+    AMemMemoryBlock,
+    AMemRetriever,
+    AMemToolSpec,
+    LlamaIndexEmbedder,
+)
 
 ASKED = [user("What is my dog called?")]
 
@@ -34,6 +44,31 @@ class Unwell(HashEmbedder):
         if self.error:
             raise self.error
         return super().embed_query(text)
+
+
+class RefusalError(Exception):
+    """What a vendor's package raises for an answer that is an error."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__("key sk-secret is wrong")
+        self.status_code = status
+
+
+class Vendor(BaseEmbedding):
+    """A LlamaIndex embedding model whose server answers with an error, if told to."""
+
+    error: Exception | None = None
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        if self.error:
+            raise self.error
+        return HashEmbedder(256).embed_query(text).tolist()
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return self._get_text_embedding(query)
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return self._get_text_embedding(query)
 
 
 def contents(memory: AgenticMemory) -> list[str]:
@@ -213,3 +248,122 @@ async def test_a_chat_model_that_times_out_does_not_hold_up_every_turn() -> None
 def test_a_setting_that_is_none_is_refused(memory: AgenticMemory) -> None:
     with pytest.raises(ConfigurationError, match="on_error='ignore'"):
         AMemRetriever(memory, ANN, on_error="ignore")  # type: ignore[arg-type]
+
+
+# --- a store that is full or damaged
+
+
+@pytest.mark.parametrize("error", [StoreFullError("no space left"), StoreError("damaged")])
+async def test_a_chat_goes_on_with_a_store_that_is_full_or_damaged(
+    memory: AgenticMemory, store: Probe, error: StoreError
+) -> None:
+    block = AMemMemoryBlock(memory, ANN)
+    store.down, store.error = True, error
+
+    assert await block.aget(ASKED) == ""
+    await block.aput([user("My dog is called Rex.")])
+
+    assert block.failures == {"recall": 1, "write": 1}
+    assert AMemRetriever(memory, ANN).retrieve("dog") == []
+    assert AMemToolSpec(memory, ANN).recall("dog").startswith("The memory does not answer now")
+    store.down = False
+    await block.aput([user("My cat is called Tom.")])
+    assert contents(memory) == ["My dog is called Rex.", "My cat is called Tom."]
+
+
+# --- a key that is wrong
+
+
+def vendor_memory() -> tuple[AgenticMemory, Vendor]:
+    vendor = Vendor()
+    return open_memory(embedder=LlamaIndexEmbedder(vendor))[0], vendor
+
+
+def with_documents(**options: Any) -> ContextChatEngine:
+    documents, _ = open_memory()
+    documents.add("A dog is called by its name.", namespace=ANN)
+    return ContextChatEngine.from_defaults(AMemRetriever(documents, ANN), **options)
+
+
+ENGINES = {"simple": SimpleChatEngine.from_defaults, "context": with_documents}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_wrong_key_of_the_embedder_raises_before_the_chat_model_is_called(
+    engine: str, status: int
+) -> None:
+    memory, vendor = vendor_memory()
+    vendor.error, llm = RefusalError(status), Chatbot()
+    made = ENGINES[engine](memory=AMemMemory.from_defaults(memory=memory, user_id="ann"), llm=llm)
+
+    with pytest.raises(ConfigurationError, match="check the API key") as now:
+        made.chat("What is my dog called?")
+    with pytest.raises(ConfigurationError, match="check the API key") as awaited:
+        await made.achat("What is my dog called?")
+
+    assert "sk-secret" not in f"{now.value} {awaited.value}"
+    assert llm.prompts == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_key_revoked_after_the_answer_costs_no_answer(
+    engine: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory, vendor = vendor_memory()
+
+    class Revoking(Chatbot):
+        def _answer(self, prompt: str, **kwargs: Any) -> Any:
+            vendor.error = RefusalError(401)
+            return super()._answer(prompt)
+
+    chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann")
+    made = ENGINES[engine](memory=chat_memory, llm=Revoking("Rex."))
+
+    assert str(made.chat("What is my dog called?")) == "Rex."
+    assert chat_memory.block.failures["write"] >= 1
+    assert "check the API key" in caplog.text
+
+    vendor.error = None
+    await chat_memory.aput(user("Is he old?"))
+    assert contents(memory) == ["What is my dog called?", "Rex.", "Is he old?"]
+
+
+async def test_what_overflows_into_a_block_may_have_been_answered() -> None:
+    memory, vendor = vendor_memory()
+    block = AMemMemoryBlock(memory, ANN)
+    vendor.error = RefusalError(401)
+
+    await block.aput([user("My dog is called Rex.")])
+
+    assert block.failures == {"write": 1}
+
+
+@pytest.mark.parametrize(
+    ("error", "translated", "says"),
+    [
+        (RefusalError(401), ConfigurationError, "check the API key"),
+        (RefusalError(404), ConfigurationError, "check the name of the model"),
+        (RefusalError(400), ModelUnavailableError, "refused the request"),
+        (RefusalError(429), ModelUnavailableError, "try again later"),
+        (ConnectionError("no route"), ModelUnavailableError, "no route"),
+        (ValueError("odd"), ModelUnavailableError, "odd"),
+    ],
+)
+async def test_errors_of_an_embedding_model_are_those_of_the_core(
+    error: Exception, translated: type[Exception], says: str
+) -> None:
+    embedder, chained = LlamaIndexEmbedder(Vendor(error=error)), RuntimeError("wrapped")
+    chained.__cause__ = error
+
+    for call in (embedder.embed_query, embedder.embed_documents):
+        with pytest.raises(translated, match=says):
+            call(["text"] if call == embedder.embed_documents else "text")
+    with pytest.raises(translated, match=says):
+        await embedder.aembed_query("text")
+    with pytest.raises(translated, match=says):
+        await embedder.aembed_documents(["text"])
+    with pytest.raises(translated):
+        _ = embedder.dimensions
+    with pytest.raises(translated):
+        LlamaIndexEmbedder(Vendor(error=chained)).embed_query("text")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,24 @@ from llama_index.core.chat_engine import ContextChatEngine, SimpleChatEngine
 from llama_index.core.chat_engine.types import ChatMode
 from llama_index.core.memory import BaseMemory, InsertMethod, Memory, StaticMemoryBlock
 from llama_index.core.prompts import RichPromptTemplate
-from llama_index.core.workflow import Context, JsonSerializer
-from llamaindex_fakes import ANN, BOB, Chatbot, Toolbot, annotated, assistant, open_memory, user
+from llama_index.core.workflow import (
+    Context,
+    HumanResponseEvent,
+    InputRequiredEvent,
+    JsonPickleSerializer,
+    JsonSerializer,
+)
+from llamaindex_fakes import (
+    ANN,
+    BOB,
+    Chatbot,
+    Toolbot,
+    annotated,
+    assistant,
+    open_memory,
+    user,
+    with_types,
+)
 
 from amem_integrations import (
     AgenticMemory,
@@ -417,7 +434,7 @@ async def test_the_first_use_may_be_by_many_tasks_at_once(memory: AgenticMemory)
 async def test_conversations_at_the_same_time_store_each_message_once(
     memory: AgenticMemory,
 ) -> None:
-    made = ann(memory, token_limit=60)
+    made = ann(memory, token_limit=60, evolve="off")
 
     async def talk(name: str) -> None:
         for n in range(5):
@@ -465,16 +482,18 @@ def test_a_deep_copy_is_the_same_memory(memory: AgenticMemory) -> None:
 async def test_a_tool_that_edits_the_state_leaves_the_memory_in_its_place(
     memory: AgenticMemory,
 ) -> None:
+    @with_types
     async def visit(ctx: Context, city: str) -> str:
         """Visit a city."""
         async with ctx.store.edit_state() as state:
             state["city"] = city
         return "visited"
 
-    agent = FunctionAgent(llm=Toolbot(("visit", {"city": "Oslo"})), tools=[visit])
+    llm = Toolbot(("visit", {"city": "Oslo"}))
 
-    await agent.run("Please visit Oslo.", memory=ann(memory))
+    await FunctionAgent(llm=llm, tools=[visit]).run("Please visit Oslo.", memory=ann(memory))
 
+    assert "tool: visited" in llm.prompts[-1]
     assert contents(memory) == ["Please visit Oslo.", "Done."]
 
 
@@ -514,6 +533,65 @@ async def test_a_stored_context_is_resumed_with_the_memory_made_again(
 
     assert "user: My dog is called Rex." in llm.prompts[0]
     assert len(made.get_all()) == 4
+
+
+async def test_a_resumed_handler_is_given_the_memory_by_its_store(
+    memory: AgenticMemory, tmp_path: Path
+) -> None:
+    @with_types
+    async def ask(ctx: Context, question: str) -> str:
+        """Ask the user."""
+        answer = await ctx.wait_for_event(
+            HumanResponseEvent, waiter_event=InputRequiredEvent(prefix=question)
+        )
+        return str(answer.response)
+
+    def session() -> AMemMemory:
+        uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
+        return ann(memory, session_id="s", async_database_uri=uri)
+
+    agent = FunctionAgent(llm=Toolbot(("ask", {"question": "Which dog?"})), tools=[ask])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # says that the memory is not kept in the context
+        handler = agent.run("My dog is ill.", memory=session())
+        async for event in handler.stream_events():
+            if isinstance(event, InputRequiredEvent):
+                stored = handler.ctx.to_dict(serializer=JsonSerializer())
+                await handler.cancel_run()
+                break
+
+        agent = FunctionAgent(llm=Toolbot(answer="Poor Rex."), tools=[ask])
+        context = Context.from_dict(agent, stored, serializer=JsonSerializer())
+        handler = agent.run(ctx=context)
+        await handler.ctx.store.set("memory", session())
+        handler.ctx.send_event(HumanResponseEvent(response="Rex"))
+        answer = str(await handler)
+
+    assert answer == "Poor Rex."
+    assert contents(memory)[0] == "My dog is ill."
+    assert contents(memory)[-1] == "Poor Rex."
+
+
+@pytest.mark.parametrize("pickled", ["alone", "in a context"])
+async def test_a_pickle_is_refused_and_the_memory_stays_whole(
+    memory: AgenticMemory, pickled: str
+) -> None:
+    made, agent = ann(memory, session_id="s"), FunctionAgent(llm=Toolbot())
+    if pickled == "alone":
+        with pytest.raises(TypeError, match=r"AMemMemory cannot be pickled.*make it again"):
+            pickle.dumps(made)
+    else:
+        context = Context(agent)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            await agent.run("Hello", ctx=context, memory=made)
+            await context.store.set("memory", made)
+            context.to_dict(serializer=JsonPickleSerializer())
+
+    await agent.run("My dog is called Rex.", memory=made)
+
+    assert contents(memory)[-2:] == ["My dog is called Rex.", "Done."]
+    assert "Rex" in text(await ann(memory).aget(input="What is my dog called?"))
 
 
 def test_other_memories_still_take_it_for_one_of_them() -> None:

@@ -17,7 +17,7 @@ from llama_index.core.schema import MetadataMode, QueryBundle
 from llama_index.core.tools import RetrieverTool
 from llamaindex_fakes import ANN, BOB, Chatbot, Toolbot, annotated, open_memory
 
-from amem_integrations import AgenticMemory, ModelRequest, NamespaceError
+from amem_integrations import AgenticMemory, ConfigurationError, ModelRequest, NamespaceError
 from amem_integrations.testing import ScriptedModel
 from llamaindex_amem import AMemRetriever
 
@@ -111,6 +111,13 @@ async def test_an_empty_question_finds_nothing(kennel: AgenticMemory) -> None:
 def test_a_namespace_is_needed(kennel: AgenticMemory) -> None:
     with pytest.raises(NamespaceError):
         AMemRetriever(kennel, ())
+
+
+def test_a_number_that_cannot_be_used_is_refused_at_once(kennel: AgenticMemory) -> None:
+    with pytest.raises(ConfigurationError, match="k=0 must be a whole number"):
+        AMemRetriever(kennel, ANN, k=0)
+    with pytest.raises(TypeError, match="top_k"):
+        AMemRetriever(kennel, ANN, top_k=3)  # type: ignore[call-arg]
 
 
 def test_it_is_a_retriever() -> None:

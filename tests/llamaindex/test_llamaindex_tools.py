@@ -12,8 +12,8 @@ from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.tools import FunctionTool
 from llamaindex_fakes import ANN, BOB, Probe, Toolbot, user
 
-from amem_integrations import AgenticMemory, NamespaceError
-from llamaindex_amem import AMemMemoryBlock, AMemToolSpec
+from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError
+from llamaindex_amem import AMemMemory, AMemMemoryBlock, AMemToolSpec
 
 Call = Callable[..., str]
 
@@ -146,3 +146,31 @@ def test_each_tool_and_its_asynchronous_twin_take_the_same(memory: AgenticMemory
         one, two = getattr(spec, now), getattr(spec, later)
         assert inspect.signature(one) == inspect.signature(two)
         assert inspect.iscoroutinefunction(two)
+
+
+@pytest.mark.parametrize("query", ["What is my dog called?", "what is my dog called", "dog name"])
+async def test_the_question_of_the_turn_is_no_answer_to_it(
+    memory: AgenticMemory, query: str
+) -> None:
+    memory.add("What is my dog called?", namespace=ANN, thread="earlier", evolve=False)
+    memory.add("My dog is called Rex.", namespace=ANN)
+    llm = Toolbot(("recall", {"query": query}))
+    agent = FunctionAgent(llm=llm, tools=AMemToolSpec(memory, ANN, k=1).to_tool_list())
+
+    await agent.run(
+        "What is my dog called?", memory=AMemMemory.from_defaults(memory=memory, user_id="ann")
+    )
+
+    *_, found = llm.prompts[1].split("tool: ")
+    assert "My dog is called Rex." in found
+    assert "What is my dog called?" not in found
+
+
+@pytest.mark.parametrize("options", [{"k": 0}, {"k": True}, {"max_tokens": -1}])
+def test_a_number_that_cannot_be_used_is_refused_at_once(
+    memory: AgenticMemory, options: dict[str, int]
+) -> None:
+    with pytest.raises(ConfigurationError, match="whole number of at least 1"):
+        AMemToolSpec(memory, ANN, **options)
+    with pytest.raises(TypeError, match="evolv"):
+        AMemToolSpec(memory, ANN, evolv=False)  # type: ignore[call-arg]

@@ -1,0 +1,64 @@
+"""What observability tools see of the memory, through LlamaIndex's instrumentation.
+
+https://developers.llamaindex.ai/python/framework/module_guides/observability/instrumentation/
+"""
+
+from __future__ import annotations
+
+import logging
+
+from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
+from llama_index.core.instrumentation.events import BaseEvent
+
+from amem_integrations import adapting
+from amem_integrations.adapting import OnError
+
+dispatcher = get_dispatcher("llamaindex_amem")
+log = logging.getLogger("llamaindex_amem")
+
+
+class _Event(BaseEvent):
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name of the event."""
+        return cls.__name__
+
+
+class AMemRecallEvent(_Event):
+    """Notes were looked up for a question."""
+
+    question: str
+    note_ids: list[str]
+    cached: bool
+
+
+class AMemWriteEvent(_Event):
+    """Messages were stored as notes; `waiting` are written with the next ones, the store being down."""
+
+    note_ids: list[str]
+    waiting: int
+
+
+class AMemEvolutionEvent(_Event):
+    """Notes were linked, and earlier ones evolved; `report` is `EvolutionReport.to_dict()`."""
+
+    report: dict[str, object]
+
+
+class AMemFailureEvent(_Event):
+    """The memory failed at something (`recall`, `write`, `evolve`), and the chat went on without it."""
+
+    doing: str
+    error: str
+
+
+class Failures(adapting.Failures):
+    """Logs as `llamaindex_amem`, and sends an event for each failure that is skipped."""
+
+    def __init__(self, on_error: OnError = "log") -> None:
+        super().__init__(log, on_error)
+
+    def note(self, doing: str, error: BaseException) -> None:
+        """Count one failure, log that its work is skipped, and send an event."""
+        super().note(doing, error)
+        dispatcher.event(AMemFailureEvent(doing=doing, error=str(error)))

@@ -1,0 +1,148 @@
+"""Recall for a conversation: one search for each question, and nothing that the prompt says already."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple, TypeVar
+
+from llama_index.core.base.llms.types import ChatMessage
+
+from amem_integrations import AgenticMemory, ConfigurationError, ScoredNote, render_notes
+from amem_integrations.adapting import Call
+
+from .events import AMemRecallEvent, Failures, dispatcher
+from .messages import answers, question, spoken
+
+V = TypeVar("V")
+
+# Questions whose notes are kept: more than there are sessions that share a block at one time.
+KEPT = 32
+# A search ranks about this many; to ask for more, in place of what is left out, brings nothing.
+RANKED = 100
+# A note of at least so many characters may be a chunk of a message that stands in the prompt.
+CHUNK_CHARS = 80
+
+
+class Found(NamedTuple):
+    """Notes for a question, and when they were looked up."""
+
+    notes: Sequence[ScoredNote]
+    at: int
+
+
+class Recall:
+    """Looks notes up, and makes text of them."""
+
+    def __init__(
+        self,
+        memory: AgenticMemory,
+        namespace: tuple[str, ...],
+        failures: Failures,
+        *,
+        k: int,
+        max_tokens: int,
+    ) -> None:
+        self._memory, self._namespace, self._failures = memory, namespace, failures
+        self._k, self._max_tokens = check_count("k", k), check_count("max_tokens", max_tokens)
+        self._found: dict[str, Found] = {}
+        self._shown: dict[str, Sequence[ScoredNote]] = {}
+
+    @dispatcher.span
+    async def text(self, call: Call, messages: Sequence[ChatMessage], thread: str | None) -> str:
+        """Return the notes for the last question in `messages` as text for a prompt, or ""."""
+        asked = question(messages)
+        if not asked or self._failures.resting("recall"):
+            return ""
+        said = {text for message in messages if (text := spoken(message))}
+        with self._failures.tolerated("recall", answered=answers(messages[-1:])):
+            notes = await self._lookup(call, asked, thread, said)
+            return self._render(_fresh(notes, said))
+        return ""
+
+    def new_turn(self) -> None:
+        """Look the next question up, also one that was asked before: it may have another answer by now."""
+        self._found.clear()
+
+    def shorter(self, text: str, tokens: int, count: Callable[[str], int]) -> str | None:
+        """Return `text` without its weakest notes, at least `tokens` shorter; None if nothing is left."""
+        notes, limit = self._shown.get(text, ()), count(text) - tokens
+        for kept in range(len(notes) - 1, 0, -1):
+            less = render_notes(notes[:kept], max_tokens=self._max_tokens)
+            if count(less) <= limit:
+                return less
+        return None
+
+    async def _lookup(
+        self, call: Call, asked: str, thread: str | None, said: set[str]
+    ) -> Sequence[ScoredNote]:
+        found = self._found.get(asked)
+        cached = found is not None and await self._is_current(call, found, thread)
+        if found is None or not cached:
+            at = time.time_ns()
+            found = Found(await self._search(call, asked, said), at)
+            _keep(self._found, asked, found)
+        ids = [hit.note.id for hit in found.notes]
+        dispatcher.event(AMemRecallEvent(question=asked, note_ids=ids, cached=cached))
+        return found.notes
+
+    async def _search(self, call: Call, asked: str, said: set[str]) -> list[ScoredNote]:
+        """Return enough notes to fill the prompt; what it says already stands before all else."""
+        search, space = self._memory.search, self._namespace
+        limit = min(RANKED, 2 * self._k + min(len(said), 2 * self._k))
+        notes = await call(search, asked, namespace=space, k=limit)
+        if len(notes) == limit < RANKED and len(_fresh(notes, said)) <= self._k // 2:
+            notes = await call(search, asked, namespace=space, k=RANKED)
+        return notes
+
+    async def _is_current(self, call: Call, found: Found, thread: str | None) -> bool:
+        """Return whether nothing was learnt since, here or in another process.
+
+        What this conversation itself has added stands in the prompt.
+        """
+        where: dict[str, object] = {"seq": {"$gt": found.at}}
+        if thread is not None:
+            where["thread"] = {"$ne": thread}
+        get_all, space = self._memory.get_all, self._namespace
+        if await call(get_all, namespace=space, limit=1, where=where):
+            return False
+        said = {hit.note.id: hit.note.content for hit in found.notes}
+        where = {"id": {"$in": list(said)}}
+        notes = await call(get_all, namespace=space, limit=len(said), where=where) if said else []
+        # A user may have corrected or deleted one.
+        return {note.id: note.content for note in notes} == said
+
+    def _render(self, notes: Sequence[ScoredNote]) -> str:
+        best = notes[: self._k]
+        text = render_notes(best, max_tokens=self._max_tokens)
+        _keep(self._shown, text, best)
+        return text
+
+
+def check_count(name: str, value: int) -> int:
+    """Return a setting that is a number of things.
+
+    Raises:
+        ConfigurationError: It is no whole number of at least 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigurationError(f"{name}={value!r} must be a whole number of at least 1")
+    return value
+
+
+def _fresh(notes: Sequence[ScoredNote], said: Collection[str]) -> list[ScoredNote]:
+    """Return what the prompt does not say already, each thing once."""
+    best: dict[str, ScoredNote] = {}
+    for hit in notes:
+        content = hit.note.content
+        chunk = len(content) >= CHUNK_CHARS and any(content in text for text in said)
+        if content not in said and not chunk:
+            best.setdefault(content, hit)
+    return list(best.values())
+
+
+def _keep(values: dict[str, V], key: str, value: V) -> None:
+    values.pop(key, None)
+    values[key] = value
+    while len(values) > KEPT:
+        values.pop(next(iter(values), key), None)
