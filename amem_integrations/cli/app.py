@@ -6,7 +6,7 @@ import typer
 
 from . import adding, doctor, editing, graph, history, reading, upkeep
 from ._plain import PlainGroup
-from .evaluation import app as evaluation
+from .lazy import lazy
 
 app = typer.Typer(
     name="amem",
@@ -19,4 +19,4 @@ app = typer.Typer(
 )
 for module in (adding, reading, editing, history, graph, upkeep, doctor):
     module.register(app)
-app.add_typer(evaluation, name="eval")
+app.add_typer(lazy("amem_integrations.evaluation.commands:app", "Measure the memory."), name="eval")

@@ -1,11 +1,11 @@
-"""Pure: which option an answer chooses, read as leniently as the published simulator reads it in the end."""
+"""Pure: which option an answer chooses, read as leniently as by the published simulator."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 
-from .values import LETTERS
+from .tv_show import LETTERS
 
 # One bracket is enough: a model, or what reads its reply, may have lost the other.
 _LABEL = re.compile(r"\(([A-Za-z])\)|\(([A-Z])\b|\b([A-Z])\)")
@@ -19,7 +19,7 @@ _REFUSAL = re.compile(
 
 
 def chosen(answer: str, options: Sequence[str]) -> int | None:
-    """Return the place of the option that an answer chooses, or None if that cannot be told.
+    """Return the index of the option that an answer chooses, or None if it is none or several.
 
     What "the answer is" counts first, then a letter in brackets, a bare letter at the beginning, a refusal
     (which is the last option), and the words of one option and of no other.
