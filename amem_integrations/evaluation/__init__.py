@@ -2,7 +2,7 @@
 
 | | |
 | --- | --- |
-| `data` | what a data set is read into; `locomo` (with `golds`, `recordings`) and `dialsim` read one |
+| `data` | what a data set is read into, and results; `locomo` (with `golds`, `recordings`) and `dialsim` read one |
 | `systems`, `models` | what is compared, and the chat models |
 | `runner` | builds memories (`building`), searches them, has questions answered (`answering`), keeps what it paid for (`cache`) |
 | `report` | the figures of a run, with `scoring` and `statistics`; `sweep` and `scaling` have reports of their own |
@@ -13,9 +13,19 @@
 
 from __future__ import annotations
 
-from .data import Conversation, Question, Task, Turn
+from .data import (
+    Answer,
+    Condition,
+    Conversation,
+    Outcome,
+    Question,
+    Result,
+    Spent,
+    Task,
+    Turn,
+    Writes,
+)
 from .models import Models, Named
-from .results import Answer, Condition, Outcome, Result, Spent, Writes
 from .runner import Settings, evaluate
 
 __all__ = [

@@ -20,15 +20,15 @@ from typing import TypeVar
 from pydantic import BaseModel, Field
 
 from ..errors import ModelReplyError
-from ..ports import ChatModel, Completion, ModelRequest
+from ..ports import ChatModel, ModelRequest
 from .core_access import count_tokens, parse, result_of
-from .data import Question, Task
-from .results import Answer, Condition, Spent
+from .data import Answer, Condition, Question, Spent, Task
 from .systems import Found
 
 log = logging.getLogger("amem_integrations")
 
 J = TypeVar("J")
+M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 
 Progress = Callable[[str, int, int], None]  # stage, done, total
@@ -62,42 +62,42 @@ def answer(model: ChatModel, prompt: str, question: str, context: str) -> tuple[
     """Return a model's answer to a question, and what it took.
 
     A reply in another form than JSON is taken as the answer itself: that is what a user would be shown. A
-    request that the endpoint refuses, such as one that is too long for the model, is answered by "": it
-    scores as wrong, and the run goes on.
-
-    Raises:
-        ModelUnavailableError: The model gave no answer.
+    request that the endpoint refuses is answered by "": it scores as wrong, and the run goes on.
     """
-    try:
-        completion = _complete(
-            model, prompt, AnswerReply, question=question, context=context or _NO_CONTEXT
-        )
-    except ModelReplyError as error:
-        log.warning("%r was not answered: %s", question, error)
-        return "", Spent(calls=1)
-    try:
-        text = parse(completion.text, AnswerReply).answer
-    except ModelReplyError:
-        text = _THOUGHTS.sub("", completion.text)
-    return " ".join(text.split()), _spent(completion)
+    found, text, spent = _ask(
+        model, prompt, AnswerReply, question=question, context=context or _NO_CONTEXT
+    )
+    return " ".join((found.answer if found else _THOUGHTS.sub("", text)).split()), spent
 
 
 def judge(model: ChatModel, question: str, gold: str, text: str) -> tuple[bool, Spent]:
-    """Return whether a model takes an answer for correct, and what that took; False if it is unreadable.
+    """Return whether a model takes an answer for correct, and what that took; False if it is unreadable."""
+    found, _, spent = _ask(model, "judge", JudgeReply, question=question, gold=gold, answer=text)
+    return found is not None and found.correct, spent
+
+
+def _ask(model: ChatModel, task: str, reply: type[M], **values: str) -> tuple[M | None, str, Spent]:
+    """Return a reply, or None if it is unreadable or refused; its text, and what it took.
 
     Raises:
-        ModelUnavailableError: The model gave no verdict.
+        ModelUnavailableError: The model gave no reply.
     """
+    system, _, prompt = prompt_text(task).partition("\n---\n")
+    prompt = Template(prompt.strip()).substitute(values)
+    request = ModelRequest(
+        task=task, system=system.strip(), prompt=prompt, reply=reply, inputs=values
+    )
     try:
-        completion = _complete(
-            model, "judge", JudgeReply, question=question, gold=gold, answer=text
-        )
+        completion = result_of(model.generate(request))
     except ModelReplyError as error:
-        log.warning("the answer to %r was not judged: %s", question, error)
-        return False, Spent(calls=1)
+        log.warning("%s of %r was refused: %s", task, values["question"], error)
+        return None, "", Spent(calls=1)
+    spent = Spent(
+        calls=1, input_tokens=completion.input_tokens, output_tokens=completion.output_tokens
+    )
     with suppress(ModelReplyError):
-        return parse(completion.text, JudgeReply).correct, _spent(completion)
-    return False, _spent(completion)
+        return parse(completion.text, reply), completion.text, spent
+    return None, completion.text, spent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ class Examiner:
         asked = {
             (Condition(task.prompt, system, k), n): (
                 task.prompt,
-                questions[n].wording(task),
+                questions[n].wording(task.prompt),
                 one.context(k),
             )
             for task in tasks
@@ -161,7 +161,7 @@ class Examiner:
         """Set the verdict of every answer to a question with a gold; return what that took."""
         jobs = {
             where: (
-                questions[where[1]].wordings.get(where[0].task, questions[where[1]].text),
+                questions[where[1]].wording(where[0].task),
                 gold,
                 one.text,
             )
@@ -204,21 +204,3 @@ class Examiner:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
         return done
-
-
-def _complete(model: ChatModel, task: str, reply: type[BaseModel], **values: str) -> Completion:
-    system, _, prompt = prompt_text(task).partition("\n---\n")
-    request = ModelRequest(
-        task=task,
-        system=system.strip(),
-        prompt=Template(prompt.strip()).substitute(values),
-        reply=reply,
-        inputs=values,
-    )
-    return result_of(model.generate(request))
-
-
-def _spent(completion: Completion) -> Spent:
-    return Spent(
-        calls=1, input_tokens=completion.input_tokens, output_tokens=completion.output_tokens
-    )

@@ -22,8 +22,7 @@ from ..errors import StoreError, StoreLockedError
 from ..notes import Note
 from ..ports import ChatModel, Embedder
 from ..testing import RecordedModel
-from .data import Turn
-from .results import Writes
+from .data import Turn, Writes
 
 log = logging.getLogger("amem_integrations")
 

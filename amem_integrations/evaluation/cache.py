@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -30,12 +31,9 @@ PROBE = "Seven grey herons stood in the shallow water that morning."
 
 _TIMEOUT_S = 30.0  # to wait for another process that is writing
 _KEYS_PER_QUERY = 500  # SQLite allows at least 999
-_TABLES = """
-CREATE TABLE IF NOT EXISTS replies (
-    key TEXT PRIMARY KEY, text TEXT NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL, ms REAL NOT NULL) WITHOUT ROWID;
-"""
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
+)
 
 
 def key_of(*parts: object) -> str:
@@ -45,7 +43,7 @@ def key_of(*parts: object) -> str:
 
 
 class Cache:
-    """Replies and vectors in one SQLite file; safe in many threads, and shared by several processes."""
+    """Values under keys in one SQLite file; safe in many threads, and shared by several processes."""
 
     def __init__(self, folder: Path) -> None:
         """Open the file in `folder`, or create it.
@@ -62,48 +60,31 @@ class Cache:
                 self._path, timeout=_TIMEOUT_S, isolation_level=None, check_same_thread=False
             )
             self._file.execute("PRAGMA journal_mode=WAL")
-            self._file.executescript(_TABLES)
+            self._file.execute(_TABLE)
         except sqlite3.Error as error:
             raise self._unusable(error) from error
 
-    def reply(self, key: str) -> Completion | None:
-        """Return the reply kept under a key, or None."""
-        with self._locked():
-            row = self._file.execute(
-                "SELECT text, input_tokens, output_tokens FROM replies WHERE key = ?", (key,)
-            ).fetchone()
-        return Completion(text=row[0], input_tokens=row[1], output_tokens=row[2]) if row else None
-
-    def add_reply(self, key: str, reply: Completion) -> None:
-        """Keep a reply; an earlier one under the same key stays."""
-        with self._locked():
-            self._file.execute(
-                "INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?)",
-                (key, reply.text, reply.input_tokens, reply.output_tokens),
-            )
-
-    def vectors(self, keys: Sequence[str]) -> dict[str, tuple[Vector, float]]:
-        """Return the vectors kept under some keys, each with the milliseconds it took to encode."""
-        found: dict[str, tuple[Vector, float]] = {}
+    def get(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """Return the values kept under some keys."""
+        found: dict[str, bytes] = {}
         for start in range(0, len(keys), _KEYS_PER_QUERY):
-            some = keys[start : start + _KEYS_PER_QUERY]
+            some = list(keys[start : start + _KEYS_PER_QUERY])
             marks = ", ".join("?" * len(some))
-            query = f"SELECT key, vector, ms FROM vectors WHERE key IN ({marks})"  # noqa: S608 - marks only
             with self._locked():
-                rows = self._file.execute(query, list(some)).fetchall()
-            found |= {key: (np.frombuffer(row, dtype=np.float32), ms) for key, row, ms in rows}
+                found |= self._file.execute(
+                    f"SELECT key, value FROM entries WHERE key IN ({marks})",  # noqa: S608 - marks only
+                    some,
+                ).fetchall()
         return found
 
-    def add_vectors(self, vectors: Mapping[str, Vector], ms: float) -> None:
-        """Keep vectors that took `ms` milliseconds each."""
-        rows = [
-            (key, np.asarray(vector, dtype=np.float32).tobytes(), ms)
-            for key, vector in vectors.items()
-        ]
+    def add(self, values: Mapping[str, bytes]) -> None:
+        """Keep values, all or none; an earlier one under the same key stays."""
         with self._locked():
             self._file.execute("BEGIN IMMEDIATE")
             try:
-                self._file.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", rows)
+                self._file.executemany(
+                    "INSERT OR IGNORE INTO entries VALUES (?, ?)", values.items()
+                )
             except BaseException:
                 self._file.execute("ROLLBACK")
                 raise
@@ -157,12 +138,12 @@ class CachedModel:
         key = key_of(
             self._identity, request.system, request.prompt, request.reply.model_json_schema()
         )
-        known = self._cache.reply(key)
-        if known is not None:
-            return known
-        self._cache.add_reply(key, result_of(self._model.generate(request)))
-        # Read again: two threads that asked at the same time must go on with the same reply.
-        return self._cache.reply(key) or Completion(text="")
+        if not (known := self._cache.get([key])):
+            reply = asdict(result_of(self._model.generate(request)))
+            self._cache.add({key: json.dumps(reply).encode()})
+            # Read again: two threads that asked at the same time must go on with the same reply.
+            known = self._cache.get([key])
+        return Completion(**json.loads(known[key]))
 
 
 class CachedEmbedder:
@@ -239,23 +220,19 @@ class CachedEmbedder:
     def _vectors(
         self, role: str, texts: Sequence[str], encode: Callable[[Sequence[str]], Vector]
     ) -> dict[str, tuple[Vector, float]]:
+        """Return the vector of each text, and the milliseconds that encoding it took."""
         keys = {text: key_of(self.identity, role, text) for text in texts}
-        known = self._cache.vectors(list(keys.values()))
-        if len(known) < len(keys):
-            with self._encoding:  # two threads never encode the same text
-                self._encode_missing(keys, encode)
-            known = self._cache.vectors(list(keys.values()))
-        return {text: known[key] for text, key in keys.items()}
-
-    def _encode_missing(
-        self, keys: Mapping[str, str], encode: Callable[[Sequence[str]], Vector]
-    ) -> None:
-        known = self._cache.vectors(list(keys.values()))
-        missing = [text for text, key in keys.items() if key not in known]
-        if missing:
-            start = time.perf_counter()
-            rows = encode(missing)
-            ms = (time.perf_counter() - start) * 1000 / len(missing)
-            self._cache.add_vectors(
-                {keys[text]: row for text, row in zip(missing, rows, strict=True)}, ms
-            )
+        with self._encoding:  # two threads never encode the same text
+            known = self._cache.get(list(keys.values()))
+            if missing := [text for text, key in keys.items() if key not in known]:
+                start = time.perf_counter()
+                rows = encode(missing)
+                ms = (time.perf_counter() - start) * 1000 / len(missing)
+                # The time comes first, then the vector.
+                rows = np.insert(np.asarray(rows, dtype=np.float32), 0, ms, axis=1)
+                self._cache.add(
+                    {keys[t]: row.tobytes() for t, row in zip(missing, rows, strict=True)}
+                )
+                known = self._cache.get(list(keys.values()))
+        entries = {text: np.frombuffer(known[key], dtype=np.float32) for text, key in keys.items()}
+        return {text: (entry[1:], float(entry[0])) for text, entry in entries.items()}

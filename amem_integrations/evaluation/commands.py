@@ -208,7 +208,9 @@ def scale_command(given: Given) -> None:
         report = scaling.measure_all(sizes, setup, given.out / "scale.json", show)
     if given.embedder is not None:
         report["encode_ms"] = scaling.encoding_ms(given.ports.embedder(given.embedder, None), setup)
-    given.write("scale", "Time and space", report, scaling.sections(report))
+    given.write(
+        "scale", "Time and space over the number of notes", report, scaling.sections(report)
+    )
 
 
 def _formats(text: str) -> tuple[dialsim.Format, ...]:

@@ -149,7 +149,8 @@ def markdown(title: str, sections: Iterable[Section], settings: Values) -> str:
 def _blocks(title: str, sections: Iterable[Section], settings: Values) -> Iterator[str]:
     yield f"# {title}"
     for section in sections:
-        yield f"## {section.title}"
+        if section.title != title:
+            yield f"## {section.title}"
         yield from section.about
         for table in section.tables:
             yield f"{table.caption}:"

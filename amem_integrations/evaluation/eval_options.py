@@ -17,11 +17,10 @@ from ..cli.looks import table as rich_table
 from ..cli.ports import Ports
 from ..errors import InvalidInputError
 from ..ports import Embedder
-from .data import Conversation
+from .data import Conversation, Result
 from .document import Section, System, Values, markdown, system
 from .models import Backend, Models, Named, Reply, Served
 from .recordings import Annotations
-from .results import Result
 from .runner import OnNotes, Settings, evaluate
 
 Options = Mapping[str, tuple[Any, Any]]  # by name: its type, and how it is given

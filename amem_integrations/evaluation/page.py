@@ -20,10 +20,9 @@ from .plots.style import DARK, LIGHT, png  # isort: skip - says which extra is m
 from jinja2 import Environment, StrictUndefined, Template
 
 from ..errors import InvalidInputError
-from . import sections, sweep, views
+from . import scaling, sections, sweep, views
 from .dialsim import figures as dialsim
 from .document import Picture, Section, System, Values, flat, number, system
-from .scaling import rows as scaling
 
 PAGE = "report.html"
 PICTURES = "plots"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _ROOT = Path(__file__).parents[1]
 _OUTSIDE = {"cli", "evaluation"}  # they use a memory and are no part of it
 _UNTUNED = {"adapting", "testing"}  # their constants decide nothing that is found
-_COUNTING = {"building.py", "results.py"}  # but what building took is kept with it
+_COUNTING = {"building.py", "data.py"}  # but what building took is kept with it
 _PACKAGES = (
     "amem-integrations",
     "qdrant-edge-py",

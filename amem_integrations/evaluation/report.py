@@ -12,8 +12,7 @@ from typing import Any
 
 from ..ports import Embedder
 from . import statistics
-from .data import ADVERSARIAL, ANSWER, CATEGORIES
-from .results import Answer, Outcome, Result, Spent, Writes
+from .data import ADVERSARIAL, ANSWER, CATEGORIES, Answer, Outcome, Result, Spent, Writes
 from .scoring import MEASURES, SCORINGS, score
 from .systems import MAIN
 

@@ -23,11 +23,10 @@ from .answering import Examiner
 from .building import Built, kept_memory, passing_memory
 from .cache import Cache, CachedEmbedder, key_of
 from .core_access import count_tokens
-from .data import ANSWER, Conversation, Task
+from .data import ANSWER, Answer, Condition, Conversation, Outcome, Result, Spent, Task
 from .models import Models, Writer
 from .provenance import code_digest
 from .recordings import Annotations
-from .results import Answer, Condition, Outcome, Result, Spent
 from .systems import (
     BASELINES,
     FULL,

@@ -12,10 +12,9 @@ from typing import Any
 
 from ..errors import InvalidInputError
 from ..ports import Embedder
-from .data import CATEGORIES, Conversation
+from .data import CATEGORIES, Conversation, Result
 from .document import BOOTSTRAP, Picture, Section, Table, Values, category, measure, with_interval
 from .report import COUNTED, FOUND_MEASURES, Report, estimated, scored
-from .results import Result
 from .systems import MAIN
 
 ANSWERS = ("f1", "bleu1")

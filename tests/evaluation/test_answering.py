@@ -5,10 +5,10 @@ from itertools import count
 import pytest
 
 from amem_integrations.errors import InvalidInputError, ModelReplyError, ModelUnavailableError
-from amem_integrations.evaluation import Question, Settings
-from amem_integrations.evaluation.answering import Answering, Backend, Judging, Reply, Served
-from amem_integrations.evaluation.answering.questions import Examiner
-from amem_integrations.evaluation.results import Spent
+from amem_integrations.evaluation import Answer, Question, Settings, Spent
+from amem_integrations.evaluation.answering import Examiner
+from amem_integrations.evaluation.data import ANSWER
+from amem_integrations.evaluation.models import Backend, Reply, Served
 from amem_integrations.evaluation.systems import Found
 from amem_integrations.ports import Completion, ModelRequest
 
@@ -31,6 +31,26 @@ def question(text: str, category: int = 4, answer: str | None = "red") -> Questi
     return Question(text=text, category=category, evidence=frozenset(), answer=answer)
 
 
+def asked(
+    model: Model,
+    questions: list[Question],
+    found: dict[str, list[Found]],
+    ks: tuple[int, ...] = (5,),
+    progress=lambda *_: None,
+    **options,
+) -> tuple[dict[tuple[str, int], tuple[Answer, ...]], dict[str, Spent]]:
+    """Return the answers by system and number of hits, and what they took."""
+    examiner = Examiner(answerer=model, **options)
+    answers, spent = examiner.answers(questions, found, ks, (ANSWER,), progress)
+    return {(one.system, one.k): given for one, given in answers.items()}, spent
+
+
+def answer_of(model: Model, text: str, context: str, **options) -> Answer:
+    """Return the answer to one question."""
+    shown = [Found(ids=(), context=lambda _: context)]
+    return asked(model, [question(text)], {"amem": shown}, **options)[0]["amem", 5][0]
+
+
 def found(*contexts: str) -> list[Found]:
     return [Found(ids=(), context=lambda k, text=text: f"{text} of {k}") for text in contexts]
 
@@ -48,18 +68,18 @@ def found(*contexts: str) -> list[Found]:
     ],
 )
 def test_an_answer_is_what_a_user_would_be_shown(said: str, answer: str) -> None:
-    model = Model(lambda _: said)
-    text, spent = Answering(model)("What colour?", "The ink is red.")
-    assert text == answer
-    assert spent == Spent(calls=1, input_tokens=10, output_tokens=3)
+    assert answer_of(Model(lambda _: said), "What colour?", "The ink is red.").text == answer
 
 
 def test_a_request_that_is_refused_is_answered_by_nothing() -> None:
     def refuse(_: ModelRequest) -> str:
         raise ModelReplyError("too long for the model")
 
-    assert Answering(Model(refuse))("q", "context") == ("", Spent(calls=1))
-    assert Judging(Model(refuse))("q", "gold", "answer") == (False, Spent(calls=1))
+    shown = {"amem": found("x")}
+    answers, spent = asked(Model(refuse), [question("q")], shown, judge=Model(refuse))
+    (one,) = answers["amem", 5]
+    assert (one.text, one.correct) == ("", False)
+    assert spent == {"answer": Spent(calls=1), "judge": Spent(calls=1)}
 
 
 def test_the_address_the_sdk_takes_from_the_environment_decides_answers_too(
@@ -74,12 +94,13 @@ def test_the_address_the_sdk_takes_from_the_environment_decides_answers_too(
 
 def test_the_prompt_holds_the_context_and_the_question_and_no_gold() -> None:
     model = Model(lambda _: '{"answer": "x"}')
-    Answering(model)("Was $x {paid}?", "He paid $5 for {it}.")
+    answer_of(model, "Was $x {paid}?", "He paid $5 for {it}.")
     (request,) = model.requests
     assert "He paid $5 for {it}." in request.prompt
     assert "Was $x {paid}?" in request.prompt
     assert request.task == "answer"
-    Answering(model)("Who?", "")
+    assert set(request.inputs) == {"question", "context"}
+    answer_of(model, "Who?", "")
     assert "(nothing is remembered)" in model.requests[-1].prompt
 
 
@@ -88,24 +109,27 @@ def test_the_prompt_holds_the_context_and_the_question_and_no_gold() -> None:
     [('{"correct": true}', True), ('{"correct": false}', False), ("Yes, surely.", False)],
 )
 def test_a_verdict_that_cannot_be_read_is_no(said: str, correct: bool) -> None:
-    assert Judging(Model(lambda _: said))("q", "gold", "answer")[0] is correct
+    judge = Model(lambda _: said)
+    assert answer_of(Model(lambda _: "red"), "q", "x", judge=judge).correct is correct
 
 
 def test_the_same_question_from_the_same_context_is_asked_once() -> None:
     numbers = count(1)
     model = Model(lambda _: f'{{"answer": "{next(numbers)}"}}')
     told = []
-    answers, spent = Examiner(answering=Answering(model), concurrency=1).answers(
+    answers, spent = asked(
+        model,
         [question("a?"), question("b?")],
         {"amem": found("x", "y"), "dense": found("x", "z")},
         (5, 10),
-        lambda *said: told.append(said),
+        lambda *report: told.append(report),
+        concurrency=1,
     )
     assert len(model.requests) == 6
     assert spent == {"answer": Spent(calls=6, input_tokens=60, output_tokens=18)}
-    assert answers["amem"][5][0] == answers["dense"][5][0]
-    assert answers["amem"][5][1] != answers["dense"][5][1]
-    assert answers["amem"][10][0].text != answers["amem"][5][0].text
+    assert answers["amem", 5][0] == answers["dense", 5][0]
+    assert answers["amem", 5][1] != answers["dense", 5][1]
+    assert answers["amem", 10][0].text != answers["amem", 5][0].text
     assert told[-1] == ("answer", 6, 6)
 
 
@@ -113,10 +137,8 @@ def test_a_judge_sees_what_can_be_compared() -> None:
     model = Model(lambda _: '{"answer": "blue"}')
     judge = Model(lambda request: f'{{"correct": {str("a?" in request.prompt).lower()}}}')
     questions = [question("a?"), question("b?"), question("c?", 5), question("d?", 4, None)]
-    answers, spent = Examiner(answering=Answering(model), judging=Judging(judge)).answers(
-        questions, {"amem": found("x", "x", "x", "x")}, (5,), lambda *_: None
-    )
-    assert [one.correct for one in answers["amem"][5]] == [True, False, None, None]
+    answers, spent = asked(model, questions, {"amem": found("x", "x", "x", "x")}, judge=judge)
+    assert [one.correct for one in answers["amem", 5]] == [True, False, None, None]
     assert spent["judge"].calls == len(judge.requests) == 2
 
 
@@ -133,9 +155,7 @@ def test_no_more_calls_at_once_than_allowed() -> None:
         return "{}"
 
     questions = [question(f"{number}?") for number in range(12)]
-    Examiner(answering=Answering(Model(answer)), concurrency=3).answers(
-        questions, {"amem": found(*["x"] * 12)}, (5,), lambda *_: None
-    )
+    asked(Model(answer), questions, {"amem": found(*["x"] * 12)}, concurrency=3)
     assert most[0] == 3
 
 
@@ -148,9 +168,7 @@ def test_when_the_model_is_down_the_rest_is_not_asked() -> None:
     model = Model(answer)
     questions = [question(f"{number}?") for number in range(50)]
     with pytest.raises(ModelUnavailableError):
-        Examiner(answering=Answering(model), concurrency=1).answers(
-            questions, {"amem": found(*["x"] * 50)}, (5,), lambda *_: None
-        )
+        asked(model, questions, {"amem": found(*["x"] * 50)}, concurrency=1)
     assert len(model.requests) == 4
 
 

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from amem_integrations.cli.app import app
 from amem_integrations.cli.ports import Ports
 from amem_integrations.evaluation import Models, Named, Settings, evaluate, locomo
-from amem_integrations.evaluation.cache.embedder import PROBE
+from amem_integrations.evaluation.cache import PROBE
 from amem_integrations.evaluation.systems import KNOWN
 from amem_integrations.testing import HashEmbedder
 

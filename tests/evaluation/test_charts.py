@@ -15,18 +15,10 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 from support import reports
 
-from amem_integrations.evaluation import systems
-from amem_integrations.evaluation.plots import (
-    bars,
-    cost,
-    curves,
-    labels,
-    links,
-    scale,
-    space,
-    style,
-)
-from amem_integrations.evaluation.plots.bars import Estimate, Panel
+from amem_integrations.evaluation import document, systems
+from amem_integrations.evaluation.document import Estimate
+from amem_integrations.evaluation.plots import bars, curves, links, scale, scatter, space, style
+from amem_integrations.evaluation.plots.bars import Panel
 from amem_integrations.evaluation.plots.style import DARK, DPI, LIGHT, LOOKS, WIDTH
 
 NAMES = {**reports.SYSTEMS, "full": 0.6, "$new_{one}": 0.3, "日本": 0.2}
@@ -43,14 +35,14 @@ def chart_of_systems(look):
 
 
 def chart_of_calls(look):
-    return cost.calls(
+    return scatter.calls(
         {name: (0.29, one) for name, one in ESTIMATES.items()}, look, quality="recall"
     )
 
 
 def chart_of_tokens(look):
     places = {name: (100.0 * n, one) for n, (name, one) in enumerate(ESTIMATES.items())}
-    return cost.tokens(places, look, quality="F1")
+    return scatter.tokens(places, look, quality="F1")
 
 
 def chart_of_links(look):
@@ -113,7 +105,7 @@ def test_axes_say_what_is_on_them(name, x, y):
 def test_bars_are_named_and_have_their_figures_and_intervals():
     first, second = chart_of_bars(LIGHT).axes
     assert [text.get_text() for text in first.get_yticklabels()] == [
-        labels.system(name) for name in labels.ordered(ESTIMATES)
+        document.system(name) for name in document.ordered(ESTIMATES)
     ]
     assert (first.get_title("left"), second.get_title("left")) == ("k = 5", "k = $9")
     assert {".800", ".400"} <= {text.get_text() for text in first.texts}
@@ -203,9 +195,9 @@ def test_a_graph_of_any_size_can_be_laid_out(count, monkeypatch):
 
 
 def test_equal_values_are_moved_apart_and_keep_their_order():
-    assert cost.spread([0.0, 0.0, 0.0, 5.0], 1.0) == [-1.0, 0.0, 1.0, 5.0]
-    assert cost.spread([], 1.0) == []
-    moved = cost.spread([0.0, 0.4, 1.2, 1.3, 9.0], 1.0)
+    assert scatter.spread([0.0, 0.0, 0.0, 5.0], 1.0) == [-1.0, 0.0, 1.0, 5.0]
+    assert scatter.spread([], 1.0) == []
+    moved = scatter.spread([0.0, 0.4, 1.2, 1.3, 9.0], 1.0)
     assert all(b - a >= 1 - 1e-9 for a, b in pairwise(moved))
     assert moved[-1] == 9.0
     assert sum(moved[:4]) == pytest.approx(0.0 + 0.4 + 1.2 + 1.3)
@@ -232,7 +224,7 @@ def test_each_known_system_has_a_look_of_its_own():
     for look in (LIGHT, DARK):
         looks = {style.look_of(name, 0, look) for name in systems.KNOWN}
         assert len(looks) == len(systems.KNOWN)
-    assert {labels.system(name) for name in systems.KNOWN}.isdisjoint(
+    assert {document.system(name) for name in systems.KNOWN}.isdisjoint(
         name for name in systems.KNOWN if "_" in name
     )
 
@@ -248,15 +240,15 @@ def test_each_known_system_has_a_look_of_its_own():
     ],
 )
 def test_shares_are_written_as_papers_write_them(value, text):
-    assert labels.share(value) == text
+    assert document.share(value) == text
 
 
 def test_gains_have_a_sign_and_counts_commas():
-    assert [labels.gain(one) for one in (0.066, -0.02, 0.0)] == [
+    assert [document.gain(one) for one in (0.066, -0.02, 0.0)] == [
         "+.066",
         "\N{MINUS SIGN}.020",
         "+.000",
     ]
-    assert [labels.number(one) for one in (12345, 0.291, 45.67, 3.0, None)] == [
+    assert [document.number(one) for one in (12345, 0.291, 45.67, 3.0, None)] == [
         "12,345", "0.29", "45.7", "3", "\N{EN DASH}",
     ]  # fmt: skip

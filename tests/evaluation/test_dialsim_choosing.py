@@ -92,7 +92,8 @@ def test_the_question_is_put_in_the_words_of_who_asks(tmp_path):
         (True, "Who, my dear?"),
         (False, "Who?"),
     }
-    assert choice.asked[0].line == f"{choice.asked[0].asker}: {choice.asked[0].text}"
+    asked = choice.asked[0]
+    assert asked.as_question("Ann", 1).text == f"{asked.asker}: {asked.text}"
 
 
 def test_without_a_wording_for_who_is_near_nothing_is_asked(tmp_path):

@@ -24,9 +24,11 @@ from support.dialsim import (
 )
 
 from amem_integrations.errors import InvalidInputError
-from amem_integrations.evaluation import dialsim
-from amem_integrations.evaluation.dialsim.containers import read
-from amem_integrations.evaluation.dialsim.scripts import parse_date, turns
+from amem_integrations.evaluation import Turn, dialsim
+from amem_integrations.evaluation.dialsim.pickles import read
+from amem_integrations.evaluation.dialsim.tv_show import parse_date, script_turns
+
+DAY = datetime(2005, 5, 5, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -35,7 +37,9 @@ def show() -> dialsim.Show:
 
 
 def test_a_show_has_its_sessions_in_the_order_of_the_file(show):
-    assert (show.name, show.agent, show.namespace) == ("harbour", "Nell", ("dialsim", "harbour"))
+    assert (show.name, show.agent) == ("harbour", "Nell")
+    conversation = dialsim.choose(show).conversation(show)
+    assert conversation.namespace == ("dialsim", "harbour")
     assert [one.id.split()[0] + one.id[-2:] for one in show.sessions] == [
         "S01E01/1",
         "S01E01/2",
@@ -86,7 +90,7 @@ def test_each_asker_has_a_wording_or_takes_that_for_everyone(show):
     assert boat.wording("Otis") == "Say, which of my boats is taking in water on March 4, 2011?"
     assert boat.wording("Bram") == "Which boat is taking in water on March 4, 2011?"
     assert (
-        dialsim.Question(
+        dialsim.ShowQuestion(
             id="", source="quiz", kind="", wordings={"Ann": "Who?"}, options=("a", "b"), right=0
         ).wording("Ben")
         is None
@@ -122,9 +126,11 @@ def test_a_session_may_be_without_questions_of_a_source(tmp_path):
 
 
 def test_a_turn_begins_at_a_line_with_a_colon():
-    said = turns(
+    said = script_turns(
         "He comes in.\nAnn: It is 5:30.\nLate, that is.\n\n  Ben : No.\nAnn:\nTeleplay: A. Writer\n"
-        "[Scene: the quay]\nA long sentence that is nobody's name and goes on and on, and then has: a colon\n"
+        "[Scene: the quay]\nA long sentence that is nobody's name and goes on and on, and then has: a colon\n",
+        "s",
+        DAY,
     )
     assert [(one.speaker, one.text) for one in said] == [
         (None, "He comes in."),
@@ -139,11 +145,12 @@ def test_a_turn_begins_at_a_line_with_a_colon():
 
 
 def test_a_script_may_be_empty():
-    assert turns(" \n\n") == ()
+    assert list(script_turns(" \n\n", "s", DAY)) == []
 
 
 def test_a_turn_becomes_a_note_of_its_session(show):
-    notes = show.sessions[0].notes(start=1, stop=3)
+    every = [turn.as_input() for turn in show.sessions[0].turns]
+    notes = every[1:3]
     assert [(one.speaker, one.content) for one in notes] == [
         ("Otis", "Nell, the Sandpiper is taking in water again."),
         ("Nell", "Again? You patched her on Sunday."),
@@ -151,7 +158,7 @@ def test_a_turn_becomes_a_note_of_its_session(show):
     assert {one.thread for one in notes} == {"S01E01 The Leaking Boat.txt/1"}
     assert [one.key for one in notes] == [f"S01E01 The Leaking Boat.txt/1#{n}" for n in (1, 2)]
     assert {one.at for one in notes} == {datetime(2011, 3, 4, tzinfo=UTC)}
-    assert len(show.sessions[0].notes()) == len(show.sessions[0].turns) == 9
+    assert len(every) == 9
 
 
 @pytest.mark.parametrize(
@@ -208,7 +215,7 @@ def test_names_are_replaced_everywhere_and_at_once(show):
     assert pump.wording("Igor") == "Who was kind enough to lend Nell a pump, then?"
     assert pump.options == ("Wren", "Igor", "Nell", "Tam", UNKNOWN)
     assert dialsim.renamed(show, {}) is show
-    whole = dialsim.Turn(speaker="Ann", text="Ann's banner, Annie")
+    whole = Turn(id="1#0", thread="1", speaker="Ann", text="Ann's banner, Annie")
     same = dialsim.renamed(
         dialsim.Show(
             name="s",
@@ -221,7 +228,8 @@ def test_names_are_replaced_everywhere_and_at_once(show):
         ),
         {"Ann": "Bo"},
     )
-    assert same.sessions[0].turns == (dialsim.Turn(speaker="Bo", text="Bo's banner, Annie"),)
+    (turn,) = same.sessions[0].turns
+    assert (turn.speaker, turn.text) == ("Bo", "Bo's banner, Annie")
 
 
 class Exploit:

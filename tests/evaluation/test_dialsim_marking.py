@@ -2,7 +2,7 @@
 
 import pytest
 
-from amem_integrations.evaluation.dialsim.marking import chosen, refuses
+from amem_integrations.evaluation.dialsim.figures import chosen, refuses
 
 OPTIONS = ("Ann", "Ann and Ben", "A cat", "Wren", "I don't know. (None of the above)")
 A, B, C, D, E = range(5)

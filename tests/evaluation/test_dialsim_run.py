@@ -12,9 +12,18 @@ from support.dialsim import AGENT, JSON, UNKNOWN, loaded, question, session
 
 from amem_integrations import ModelRequest, ModelUnavailableError
 from amem_integrations.errors import InvalidInputError
-from amem_integrations.evaluation import Models, Named, dialsim
-from amem_integrations.evaluation.dialsim.page import render
-from amem_integrations.evaluation.dialsim.provenance import describe
+from amem_integrations.evaluation import (
+    Condition,
+    Models,
+    Named,
+    Result,
+    Settings,
+    dialsim,
+    evaluate,
+)
+from amem_integrations.evaluation.dialsim import figures
+from amem_integrations.evaluation.document import markdown
+from amem_integrations.evaluation.provenance import describe
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 CHOICE, OPEN = dialsim.Format.CHOICE, dialsim.Format.OPEN
@@ -38,18 +47,41 @@ def answering(reply: Any = "(A)", **tasks: Any) -> ScriptedModel:
     )
 
 
+def settings_of(
+    k: int = 20, formats: tuple[dialsim.Format, ...] = (CHOICE, OPEN), concurrency: int = 1
+) -> Settings:
+    tasks = tuple(one.task for one in formats)
+    return Settings(ks=(k,), answer_ks=(k,), tasks=tasks, concurrency=concurrency)
+
+
 def simulated(
-    show: dialsim.Show, model: ScriptedModel | None = None, judge: bool = False, **options: Any
-) -> dialsim.Result:
-    models = options.pop("models", None)
+    show: dialsim.Show,
+    model: ScriptedModel | None = None,
+    judge: bool = False,
+    *,
+    models: Models | None = None,
+    seed: int = 0,
+    questions: int | None = None,
+    cache: Path | None = None,
+    progress: Any = None,
+    **options: Any,
+) -> Result:
+    choice = dialsim.choose(show, seed=seed, questions=questions)
     answerer = named(model or answering())
-    return dialsim.simulate(
-        show,
-        options.pop("settings", dialsim.Settings(**options.pop("run", {}))),
+    (result,) = evaluate(
+        [choice.conversation(show)],
+        settings_of(**options),
         embedder=EMBEDDER,
         models=models or Models(answerer=answerer, judge=answerer if judge else None),
-        **options,
+        cache=cache,
+        progress=progress,
     )
+    return result
+
+
+def contexts(model: ScriptedModel) -> list[str]:
+    """Return what was put before each question, in the order of the show."""
+    return [one.inputs["context"] for one in model.asked("dialsim_open")]
 
 
 def place(show: dialsim.Show, key: str) -> tuple[int, int]:
@@ -60,19 +92,19 @@ def place(show: dialsim.Show, key: str) -> tuple[int, int]:
 
 @pytest.mark.parametrize("seed", [0, 2])
 def test_nothing_is_recalled_that_is_said_later(show, seed):
-    result = simulated(show, run={"seed": seed, "k": 50})
-    assert len(result.recalled) == 5
-    for one in result.recalled:
-        where = (show.sessions.index(one.asked.session), one.asked.turn)
-        found = {place(show, key) for key in one.keys}
-        said = {
+    result = simulated(show, seed=seed, k=50)
+    assert len(result.outcomes) == 5
+    for asked, outcome in zip(dialsim.choose(show, seed=seed).asked, result.outcomes, strict=True):
+        where = (show.sessions.index(asked.session), asked.turn)
+        found = {place(show, key) for key in outcome.found["amem"]}
+        heard = {
             (number, turn)
             for number, session_ in enumerate(show.sessions)
             for turn in range(len(session_.turns))
             if (number, turn) <= where
         }
-        assert found == said  # all of it: k is larger
-        assert one.turns == len(said)
+        assert found == heard  # all of it: k is larger
+        assert outcome.question.after == len(heard)
 
 
 def test_not_even_the_very_words_of_the_question_are_recalled_from_later_on(tmp_path):
@@ -85,11 +117,15 @@ def test_not_even_the_very_words_of_the_question_are_recalled_from_later_on(tmp_
         session(f"Cy: {words}\nCy: In the green box she keeps rain.", hard_q={}),
         session("Ben: So?\nAnn: Well.\nAnn: A key.", hard_q=asked),
     )
-    early, late = simulated(show, run={"k": 50}).recalled
-    assert early.asked.text == late.asked.text == words
-    assert "green box" not in early.context
-    assert [key.partition("#")[0] for key in early.keys] == ["S01E01/1"] * len(early.keys)
-    assert "green box she keeps rain" in late.context
+    model = answering()
+    early, late = simulated(show, model, k=50).outcomes
+    first_context, second_context = contexts(model)
+    assert words in early.question.text
+    assert words in late.question.text
+    assert "green box" not in first_context
+    keys = early.found["amem"]
+    assert [key.partition("#")[0] for key in keys] == ["S01E01/1"] * len(keys)
+    assert "green box she keeps rain" in second_context
 
 
 def replace_last(one: dict[str, Any], line: str) -> dict[str, Any]:
@@ -112,54 +148,45 @@ def test_what_a_later_turn_adds_to_a_note_is_not_recalled_before_it(tmp_path):
         return reply
 
     writer = scripts.model(evolve=telling)
-    models = Models(writer=named(writer), answerer=named(answering()))
-    result = simulated(show, models=models, run={"k": 50})
-    early, late = result.recalled
-    assert (
-        "again: The kettle boils" in late.context
-    )  # in the light of which an earlier turn is read
-    assert "boils" not in early.context
-    assert result.writes.updates > 0
+    model = answering()
+    result = simulated(show, models=Models(writer=named(writer), answerer=named(model)), k=50)
+    early, late = contexts(model)
+    assert "again: The kettle boils" in late  # an earlier turn, evolved
+    assert "boils" not in early
+    assert result.writes["amem"].updates > 0
     assert result.written_by == "scripted"
-    assert result.writes.model_calls == len(writer.requests)
+    assert result.writes["amem"].model_calls == len(writer.requests)
 
 
 def test_the_show_is_heard_in_its_order_and_no_further_than_the_last_question(show):
-    result = simulated(show, run={"questions": 2, "k": 50})
-    assert [one.asked.session.id for one in result.recalled] == [
-        one.id for one in show.sessions[:2]
-    ]
-    assert (
-        result.writes.notes
-        == result.recalled[-1].turns
-        < sum(len(one.turns) for one in show.sessions[:2])
-    )
-    first, second = (len(one.keys) for one in result.recalled)
+    result = simulated(show, questions=2, k=50)
+    first, second = (set(outcome.found["amem"]) for outcome in result.outcomes)
     assert first < second
+    turns = sum(len(one.turns) for one in show.sessions[:2])
+    assert result.notes == len(second) == result.outcomes[-1].question.after < turns
 
 
 def test_questions_and_answers_are_not_remembered(show):
-    result = simulated(show, answering("a walrus"), run={"k": 50})
-    contexts = "".join(one.context for one in result.recalled)
-    assert "walrus" not in contexts
-    assert not any(one.asked.text in one.context for one in result.recalled)
+    model = answering("a walrus")
+    simulated(show, model, k=50)
+    shown = "".join(contexts(model))
+    assert "walrus" not in shown
+    assert not any(asked.text in shown for asked in dialsim.choose(show).asked)
 
 
 def test_a_question_says_when_it_is_asked_by_whom_and_shows_its_options(show):
     model = answering()
-    result = simulated(show, model)
-    first = result.recalled[0].asked
-    (choice, *_), (open_, *_) = model.asked("dialsim_choice"), model.asked("dialsim_open")
+    simulated(show, model)
+    first = dialsim.choose(show).asked[0]
+    choice, open_ = model.asked("dialsim_choice")[0], model.asked("dialsim_open")[0]
     head = f"On March 4, 2011, {first.asker} asks Nell: {first.text}"
     options = [
         f"({letter}) {option}"
         for letter, option in zip("ABCDE", first.question.options, strict=True)
     ]
-    asked = {request.inputs["question"] for request in model.asked("dialsim_choice")}
-    assert "\n".join([head, *options]) in asked
-    assert head in {request.inputs["question"] for request in model.asked("dialsim_open")}
-    contexts = {one.context for one in result.recalled}
-    assert {one.inputs["context"] for one in (choice, open_)} <= contexts
+    assert choice.inputs["question"] == "\n".join([head, *options])
+    assert open_.inputs["question"] == head
+    assert choice.inputs["context"] == open_.inputs["context"]
     for request in (choice, open_):
         assert request.inputs["question"] in request.prompt
         assert request.inputs["context"] in request.prompt
@@ -177,16 +204,13 @@ def test_no_right_answer_is_shown_to_a_model_that_answers_in_its_own_words(tmp_p
 
 
 def test_the_same_run_twice_is_the_same_and_another_seed_is_not(show):
-    def figures(seed: int) -> Any:
-        report = dialsim.build(
-            simulated(show, by_letter(), judge=True, run={"seed": seed}), {}, embedder=EMBEDDER
-        )
-        return {name: report[name] for name in ("questions", "answers", "notes")}, report["builds"][
-            "amem"
-        ]["links"]
+    def figures_of(seed: int) -> Any:
+        report = reported(show, by_letter(), judge=True, seed=seed)
+        shown = {name: report[name] for name in ("questions", "answers", "notes")}
+        return shown, report["builds"]["amem"]["links"]
 
-    assert figures(1) == figures(1)
-    assert figures(1) != figures(2)
+    assert figures_of(1) == figures_of(1)
+    assert figures_of(1) != figures_of(2)
 
 
 def by_letter() -> ScriptedModel:
@@ -218,12 +242,22 @@ def knowing(show: dialsim.Show, **changes: str) -> ScriptedModel:
     return answering(dialsim_choice=answer, dialsim_open=answer, judge=verdict)
 
 
-def reported(show: dialsim.Show, model: ScriptedModel, **options: Any) -> dict[str, Any]:
-    return dialsim.build(simulated(show, model, **options), {"made": "here"}, embedder=EMBEDDER)
+def reported(
+    show: dialsim.Show, model: ScriptedModel, prices: Any = None, **options: Any
+) -> dict[str, Any]:
+    chosen = {name: options[name] for name in ("seed", "questions") if name in options}
+    choice, result = dialsim.choose(show, **chosen), simulated(show, model, **options)
+    about = {"made": "here"}
+    return figures.build(show, choice, result, about, embedder=EMBEDDER, prices=prices)
+
+
+def render(report: dict[str, Any]) -> str:
+    title = f"DialSim: {report['show']}"
+    return markdown(title, figures.sections(report), report["settings"])
 
 
 def test_who_knows_everything_is_right_everywhere(show):
-    report = reported(show, knowing(show), judge=True, run={"seed": 2})
+    report = reported(show, knowing(show), judge=True, seed=2)
     for found in report["answers"].values():
         assert found["accuracy"] == {"mean": 1.0, "low": 1.0, "high": 1.0}
         assert found["refused"] == 0.2
@@ -256,7 +290,7 @@ def test_a_wrong_and_an_unreadable_choice_count_as_wrong_where_they_belong(show)
             "dialsim_open/past": "The Kestrel",
         },
     )
-    report = reported(show, model, judge=True, run={"seed": 2})
+    report = reported(show, model, judge=True, seed=2)
     choice, open_ = report["answers"]["choice"], report["answers"]["open"]
     assert choice["accuracy"]["mean"] == 0.6
     assert choice["unreadable"] == 1
@@ -273,7 +307,7 @@ def test_a_wrong_and_an_unreadable_choice_count_as_wrong_where_they_belong(show)
 
 
 def test_without_a_judge_open_answers_have_measures_and_no_accuracy(show):
-    report = reported(show, knowing(show), run={"formats": (OPEN,)})
+    report = reported(show, knowing(show), formats=(OPEN,))
     assert list(report["answers"]) == ["open"]
     found = report["answers"]["open"]
     assert found["accuracy"] == {"mean": None, "low": None, "high": None}
@@ -284,16 +318,14 @@ def test_without_a_judge_open_answers_have_measures_and_no_accuracy(show):
 
 def test_choices_alone_need_no_judge_and_no_measures(show):
     model = knowing(show)
-    report = reported(show, model, judge=True, run={"formats": (CHOICE,)})
+    report = reported(show, model, judge=True, formats=(CHOICE,))
     assert list(report["answers"]) == ["choice"]
     assert not model.asked("judge")
-    assert "Wording" not in render(report)
+    assert "wording against" not in render(report)
 
 
 def test_the_report_says_what_it_cost_and_that_the_real_files_were_not_run(show):
-    report = dialsim.build(
-        simulated(show, judge=True), {}, embedder=EMBEDDER, prices={"answer": (1_000_000.0, 0.0)}
-    )
+    report = reported(show, answering(), {"answer": (1_000_000.0, 0.0)}, judge=True)
     assert {stage: one["calls"] for stage, one in report["costs"].items()} == {
         "build": 0,
         "answer": 10,
@@ -309,21 +341,21 @@ def test_the_report_says_what_it_cost_and_that_the_real_files_were_not_run(show)
 
 
 def test_the_page_shows_every_figure_there_is(show):
-    report = reported(show, knowing(show), judge=True, run={"seed": 2})
+    report = reported(show, knowing(show), judge=True, seed=2)
     page = render(report)
-    assert page.startswith("# DialSim: harbour\n\n> This project has not run this")
-    for said in (
+    assert page.startswith("# DialSim: harbour\n\nThis project has not run this")
+    for text in (
         "Nell hears 42 turns of 7 sessions",
         "is asked 5 questions on the way",
-        "in 20.0%",
-        "| all | 5 | 1.000 (1.000-1.000) | 0.200 |",
-        "| `graph/past_past` | 1 | 1.000 (1.000-1.000) | 0.000 |",
-        "as the authors of A-MEM score",
+        "in 20.0 %",
+        "| all | 5 | 1.000 (1.000 to 1.000) | .200 |",
+        "| graph/past_past | 1 | 1.000 (1.000 to 1.000) | .000 |",
+        "scoring of the authors of A-MEM",
         "| session left out: the agent says nothing | 1 |",
         "| question left out: no wording | 1 |",
         "| made | `here` |",
     ):
-        assert said in page, said
+        assert text in page, text
     assert not re.search(r"\{|None", page)
 
 
@@ -334,7 +366,7 @@ def test_a_show_in_which_nothing_can_be_asked_is_an_error_that_says_why(show):
 
 
 def test_a_second_run_on_the_same_cache_asks_no_model(show, tmp_path):
-    def run() -> tuple[dialsim.Result, ScriptedModel, ScriptedModel]:
+    def run() -> tuple[Result, ScriptedModel, ScriptedModel]:
         writer, model = scripts.model(evolve=scripts.link_to_first), by_letter()
         models = Models(
             writer=named(writer),
@@ -348,20 +380,20 @@ def test_a_second_run_on_the_same_cache_asks_no_model(show, tmp_path):
     assert all(one.requests for one in asked)
     assert [one.requests for one in again] == [[], []]
     assert second.answers == first.answers
-    assert second.writes.links == first.writes.links > 0
+    assert second.writes["amem"].links == first.writes["amem"].links > 0
     assert second.spent == first.spent  # as if it had been asked
-    assert [one.keys for one in second.recalled] == [one.keys for one in first.recalled]
+    assert second.outcomes == first.outcomes
 
 
 def test_a_model_that_is_down_stops_the_run_and_what_was_paid_for_is_kept(show, tmp_path):
     down = ModelUnavailableError("no answer")
-    seen = {"answer": "(B)"}
-    first = answering(dialsim_choice=[seen, seen, down], dialsim_open=seen)
-    settings = {"run": {"concurrency": 1}, "cache": tmp_path}
+    reply = {"answer": "(B)"}
+    first = answering(dialsim_choice=[reply, reply, down], dialsim_open=reply)
     with pytest.raises(ModelUnavailableError):
-        simulated(show, first, **settings)
+        simulated(show, first, cache=tmp_path)
     second = answering("(B)")
-    assert len(simulated(show, second, **settings).answers[CHOICE]) == 5
+    result = simulated(show, second, cache=tmp_path)
+    assert len(result.answers[Condition("dialsim_choice", "amem", 20)]) == 5
     assert len(second.asked("dialsim_choice")) == 3
 
 
@@ -376,47 +408,24 @@ def test_without_a_model_that_answers_nothing_is_run(show):
         simulated(show, models=Models())
 
 
-def test_it_is_told_how_far_it_is(show):
-    told: list[tuple[str, str, int, int]] = []
-    simulated(show, judge=True, progress=lambda *said: told.append(said))
-    assert ("harbour", "hear", 7, 7) in told
-    assert {stage for _, stage, _, _ in told} == {
-        "hear",
-        "answer choice",
-        "answer open",
-        "judge open",
-    }
+def test_progress_names_the_show_and_what_is_done(show):
+    reports: list[tuple[str, str, int, int]] = []
+    simulated(show, judge=True, progress=lambda *report: reports.append(report))
+    assert [report for report in reports if report[1] == "hear"][-1][:2] == ("harbour", "hear")
+    assert ("harbour", "answer", 10, 10) in reports
+    assert ("harbour", "judge", 5, 5) in reports
 
 
-@pytest.mark.parametrize(
-    "settings", [{"formats": ()}, {"k": 0}, {"questions": 0}, {"concurrency": 0}]
-)
-def test_settings_out_of_range_are_an_error(settings):
-    (name,) = settings
-    with pytest.raises(InvalidInputError, match=f"{name}="):
-        dialsim.Settings(**settings)
+def test_fewer_than_one_question_is_an_error(show):
+    with pytest.raises(InvalidInputError, match="questions=0"):
+        dialsim.choose(show, questions=0)
 
 
 def test_the_report_says_all_that_it_depends_on():
-    settings = dialsim.Settings(seed=4, k=7)
-    made = describe(
-        settings, dataset=JSON, sessions=3, names={"Ann": "Bo"}, embedder=EMBEDDER, models={"x": 1}
-    )
+    made = describe(settings_of(k=7), dataset=JSON, embedder=EMBEDDER, models={"x": 1}, seed=4)
     assert made["dataset"]["file"] == "harbour_dialsim.json"
-    assert (made["seed"], made["k"], made["sessions"]) == (4, 7, 3)
-    assert made["names"] == {"Ann": "Bo"}
-    assert made["formats"] == ["choice", "open"]
+    assert made["seed"] == 4
     assert set(made["prompts"]) == {"dialsim_choice", "dialsim_open", "judge"}
-    assert made["simulator"]["graph_share"] == 0.7
     assert str(Path(JSON).parent) not in json.dumps(made)
-    assert (
-        describe(
-            replace(settings, formats=(CHOICE,)),
-            dataset=JSON,
-            sessions=None,
-            names={},
-            embedder=EMBEDDER,
-            models={},
-        )["scoring"]
-        is None
-    )
+    choices = describe(settings_of(formats=(CHOICE,)), dataset=JSON, embedder=EMBEDDER, models={})
+    assert choices["scoring"] is None

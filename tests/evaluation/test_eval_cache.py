@@ -8,17 +8,22 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from amem_integrations import AgenticMemory, MemoryConfig
+from amem_integrations import MemoryConfig
 from amem_integrations.errors import (
     InvalidInputError,
     ModelUnavailableError,
     StoreLockedError,
 )
-from amem_integrations.evaluation.cache import Kept, KeptEmbedder, KeptModel, Memories
-from amem_integrations.evaluation.cache.embedder import PROBE
-from amem_integrations.evaluation.cache.kept import FILE, key_of
-from amem_integrations.evaluation.cache.memories import DONE
-from amem_integrations.evaluation.results import Writes
+from amem_integrations.evaluation.building import DONE, Built, kept_memory
+from amem_integrations.evaluation.cache import (
+    FILE,
+    PROBE,
+    Cache,
+    CachedEmbedder,
+    CachedModel,
+    key_of,
+)
+from amem_integrations.evaluation.data import Turn
 from amem_integrations.ports import Completion, ModelRequest
 from amem_integrations.testing import HashEmbedder
 
@@ -68,7 +73,7 @@ class CountingEmbedder:
 
 @pytest.fixture
 def kept(tmp_path: Path):
-    file = Kept(tmp_path / "cache")
+    file = Cache(tmp_path / "cache")
     yield file
     file.close()
 
@@ -81,8 +86,8 @@ def test_a_key_is_the_same_for_the_same_values_only() -> None:
 
 def test_a_reply_is_asked_for_once_in_all_runs(tmp_path: Path) -> None:
     for _ in range(2):
-        file, model = Kept(tmp_path), Counting()
-        remembered = KeptModel(model, file, identity="m at 0")
+        file, model = Cache(tmp_path), Counting()
+        remembered = CachedModel(model, file, identity="m at 0")
         assert remembered.name == "counting"
         first = remembered.generate(request())
         assert (
@@ -99,15 +104,15 @@ def test_a_reply_is_asked_for_once_in_all_runs(tmp_path: Path) -> None:
     [("m at .7", "why?", Reply), ("m", "why not?", Reply), ("m", "why?", OtherReply)],
 )
 def test_what_decides_a_reply_is_part_of_its_key(
-    kept: Kept, identity: str, prompt: str, reply: type[BaseModel]
+    kept: Cache, identity: str, prompt: str, reply: type[BaseModel]
 ) -> None:
     model = Counting()
-    KeptModel(model, kept, identity="m").generate(request())
-    other = KeptModel(model, kept, identity=identity).generate(request(prompt, reply))
+    CachedModel(model, kept, identity="m").generate(request())
+    other = CachedModel(model, kept, identity=identity).generate(request(prompt, reply))
     assert other.text == "2"
 
 
-def test_threads_that_ask_at_once_get_the_same_reply(kept: Kept) -> None:
+def test_threads_that_ask_at_once_get_the_same_reply(kept: Cache) -> None:
     both = threading.Barrier(2, timeout=10)
 
     class Slow(Counting):
@@ -115,26 +120,26 @@ def test_threads_that_ask_at_once_get_the_same_reply(kept: Kept) -> None:
             both.wait()
             return super().generate(request)
 
-    model = KeptModel(Slow(), kept, identity="m")
+    model = CachedModel(Slow(), kept, identity="m")
     with ThreadPoolExecutor(2) as pool:
         texts = {one.text for one in pool.map(model.generate, [request(), request()])}
     assert len(texts) == 1
 
 
-def test_a_model_that_fails_leaves_nothing_behind(kept: Kept) -> None:
+def test_a_model_that_fails_leaves_nothing_behind(kept: Cache) -> None:
     class Down:
         def generate(self, _request: ModelRequest) -> Completion:
             raise ModelUnavailableError("down")
 
     with pytest.raises(ModelUnavailableError):
-        KeptModel(Down(), kept, identity="m").generate(request())
-    assert KeptModel(Counting(), kept, identity="m").generate(request()).text == "1"
+        CachedModel(Down(), kept, identity="m").generate(request())
+    assert CachedModel(Counting(), kept, identity="m").generate(request()).text == "1"
 
 
 def test_no_text_is_encoded_twice_and_all_new_ones_in_one_batch(tmp_path: Path) -> None:
     inner = CountingEmbedder()
-    file = Kept(tmp_path)
-    embedder = KeptEmbedder(inner, file)
+    file = Cache(tmp_path)
+    embedder = CachedEmbedder(inner, file)
     assert (embedder.name, embedder.dimensions, embedder.max_tokens) == (inner.name, 16, 99)
     texts = ["a b", "c d", "a b", "e f"]
     rows = embedder.embed_documents(texts)
@@ -145,24 +150,24 @@ def test_no_text_is_encoded_twice_and_all_new_ones_in_one_batch(tmp_path: Path) 
     file.close()
 
     again = CountingEmbedder()
-    file = Kept(tmp_path)
-    np.testing.assert_array_equal(KeptEmbedder(again, file).embed_documents(texts), rows)
+    file = Cache(tmp_path)
+    np.testing.assert_array_equal(CachedEmbedder(again, file).embed_documents(texts), rows)
     assert again.batches == []
-    assert KeptEmbedder(again, file).embed_documents([]).shape == (0, 16)
+    assert CachedEmbedder(again, file).embed_documents([]).shape == (0, 16)
     file.close()
 
 
-def test_more_texts_than_sqlite_takes_at_once(kept: Kept) -> None:
+def test_more_texts_than_sqlite_takes_at_once(kept: Cache) -> None:
     texts = [f"text {number}" for number in range(1203)]
-    embedder = KeptEmbedder(HashEmbedder(8), kept)
+    embedder = CachedEmbedder(HashEmbedder(8), kept)
     np.testing.assert_array_equal(
         embedder.embed_documents(texts), embedder.embed_documents(list(texts))
     )
 
 
-def test_a_query_is_no_document_and_keeps_the_time_it_took(kept: Kept) -> None:
+def test_a_query_is_no_document_and_keeps_the_time_it_took(kept: Cache) -> None:
     inner = CountingEmbedder()
-    embedder = KeptEmbedder(inner, kept)
+    embedder = CachedEmbedder(inner, kept)
     embedder.embed_documents(["who?"])
     first = embedder.embed_query("who?")
     np.testing.assert_array_equal(embedder.embed_query("who?"), first)
@@ -171,89 +176,91 @@ def test_a_query_is_no_document_and_keeps_the_time_it_took(kept: Kept) -> None:
     assert embedder.waited_ms > 0
 
 
-def test_vectors_of_another_embedder_are_not_mistaken(kept: Kept) -> None:
-    KeptEmbedder(HashEmbedder(8), kept).embed_query("who?")
-    assert KeptEmbedder(HashEmbedder(16), kept).embed_query("who?").shape == (16,)
+def test_vectors_of_another_embedder_are_not_mistaken(kept: Cache) -> None:
+    CachedEmbedder(HashEmbedder(8), kept).embed_query("who?")
+    assert CachedEmbedder(HashEmbedder(16), kept).embed_query("who?").shape == (16,)
 
 
-def test_an_embedder_that_was_trained_again_under_its_name_is_another_one(kept: Kept) -> None:
+def test_an_embedder_that_was_trained_again_under_its_name_is_another_one(kept: Cache) -> None:
     class Trained(HashEmbedder):
         def embed_query(self, text):
             return super().embed_query(f"now {text}")
 
-    before, after = KeptEmbedder(HashEmbedder(16), kept), KeptEmbedder(Trained(16), kept)
+    before, after = CachedEmbedder(HashEmbedder(16), kept), CachedEmbedder(Trained(16), kept)
     assert before.name == after.name
-    assert before.identity == KeptEmbedder(HashEmbedder(16), kept).identity != after.identity
+    assert before.identity == CachedEmbedder(HashEmbedder(16), kept).identity != after.identity
     before.embed_query("who?")
     np.testing.assert_array_equal(after.embed_query("who?"), Trained(16).embed_query("who?"))
 
 
 def test_a_file_that_is_damaged_later_is_the_same_error(tmp_path: Path) -> None:
-    file = Kept(tmp_path)
-    KeptModel(Counting(), file, identity="m").generate(request())
+    file = Cache(tmp_path)
+    CachedModel(Counting(), file, identity="m").generate(request())
     file.close()
     with pytest.raises(InvalidInputError, match="delete it"):
-        file.reply("any")
+        file.get(["any"])
 
 
 @pytest.mark.parametrize("text", ["", '{"gone": 1}', "[]"])
 def test_what_cannot_be_known_of_a_memory_has_it_built_anew(tmp_path: Path, text: str) -> None:
-    memories = Memories(tmp_path)
-    with opened(memories, add_one):
+    with opened(tmp_path, add_one):
         pass
     (tmp_path / "key" / DONE).write_text(text)
-    with opened(memories, add_one) as (memory, writes):
-        assert len(memory.get_all(namespace=("n",))) == 1
-        assert writes.notes == 1
+    with opened(tmp_path, add_one) as built:
+        assert len(built.notes()) == built.writes().notes == 1
 
 
 def test_another_file_in_its_place_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("no database at all, but long enough to look like one" * 40)
     with pytest.raises(InvalidInputError, match="delete it"):
-        Kept(tmp_path)
+        Cache(tmp_path)
 
 
 def test_the_file_can_be_read_by_anything(tmp_path: Path) -> None:
-    file = Kept(tmp_path)
-    KeptModel(Counting(), file, identity="m").generate(request())
+    file = Cache(tmp_path)
+    CachedModel(Counting(), file, identity="m").generate(request())
     file.close()
     file.close()
     with sqlite3.connect(tmp_path / FILE) as plain:
-        assert plain.execute("SELECT text FROM replies").fetchall() == [("1",)]
+        assert plain.execute("SELECT value FROM entries").fetchall()[0][0].startswith(b"{")
 
 
-def add_one(memory: AgenticMemory) -> Writes:
-    memory.add("a note", namespace=("n",))
-    return Writes(notes=1, seconds=2.5)
+def add_one(built: Built) -> None:
+    built.add([Turn(id="1", thread="t", text="a note")])
 
 
-def opened(memories: Memories, build):
-    return memories.opened(
-        "key", build, embedder=HashEmbedder(8), model=None, config=MemoryConfig()
+def opened(folder: Path, build):
+    return kept_memory(
+        folder / "key",
+        build,
+        namespace=("n",),
+        embedder=HashEmbedder(8),
+        model=None,
+        config=MemoryConfig(),
     )
 
 
 def test_a_memory_is_built_once(tmp_path: Path) -> None:
-    memories = Memories(tmp_path)
-    with opened(memories, add_one) as (memory, writes):
-        note = memory.get_all(namespace=("n",))
-    with opened(memories, pytest.fail) as (memory, again):
-        assert memory.get_all(namespace=("n",)) == note
-        assert again == writes == Writes(notes=1, seconds=2.5)
+    with opened(tmp_path, add_one) as built:
+        notes, writes = built.notes(), built.writes()
+    assert writes.notes == 1
+    assert writes.seconds > 0
+    with opened(tmp_path, pytest.fail) as built:
+        built.add([Turn(id="2", thread="t", text="another note")])
+        assert built.notes() == notes
+        assert built.writes() == writes
 
 
 def test_what_was_not_finished_is_built_from_its_beginning(tmp_path: Path) -> None:
-    memories = Memories(tmp_path)
-
-    def broken(memory: AgenticMemory) -> Writes:
-        memory.add("half of it", namespace=("n",))
+    def broken(built: Built) -> None:
+        built.add([Turn(id="0", thread="t", text="half of it")])
         raise ModelUnavailableError("down")
 
-    with pytest.raises(ModelUnavailableError), opened(memories, broken):
+    with pytest.raises(ModelUnavailableError), opened(tmp_path, broken):
         pass
     assert not (tmp_path / "key" / DONE).exists()
-    with opened(memories, add_one) as (memory, _):
-        assert [note.content for note in memory.get_all(namespace=("n",))] == ["a note"]
+    with opened(tmp_path, add_one) as built:
+        assert [note.content for note in built.notes()] == ["a note"]
     assert json.loads((tmp_path / "key" / DONE).read_text())["notes"] == 1
 
 
@@ -261,17 +268,15 @@ def test_a_damaged_leftover_is_built_anew(tmp_path: Path) -> None:
     folder = tmp_path / "key" / "memory"
     folder.mkdir(parents=True)
     (folder / "amem.json").write_text("{")
-    with opened(Memories(tmp_path), add_one) as (memory, _):
-        assert len(memory.get_all(namespace=("n",))) == 1
+    with opened(tmp_path, add_one) as built:
+        assert len(built.notes()) == 1
 
 
 def test_a_memory_that_is_being_built_is_left_alone(tmp_path: Path) -> None:
-    memories = Memories(tmp_path)
-
-    def meanwhile(memory: AgenticMemory) -> Writes:
-        with pytest.raises(StoreLockedError), opened(memories, add_one):
+    def meanwhile(built: Built) -> None:
+        with pytest.raises(StoreLockedError), opened(tmp_path, add_one):
             pass
-        return add_one(memory)
+        add_one(built)
 
-    with opened(memories, meanwhile) as (memory, _):
-        assert len(memory.get_all(namespace=("n",))) == 1
+    with opened(tmp_path, meanwhile) as built:
+        assert len(built.notes()) == 1

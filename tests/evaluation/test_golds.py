@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from amem_integrations.errors import InvalidInputError
-from amem_integrations.evaluation import Conversation, Question, Turn, locomo
-from amem_integrations.evaluation.scoring import golds
+from amem_integrations.evaluation import Conversation, Question, Turn, golds, locomo
 
 DATA = os.environ.get("AMEM_DATA")
 PRIZE = "What did Ines win?"
@@ -17,7 +16,7 @@ PRIZE = "What did Ines win?"
 
 def conversation(name: str = "conv-26") -> Conversation:
     turns = [
-        Turn(id=f"D{session}:{n}", session=f"session_{session}", speaker="Ines", text="…")
+        Turn(id=f"D{session}:{n}", thread=f"session_{session}", speaker="Ines", text="…")
         for session in (1, 12)
         for n in (1, 2, 3)
     ]
@@ -118,9 +117,9 @@ def test_corrections_may_stand_on_lines_of_their_own(tmp_path, end):
         ('{"conversation": "conv-26", "index": 0, "answer": "x"}\nx', "line 2"),
         ([3], "entry 1"),
         ([{**HERON, "answer": "x"}, {"question": "?", "answer": "x"}], "entry 2.*conversation"),
-        ([{"conversation": "conv-26", "answer": "x"}], "names no question"),
-        ([{**HERON}], "corrects nothing"),
-        ([{**HERON, "answer": None}], "corrects nothing"),
+        ([{"conversation": "conv-26", "answer": "x"}], "no question is named"),
+        ([{**HERON}], "nothing is corrected"),
+        ([{**HERON, "answer": None}], "nothing is corrected"),
         ([{**HERON, "answer": ["x"]}], "answer"),
         ([{**HERON, "answer": True}], "answer"),
         ([{**HERON, "evidence": "D1:2"}], "evidence"),

@@ -63,7 +63,7 @@ def test_turns_come_in_order_of_sessions_and_empty_ones_are_left_out(
 
 
 def test_a_caption_stands_in_brackets_after_the_text(conversation: Conversation) -> None:
-    contents = [turn.content for turn in conversation.turns]
+    contents = [turn.text for turn in conversation.turns]
     assert contents == [
         "Look at my pond! [image: a pond with lilies]",
         "The heron came back.",
@@ -205,7 +205,7 @@ def test_annotations_of_another_name_belong_to_the_conversation_of_these_turns(
 def test_annotations_of_no_certain_conversation_are_an_error(tmp_path: Path) -> None:
     known = locomo.load(written(tmp_path, [sample("conv-1"), sample("conv-2")]))
     file = recorded(tmp_path, "model.jsonl", [record(t) for t in ("D1:1", "D2:1", "D2:2")])
-    with pytest.raises(InvalidInputError, match="cannot be told"):
+    with pytest.raises(InvalidInputError, match="fit 2 conversations"):
         recordings.load([file], known)
 
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 from amem_integrations import cli
 from amem_integrations.cli.app import app
 from amem_integrations.evaluation import Settings, evaluate, locomo
-from amem_integrations.evaluation.recordings import load as load_recordings
+from amem_integrations.evaluation.recordings import load as load_annotations
 from amem_integrations.evaluation.report import Report, build
 from amem_integrations.providers import SentenceTransformerEmbedder
 from amem_integrations.testing import HashEmbedder
@@ -110,7 +110,7 @@ def test_progress_names_the_conversation_and_what_is_done(dataset: Path, recorde
         known,
         Settings(systems=("amem_without_evolution",)),
         embedder=HashEmbedder(256),
-        recordings=load_recordings([recorded], known),
+        annotations=load_annotations([recorded], known),
         progress=lambda *said: told.append(said),
     )
     assert len(result.search_ms) == len(result.embed_query_ms) == len(tiny_locomo.QUESTIONS)
@@ -167,7 +167,7 @@ def test_ctrl_c_ends_it_in_one_line(dataset: Path, tmp_path: Path) -> None:
         "import os, signal\n"
         "from amem_integrations import cli\n"
         "from amem_integrations.evaluation import runner\n"
-        "runner.in_memory = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)\n"
+        "runner.memory_finder = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)\n"
         "cli.main()\n"
     )
     temporary = tmp_path / "tmp"
@@ -205,7 +205,7 @@ def measured(
         locomo.select(known, names=names),
         settings,
         embedder=embedder,
-        recordings=load_recordings(files, known),
+        annotations=load_annotations(files, known),
     )
     yield build(list(results), settings.ks, {})
 

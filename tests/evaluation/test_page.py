@@ -21,7 +21,7 @@ from PIL import Image
 from support import reports
 
 from amem_integrations.errors import InvalidInputError
-from amem_integrations.evaluation.plots import page
+from amem_integrations.evaluation import page
 
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -46,18 +46,21 @@ CAPTIONS = [
     "Answers with 95 % bootstrap intervals over questions: LoCoMo",
     "Answers with 95 % bootstrap intervals over questions: scoring of the authors",
     "By how much this memory's answers are better",
-    "Official F1 by category",
+    "Answers by category of the question: official",
+    "Answers by category of the question: amem",
     "What was put before a question",
     "Building each memory",
     "What the language models were asked",
+    "Milliseconds of the memory's search",
     "The choice",
     "All curves, on the conversations reported",
     "All curves, on the conversations that choose",
     "One of the options chosen: right answers",
     "In the model's own words: right answers",
     "In the model's own words: wording",
+    "What was asked and left out",
     "How near the notes",
-    "Milliseconds",
+    "Milliseconds: median",
     "What a memory takes up",
 ]
 PICTURES = {
@@ -157,7 +160,7 @@ def test_tables_hold_the_figures_with_their_intervals(full):
     assert gains[gains.index("BM25") + 1 :][:2] == ["+.350", "+.310 to +.390"]
     choice = next(rows for caption, rows in tables.items() if caption.startswith("The choice"))
     assert choice[2:] == ["F1", "30", ".600", ".550 to .650"]
-    scale = next(rows for caption, rows in tables.items() if caption.startswith("Milliseconds"))
+    scale = next(rows for caption, rows in tables.items() if caption.startswith("Milliseconds: "))
     assert "10,000" in scale
     said = "\n".join(tables)
     assert [start for start in CAPTIONS if f"\n{start}" not in f"\n{said}"] == []
@@ -199,7 +202,7 @@ def test_a_report_of_recall_alone_has_no_part_on_answers(tmp_path):
     bare = reports.report(answers=False)
     bare["retrieval"] = {"amem": bare["retrieval"]["amem"]}
     bare["settings"]["k"] = [10]
-    for name in ("retrieval_against", "builds", "costs", "conversations"):
+    for name in ("retrieval_against", "builds", "costs", "conversations", "latency_ms"):
         del bare[name]
     text = written(tmp_path / "bare", report=bare, notes={}).read_text(encoding="utf-8")
     assert Reader(text).titles == ["Evidence found", "Settings"]

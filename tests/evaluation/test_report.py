@@ -9,6 +9,7 @@ from amem_integrations import ranking
 from amem_integrations.errors import InvalidInputError
 from amem_integrations.evaluation import (
     Answer,
+    Condition,
     Conversation,
     Outcome,
     Question,
@@ -16,15 +17,19 @@ from amem_integrations.evaluation import (
     Settings,
     Spent,
     Writes,
-    metrics,
+    sections,
     sweep,
 )
-from amem_integrations.evaluation import baselines as plain
+from amem_integrations.evaluation import report as figures
+from amem_integrations.evaluation import systems as plain
+from amem_integrations.evaluation.document import markdown
 from amem_integrations.evaluation.provenance import code_digest, constants
 from amem_integrations.evaluation.report import Report, build
-from amem_integrations.evaluation.report.markdown import render
-from amem_integrations.evaluation.report.sweep_page import render as render_sweep
 from amem_integrations.testing import HashEmbedder
+
+
+def render(report: Report) -> str:
+    return markdown("LoCoMo", sections.sections(report), report["settings"])
 
 
 @pytest.mark.parametrize(
@@ -34,19 +39,19 @@ def test_recall_is_the_share_of_the_evidence_among_the_first_k(
     k: int, recall: float, complete: float
 ) -> None:
     found = ["x", "a", "y", "b", "c"]
-    assert metrics.recall(found, {"a", "b", "c"}, k) == pytest.approx(recall)
-    assert metrics.all_evidence(found, {"a", "b", "c"}, k) == complete
+    assert figures.recall(found, {"a", "b", "c"}, k) == pytest.approx(recall)
+    assert figures.all_evidence(found, {"a", "b", "c"}, k) == complete
 
 
 def test_evidence_that_is_found_twice_counts_once() -> None:
-    assert metrics.recall(["a", "a"], ["a", "b", "b"], 2) == 0.5
+    assert figures.recall(["a", "a"], ["a", "b", "b"], 2) == 0.5
 
 
 TEXTS = ["red kite", "red red kite over the barn", "a blue barn", "nothing at all"]
 
 
 def test_bm25_weighs_rare_words_and_short_texts_up() -> None:
-    ranks = plain.Baselines(TEXTS, HashEmbedder())
+    ranks = plain.Rankings(TEXTS, HashEmbedder())
     assert ranks.bm25("red") == [0, 1]  # 1.21 for once in two words, 1.14 for twice in six
     assert ranks.bm25("kite") == [0, 1]
     assert ranks.bm25("KITE, blue!") == [2, 0, 1]
@@ -54,7 +59,7 @@ def test_bm25_weighs_rare_words_and_short_texts_up() -> None:
 
 
 def test_bm25_is_the_formula() -> None:
-    weights = dict(plain._weights([["red"], ["red", "kite", "barn"], ["barn", "barn"]])["barn"])
+    weights = dict(plain.bm25_weights([["red"], ["red", "kite", "barn"], ["barn", "barn"]])["barn"])
     rarity = log(1 + (3 - 2 + 0.5) / (2 + 0.5))
     assert weights[1] == pytest.approx(rarity * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 3 / 2)))
     assert weights[2] == pytest.approx(rarity * 2 * 2.2 / (2 + 1.2))
@@ -64,12 +69,12 @@ def test_dense_ranks_by_cosine() -> None:
     embedder = HashEmbedder()
     cosines = embedder.embed_documents(TEXTS) @ embedder.embed_query("blue barn")
     expected = sorted(range(4), key=lambda place: -cosines[place])
-    assert plain.Baselines(TEXTS, embedder).dense("blue barn") == expected
+    assert plain.Rankings(TEXTS, embedder).dense("blue barn") == expected
     assert expected[0] == 2
 
 
 def test_rrf_adds_the_reciprocal_ranks_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
-    ranks = plain.Baselines(TEXTS, HashEmbedder())
+    ranks = plain.Rankings(TEXTS, HashEmbedder())
     monkeypatch.setattr(ranks, "dense", lambda _: [0, 1, 2, 3])
     monkeypatch.setattr(ranks, "bm25", lambda _: [2, 1])
     # 2: 1/63 + 1/61; 1: 1/62 + 1/62; 0: 1/61; 3: 1/64
@@ -77,7 +82,7 @@ def test_rrf_adds_the_reciprocal_ranks_of_both(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_baselines_of_no_texts_find_nothing() -> None:
-    ranks = plain.Baselines([], HashEmbedder())
+    ranks = plain.Rankings([], HashEmbedder())
     assert ranks.dense("a") == ranks.bm25("a") == ranks.rrf("a") == []
 
 
@@ -191,7 +196,7 @@ def test_the_length_of_a_context_is_compared_with_the_whole_conversation(report:
         "tokens": {"1": 30.0, "2": 60.0},
         "saved": {"1": 0.95, "2": 0.9},
     }
-    assert "| `amem` | 30.0 | 60.0 | 95.0% | 90.0% |" in render(report)
+    assert "| `amem` | 30 | 60 | 95.0 % | 90.0 % |" in render(report)
 
 
 def test_a_report_has_the_same_figures_for_each_conversation(report: Report) -> None:
@@ -204,14 +209,14 @@ def test_a_report_has_the_same_figures_for_each_conversation(report: Report) -> 
 def test_a_report_of_no_questions_can_be_made_and_read() -> None:
     report = build([result("one")], (5,), {"k": [5]})
     assert report["retrieval"] == {}
-    assert "| one | rules | 10 | 0 | - | - |" in render(report)
+    assert "| `amem` | 10 | 0 | 0 |" in render(report)  # what building took
 
 
 def test_the_page_holds_the_figures(report: Report) -> None:
     page = render(report)
-    assert "| `amem` | 0.500 (" in page
-    assert "| `amem` | 1 multi-hop | 2 | 0.500 | 0.750 | 0.500 | 0.500 |" in page
-    assert "| one | annotations | 10 | 2 | 0.500 | 0.750 | 0.750 |" in page
+    assert "| `amem` | .500 (" in page
+    assert "| `amem` | 1 multi-hop | 2 | .500 | .750 | .500 | .500 |" in page
+    assert "| one | annotations | 10 | 2 | .500 | .750 | .750 |" in page
     assert "| config.calls | `joint` |" in page
 
 
@@ -252,7 +257,11 @@ def answered(name: str, right: bool, *, tokens: int = 100) -> Result:
             asked("What tree?", 4, "a quince", None),
             asked("What did he break?", 5, None, "a spade"),
         ),
-        answers={"amem": {5: ours, 10: ours}, "full": {5: whole, 10: whole}},
+        answers={
+            Condition("answer", system, k): given
+            for system, given in (("amem", ours), ("full", whole))
+            for k in (5, 10)
+        },
         spent={"answer": Spent(calls=8, input_tokens=2_000_000, output_tokens=500_000)},
         full_tokens=1000,
     )
@@ -310,15 +319,15 @@ def test_what_answers_took_and_what_was_shown(answers: Report) -> None:
 
 def test_the_page_shows_answers(answers: Report) -> None:
     page = render(answers)
-    assert "## Answers, by LoCoMo's own scoring" in page
-    assert "| `amem` | 4 single-hop | 2 | 1.000 |" in page
+    assert "LoCoMo's own scoring" in page
+    assert "| `amem` | 4 single-hop | 2 | 1.000 (1.000 to 1.000) |" in page
     assert "| `full` | +1.000 (+1.000 to +1.000) |" in page
-    assert "| `amem` | 200.0 | 80.0% | 0 |" in page
+    assert "| `amem` | 200 | 80.0 % | 0 |" in page
     assert json.loads(json.dumps(answers)) == answers
 
 
 def test_a_sweep_chooses_on_some_and_reports_on_the_others() -> None:
-    found = sweep.curves(
+    found = sweep.build(
         [answered("one", True), answered("two", False)],
         (5, 10),
         (["one"], ["two"]),
@@ -331,14 +340,18 @@ def test_a_sweep_chooses_on_some_and_reports_on_the_others() -> None:
     assert found["choice"]["f1"]["k"] == 5  # the smallest of equals
     assert found["choice"]["f1"]["reported"] == found["curves"]["reported_on"]["f1"]["all"]["5"]
     assert set(found["choice"]) == {"f1", "bleu1"}  # more hits always hold more evidence
-    page = render_sweep(found)
-    assert "Chosen on one; reported on two." in page
-    assert "| f1 | 5 | 0.500 (" in page
+    page = markdown("Sweep", sweep.sections(found), found["settings"])
+    assert "chosen on one and reported on two:" in page
+    assert "| F1 | 5 | .500 (" in page
 
 
 def test_a_choice_is_not_made_of_nothing() -> None:
-    unknown = replace(answered("one", True), outcomes=(), answers={"amem": {5: (), 10: ()}})
-    found = sweep.curves(
+    unknown = replace(
+        answered("one", True),
+        outcomes=(),
+        answers={Condition("answer", "amem", k): () for k in (5, 10)},
+    )
+    found = sweep.build(
         [unknown, answered("two", False)],
         (5, 10),
         (["one"], ["two"]),
@@ -347,11 +360,13 @@ def test_a_choice_is_not_made_of_nothing() -> None:
     )
     assert found["curves"]["chosen_on"]["recall"]["all"]["5"]["mean"] is None
     assert "f1" not in found["choice"] or found["choice"]["f1"]["k"] is None
-    render_sweep(found)
+    markdown("Sweep", sweep.sections(found), found["settings"])
 
 
 def test_answers_to_no_questions_are_no_part_of_a_report() -> None:
-    nobody = replace(answered("one", True), outcomes=(), answers={"amem": {5: ()}})
+    nobody = replace(
+        answered("one", True), outcomes=(), answers={Condition("answer", "amem", 5): ()}
+    )
     report = build([nobody], (1,), {"k": [1]}, embedder=HashEmbedder())
     assert "answers" not in report
     render(report)

@@ -11,37 +11,60 @@ import time
 
 import pytest
 
+pytest.importorskip("typer")
 pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
+from typer.testing import CliRunner
 
-def scale(amem, out, *more):
-    return amem("eval", "scale", "--out", out, "--queries", 2, *more)
+from amem_integrations.cli.app import app
+from amem_integrations.cli.ports import Ports
+from amem_integrations.testing import HashEmbedder
 
 
-def test_each_size_is_measured_and_put_on_the_page(amem, tmp_path):
-    out = tmp_path / "deep" / "report"
-    done = scale(amem, out, "--sizes", "120,60", "--json", "--embedder", "any")
+def scale(out, *more, names=None):
+    """Run the command; `names` gets the embedders that it asks for."""
+
+    def embedder(name, _):
+        names.append(name)
+        return HashEmbedder(256, name=name)
+
+    given = ["eval", "scale", "--out", out, "--queries", 2, *more]
+    return CliRunner().invoke(app, [str(one) for one in given], obj=Ports(embedder=embedder))
+
+
+def failure(out, *more):
+    """Return the one line that a run fails with."""
+    done = scale(out, *more)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("amem: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def test_each_size_is_measured_and_put_on_the_page(tmp_path):
+    out, names = tmp_path / "deep" / "report", []
+    done = scale(out, "--sizes", "120,60", "--json", "--embedder", "any", names=names)
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
     assert report == json.loads((out / "scale.json").read_text(encoding="utf-8"))
     assert [row["notes"] for row in report["rows"]] == [60, 120]
     assert report["settings"]["queries"] == 2
     assert report["encode_ms"]["embedder"] == "any"
-    assert amem.names == ["any"]
+    assert names == ["any"]
     assert "| 120 |" in (out / "scale.md").read_text(encoding="utf-8")
     assert "Time and space" in (out / "report.html").read_text(encoding="utf-8")
     assert (out / "plots" / "scale.png").is_file()
 
     rows = [{**row, "insert_ms": 77.25} for row in report["rows"]]
     (out / "scale.json").write_text(json.dumps({**report, "rows": rows}), encoding="utf-8")
-    again = scale(amem, out, "--sizes", "60,120")
+    again = scale(out, "--sizes", "60,120")
     assert again.exit_code == 0, again.output
-    assert "Search over the number of notes" in again.stdout
+    assert "Milliseconds: median" in again.stdout
     assert str(out / "report.html") in again.stdout.replace("\n", "")
     kept = json.loads((out / "scale.json").read_text(encoding="utf-8"))["rows"]
     assert kept == rows  # not measured again
-    assert amem.names == ["any"]  # no embedder unless one is named
+    assert names == ["any"]  # no embedder unless one is named
 
 
 @pytest.mark.parametrize(
@@ -52,13 +75,13 @@ def test_each_size_is_measured_and_put_on_the_page(amem, tmp_path):
         (["--sizes", "10", "--queries", "0"], "queries=0"),
     ],
 )
-def test_an_error_is_one_line(amem, tmp_path, more, said):
-    assert said in amem.fails("eval", "scale", "--out", tmp_path / "out", *more)
+def test_an_error_is_one_line(tmp_path, more, said):
+    assert said in failure(tmp_path / "out", *more)
 
 
-def test_a_file_in_the_way_is_an_error(amem, tmp_path):
+def test_a_file_in_the_way_is_an_error(tmp_path):
     (tmp_path / "scale.json").write_text("{,", encoding="utf-8")
-    assert "remove it" in amem.fails("eval", "scale", "--out", tmp_path, "--sizes", "10")
+    assert "remove it" in failure(tmp_path, "--sizes", "10")
 
 
 def test_ctrl_c_keeps_what_is_measured_and_leaves_nothing_else(tmp_path):

@@ -19,8 +19,8 @@ pytest.importorskip("threadpoolctl")
 
 from amem_integrations.errors import AmemError, InvalidInputError
 from amem_integrations.evaluation import scaling
-from amem_integrations.evaluation.scaling import machine, measure, rows
-from amem_integrations.evaluation.scaling.apart import run_apart
+from amem_integrations.evaluation.document import markdown
+from amem_integrations.evaluation.scaling import measure, run_apart
 from amem_integrations.evaluation.scaling.synthetic import BLOCK, DIMENSIONS, TOPICS, World, note_id
 from amem_integrations.testing import HashEmbedder
 
@@ -119,7 +119,7 @@ def test_the_scan_finds_the_nearest_best_first():
 
 @pytest.mark.parametrize(
     ("module", "missing"),
-    [("plots", "sklearn"), ("plots.page", "jinja2"), ("scaling", "threadpoolctl")],
+    [("plots", "sklearn"), ("page", "jinja2"), ("scaling", "threadpoolctl")],
 )
 def test_what_is_missing_is_said_with_the_extra_that_brings_it(module, missing):
     code = (
@@ -143,11 +143,11 @@ def test_encoding_is_timed_apart():
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_memory_that_is_taken_is_seen():
     gc.collect()
-    before = machine.memory_mb()
+    before = measure.memory_mb()
     # Straight from the system: an array might get memory back that this process let go of before.
-    with mmap.mmap(-1, 40 * machine.MB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
+    with mmap.mmap(-1, 40 * measure.MB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
         block.write(b"x" * len(block))
-        grown = machine.growth_mb(before)
+        grown = measure.growth_mb(before)
     assert 35 < grown["private_mb"] <= grown["memory_mb"] + 1
 
 
@@ -156,7 +156,7 @@ def test_a_folder_is_measured_by_what_it_takes_on_the_disk(tmp_path):
     (tmp_path / "a" / "whole").write_bytes(b"x" * 3 * 2**20)
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(100 * 2**20)
-    assert machine.disk_mb(tmp_path) == pytest.approx(3, abs=0.2)
+    assert measure.disk_mb(tmp_path) == pytest.approx(3, abs=0.2)
 
 
 # What `run_apart` runs has to be found by the other process, so it is of a module.
@@ -203,7 +203,7 @@ def quick(monkeypatch):
         tell("insert", number, number)
         return {"notes": number}
 
-    monkeypatch.setattr(rows, "run_apart", apart)
+    monkeypatch.setattr(scaling, "run_apart", apart)
     return sizes
 
 
@@ -227,14 +227,14 @@ def test_rows_of_other_settings_are_replaced(quick, tmp_path):
 
 
 def test_what_was_measured_is_kept_when_the_rest_is_stopped(quick, tmp_path, monkeypatch):
-    measured = rows.run_apart
+    measured = scaling.run_apart
 
     def apart(work, tell):
         if work.args[0] == 20:
             raise KeyboardInterrupt
         return measured(work, tell)
 
-    monkeypatch.setattr(rows, "run_apart", apart)
+    monkeypatch.setattr(scaling, "run_apart", apart)
     file = tmp_path / "scale.json"
     with pytest.raises(KeyboardInterrupt):
         scaling.measure_all([10, 20, 30], scaling.Setup(), file, silent)
@@ -271,18 +271,19 @@ def test_sizes_below_one_are_an_error(quick, tmp_path, sizes):
 def test_the_page_in_markdown_holds_the_figures_and_their_ratio():
     from support import reports  # noqa: PLC0415 - for this test alone
 
+    def page(report):
+        return markdown("Scale", scaling.sections(report), report["settings"])
+
     report = reports.scale()
-    text = scaling.render(report)
-    assert (
-        "| 10,000 | 40.00 | 50.00 | 30.00 | 20.00 | 10.00 | 4.00 | 0.60 | 200 | 100 | 200 | 14 |"
-        in text
-    )
+    text = page(report)
+    assert "| 10,000 | 40 (50) | 30 (37.5) | 20 (25) | 10 (12.5) | 4 |" in text
+    assert "| 10,000 | 200 | 100 | 200 | 14.3 | 0.60 |" in text
     assert "Encoding" not in text
     report["encode_ms"] = {"embedder": "hash", "p50": 1.5, "p95": 2.0}
     report["rows"][0]["memory_mb"] = None
-    text = scaling.render(report)
-    assert "`hash` takes 1.50 ms" in text
-    assert "| - | 10 | 20 | 1.4 |" in text
+    text = page(report)
+    assert "with hash takes 1.50 ms" in text
+    assert "| 1,000 | \N{EN DASH} | 10 | 20 | 1.43 | 0.60 |" in text
 
 
 def test_the_benchmark_measures_with_the_same_notes():

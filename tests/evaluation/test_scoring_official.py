@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from amem_integrations.errors import InvalidInputError
 from amem_integrations.evaluation import Question, scoring
-from amem_integrations.evaluation.scoring import official
 from amem_integrations.testing import HashEmbedder
 
 EMBEDDER = HashEmbedder()
@@ -134,7 +133,7 @@ def test_an_unknown_category_is_an_error_that_shows_it(category):
     ],
 )
 def test_normalising_drops_punctuation_then_articles_then_spaces(text, expected):
-    assert official.normalised(text) == expected
+    assert scoring.normalised(text) == expected
 
 
 WORD = st.sampled_from(
