@@ -2,7 +2,7 @@
 
 | | |
 | --- | --- |
-| `data` | what a data set is read into, and results; `locomo` (with `golds`, `recordings`) and `dialsim` read one |
+| `data` | what a data set is read into, and results; `locomo` (with `golds`) and `dialsim` read one |
 | `systems`, `models` | what is compared, and the chat models |
 | `runner` | builds memories (`building`), searches them, has questions answered (`answering`), keeps what it paid for (`cache`) |
 | `report` | the figures of a run, with `scoring` and `statistics`; `sweep` and `scaling` have reports of their own |

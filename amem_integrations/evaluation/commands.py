@@ -13,21 +13,9 @@ from ..cli.signatures import add_command
 from ..errors import InvalidInputError
 from ..notes import Note
 from ..ports import Embedder
-from . import dialsim, golds, locomo, provenance, recordings, sweep
+from . import dialsim, golds, locomo, provenance, sweep
 from .data import Conversation
-from .eval_options import (
-    ASK,
-    COMPARE,
-    DATA,
-    RUN,
-    SHOW,
-    SIZES,
-    SWEEP,
-    Given,
-    Options,
-    names,
-    numbers,
-)
+from .eval_options import Compare, Locomo, Run, Scale, Simulate, Sweep, names, numbers, options_of
 from .report import build
 from .runner import Settings
 from .systems import ABLATIONS, BASELINES
@@ -35,31 +23,26 @@ from .systems import ABLATIONS, BASELINES
 app = typer.Typer(help="Measure the memory.", no_args_is_help=True, rich_markup_mode=None)
 
 
-def _command(name: str, function: Callable[[Given], None], *groups: Options) -> None:
-    """Add a command with the options of these groups."""
-    shared = {name: option for group in groups for name, option in group.items()}
+def _command(name: str, function: Callable[[Any], None], kind: type[Run], *without: str) -> None:
+    """Add a command with the options of a kind."""
 
-    def call(caller: typer.Context, common: dict[str, Any], _own: dict[str, Any]) -> None:
+    def call(caller: typer.Context, options: dict[str, Any], _: dict[str, Any]) -> None:
         ports = caller.obj if isinstance(caller.obj, Ports) else Ports()
-        function(Given(ports=ports, **common))
+        function(kind(ports=ports, **options))
 
-    add_command(app, name, function, shared, call)
-
-
-def _without(options: Options, *names: str) -> Options:
-    return {name: option for name, option in options.items() if name not in names}
+    add_command(app, name, function, options_of(kind, *without), call)
 
 
 @dataclass(frozen=True, slots=True)
-class _Locomo:
+class _Data:
     """The conversations that the options of a command name, and what a report says of them."""
 
     conversations: list[Conversation]
-    written: dict[str, recordings.Annotations]
+    written: dict[str, locomo.Annotations]
     golds: dict[str, Any] | None
 
     @classmethod
-    def read(cls, given: Given) -> _Locomo:
+    def read(cls, given: Locomo) -> _Data:
         published = locomo.load(given.dataset)
         known, corrected = published, None
         if given.golds is not None:
@@ -68,11 +51,11 @@ class _Locomo:
             counts = golds.count(corrections, published, known)
             corrected = {**provenance.file_digest(given.golds), **counts}
         chosen = locomo.select(known, names=names(given.conversations), ratio=given.ratio)
-        written = recordings.load(given.annotated or [], known)
+        written = locomo.load_annotations(given.annotations or [], known)
         ids = {one.id for one in chosen}
         return cls(chosen, {name: one for name, one in written.items() if name in ids}, corrected)
 
-    def described(self, given: Given, settings: Settings, embedder: Embedder) -> dict[str, Any]:
+    def described(self, given: Locomo, settings: Settings, embedder: Embedder) -> dict[str, Any]:
         return provenance.describe(
             settings,
             dataset=given.dataset,
@@ -88,7 +71,7 @@ class _Locomo:
         )
 
 
-def locomo_command(given: Given) -> None:
+def locomo_command(given: Compare) -> None:
     """Measure recall of evidence on LoCoMo and, with --answer, what a model answers.
 
     Every turn becomes a note and every question a search. Notes are written from the annotations where there
@@ -98,9 +81,9 @@ def locomo_command(given: Given) -> None:
     from . import sections, views  # noqa: PLC0415 - slow, and needs an extra
 
     prices = given.prices  # before anything is paid for
-    data = _Locomo.read(given)
+    data = _Data.read(given)
     settings = Settings(
-        ks=numbers(str(given.k)),
+        ks=numbers(given.k),
         answer_ks=(given.answer_k,) if given.answer else (),
         systems=(*(ABLATIONS if given.ablations else ()), *(BASELINES if given.baselines else ())),
         concurrency=given.concurrency,
@@ -125,12 +108,12 @@ def locomo_command(given: Given) -> None:
     given.write("report", "LoCoMo", report, sections.sections(report))
 
 
-def sweep_command(given: Given) -> None:
+def sweep_command(given: Sweep) -> None:
     """Measure recall and, with --answer, answers over the number of hits shown.
 
     Each memory is built once. The best number is chosen on some conversations and reported on others.
     """
-    data, ks = _Locomo.read(given), numbers(str(given.k))
+    data, ks = _Data.read(given), numbers(given.k)
     sides = sweep.split(data.conversations, names(given.choose))
     settings = Settings(
         ks=ks,
@@ -149,7 +132,7 @@ def sweep_command(given: Given) -> None:
     given.write("sweep", "How many hits to show", report, sweep.sections(report))
 
 
-def dialsim_command(given: Given) -> None:
+def dialsim_command(given: Simulate) -> None:
     """Ask a memory on its way through a DialSim show (needs --model).
 
     Every utterance becomes a note, in the order of the show. In each session a question is put to what
@@ -165,7 +148,7 @@ def dialsim_command(given: Given) -> None:
     show = dialsim.load(given.dataset, agent=given.agent, sessions=given.sessions)
     show = dialsim.renamed(show, renamed)
     choice = dialsim.choose(show, seed=given.seed, questions=given.questions)
-    conversation, ks = choice.conversation(show), numbers(str(given.k))
+    conversation, ks = choice.conversation(show), (given.k,)
     settings = Settings(
         ks=ks, answer_ks=ks, tasks=tuple(one.task for one in formats), concurrency=given.concurrency
     )
@@ -179,7 +162,7 @@ def dialsim_command(given: Given) -> None:
         sessions=given.sessions,
         names=renamed,
         formats=[one.value for one in formats],
-        k=ks[0],
+        k=given.k,
         seed=given.seed,
         questions=given.questions,
         simulator=dialsim.CONSTANTS,
@@ -188,7 +171,7 @@ def dialsim_command(given: Given) -> None:
     given.write("dialsim", f"DialSim: {show.name}", report, figures.sections(report))
 
 
-def scale_command(given: Given) -> None:
+def scale_command(given: Scale) -> None:
     """Measure how searches slow down, and what a memory takes up, as notes become many.
 
     Notes are synthetic and their vectors known beforehand, so no model is needed. Each size is kept
@@ -234,8 +217,8 @@ def _renamed(pairs: Sequence[str]) -> dict[str, str]:
     return new_names
 
 
-_command("locomo", locomo_command, DATA, COMPARE, ASK, RUN)
-_command("sweep", sweep_command, DATA, SWEEP, ASK, RUN)
+_command("locomo", locomo_command, Compare)
+_command("sweep", sweep_command, Sweep)
 # There is nothing but answers, and notes are made one session at a time.
-_command("dialsim", dialsim_command, SHOW, _without(ASK, "answer", "build_concurrency"), RUN)
-_command("scale", scale_command, SIZES, _without(RUN, "cache"))
+_command("dialsim", dialsim_command, Simulate, "answer", "build_concurrency")
+_command("scale", scale_command, Scale)

@@ -1,4 +1,6 @@
-"""The options that the commands of `amem eval` share, and what they mean."""
+"""The options of the commands of `amem eval`, and what they mean."""
+
+# ruff: noqa: RUF009 - a field is made with its option
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import typer
 
@@ -19,117 +21,93 @@ from ..errors import InvalidInputError
 from ..ports import Embedder
 from .data import Conversation, Result
 from .document import Section, System, Values, markdown, system
+from .locomo import Annotations
 from .models import Backend, Models, Named, Reply, Served
-from .recordings import Annotations
 from .runner import OnNotes, Settings, evaluate
-
-Options = Mapping[str, tuple[Any, Any]]  # by name: its type, and how it is given
 
 _EMBEDDER = "a sentence-transformers model by name or folder, or openai:NAME"
 
 
-def _option(kind: Any, default: Any, help_: str, *flags: str, **more: Any) -> tuple[Any, Any]:  # noqa: ANN401
-    return kind, typer.Option(default, *flags, help=help_, **more)
+def _option(default: Any, help_: str, *flags: str, **more: Any) -> Any:  # noqa: ANN401
+    """Return a field that is an option of a command."""
+    given = typer.Option(default, *flags, help=help_, **more)
+    return field(default=default, metadata={"option": given})
+
+
+def _argument(metavar: str, help_: str) -> Any:  # noqa: ANN401
+    return field(metadata={"option": typer.Argument(metavar=metavar, help=help_)})
 
 
 # fmt: off
-RUN: Options = {
-    "out": _option(Path, Path("report"), "Folder for the reports: JSON, Markdown, HTML."),
-    "embedder": _option(str | None, None, f"{_EMBEDDER.capitalize()}; by default all-MiniLM-L6-v2.", metavar="NAME"),
-    "no_progress": _option(bool, False, "Show no progress bar.", "--no-progress"),
-    "as_json": _option(bool, False, "Print the report as JSON.", "--json"),
-    "cache": _option(Path | None, None, "Folder in which memories, replies and vectors are kept, so that a run that was stopped goes on; by default `cache` in the folder of the reports."),
-}
-ASK: Options = {
-    "answer": _option(bool, False, "Have a chat model answer the questions (needs --model).", "--answer"),
-    "model": _option(str | None, None, "The chat model. It answers, and it writes the notes of the conversations that have no annotations; without one notes are made by rules."),
-    "backend": _option(Backend, Backend.OPENAI, "What serves the model; decides the default address."),
-    "base_url": _option(str | None, None, "Where the model is served, if not at the backend's usual address. The key is read from OPENAI_API_KEY."),
-    "temperature": _option(float, 0.0, "Of the model."),
-    "reply": _option(Reply, Reply.AUTO, "How JSON is asked for: by schema, as any JSON, by tool call, in words; auto takes the first of them that the endpoint accepts."),
-    "rule_notes": _option(bool, False, "The model only answers; notes are made by rules.", "--rule-notes"),
-    "judge": _option(str | None, None, "A chat model that says which answers are correct.", metavar="MODEL"),
-    "judge_base_url": _option(str | None, None, "Where the judge is served; by default like the model."),
-    "concurrency": _option(int, 4, "Questions asked at once."),
-    "build_concurrency": _option(int, 4, "Batches of new notes asked about at once; they do not see each other, so it is part of what decides a memory."),
-    "price_input": _option(float | None, None, "Price of a million input tokens of the model."),
-    "price_output": _option(float | None, None, "Price of a million output tokens."),
-}
-DATA: Options = {
-    "dataset": (Path, typer.Argument(metavar="DATASET", help="A file in the form of locomo10.json.")),
-    "annotated": _option(list[Path] | None, None, "What a language model wrote about a conversation, such as conv-26.annotations.jsonl; may be given several times.", "--annotations"),
-    "conversations": _option(str, "", "Ids, separated by commas; all conversations by default."),
-    "ratio": _option(float, 1.0, "Share of the conversations to run: the first ones, at least one."),
-    "golds": _option(Path | None, None, "A file with corrected answers or evidence of questions."),
-}
-COMPARE: Options = {
-    "k": _option(str, "5,10,20", "How many of the first hits count, for each figure."),
-    "answer_k": _option(int, 10, "How many of the first hits the model answers from."),
-    "baselines": _option(bool, False, "Compare with plain rankings of the turns and, for answers, the whole conversation.", "--baselines"),
-    "ablations": _option(bool, False, "Compare with the memory without links, without evolution, without both, and built by the paper's calls.", "--ablations"),
-}
-SWEEP: Options = {
-    "k": _option(str, "10..50", "Numbers of hits: 10..50 (in steps of ten), 10..50:5, or 5,10,20."),
-    "choose": _option(str, "", "Conversations on which the number is chosen; it is reported on the others. By default the first half chooses."),
-}
-SHOW: Options = {
-    "dataset": (Path, typer.Argument(metavar="FILE", help="A show as published (friends_dialsim.pickle, unpacked), or the same as JSON.")),
-    "agent": _option(str | None, None, "Who is asked; known for friends, bigbang and theoffice."),
-    "rename": _option(list[str] | None, None, "Another name for a character, so that the model cannot answer from what it knows of the show; may be given several times.", metavar="OLD=NEW"),
-    "sessions": _option(int | None, None, "How many sessions, from the first one.", min=1),
-    "questions": _option(int | None, None, "How many questions at most."),
-    "seed": _option(int, 0, "Decides which questions are asked, when and by whom."),
-    "k": _option(int, 20, "How many notes the model answers from."),
-    "formats": _option(str, "choice,open", "How questions are asked: choice (of five options), open, or both."),
-}
-SIZES: Options = {
-    "sizes": _option(str, "1000,10000,100000", "Numbers of notes, separated by commas."),
-    "queries": _option(int, 50, "How many searches are timed, several times each."),
-}
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """The options of every command. A field is an option: its type, default and help."""
+
+    out: Path = _option(Path("report"), "Folder for the reports: JSON, Markdown, HTML.")
+    embedder: str | None = _option(None, f"{_EMBEDDER[0].upper()}{_EMBEDDER[1:]}; by default all-MiniLM-L6-v2.", metavar="NAME")
+    no_progress: bool = _option(False, "Show no progress bar.", "--no-progress")
+    as_json: bool = _option(False, "Print the report as JSON.", "--json")
+    ports: Ports = field(default_factory=Ports)
 # fmt: on
 
+    @contextmanager
+    def showing_progress(self) -> Iterator[Callable[[str, int, int], None]]:
+        """Show how far the run is, if that is wanted."""
+        if self.no_progress:
+            yield lambda *_: None
+            return
+        with progress() as show:
+            yield show
 
+    def write(self, name: str, title: str, report: Values, sections: Iterator[Section]) -> None:
+        """Write a report as JSON, Markdown and on the page; print it as JSON, or its first tables."""
+        from . import page  # noqa: PLC0415 - slow, and needs an extra
+
+        shown = list(sections)
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.save(name, report)
+        text = markdown(title, shown, report["settings"])
+        (self.out / f"{name}.md").write_text(text, encoding="utf-8")
+        written = page.write(self.out)
+        if self.as_json:
+            typer.echo(json.dumps(report, indent=2))
+            return
+        for table in (section.tables[0] for section in shown if section.tables):
+            printed = rich_table(*table.head, title=table.caption)
+            for row in table.rows:
+                printed.add_row(
+                    *(system(cell) if isinstance(cell, System) else cell for cell in row)
+                )
+            console().print(printed)
+        typer.echo(str(written))
+
+    def save(self, name: str, values: Values) -> None:
+        """Write values as JSON into the folder of the reports."""
+        (self.out / f"{name}.json").write_text(
+            json.dumps(values, indent=2) + "\n", encoding="utf-8"
+        )
+
+
+# fmt: off
 @dataclass(slots=True, kw_only=True)
-class Given:
-    """What one call was given; options that a command does not have are at their defaults."""
+class Ask(Run):
+    """The options of commands that have a model asked."""
 
-    out: Path
-    embedder: str | None
-    no_progress: bool
-    as_json: bool
-    cache: Path | None = None
-    answer: bool = False
-    model: str | None = None
-    backend: Backend = Backend.OPENAI
-    base_url: str | None = None
-    temperature: float = 0.0
-    reply: Reply = Reply.AUTO
-    rule_notes: bool = False
-    judge: str | None = None
-    judge_base_url: str | None = None
-    concurrency: int = 4
-    build_concurrency: int = 4
-    price_input: float | None = None
-    price_output: float | None = None
-    dataset: Path = Path()
-    annotated: list[Path] | None = None
-    conversations: str = ""
-    ratio: float = 1.0
-    golds: Path | None = None
-    k: str | int = ""
-    answer_k: int = 10
-    baselines: bool = False
-    ablations: bool = False
-    choose: str = ""
-    agent: str | None = None
-    rename: list[str] | None = None
-    sessions: int | None = None
-    questions: int | None = None
-    seed: int = 0
-    formats: str = ""
-    sizes: str = ""
-    queries: int = 50
-    ports: Ports = field(default_factory=Ports)
+    answer: bool = _option(False, "Have a chat model answer the questions (needs --model).", "--answer")
+    model: str | None = _option(None, "The chat model. It answers, and it writes the notes of the conversations that have no annotations; without one notes are made by rules.")
+    backend: Backend = _option(Backend.OPENAI, "What serves the model; decides the default address.")
+    base_url: str | None = _option(None, "Where the model is served, if not at the backend's usual address. The key is read from OPENAI_API_KEY.")
+    temperature: float = _option(0.0, "Of the model.")
+    reply: Reply = _option(Reply.AUTO, "How JSON is asked for: by schema, as any JSON, by tool call, in words; auto takes the first of them that the endpoint accepts.")
+    rule_notes: bool = _option(False, "The model only answers; notes are made by rules.", "--rule-notes")
+    judge: str | None = _option(None, "A chat model that says which answers are correct.", metavar="MODEL")
+    judge_base_url: str | None = _option(None, "Where the judge is served; by default like the model.")
+    concurrency: int = _option(4, "Questions asked at once.")
+    build_concurrency: int = _option(4, "Batches of new notes asked about at once; they do not see each other, so it is part of what decides a memory.")
+    price_input: float | None = _option(None, "Price of a million input tokens of the model.")
+    price_output: float | None = _option(None, "Price of a million output tokens.")
+    cache: Path | None = _option(None, "Folder in which memories, replies and vectors are kept, so that a run that was stopped goes on; by default `cache` in the folder of the reports.")
+# fmt: on
 
     @property
     def prices(self) -> dict[str, tuple[float, float]]:
@@ -222,42 +200,68 @@ class Given:
             )
             return list(found)
 
-    @contextmanager
-    def showing_progress(self) -> Iterator[Callable[[str, int, int], None]]:
-        """Show how far the run is, if that is wanted."""
-        if self.no_progress:
-            yield lambda *_: None
-            return
-        with progress() as show:
-            yield show
 
-    def write(self, name: str, title: str, report: Values, sections: Iterator[Section]) -> None:
-        """Write a report as JSON, Markdown and on the page; print it as JSON, or its first tables."""
-        from . import page  # noqa: PLC0415 - slow, and needs an extra
+# fmt: off
+@dataclass(slots=True, kw_only=True)
+class Locomo(Ask):
+    """The options of commands on LoCoMo."""
 
-        shown = list(sections)
-        self.out.mkdir(parents=True, exist_ok=True)
-        self.save(name, report)
-        text = markdown(title, shown, report["settings"])
-        (self.out / f"{name}.md").write_text(text, encoding="utf-8")
-        written = page.write(self.out)
-        if self.as_json:
-            typer.echo(json.dumps(report, indent=2))
-            return
-        for table in (section.tables[0] for section in shown if section.tables):
-            printed = rich_table(*table.head, title=table.caption)
-            for row in table.rows:
-                printed.add_row(
-                    *(system(cell) if isinstance(cell, System) else cell for cell in row)
-                )
-            console().print(printed)
-        typer.echo(str(written))
+    dataset: Path = _argument("DATASET", "A file in the form of locomo10.json.")
+    annotations: list[Path] | None = _option(None, "What a language model wrote about a conversation, such as conv-26.annotations.jsonl; may be given several times.")
+    conversations: str = _option("", "Ids, separated by commas; all conversations by default.")
+    ratio: float = _option(1.0, "Share of the conversations to run: the first ones, at least one.")
+    golds: Path | None = _option(None, "A file with corrected answers or evidence of questions.")
 
-    def save(self, name: str, values: Values) -> None:
-        """Write values as JSON into the folder of the reports."""
-        (self.out / f"{name}.json").write_text(
-            json.dumps(values, indent=2) + "\n", encoding="utf-8"
-        )
+
+@dataclass(slots=True, kw_only=True)
+class Compare(Locomo):
+    """The options of `amem eval locomo`."""
+
+    k: str = _option("5,10,20", "How many of the first hits count, for each figure.")
+    answer_k: int = _option(10, "How many of the first hits the model answers from.")
+    baselines: bool = _option(False, "Compare with plain rankings of the turns and, for answers, the whole conversation.", "--baselines")
+    ablations: bool = _option(False, "Compare with the memory without links, without evolution, without both, and built by the paper's calls.", "--ablations")
+
+
+@dataclass(slots=True, kw_only=True)
+class Sweep(Locomo):
+    """The options of `amem eval sweep`."""
+
+    k: str = _option("10..50", "Numbers of hits: 10..50 (in steps of ten), 10..50:5, or 5,10,20.")
+    choose: str = _option("", "Conversations on which the number is chosen; it is reported on the others. By default the first half chooses.")
+
+
+@dataclass(slots=True, kw_only=True)
+class Simulate(Ask):
+    """The options of `amem eval dialsim`."""
+
+    dataset: Path = _argument("FILE", "A show as published (friends_dialsim.pickle, unpacked), or the same as JSON.")
+    agent: str | None = _option(None, "Who is asked; known for friends, bigbang and theoffice.")
+    rename: list[str] | None = _option(None, "Another name for a character, so that the model cannot answer from what it knows of the show; may be given several times.", metavar="OLD=NEW")
+    sessions: int | None = _option(None, "How many sessions, from the first one.", min=1)
+    questions: int | None = _option(None, "How many questions at most.")
+    seed: int = _option(0, "Decides which questions are asked, when and by whom.")
+    k: int = _option(20, "How many notes the model answers from.")
+    formats: str = _option("choice,open", "How questions are asked: choice (of five options), open, or both.")
+
+
+@dataclass(slots=True, kw_only=True)
+class Scale(Run):
+    """The options of `amem eval scale`."""
+
+    sizes: str = _option("1000,10000,100000", "Numbers of notes, separated by commas.")
+    queries: int = _option(50, "How many searches are timed, several times each.")
+    embedder: str | None = _option(None, f"Also time the encoding of a query: {_EMBEDDER}.", metavar="NAME")
+# fmt: on
+
+
+def options_of(kind: type[Run], *without: str) -> dict[str, tuple[Any, Any]]:
+    """Return the options of a command by name, those of its own first: type, and how it is given."""
+    hints = get_type_hints(kind)
+    order = [name for one in kind.__mro__ for name in getattr(one, "__annotations__", ())]
+    given = {one.name: one.metadata["option"] for one in fields(kind) if "option" in one.metadata}
+    names_ = [name for name in dict.fromkeys(order) if name in given and name not in without]
+    return {name: (hints[name], given[name]) for name in names_}
 
 
 def _named(served: Served | None) -> Named | None:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from ..ports import ChatModel
 from ..testing import RecordedModel
 from .cache import Cache, CachedModel
-from .recordings import Annotations
+from .locomo import Annotations
 
 
 class Backend(StrEnum):

@@ -24,9 +24,9 @@ from .building import Built, kept_memory, passing_memory
 from .cache import Cache, CachedEmbedder, key_of
 from .core_access import count_tokens
 from .data import ANSWER, Answer, Condition, Conversation, Outcome, Result, Spent, Task
+from .locomo import Annotations
 from .models import Models, Writer
 from .provenance import code_digest
-from .recordings import Annotations
 from .systems import (
     BASELINES,
     FULL,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from amem_integrations.errors import InvalidInputError
-from amem_integrations.evaluation import Conversation, locomo, recordings
+from amem_integrations.evaluation import Conversation, locomo
 
 
 def sample(name: str = "conv-1", **changes: Any) -> dict[str, Any]:
@@ -187,7 +187,7 @@ def test_annotations_belong_to_the_conversation_that_the_file_is_named_after(
 ) -> None:
     known = locomo.load(written(tmp_path, [sample("conv-1"), sample("conv-11")]))
     file = recorded(tmp_path, "conv-11.annotations.jsonl", [record("D1:1")])
-    found = recordings.load([file], known)
+    found = locomo.load_annotations([file], known)
     assert list(found) == ["conv-11"]
     assert found["conv-11"].as_records()[0]["links"] == []
 
@@ -199,14 +199,14 @@ def test_annotations_of_another_name_belong_to_the_conversation_of_these_turns(
     other["conversation"]["session_3"] = [{"speaker": "Ines", "dia_id": "D3:1", "text": "Bye."}]
     known = locomo.load(written(tmp_path, [sample("conv-1"), other]))
     file = recorded(tmp_path, "model.jsonl", [record(t) for t in ("D1:1", "D2:1", "D2:2")])
-    assert list(recordings.load([file], known)) == ["conv-1"]
+    assert list(locomo.load_annotations([file], known)) == ["conv-1"]
 
 
 def test_annotations_of_no_certain_conversation_are_an_error(tmp_path: Path) -> None:
     known = locomo.load(written(tmp_path, [sample("conv-1"), sample("conv-2")]))
     file = recorded(tmp_path, "model.jsonl", [record(t) for t in ("D1:1", "D2:1", "D2:2")])
     with pytest.raises(InvalidInputError, match="fit 2 conversations"):
-        recordings.load([file], known)
+        locomo.load_annotations([file], known)
 
 
 def test_two_files_about_one_conversation_are_an_error(
@@ -214,7 +214,7 @@ def test_two_files_about_one_conversation_are_an_error(
 ) -> None:
     files = [recorded(tmp_path, f"conv-1.{n}.jsonl", [record("D1:1")]) for n in "ab"]
     with pytest.raises(InvalidInputError, match="both"):
-        recordings.load(files, [conversation])
+        locomo.load_annotations(files, [conversation])
 
 
 @pytest.mark.parametrize(
@@ -227,11 +227,11 @@ def test_a_line_that_is_no_annotation_is_an_error_that_names_it(
     path = tmp_path / "conv-1.jsonl"
     path.write_text(f"{json.dumps(record('D1:1'))}\n{line}\n", encoding="utf-8")
     with pytest.raises(InvalidInputError, match=said):
-        recordings.read(path)
+        locomo.read_annotations(path)
 
 
 def test_a_file_without_annotations_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "conv-1.jsonl"
     path.touch()
     with pytest.raises(InvalidInputError, match="no annotations"):
-        recordings.read(path)
+        locomo.read_annotations(path)

@@ -20,7 +20,6 @@ from typer.testing import CliRunner, Result
 from amem_integrations import cli
 from amem_integrations.cli.app import app
 from amem_integrations.evaluation import Settings, evaluate, locomo
-from amem_integrations.evaluation.recordings import load as load_annotations
 from amem_integrations.evaluation.report import Report, build
 from amem_integrations.providers import SentenceTransformerEmbedder
 from amem_integrations.testing import HashEmbedder
@@ -110,7 +109,7 @@ def test_progress_names_the_conversation_and_what_is_done(dataset: Path, recorde
         known,
         Settings(systems=("amem_without_evolution",)),
         embedder=HashEmbedder(256),
-        annotations=load_annotations([recorded], known),
+        annotations=locomo.load_annotations([recorded], known),
         progress=lambda *said: told.append(said),
     )
     assert len(result.search_ms) == len(result.embed_query_ms) == len(tiny_locomo.QUESTIONS)
@@ -205,7 +204,7 @@ def measured(
         locomo.select(known, names=names),
         settings,
         embedder=embedder,
-        annotations=load_annotations(files, known),
+        annotations=locomo.load_annotations(files, known),
     )
     yield build(list(results), settings.ks, {})
 
