@@ -53,9 +53,6 @@ _BUILD = {
     "rejected_replies": "rejected replies",
     "links": "links",
     "updates": "updates",
-    "unfinished": "unfinished",
-    "candidate_recall": "candidate recall",
-    "seconds": "seconds",
 }
 _STAGE = {
     "calls": "calls",
@@ -141,6 +138,19 @@ class Section:
     tables: Sequence[Table] = ()
 
 
+def system_table(
+    caption: str,
+    head: Sequence[str],
+    names: Iterable[str],
+    cells: Callable[[str], Iterable[str]],
+    *,
+    folded: bool = False,
+) -> Table:
+    """Return a table with a row for each system, in the usual order; `head` is of the other columns."""
+    rows = [[System(name), *cells(name)] for name in ordered(names)]
+    return Table(caption=caption, head=["", *head], rows=rows, folded=folded)
+
+
 def markdown(title: str, sections: Iterable[Section], settings: Values) -> str:
     """Return a report as Markdown, without its charts, and its settings at the end."""
     return "\n\n".join(_blocks(title, sections, settings)) + "\n"
@@ -174,15 +184,24 @@ def _cell(text: str) -> str:
 def cost_tables(report: Values) -> Iterator[Table]:
     """Yield what building, the language models and a search took, in a report on any data set."""
     if builds := report.get("builds"):
-        there = [key for key in _BUILD if any(key in one for one in builds.values())]
-        yield Table(
-            caption="Building each memory; a memory that is searched in two ways is built once",
-            head=["", *(_BUILD[key] for key in there)],
-            rows=[
-                [System(name), *(number(builds[name].get(key)) for key in there)]
-                for name in ordered(builds)
-            ],
+        yield system_table(
+            "Building each memory; a memory that is searched in two ways is built once",
+            [*_BUILD.values()],
+            builds,
+            lambda name: (number(builds[name].get(key)) for key in _BUILD),
         )
+        if all("seconds" in one for one in builds.values()):
+            yield system_table(
+                "The links of annotations that led to one of the candidates, notes that were not linked in the "
+                "end, and seconds",
+                ["candidate recall", "unfinished", "seconds"],
+                builds,
+                lambda name: (
+                    share(builds[name]["candidate_recall"]),
+                    *(number(builds[name][key]) for key in ("unfinished", "seconds")),
+                ),
+                folded=True,
+            )
     if stages := {name: one for name, one in report.get("costs", {}).items() if one.get("calls")}:
         yield Table(
             caption="What the language models were asked, by stage; a price only where prices were given",
@@ -192,10 +211,11 @@ def cost_tables(report: Values) -> Iterator[Table]:
             ],
         )
     if times := report.get("latency_ms"):
-        yield Table(
-            caption="Milliseconds of the memory's search, with the encoding of the question",
-            head=["", *_TIMES.values()],
-            rows=[[System("amem"), *(number(times.get(key)) for key in _TIMES)]],
+        yield system_table(
+            "Milliseconds of the memory's search, with the encoding of the question",
+            [*_TIMES.values()],
+            ["amem"],
+            lambda _: (number(times.get(key)) for key in _TIMES),
         )
 
 

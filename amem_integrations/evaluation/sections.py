@@ -25,6 +25,7 @@ from .document import (
     percent,
     share,
     system,
+    system_table,
     with_interval,
 )
 from .plots import bars, curves, scatter
@@ -151,35 +152,30 @@ def _recall_over_calls(
 def _found_tables(report: Values, systems: Sequence[str]) -> Iterator[Table]:
     ks: list[int] = report["settings"]["k"]
     found, context = report["retrieval"], report.get("context", {})
+    against = {n: one for n, one in report.get("retrieval_against", {}).items() if n in systems}
     recall_and_all = [*(f"recall@{k}" for k in ks), *(f"all@{k}" for k in ks)]
 
     def shares(one: Values, *names: str) -> list[str]:
         return [share(one[name][str(k)]) for name in names for k in ks]
 
-    yield Table(
-        caption=f"Recall with {BOOTSTRAP}, and the share of questions of which all evidence was found",
-        head=["", *recall_and_all],
-        rows=[
-            [
-                System(name),
-                *(with_interval(_recall(found[name], k)) for k in ks),
-                *shares(found[name], "all_evidence"),
-            ]
-            for name in systems
-        ],
+    yield system_table(
+        f"Recall with {BOOTSTRAP}, and the share of questions of which all evidence was found",
+        recall_and_all,
+        systems,
+        lambda name: (
+            *(with_interval(_recall(found[name], k)) for k in ks),
+            *shares(found[name], "all_evidence"),
+        ),
     )
-    if against := {
-        n: one for n, one in report.get("retrieval_against", {}).items() if n in systems
-    }:
-        yield Table(
-            caption="By how much this memory finds more: mean difference over the same questions, with its "
-            "95 % bootstrap interval; where it holds 0, there may be none",
-            head=["than", *(f"recall@{k}" for k in ks)],
-            rows=[
-                [System(name), *(difference(against[name]["recall"].get(str(k))) for k in ks)]
-                for name in ordered(against)
-            ],
+    if against:
+        yield system_table(
+            "By how much this memory finds more: mean difference over the same questions, with its 95 % "
+            "bootstrap interval; where it holds 0, there may be none",
+            recall_and_all[: len(ks)],
+            against,
+            lambda name: (difference(against[name]["recall"].get(str(k))) for k in ks),
         )
+    counts = report["questions"]["by_category"]
     yield Table(
         caption="Recall by category of the question; category 5 asks about what was never said, and its "
         "evidence is where it sounds as if it was",
@@ -187,32 +183,33 @@ def _found_tables(report: Values, systems: Sequence[str]) -> Iterator[Table]:
         rows=[
             [
                 System(name),
-                category(str(one)),
-                str(report["questions"]["by_category"][str(one)]),
-                *shares(found[name]["by_category"][str(one)], "recall", "all_evidence"),
+                category(one),
+                str(counts[one]),
+                *shares(found[name]["by_category"][one], "recall", "all_evidence"),
             ]
-            for one in CATEGORIES
+            for one in map(str, CATEGORIES)
             for name in systems
         ],
         words=2,
         folded=True,
     )
     if context:
-        yield Table(
-            caption="What is put before a question: tokens of the first k notes, and how much less that is "
-            "than the whole conversation",
-            head=["", *(f"tokens@{k}" for k in ks), *(f"less@{k}" for k in ks)],
-            rows=[
-                [
-                    System(name),
-                    *(number(context[name]["tokens"][str(k)]) for k in ks),
-                    *(percent(context[name]["saved"][str(k)]) for k in ks),
-                ]
-                for name in ordered(context)
-            ],
-            folded=True,
-        )
+        yield _contexts(context, ks)
     yield from _by_conversation(report.get("conversations", {}), ks)
+
+
+def _contexts(context: Values, ks: Sequence[int]) -> Table:
+    return system_table(
+        "What is put before a question: tokens of the first k notes, and how much less that is than the whole "
+        "conversation",
+        [*(f"tokens@{k}" for k in ks), *(f"less@{k}" for k in ks)],
+        context,
+        lambda name: (
+            *(number(context[name]["tokens"][str(k)]) for k in ks),
+            *(percent(context[name]["saved"][str(k)]) for k in ks),
+        ),
+        folded=True,
+    )
 
 
 def _by_conversation(conversations: Values, ks: Sequence[int]) -> Iterator[Table]:
@@ -278,9 +275,13 @@ def _answer_pictures(answers: Values) -> Iterator[Picture]:
             for one in _categories(answers)
         ],
     )
+    yield from _f1_over_tokens(answers)
+
+
+def _f1_over_tokens(answers: Values) -> Iterator[Picture]:
     points = {
         name: (float(answers[name]["context_tokens"]), one)
-        for name in systems
+        for name in ordered(answers)
         if (one := _official(answers[name], "f1"))
     }
     if len(points) > 1:
@@ -304,13 +305,11 @@ def _answer_tables(answers: Values) -> Iterator[Table]:
     for scoring in SCORINGS:
         measures = list(answers[systems[0]].get(scoring, {}))
         head, official = list(map(measure, measures)), scoring == "official"
-        yield Table(
-            caption=f"Answers with {BOOTSTRAP}: {_SCORED[scoring]}",
-            head=["", *head],
-            rows=[
-                [System(name), *(with_interval(answers[name][scoring][one]) for one in measures)]
-                for name in systems
-            ],
+        yield system_table(
+            f"Answers with {BOOTSTRAP}: {_SCORED[scoring]}",
+            head,
+            systems,
+            lambda name: (with_interval(answers[name][scoring][one]) for one in measures),  # noqa: B023 - used at once
             folded=not official,
         )
         if official and against:
@@ -335,34 +334,32 @@ def _answer_tables(answers: Values) -> Iterator[Table]:
 
 
 def _answer_differences(against: Values) -> Table:
-    rows = []
-    for name in ordered(against):
+    def cells(name: str) -> Iterator[str]:
         found = against[name]["official"]["f1"] or {}
-        parts = found.get("by_category", {})
-        by_category = (difference(parts.get(str(one))) for one in CATEGORIES)
-        rows.append([System(name), difference(found or None), *by_category])
-    return Table(
-        caption="By how much this memory's answers are better: mean difference of official F1 over the same "
-        "questions, with its 95 % bootstrap interval; where it holds 0, there may be none",
-        head=["than", "all", *(category(str(one)) for one in CATEGORIES)],
-        rows=rows,
+        yield difference(found or None)
+        for one in CATEGORIES:
+            yield difference(found.get("by_category", {}).get(str(one)))
+
+    return system_table(
+        "By how much this memory's answers are better: mean difference of official F1 over the same questions, "
+        "with its 95 % bootstrap interval; where it holds 0, there may be none",
+        ["all", *(category(str(one)) for one in CATEGORIES)],
+        against,
+        cells,
     )
 
 
 def _answer_costs(answers: Values) -> Iterator[Table]:
     if answers:
-        yield Table(
-            caption="What was put before a question",
-            head=["", "tokens of context", "less than the whole conversation", "without an answer"],
-            rows=[
-                [
-                    System(name),
-                    number(answers[name]["context_tokens"]),
-                    percent(answers[name]["saved"]),
-                    number(answers[name].get("unanswered")),
-                ]
-                for name in ordered(answers)
-            ],
+        yield system_table(
+            "What was put before a question",
+            ["tokens of context", "less than the whole conversation", "without an answer"],
+            answers,
+            lambda name: (
+                number(answers[name]["context_tokens"]),
+                percent(answers[name]["saved"]),
+                number(answers[name].get("unanswered")),
+            ),
         )
 
 

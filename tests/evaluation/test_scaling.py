@@ -98,7 +98,7 @@ def test_a_setup_below_one_is_an_error(wrong):
 @pytest.mark.parametrize("count", [1, 260])
 def test_a_memory_of_any_size_is_measured_whole(count):
     told = []
-    row = measure.measure(count, scaling.Setup(queries=2), lambda *said: told.append(said))
+    row = measure.measure_row(count, scaling.Setup(queries=2), lambda *said: told.append(said))
     assert row["notes"] == count
     assert all(0 < row[name]["p50"] <= row[name]["p95"] for name in TIMES)
     assert row["insert_ms"] > 0
@@ -162,7 +162,7 @@ def test_a_folder_is_measured_by_what_it_takes_on_the_disk(tmp_path):
 # What `run_apart` runs has to be found by the other process, so it is of a module.
 def test_work_apart_has_its_own_process_and_says_how_far_it_is(tmp_path):
     told = []
-    work = partial(measure.measure, 1, scaling.Setup(queries=1))
+    work = partial(measure.measure_row, 1, scaling.Setup(queries=1))
     row = run_apart(work, lambda *said: told.append(said))
     assert row["notes"] == 1
     assert told[0] == ("1 notes: insert", 1, 1)

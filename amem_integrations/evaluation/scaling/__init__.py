@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from ...errors import AmemError, InvalidInputError
 from ..document import Picture, Section, Table, Values, number
-from .measure import Progress, Row, Setup, encoding_ms, measure
+from .measure import Progress, Row, Setup, encoding_ms, measure_row
 
 __all__ = ["Setup", "encoding_ms", "measure_all", "run_apart", "save", "sections"]
 
@@ -65,7 +65,7 @@ def measure_all(sizes: Sequence[int], setup: Setup, path: Path, progress: Progre
     report = known(path, setup.described())
     rows = {row["notes"]: row for row in report["rows"]}
     for size in sorted(set(sizes) - rows.keys()):
-        rows[size] = run_apart(partial(measure, size, setup), progress)
+        rows[size] = run_apart(partial(measure_row, size, setup), progress)
         report["rows"] = [rows[one] for one in sorted(rows)]
         save(path, report)
     return report

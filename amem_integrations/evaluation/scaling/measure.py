@@ -88,7 +88,7 @@ class Setup:
         }
 
 
-def measure(number: int, setup: Setup, progress: Progress) -> Row:
+def measure_row(number: int, setup: Setup, progress: Progress) -> Row:
     """Build a memory of `number` notes, measure it, and return a row of the report (see `measure_all`).
 
     Raises:
