@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Values = Mapping[str, Any]
 
 BOOTSTRAP = "95 % bootstrap intervals over questions"
+COSTS = "Costs"  # the title of a section
 
 _SYSTEMS = {
     "amem": "this memory",

@@ -20,7 +20,7 @@ from ..cli.ports import Ports
 from ..errors import InvalidInputError
 from ..ports import Embedder
 from .data import Conversation, Result
-from .document import Section, System, Values, markdown, system
+from .document import COSTS, Section, System, Values, markdown, system
 from .locomo import Annotations
 from .models import Backend, Models, Named, Reply, Served
 from .runner import OnNotes, Settings, evaluate
@@ -72,12 +72,11 @@ class Run:
         if self.as_json:
             typer.echo(json.dumps(report, indent=2))
             return
-        for table in (section.tables[0] for section in shown if section.tables):
+        for table in (one.tables[0] for one in shown if one.tables and one.title != COSTS):
             printed = rich_table(*table.head, title=table.caption)
             for row in table.rows:
-                printed.add_row(
-                    *(system(cell) if isinstance(cell, System) else cell for cell in row)
-                )
+                cells = (system(cell) if isinstance(cell, System) else cell for cell in row)
+                printed.add_row(*(cell.partition("\n")[0] for cell in cells))  # without intervals
             console().print(printed)
         typer.echo(str(written))
 

@@ -8,6 +8,7 @@ from functools import partial
 from .data import CATEGORIES
 from .document import (
     BOOTSTRAP,
+    COSTS,
     Estimate,
     Picture,
     Section,
@@ -70,7 +71,7 @@ def sections(report: Values) -> Iterator[Section]:
             tables=list(_answer_tables(answers)),
         )
     if tables := [*_answer_costs(report.get("answers", {})), *cost_tables(report)]:
-        yield Section(title="Costs", tables=tables)
+        yield Section(title=COSTS, tables=tables)
 
 
 def _about(report: Values) -> Iterator[str]:
