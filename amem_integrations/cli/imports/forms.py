@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InvalidInputError
-from ...evaluation import locomo
 from ...ids import check_namespace
 from ...memory.records import FORMAT
 from ...notes import Namespace, NoteInput
@@ -57,6 +56,8 @@ def read(path: Path, form: Form = Form.AUTO, *, thread: str | None = None) -> li
     if form is not Form.JSONL and data is None:
         raise InvalidInputError(f"{path} is not one JSON document; see --format")
     if form is Form.LOCOMO:
+        from ...evaluation import locomo  # noqa: PLC0415 - needed for this form alone
+
         return [
             Part(one.namespace, [turn.as_input() for turn in one.turns])
             for one in locomo.load(path)
