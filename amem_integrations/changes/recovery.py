@@ -56,7 +56,9 @@ async def _shown_too_late(
     deleted_at: dict[str, int] = {}
     for note_id in set(shown) - stored:
         receipts = await all_changes(runtime.store, namespace, note_id, ("delete",))
-        deleted_at[note_id] = max((made.data.get("since", made.seq) for made in receipts), default=0)
+        deleted_at[note_id] = max(
+            (made.data.get("since", made.seq) for made in receipts), default=0
+        )
     return sorted(
         {
             step.op

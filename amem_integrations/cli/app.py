@@ -39,7 +39,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "migrate": (".maintenance_commands", "Copy the whole memory to another folder or server."),
     "optimize": (".maintenance_commands", "Build the index for very many notes."),
     "doctor": (".doctor", "Check the memory, and say what is wrong."),
-    "eval": (".evaluation", "Measure the memory."),
+    "eval": ("amem_integrations.evaluation.commands", "Measure the memory."),
 }
 
 _INTERRUPTED = 130  # the status that a shell shows for a program ended by Ctrl-C

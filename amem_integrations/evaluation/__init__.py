@@ -1,33 +1,45 @@
 """Evaluation: how much of what was said a memory finds again, and what a model answers from it.
 
-`locomo` and `recordings` read what the user brings. `systems` are what is compared, `runner` builds
-memories (`building`), searches them and has questions answered (`answering`), and keeps all it paid for
-(`cache`). `scoring`, `metrics` and `statistics` make figures of it, `report` and `plots` pages of the
-figures, `provenance` says how they came about. `sweep` looks for the best number of hits, `scaling`
-measures time and memory over the number of notes, `dialsim` is another benchmark. `amem eval` is all of
-it on the command line.
+| | |
+| --- | --- |
+| `data` | what a data set is read into, and results; `locomo` (with `golds`) and `dialsim` read one |
+| `systems`, `models` | what is compared, and the chat models |
+| `runner` | builds memories (`building`), searches them, has questions answered (`answering`), keeps what it paid for (`cache`) |
+| `report` | the figures of a run, with `scoring` and `statistics`; `sweep` and `scaling` have reports of their own |
+| `document`, `page`, `plots` | a report as Markdown, and all reports as one page with charts |
+| `provenance` | how a report came about |
+| `commands`, `eval_options` | `amem eval …` |
 """
 
 from __future__ import annotations
 
-from .locomo import Conversation, Question, Turn
+from .data import (
+    Answer,
+    Condition,
+    Conversation,
+    Outcome,
+    Question,
+    Result,
+    Spent,
+    Task,
+    Turn,
+    Writes,
+)
 from .models import Models, Named
-from .recordings import Recording
-from .results import Answer, Outcome, Result, Spent, Writes
-from .runner import evaluate
-from .settings import Settings
+from .runner import Settings, evaluate
 
 __all__ = [
     "Answer",
+    "Condition",
     "Conversation",
     "Models",
     "Named",
     "Outcome",
     "Question",
-    "Recording",
     "Result",
     "Settings",
     "Spent",
+    "Task",
     "Turn",
     "Writes",
     "evaluate",

@@ -1,112 +1,158 @@
-"""Building the memory of a conversation, or opening the one that is kept."""
+"""Building the memory of a conversation, or opening the one that is kept from an earlier run.
+
+A memory is kept in a folder under a key of everything that decides how it comes out. One that was not
+finished is built again from its beginning: its replies are in the cache, so that costs no call.
+"""
 
 from __future__ import annotations
 
-import re
+import json
+import logging
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from .. import AgenticMemory
 from ..config import MemoryConfig
-from ..memory import AgenticMemory
+from ..errors import StoreError, StoreLockedError
 from ..notes import Note
-from ..ports import ChatModel
+from ..ports import ChatModel, Embedder
 from ..testing import RecordedModel
-from .cache import KeptEmbedder, Memories
-from .cache.kept import key_of
-from .locomo import Conversation
-from .provenance import code_digest
-from .results import Writes
+from .data import Turn, Writes
 
-Progress = Callable[[str, str, int, int], None]  # conversation, stage, done, total
+log = logging.getLogger("amem_integrations")
+
+DONE = "built.json"  # written last, so a folder without it is not finished
+_ALL = 1_000_000
+
+Progress = Callable[[int, int], None]  # done, total
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Writer:
-    """Who makes the notes of a conversation.
+@dataclass(slots=True, kw_only=True)
+class Built:
+    """A memory, and what building it takes.
 
     Attributes:
-        name: For the report.
-        identity: What decides what it writes; memories by another one are built anew.
-        make: Returns the chat model; None is the mode without one.
+        memory: The open memory.
+        namespace: Of its notes.
+        model: What makes the notes; None means rules.
+        known: What building took, if the memory was built in an earlier run.
     """
 
-    name: str
-    identity: str
-    make: Callable[[], ChatModel | None]
+    memory: AgenticMemory
+    namespace: tuple[str, ...]
+    model: ChatModel | None = None
+    known: Writes | None = None
+    _seconds: float = field(default=0.0, init=False)
 
+    def add(self, turns: Sequence[Turn], progress: Progress | None = None) -> None:
+        """Add turns, and link and evolve them; nothing is added to a memory that is built already."""
+        if self.known is not None:
+            return
+        start = time.perf_counter()
+        items = [turn.as_input() for turn in turns]
+        self.memory.add_many(items, namespace=self.namespace, progress=progress or False)
+        self._seconds += time.perf_counter() - start
 
-_UNSAFE = re.compile(r"[^\w-]")  # in the name of a folder
+    def notes(self) -> list[Note]:
+        """Return all notes."""
+        return self.memory.get_all(namespace=self.namespace, limit=_ALL)
 
-RULES = Writer(name="rules", identity="rules", make=lambda: None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Builder:
-    """Builds memories and keeps them."""
-
-    memories: Memories
-    embedder: KeptEmbedder
-    progress: Progress | None = None
-
-    @contextmanager
-    def memory(
-        self, conversation: Conversation, variant: str, config: MemoryConfig, writer: Writer
-    ) -> Iterator[tuple[AgenticMemory, Writes]]:
-        """Give the memory of a conversation, and what building it took."""
-        model = writer.make()
-        key = key_of(
-            conversation.id,
-            [asdict(turn.as_input()) for turn in conversation.turns],
-            writer.identity,
-            self.embedder.identity,
-            asdict(config),
-            code_digest(),
+    def writes(self) -> Writes:
+        """Return what building took so far; without a model the calls of rules are not counted."""
+        if self.known is not None:
+            return self.known
+        notes = self.notes()
+        spent = self.memory.usage()["total"] if self.model else {}
+        recorded = self.model if isinstance(self.model, RecordedModel) else None
+        return Writes(
+            notes=len(notes),
+            model_calls=spent.get("calls", 0),
+            input_tokens=spent.get("input_tokens", 0),
+            output_tokens=spent.get("output_tokens", 0),
+            rejected_replies=spent.get("rejected_replies", 0),
+            links=sum(link.direction == "out" for note in notes for link in note.links.values()),
+            updates=sum(entry.cause != note.id for note in notes for entry in note.contexts),
+            unfinished=sum(note.state != "done" for note in notes),
+            annotated_links=recorded.annotated_links if recorded else 0,
+            offered_links=recorded.offered_links if recorded else 0,
+            seconds=self._seconds,
         )
-        stage = "build" if variant == "amem" else f"build {variant}"
-        tell = partial(self.progress, conversation.id, stage) if self.progress else False
-        build = partial(_build, conversation=conversation, model=model, tell=tell)
-        with self.memories.opened(
-            f"{_UNSAFE.sub('_', conversation.id)[:40]}-{key[:16]}",
-            build,
-            embedder=self.embedder,
-            model=model,
-            config=config,
-        ) as (memory, writes):
-            yield memory, writes
 
 
-def _build(
-    memory: AgenticMemory,
+@contextmanager
+def kept_memory(
+    folder: Path,
+    build: Callable[[Built], None],
     *,
-    conversation: Conversation,
+    namespace: tuple[str, ...],
+    embedder: Embedder,
     model: ChatModel | None,
-    tell: Callable[[int, int], None] | bool,
-) -> Writes:
-    items = [turn.as_input() for turn in conversation.turns]
-    start = time.perf_counter()
-    notes = memory.add_many(items, namespace=conversation.namespace, progress=tell)
-    return count_writes(memory, notes, model, seconds=time.perf_counter() - start)
+    config: MemoryConfig,
+) -> Iterator[Built]:
+    """Open the memory kept in a folder; it is built first if it is not there or not finished.
+
+    Raises:
+        StoreError: It cannot be opened, such as by two runs at the same time.
+        ModelUnavailableError: It has to be built, and the model gave no answer.
+    """
+    known = _read(folder / DONE)
+    if known is None:
+        _discard(folder / "memory", embedder)
+    with AgenticMemory.open(
+        folder / "memory", model=model, embedder=embedder, config=config
+    ) as memory:
+        built = Built(memory=memory, namespace=namespace, model=model, known=known)
+        if known is None:
+            build(built)
+            built.known = built.writes()
+            _write(folder / DONE, json.dumps(asdict(built.known)))
+        yield built
 
 
-def count_writes(
-    memory: AgenticMemory, notes: Sequence[Note], model: ChatModel | None, *, seconds: float
-) -> Writes:
-    """Return what making these notes took; without a model its own rules are not counted as calls."""
-    spent = memory.usage()["total"] if model else {}
-    recorded = model if isinstance(model, RecordedModel) else None
-    return Writes(
-        notes=len(notes),
-        model_calls=spent.get("calls", 0),
-        input_tokens=spent.get("input_tokens", 0),
-        output_tokens=spent.get("output_tokens", 0),
-        rejected_replies=spent.get("rejected_replies", 0),
-        links=sum(link.direction == "out" for note in notes for link in note.links.values()),
-        updates=sum(entry.cause != note.id for note in notes for entry in note.contexts),
-        unfinished=sum(note.state != "done" for note in notes),
-        annotated_links=recorded.annotated_links if recorded else 0,
-        offered_links=recorded.offered_links if recorded else 0,
-        seconds=seconds,
-    )
+@contextmanager
+def passing_memory(
+    *, namespace: tuple[str, ...], embedder: Embedder, model: ChatModel | None, config: MemoryConfig
+) -> Iterator[Built]:
+    """Open an empty memory in a folder that is deleted afterwards."""
+    with (
+        TemporaryDirectory(prefix="amem-eval-") as folder,
+        AgenticMemory.open(
+            Path(folder) / "memory", model=model, embedder=embedder, config=config
+        ) as memory,
+    ):
+        yield Built(memory=memory, namespace=namespace, model=model)
+
+
+def _read(done: Path) -> Writes | None:
+    """Return what building took, or None if it was not finished or the file is unreadable."""
+    try:
+        return Writes(**json.loads(done.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (TypeError, ValueError) as error:
+        log.info("%s cannot be read, so the memory is built again: %r", done, error)
+        return None
+
+
+def _discard(folder: Path, embedder: Embedder) -> None:
+    """Delete what an interrupted run left, unless another run is still building it."""
+    if not folder.exists():
+        return
+    try:
+        AgenticMemory.open(folder, embedder=embedder).close()
+    except StoreLockedError:
+        raise
+    except StoreError as error:
+        log.info("%s was left unfinished: %s", folder, error)
+    shutil.rmtree(folder)
+
+
+def _write(path: Path, text: str) -> None:
+    draft = path.with_suffix(".draft")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)

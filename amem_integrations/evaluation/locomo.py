@@ -1,7 +1,10 @@
 """LoCoMo conversations (Maharana et al., ACL 2024), as they come in `locomo10.json`.
 
-The file is the user's own; nothing of it is part of this package. What is irregular in it is put right
-here: evidence ids such as `"D8:06"` or `"D8:6; D9:17"`, and dates of sessions that have no turns.
+The file is the user's own; nothing of it is part of this package. Irregular evidence ids, such as `"D8:06"` or
+`"D8:6; D9:17"`, are normalised, and dates of sessions without turns are ignored.
+
+Recorded annotations are what a language model wrote about the turns of a conversation, in JSON lines.
+`testing.RecordedModel` replays them, so that a memory with a language model is measured without one.
 """
 
 from __future__ import annotations
@@ -16,74 +19,18 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
 from ..errors import InvalidInputError
-from ..notes import NoteInput
+from .data import CATEGORIES, Conversation, Question, Turn
 
 log = logging.getLogger("amem_integrations")
 
-CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DATE = re.compile(r"(\d{1,2}):(\d\d)\s*([ap])m on (\d{1,2}) ([a-z]+),? (\d{4})", re.IGNORECASE)
 _SESSION = re.compile(r"session_(\d+)")
 _TURN_ID = re.compile(r"\bD(\d+):(\d+)\b")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """Something one speaker said, with the caption of the image that was sent along."""
-
-    id: str
-    session: str
-    speaker: str
-    text: str
-    caption: str | None = None
-    at: datetime | None = None
-
-    @property
-    def content(self) -> str:
-        """What is remembered of it: the text, and the caption in brackets."""
-        image = f"[image: {self.caption}]" if self.caption else ""
-        return " ".join(part for part in (self.text, image) if part)
-
-    def as_input(self) -> NoteInput:
-        """Return the turn as the note that stands for it."""
-        return NoteInput(
-            content=self.content,
-            at=self.at,
-            key=self.id,
-            thread=self.session,
-            speaker=self.speaker,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A question about a conversation; `evidence` are the ids of the turns that answer it.
-
-    `answer` is missing where there is none to give (category 5, mostly); `adversarial` is the wrong
-    answer that a question of category 5 leads to.
-    """
-
-    text: str
-    category: int
-    evidence: frozenset[str]
-    answer: str | None = None
-    adversarial: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
-    """A conversation of many sessions, and the questions about it."""
-
-    id: str
-    turns: tuple[Turn, ...]
-    questions: tuple[Question, ...]
-
-    @property
-    def namespace(self) -> tuple[str, str]:
-        """Where its notes are kept."""
-        return ("locomo", self.id)
 
 
 def load(path: str | PathLike[str]) -> list[Conversation]:
@@ -101,17 +48,14 @@ def load(path: str | PathLike[str]) -> list[Conversation]:
         raise InvalidInputError(
             f"{str(path)!r} must hold a list of conversations, as locomo10.json"
         )
-    conversations = [_conversation(sample, place) for place, sample in enumerate(samples)]
+    conversations = [_conversation(sample, number) for number, sample in enumerate(samples, 1)]
     if len({conversation.id for conversation in conversations}) < len(conversations):
         raise InvalidInputError(f"{str(path)!r} holds two conversations of the same sample_id")
     return conversations
 
 
 def select(
-    conversations: Sequence[Conversation],
-    *,
-    names: Sequence[str] = (),
-    ratio: float = 1.0,
+    conversations: Sequence[Conversation], *, names: Sequence[str] = (), ratio: float = 1.0
 ) -> list[Conversation]:
     """Return the named conversations (all of them without names), and of these the first `ratio`.
 
@@ -145,7 +89,7 @@ def parse_date(text: str) -> datetime:
         hour, minute, half, day, month, year = found.groups() if found else ("",) * 6
         return datetime(
             int(year),
-            _MONTHS.index(month[:3].lower()) + 1,
+            MONTHS.index(month[:3].lower()) + 1,
             int(day),
             int(hour) % 12 + (12 if half.lower() == "p" else 0),
             int(minute),
@@ -163,17 +107,17 @@ def turn_ids(turns: Iterable[Turn]) -> dict[str, str]:
 
 
 def evidence_ids(evidence: Sequence[str], turns: Mapping[str, str]) -> frozenset[str]:
-    """Return the turns that evidence names: one string can hold several, and numbers leading zeros.
+    """Return the ids of the turns that evidence names; one string can name several, with leading zeros.
 
     Args:
-        evidence: The strings as they stand in the file.
-        turns: As `turn_ids` gives them; what is not there is left out.
+        evidence: The strings of the file.
+        turns: As `turn_ids` returns them; ids that are not there are left out.
     """
     found = (_without_zeros(match) for text in evidence for match in _TURN_ID.finditer(text))
     return frozenset(turns[turn_id] for turn_id in found if turn_id in turns)
 
 
-def _conversation(sample: Any, place: int) -> Conversation:  # noqa: ANN401 - JSON
+def _conversation(sample: Any, number: int) -> Conversation:  # noqa: ANN401 - JSON
     try:
         name = str(sample["sample_id"])
         turns = tuple(_turns(sample["conversation"]))
@@ -183,7 +127,7 @@ def _conversation(sample: Any, place: int) -> Conversation:  # noqa: ANN401 - JS
         raise InvalidInputError(f"conversation {name!r}: {error}") from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidInputError(
-            f"conversation {place + 1} is not in the form of locomo10.json: {error!r}"
+            f"conversation {number} is not in the form of locomo10.json: {error!r}"
         ) from error
     if not turns:
         raise InvalidInputError(f"conversation {name!r} has no turns")
@@ -199,16 +143,18 @@ def _turns(conversation: Mapping[str, Any]) -> Iterator[Turn]:
         date = conversation.get(f"{session}_date_time")
         at = parse_date(date) if date else None
         turns = (_turn(item, session, at) for item in conversation[session])
-        yield from (turn for turn in turns if turn.content)
+        yield from (turn for turn in turns if turn.text)
 
 
 def _turn(item: Mapping[str, Any], session: str, at: datetime | None) -> Turn:
+    """Return a turn; the caption of an image stands in brackets after its text."""
+    text, caption = ((item.get(name) or "").strip() for name in ("text", "blip_caption"))
+    image = f"[image: {caption}]" if caption else ""
     return Turn(
         id=str(item["dia_id"]),
-        session=session,
+        thread=session,
         speaker=item["speaker"],
-        text=(item.get("text") or "").strip(),
-        caption=(item.get("blip_caption") or "").strip() or None,
+        text=" ".join(part for part in (text, image) if part),
         at=at,
     )
 
@@ -238,3 +184,113 @@ def _plain_id(turn_id: str) -> str:
 
 def _without_zeros(found: re.Match[str]) -> str:
     return f"D{int(found[1])}:{int(found[2])}"
+
+
+class RecordedLink(BaseModel):
+    """A link to an earlier turn."""
+
+    to: str
+    why: str
+
+
+class RecordedUpdate(BaseModel):
+    """New context for an earlier turn, which this turn brings."""
+
+    to: str
+    context: str
+    keywords: list[str] = []
+    tags: list[str]
+
+
+class Annotation(BaseModel):
+    """All that was written about one turn."""
+
+    id: str
+    keywords: list[str]
+    context: str
+    tags: list[str]
+    links: list[RecordedLink] = []
+    updates: list[RecordedUpdate] = []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotations:
+    """The annotations of one conversation, and the file they are from."""
+
+    file: Path
+    turns: tuple[Annotation, ...]
+
+    def as_records(self) -> list[dict[str, Any]]:
+        """Return the annotations as `RecordedModel` takes them."""
+        return [one.model_dump() for one in self.turns]
+
+
+def load_annotations(
+    files: Sequence[Path], conversations: Sequence[Conversation]
+) -> dict[str, Annotations]:
+    """Return annotations by the id of the conversation they are about.
+
+    Raises:
+        InvalidInputError: A file holds something else, two are about one conversation, or the
+            conversation of one is not clear.
+        OSError: A file cannot be read.
+    """
+    found: dict[str, Annotations] = {}
+    for file in files:
+        annotations = Annotations(file=file, turns=read_annotations(file))
+        name = _subject(annotations, conversations)
+        if name in found:
+            raise InvalidInputError(
+                f"both {str(found[name].file)!r} and {str(file)!r} are annotations of {name!r}"
+            )
+        found[name] = annotations
+    return found
+
+
+def read_annotations(file: Path) -> tuple[Annotation, ...]:
+    """Return the annotations in a file.
+
+    Raises:
+        InvalidInputError: A line is no such annotation.
+        OSError: The file cannot be read.
+    """
+    lines = file.read_bytes().splitlines()
+    found = [
+        _annotation(file, number, line) for number, line in enumerate(lines, 1) if line.strip()
+    ]
+    if not found:
+        raise InvalidInputError(f"{str(file)!r} holds no annotations")
+    return tuple(found)
+
+
+def _subject(annotations: Annotations, conversations: Sequence[Conversation]) -> str:
+    """Return the id of the conversation that annotations are about.
+
+    It is the first part of the file's name (`conv-26.annotations.jsonl`); else the one conversation
+    that consists of exactly these turns.
+
+    Raises:
+        InvalidInputError: Neither decides it.
+    """
+    name = annotations.file.name
+    named = [one.id for one in conversations if name == one.id or name.startswith(f"{one.id}.")]
+    turns = {one.id for one in annotations.turns}
+    same = [one.id for one in conversations if {turn.id for turn in one.turns} == turns]
+    choice = named or same
+    if len(choice) != 1:
+        raise InvalidInputError(
+            f"annotations {name!r} fit {len(choice)} conversations; name the file after one, such as "
+            "'conv-26.annotations.jsonl'"
+        )
+    return choice[0]
+
+
+def _annotation(file: Path, number: int, line: bytes) -> Annotation:
+    try:
+        return Annotation.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "the line"
+        raise InvalidInputError(
+            f"line {number} of {str(file)!r} is no annotation of a turn: {field}: {first['msg']}"
+        ) from error

@@ -1,19 +1,86 @@
-"""The chat models of an evaluation, and what each of them does in it."""
+"""The chat models of an evaluation: where they are served, and what each of them does in it."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
-from ..errors import InvalidInputError
 from ..ports import ChatModel
 from ..testing import RecordedModel
-from .answering import Answering, Judging
-from .answering.questions import Examiner
-from .building import RULES, Writer
-from .cache import Kept, KeptModel
-from .recordings import Recording
-from .settings import Settings
+from .cache import Cache, CachedModel
+from .locomo import Annotations
+
+
+class Backend(StrEnum):
+    """What serves a model, by the OpenAI protocol."""
+
+    OPENAI = "openai"
+    VLLM = "vllm"
+    OLLAMA = "ollama"
+    SGLANG = "sglang"
+
+
+class Reply(StrEnum):
+    """How a reply in JSON is asked for; see `structured` of `OpenAIChatModel`."""
+
+    AUTO = "auto"
+    SCHEMA = "schema"
+    JSON = "json"
+    TOOLS = "tools"
+    WORDS = "words"
+
+
+BACKENDS: Mapping[Backend, str | None] = {
+    Backend.OPENAI: None,  # the SDK's own: OPENAI_BASE_URL, else OpenAI itself
+    Backend.VLLM: "http://localhost:8000/v1",
+    Backend.OLLAMA: "http://localhost:11434/v1",
+    Backend.SGLANG: "http://localhost:30000/v1",
+}
+_NO_KEY = "none"  # a local server needs no key, but the SDK does
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A model at an endpoint, and how it is asked. The key is read from `OPENAI_API_KEY`."""
+
+    model: str
+    backend: Backend = Backend.OPENAI
+    base_url: str | None = None
+    temperature: float = 0.0
+    reply: Reply = Reply.AUTO
+    timeout: float = 120.0
+
+    @property
+    def address(self) -> str | None:
+        """The base URL; None is OpenAI itself. `OPENAI_BASE_URL` counts as it does for the SDK."""
+        return self.base_url or BACKENDS[self.backend] or os.environ.get("OPENAI_BASE_URL") or None
+
+    @property
+    def identity(self) -> str:
+        """Everything that decides its answers."""
+        return f"{self.backend} {self.address} {self.model} {self.temperature} {self.reply}"
+
+    def connect(self) -> ChatModel:
+        """Return the chat model.
+
+        Raises:
+            MissingExtraError: The openai package is not installed.
+            ConfigurationError: There is no key, and the endpoint needs one.
+        """
+        from ..providers.openai import OpenAIChatModel  # noqa: PLC0415 - imports the SDK
+
+        local = self.address is not None and not os.environ.get("OPENAI_API_KEY")
+        return OpenAIChatModel(
+            self.model,
+            base_url=self.address,
+            api_key=_NO_KEY if local else None,
+            temperature=self.temperature,
+            structured=self.reply.value,
+            timeout=self.timeout,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +90,27 @@ class Named:
     model: ChatModel
     identity: str
 
-    def kept(self, kept: Kept) -> KeptModel:
+    def cached(self, cache: Cache) -> CachedModel:
         """Return the model with its replies kept."""
-        return KeptModel(self.model, kept, identity=self.identity)
+        return CachedModel(self.model, cache, identity=self.identity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """What makes the notes of a conversation.
+
+    Attributes:
+        name: For the report.
+        identity: What decides the notes; memories of another identity are built again.
+        make: Returns the chat model; None means rules.
+    """
+
+    name: str
+    identity: str
+    make: Callable[[], ChatModel | None]
+
+
+RULES = Writer(name="rules", identity="rules", make=lambda: None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,17 +120,17 @@ class Models:
     Attributes:
         writer: Makes the notes of conversations without annotations; None makes them by rules.
         answerer: Answers the questions.
-        judge: Says which answers are correct; None leaves that out.
+        judge: Compares answers with the correct ones; None leaves that out.
     """
 
     writer: Named | None = None
     answerer: Named | None = None
     judge: Named | None = None
 
-    def writer_of(self, recording: Recording | None, kept: Kept) -> Writer:
-        """Return who makes the notes of a conversation: its annotations before any model."""
-        if recording is not None:
-            records = recording.as_records()
+    def writer_of(self, annotations: Annotations | None, cache: Cache) -> Writer:
+        """Return what makes the notes of a conversation: its annotations, if there are any."""
+        if annotations is not None:
+            records = annotations.as_records()
             return Writer(
                 name="annotations",
                 identity=f"annotations {hashlib.sha256(repr(records).encode()).hexdigest()}",
@@ -53,21 +138,5 @@ class Models:
             )
         if self.writer is None:
             return RULES
-        model = self.writer.kept(kept)
+        model = self.writer.cached(cache)
         return Writer(name=model.name, identity=self.writer.identity, make=lambda: model)
-
-    def examiner(self, settings: Settings, kept: Kept) -> Examiner | None:
-        """Return who has the questions answered, or None if they are not to be.
-
-        Raises:
-            InvalidInputError: They are to be, and there is no model for it.
-        """
-        if not settings.answer_ks:
-            return None
-        if self.answerer is None:
-            raise InvalidInputError("questions cannot be answered without a model; name one")
-        return Examiner(
-            answering=Answering(self.answerer.kept(kept)),
-            judging=Judging(self.judge.kept(kept)) if self.judge else None,
-            concurrency=settings.concurrency,
-        )

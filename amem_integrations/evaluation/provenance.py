@@ -1,29 +1,30 @@
-"""What a report says about how it came about, so that it can be run again and compared."""
+"""What a report says about how it came about, so that the run can be repeated and compared."""
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import cache
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ports import Embedder
-from . import scoring
 from .answering import prompt_text
-from .recordings import Recording
-from .settings import Settings
+from .scoring import describe as describe_scoring
 from .statistics import RESAMPLES, SEED
 from .systems import MAIN
 
-# Modules whose constants decide what is found.
-_TUNED = ("ranking", "texts", "steps.candidates", "stores.bm25", "providers.rules")
+if TYPE_CHECKING:
+    from .runner import Settings
+
+_ROOT = Path(__file__).parents[1]
 _OUTSIDE = {"cli", "evaluation"}  # they use a memory and are no part of it
-_COUNTING = {"building.py", "results.py"}  # but what building took is kept with it
+_UNTUNED = {"adapting", "testing"}  # their constants decide nothing that is found
+_COUNTING = {"building.py", "data.py"}  # but what building took is kept with it
 _PACKAGES = (
     "amem-integrations",
     "qdrant-edge-py",
@@ -38,32 +39,24 @@ def describe(
     settings: Settings,
     *,
     dataset: Path,
-    recordings: Mapping[str, Recording],
-    conversations: Iterable[str],
     embedder: Embedder,
-    models: Mapping[str, Any] | None = None,
-    golds: Mapping[str, Any] | None = None,
+    models: Mapping[str, Any],
+    **more: Any,  # noqa: ANN401 - JSON values
 ) -> dict[str, Any]:
     """Return everything the figures depend on, as JSON values. Files go by name and digest only.
 
     Args:
         settings: What was run.
-        dataset: The file with the conversations.
-        recordings: By conversation, what its notes were written from.
-        conversations: The ids of those that were run.
+        dataset: The file with the data set.
         embedder: The embedder.
         models: The language models and how they were asked.
-        golds: What was put right in the gold answers.
+        more: What only this data set has; None is left out.
     """
     return {
-        "k": list(settings.ks),
-        "systems": list(settings.chosen),
-        "conversations": list(conversations),
         "dataset": file_digest(dataset),
-        "annotations": {name: file_digest(one.file) for name, one in recordings.items()},
+        **{name: value for name, value in more.items() if value is not None},
         "embedder": {"name": embedder.name, "dimensions": embedder.dimensions},
-        **(_answering(settings, models or {}, embedder) if settings.answer_ks else {}),
-        **({"golds": golds} if golds else {}),
+        **(_answering(settings, models, embedder) if settings.answer_ks else {}),
         "config": asdict(settings.variants[MAIN]),
         "constants": constants(),
         "code": code_digest(),
@@ -73,38 +66,56 @@ def describe(
 
 
 def _answering(settings: Settings, models: Mapping[str, Any], embedder: Embedder) -> dict[str, Any]:
+    judged = any(task.judged for task in settings.tasks)
+    tasks = [*(task.prompt for task in settings.tasks), "judge"]
     return {
         "answered_from": list(settings.answer_ks),
-        "models": models,
-        "prompts": {task: prompt_text(task) for task in ("answer", "judge")},
-        "scoring": scoring.describe(embedder),
-    }
-
-
-def constants() -> dict[str, float]:
-    """Return the numeric constants of ranking and candidate search, by module and name."""
-    return {
-        f"{module}.{name}": value
-        for module in _TUNED
-        for name, value in sorted(vars(import_module(f"amem_integrations.{module}")).items())
-        if name.isupper() and isinstance(value, int | float)
+        "models": dict(models),
+        "prompts": {task: prompt_text(task) for task in tasks},
+        "scoring": describe_scoring(embedder) if judged else None,
     }
 
 
 @cache
+def constants() -> Mapping[str, float]:
+    """Return the numeric constants of the memory's code, by module and name."""
+    return {
+        f"{'.'.join(file.relative_to(_ROOT).with_suffix('').parts)}.{name}": value
+        for file in _core_files()
+        if file.suffix == ".py" and file.relative_to(_ROOT).parts[0] not in _UNTUNED
+        for name, value in _numbers(ast.parse(file.read_text(encoding="utf-8")))
+    }
+
+
+def _numbers(module: ast.Module) -> Iterator[tuple[str, float]]:
+    """Yield the names and values of assignments such as `RRF_K = 10`."""
+    for statement in module.body:
+        if not isinstance(statement, ast.Assign | ast.AnnAssign):
+            continue
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        for target in targets:
+            if isinstance(target, ast.Name) and target.id.isupper() and target.id[0] != "_":
+                value = getattr(statement.value, "value", None)  # of a literal
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    yield target.id, value
+
+
+@cache
 def code_digest() -> str:
-    """Return a digest of the package's code and prompts, as far as they decide what a memory is like."""
-    root = Path(__file__).parents[1]
-    files = sorted(
-        file
-        for file in root.rglob("*")
-        if file.suffix in {".py", ".md"}
-        and (file.relative_to(root).parts[0] not in _OUTSIDE or file.name in _COUNTING)
-    )
+    """Return a digest of the package's code and prompts, as far as they decide how a memory is built."""
+    counting = [Path(__file__).with_name(name) for name in sorted(_COUNTING)]
     digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
+    for file in (*_core_files(), *counting):
+        digest.update(file.relative_to(_ROOT).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
+
+
+def _core_files() -> list[Path]:
+    return sorted(
+        file
+        for file in _ROOT.rglob("*")
+        if file.suffix in {".py", ".md"} and file.relative_to(_ROOT).parts[0] not in _OUTSIDE
+    )
 
 
 def file_digest(path: Path) -> dict[str, str]:
@@ -115,15 +126,10 @@ def file_digest(path: Path) -> dict[str, str]:
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that the figures depend on."""
-    found = {name: _version(name) for name in _PACKAGES}
-    return {
-        "python": platform.python_version(),
-        **{name: known for name, known in found.items() if known},
-    }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,48 +1,112 @@
-"""Runs an evaluation: builds the memory of each conversation, and asks it the questions.
+"""Runs an evaluation of any data set: builds the memory of each conversation and asks it the questions.
 
-It measures nothing itself but time: what was found and what it cost is handed over as plain values,
-from which `report` makes the figures.
+Questions that are asked in the middle of a conversation see what was said before them and nothing later: turns
+are added up to there, the memory is searched, and only then the conversation goes on. Questions and answers
+are not remembered, so all answers are given at the end, from what was found.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from .. import texts
-from ..memory import AgenticMemory
+from ..config import MemoryConfig
+from ..errors import InvalidInputError
 from ..notes import Note
 from ..ports import Embedder
-from .answering.questions import Answers, Examiner
-from .building import Builder, Progress, Writer
-from .cache import Kept, KeptEmbedder, Memories
-from .locomo import Conversation
-from .models import Models
-from .recordings import Recording
-from .results import Outcome, Result, Spent
-from .settings import Settings
+from .answering import Examiner
+from .building import Built, kept_memory, passing_memory
+from .cache import Cache, CachedEmbedder, key_of
+from .core_access import count_tokens
+from .data import ANSWER, Answer, Condition, Conversation, Outcome, Result, Spent, Task
+from .locomo import Annotations
+from .models import Models, Writer
+from .provenance import code_digest
 from .systems import (
     BASELINES,
     FULL,
+    KNOWN,
     MAIN,
+    VARIANTS,
     WITHOUT_LINKS,
+    Finder,
     Found,
-    in_memory,
-    needed_variant,
-    plain,
+    baseline_finders,
+    memory_finder,
+    searched_variant,
     whole,
 )
 
-ALL_NOTES = 1_000_000
+Progress = Callable[[str, str, int, int], None]  # conversation, stage, done, total
+OnNotes = Callable[[Sequence[Note], Embedder], None]
 
-Looker = Callable[[Conversation, Sequence[Note], Embedder], None]
-Times = tuple[
-    float, float
-]  # milliseconds of a search with the encoding of the question; of the encoding
+_UNSAFE = re.compile(r"[^\w-]")  # in the name of a folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What to run.
+
+    Attributes:
+        ks: How many of the first hits count, for each figure.
+        answer_ks: How many of the first hits a model answers from. Empty: no questions are answered.
+        systems: What is measured, by the names in `systems`; the memory itself always is.
+        tasks: How questions are put to a model, each once in every way.
+        concurrency: Calls of a language model at once.
+        build_concurrency: Batches of new notes asked about at once (`MemoryConfig.max_concurrency`). It
+            is apart from `concurrency` because it decides which notes see each other.
+
+    Raises:
+        InvalidInputError: No `ks`, one below 1, or an unknown system.
+    """
+
+    ks: tuple[int, ...] = (5, 10, 20)
+    answer_ks: tuple[int, ...] = ()
+    systems: tuple[str, ...] = (MAIN,)
+    tasks: tuple[Task, ...] = (ANSWER,)
+    concurrency: int = 4
+    build_concurrency: int = 4
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if not self.ks or min(self.ks) < 1:
+            raise InvalidInputError(f"k={self.ks!r} must be numbers of at least 1, such as 5,10,20")
+        if min(self.answer_ks, default=1) < 1:
+            raise InvalidInputError(f"answer_k={self.answer_ks!r} must be at least 1")
+        for name in ("concurrency", "build_concurrency"):
+            if getattr(self, name) < 1:
+                raise InvalidInputError(f"{name}={getattr(self, name)!r} must be at least 1")
+        for name in self.systems:
+            if name not in KNOWN:
+                raise InvalidInputError(
+                    f"there is no system {name!r}; there are {', '.join(KNOWN)}"
+                )
+
+    @property
+    def depth(self) -> int:
+        """How many hits are needed."""
+        return max((*self.ks, *self.answer_ks))
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The systems, each once and in the usual order; the whole conversation only answers."""
+        named = {MAIN, *self.systems}
+        return tuple(name for name in KNOWN if name in named and (self.answer_ks or name != FULL))
+
+    @property
+    def variants(self) -> dict[str, MemoryConfig]:
+        """The configuration of each memory that these systems search, by its name."""
+        needed = {searched_variant(name) for name in self.chosen if name not in BASELINES}
+        return {
+            name: replace(config, max_concurrency=self.build_concurrency, on_model_error="raise")
+            for name, config in VARIANTS.items()
+            if name in needed
+        }
 
 
 def evaluate(
@@ -51,111 +115,169 @@ def evaluate(
     *,
     embedder: Embedder,
     models: Models | None = None,
-    recordings: Mapping[str, Recording] | None = None,
+    annotations: Mapping[str, Annotations] | None = None,
     cache: Path | None = None,
     progress: Progress | None = None,
-    look: Looker | None = None,
+    on_notes: OnNotes | None = None,
 ) -> Iterator[Result]:
-    """Return a result for each conversation, one after the other.
+    """Yield a result for each conversation, one after the other.
 
     Args:
         conversations: What to remember and to ask.
         settings: What to run.
         embedder: Encodes notes and questions.
         models: Write notes, answer, and judge; by default notes are written by rules.
-        recordings: By conversation, what a language model wrote about it, which then writes its notes.
+        annotations: By conversation, what a language model wrote about it, which then makes its notes.
         cache: Folder in which memories, replies and vectors are kept, so that a run that was stopped
             goes on; without one nothing is kept.
-        progress: Told now and then how far it has got.
-        look: Shown the notes of each conversation as the memory has them, and the embedder.
+        progress: Called now and then with conversation, stage, done and total.
+        on_notes: Called with the notes of each conversation, once it is complete, and the embedder.
 
     Raises:
         InvalidInputError: Questions are to be answered, and there is no model to answer them.
         ModelUnavailableError: A model gave no answer. What was answered before is kept in `cache`.
     """
     chosen = models or Models()
-    with _folder(cache) as folder, closing(Kept(folder)) as kept:
+    with _folder(cache) as folder, closing(Cache(folder)) as kept:
         run = _Run(
             settings=settings,
-            builder=Builder(
-                memories=Memories(folder / "memories"),
-                embedder=KeptEmbedder(embedder, kept),
-                progress=progress,
-            ),
-            examiner=chosen.examiner(settings, kept),
-            look=look,
+            folder=folder / "memories",
+            embedder=CachedEmbedder(embedder, kept),
+            examiner=_examiner(settings, chosen, kept),
+            progress=progress or (lambda *_: None),
+            on_notes=on_notes or (lambda *_: None),
         )
         for conversation in conversations:
-            recording = (recordings or {}).get(conversation.id)
-            yield run.evaluate(conversation, chosen.writer_of(recording, kept))
+            written = (annotations or {}).get(conversation.id)
+            yield run.evaluate(conversation, chosen.writer_of(written, kept))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
     settings: Settings
-    builder: Builder
+    folder: Path
+    embedder: CachedEmbedder
     examiner: Examiner | None
-    look: Looker | None
+    progress: Progress
+    on_notes: OnNotes
 
     def evaluate(self, conversation: Conversation, writer: Writer) -> Result:
         with ExitStack() as opened:
-            built = {
-                variant: opened.enter_context(
-                    self.builder.memory(conversation, variant, config, writer)
-                )
+            memories = {
+                variant: opened.enter_context(self._opened(conversation, variant, config, writer))
                 for variant, config in self.settings.variants.items()
             }
-            memories = {variant: memory for variant, (memory, _) in built.items()}
-            notes = memories[MAIN].get_all(namespace=conversation.namespace, limit=ALL_NOTES)
-            if self.look:
-                self.look(conversation, notes, self.builder.embedder)
-            found, times = self._search(conversation, memories, notes)
-            answers, spent = self._answer(conversation, found)
+            found, times = self._converse(conversation, memories)
+            notes = memories[MAIN].notes()
+            self.on_notes(notes, self.embedder)
+            writes = {variant: built.writes() for variant, built in memories.items()}
+        answers: dict[Condition, tuple[Answer, ...]] = {}
+        spent: dict[str, Spent] = {}
+        if self.examiner is not None:
+            settings, progress = self.settings, partial(self.progress, conversation.id)
+            answers, spent = self.examiner.answers(
+                conversation.questions, found, settings.answer_ks, settings.tasks, progress
+            )
         return Result(
             conversation=conversation.id,
             written_by=writer.name,
             notes=len(notes),
             outcomes=_outcomes(conversation, found, self.settings.ks),
-            writes={variant: writes for variant, (_, writes) in built.items()},
+            writes=writes,
             search_ms=tuple(search for search, _ in times),
-            embed_query_ms=tuple(embed for _, embed in times),
+            embed_query_ms=tuple(encoding for _, encoding in times),
             answers=answers,
             spent=spent,
-            full_tokens=texts.count_tokens(whole(notes)),
+            full_tokens=count_tokens(whole(notes)),
         )
 
-    def _search(
-        self,
-        conversation: Conversation,
-        memories: Mapping[str, AgenticMemory],
-        notes: Sequence[Note],
-    ) -> tuple[dict[str, list[Found]], list[Times]]:
-        """Return what each system found for each question, and how long the memory itself took."""
-        depth, embedder = self.settings.depth, self.builder.embedder
-        compared = set(self.settings.chosen) & set(BASELINES)
-        baselines = plain(notes, embedder, depth) if compared else {}
-        found: dict[str, list[Found]] = {}
-        times: list[Times] = []
-        for system in self.settings.chosen:
-            find = baselines.get(system) or in_memory(
-                memories[needed_variant(system)], conversation, depth, links=system != WITHOUT_LINKS
+    def _opened(
+        self, conversation: Conversation, variant: str, config: MemoryConfig, writer: Writer
+    ) -> AbstractContextManager[Built]:
+        """Return the memory of a conversation: built, if all questions come at the end, else empty."""
+        model = writer.make()
+        if not conversation.asked_at_the_end:
+            return passing_memory(
+                namespace=conversation.namespace, embedder=self.embedder, model=model, config=config
             )
-            asked = [
-                embedder.timed(partial(find, question.text)) for question in conversation.questions
-            ]
-            found[system] = [one for one, *_ in asked]
-            times = times or [
-                (search, embed) for _, search, embed in asked
-            ]  # the memory comes first
-        return found, times
+        key = key_of(
+            conversation.id,
+            [asdict(turn.as_input()) for turn in conversation.turns],
+            writer.identity,
+            self.embedder.identity,
+            asdict(config),
+            code_digest(),
+        )
+        stage = "build" if variant == MAIN else f"build {variant}"
+        progress = partial(self.progress, conversation.id, stage)
+        return kept_memory(
+            self.folder / f"{_UNSAFE.sub('_', conversation.id)[:40]}-{key[:16]}",
+            lambda built: built.add(conversation.turns, progress),
+            namespace=conversation.namespace,
+            embedder=self.embedder,
+            model=model,
+            config=config,
+        )
 
-    def _answer(
-        self, conversation: Conversation, found: Mapping[str, Sequence[Found]]
-    ) -> tuple[Answers, dict[str, Spent]]:
-        if self.examiner is None:
-            return {}, {}
-        tell = partial(self.builder.progress or _silence, conversation.id)
-        return self.examiner.answers(conversation.questions, found, self.settings.answer_ks, tell)
+    def _converse(
+        self, conversation: Conversation, memories: Mapping[str, Built]
+    ) -> tuple[dict[str, list[Found]], list[tuple[float, float]]]:
+        """Add the turns and search for the questions where they are asked.
+
+        Returns:
+            What each system found for each question, in their order, and for the memory itself the
+            milliseconds of each search, and those of them spent on encoding the question.
+        """
+        found: dict[str, dict[int, Found]] = {system: {} for system in self.settings.chosen}
+        times: dict[int, tuple[float, float]] = {}
+        heard = 0
+        for turns, asked in conversation.stages():
+            for built in memories.values():
+                built.add(turns)
+            heard += len(turns)
+            if not conversation.asked_at_the_end:
+                self.progress(conversation.id, "hear", heard, len(conversation.turns))
+            for system, find in self._finders(conversation, memories).items():
+                for n in asked:
+                    search = partial(find, conversation.questions[n].text)
+                    found[system][n], *spent = self.embedder.timed(search)
+                    if system == MAIN:
+                        times[n] = (spent[0], spent[1])
+        order = range(len(conversation.questions))
+        return {name: [hits[n] for n in order] for name, hits in found.items()}, [
+            times[n] for n in order
+        ]
+
+    def _finders(
+        self, conversation: Conversation, memories: Mapping[str, Built]
+    ) -> dict[str, Finder]:
+        """Return a finder for each system, over what has been added so far."""
+        chosen, depth = self.settings.chosen, self.settings.depth
+        baselines: dict[str, Finder] = {}
+        if set(chosen) & set(BASELINES):
+            baselines = baseline_finders(memories[MAIN].notes(), self.embedder, depth)
+        return {
+            system: baselines.get(system)
+            or memory_finder(
+                memories[searched_variant(system)].memory,
+                conversation.namespace,
+                depth,
+                links=system != WITHOUT_LINKS,
+            )
+            for system in chosen
+        }
+
+
+def _examiner(settings: Settings, models: Models, cache: Cache) -> Examiner | None:
+    if not settings.answer_ks:
+        return None
+    if models.answerer is None:
+        raise InvalidInputError("questions are answered by a chat model: name one")
+    return Examiner(
+        answerer=models.answerer.cached(cache),
+        judge=models.judge.cached(cache) if models.judge else None,
+        concurrency=settings.concurrency,
+    )
 
 
 def _outcomes(
@@ -166,25 +288,21 @@ def _outcomes(
     return tuple(
         Outcome(
             question=question,
-            found={name: hits[place].ids for name, hits in searched.items()},
+            found={name: hits[n].ids for name, hits in searched.items()},
             shown={
-                name: {k: texts.count_tokens(hits[place].context(k)) for k in ks}
+                name: {k: count_tokens(hits[n].context(k)) for k in ks}
                 for name, hits in searched.items()
             },
         )
-        for place, question in enumerate(conversation.questions)
+        for n, question in enumerate(conversation.questions)
     )
 
 
 @contextmanager
 def _folder(cache: Path | None) -> Iterator[Path]:
-    """Give the folder for what is kept, or one that is gone afterwards."""
+    """Give the cache's folder, or one that is deleted afterwards."""
     if cache is not None:
         yield cache
         return
     with TemporaryDirectory(prefix="amem-eval-") as folder:
         yield Path(folder)
-
-
-def _silence(*_: object) -> None:
-    """Tell nobody."""

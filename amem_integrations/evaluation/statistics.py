@@ -1,12 +1,10 @@
 """Pure: how sure a mean is, and whether one system is better than another on the same questions.
 
-Everything is by the bootstrap, with one seed, so that it is the same in every run. What is drawn again is
-by default the *question*: the interval says how far a figure is an accident of which questions were asked about
-these conversations, which is what two systems over the same conversations are compared on. Questions of
-one conversation share its turns and its memory, though. To speak of conversations that were not measured, give the
-conversation of each question as `groups`: then whole conversations are drawn, and intervals grow. This is no
-default, because it needs several: of one conversation it says nothing (questions are drawn then), and of fewer
-than about ten it is too narrow still.
+Everything is by the bootstrap, with one seed, so that every run gives the same. By default *questions* are
+resampled: the interval covers which questions were asked about these conversations. Questions of one conversation
+share its memory, though. To speak of conversations that were not measured, give the conversation of each question
+as `groups`: then whole conversations are resampled, and intervals grow. That needs several: of one conversation it
+says nothing (questions are resampled then), and of fewer than about ten the interval is still too narrow.
 """
 
 from __future__ import annotations
@@ -35,10 +33,10 @@ class Estimate(TypedDict):
 
 
 class Difference(TypedDict):
-    """By how much one system is better than another: the mean of the differences, with its 95 % interval.
+    """How much better one system is than another: the mean difference, with its 95 % interval.
 
-    `other_side` is the share of resamples in which the better one of the two is not better: about the
-    one-sided p-value. It is 1 where they are equal. `questions` counts those that both have a value for.
+    `other_side` is the share of resamples in which the better one is not better: about the one-sided
+    p-value, and 1 where they are equal. `questions` counts those that both have a value for.
     """
 
     difference: float
@@ -64,18 +62,6 @@ def percentile(values: Sequence[float], share: float) -> float | None:
     return float(np.percentile(values, share)) if values else None
 
 
-def interval(
-    values: Sequence[float], *, groups: Groups | None = None, seed: int = SEED
-) -> tuple[float, float] | None:
-    """Return the interval of `estimate` alone.
-
-    Raises:
-        InvalidInputError: There are not as many groups as values.
-    """
-    found = estimate(values, groups=groups, seed=seed)
-    return None if found is None else (found["low"], found["high"])
-
-
 def estimate(
     values: Sequence[float | None], *, groups: Groups | None = None, seed: int = SEED
 ) -> Estimate | None:
@@ -98,7 +84,7 @@ def difference(
     groups: Groups | None = None,
     seed: int = SEED,
 ) -> Difference | None:
-    """Return by how much `first` exceeds `second`, question by question, over those both have a value for.
+    """Return how much `first` exceeds `second`, question by question, where both have a value.
 
     Resamples draw pairs, so what makes a question hard for both does not widen the interval.
 
@@ -131,7 +117,7 @@ def compare(
     groups: Groups | None = None,
     seed: int = SEED,
 ) -> dict[str, Against]:
-    """Return how the system `main` does against each other one, by one measure over the same questions.
+    """Return how much better the system `main` is than each other one, by one measure.
 
     Args:
         values: The value of each question by system; None where there is none.

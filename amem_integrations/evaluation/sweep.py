@@ -1,29 +1,26 @@
 """How many hits to show: chosen on some conversations, and reported on the others.
 
-The authors' tables take the best number for each category on the very questions that are reported. Here
-the conversations that choose and those that are reported are different ones.
+The authors' tables take the best number for each category on the very questions that are reported. Here the
+conversations that choose and those that are reported are different ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ..errors import InvalidInputError
 from ..ports import Embedder
-from .locomo import CATEGORIES, Conversation
-from .report.answers import scored
-from .report.figures import Report, estimated
-from .report.retrieval import COUNTED, MEASURES, Measure
-from .results import Outcome, Result
+from .data import CATEGORIES, Conversation, Result
+from .document import BOOTSTRAP, Picture, Section, Table, Values, category, measure, with_interval
+from .report import COUNTED, FOUND_MEASURES, Report, estimated, scored
 from .systems import MAIN
 
 ANSWERS = ("f1", "bleu1")
 CHOSEN_ON, REPORTED_ON = "chosen_on", "reported_on"
 
-Values = dict[
-    int, list[tuple[int, float | None]]
-]  # by number of hits: category and value of a question
+_Pair = tuple[int, float | None]  # category and value of a question
 
 
 def split(
@@ -51,7 +48,7 @@ def split(
     return chosen, rest
 
 
-def curves(
+def build(
     results: Sequence[Result],
     ks: Sequence[int],
     sides: tuple[Sequence[str], Sequence[str]],
@@ -60,7 +57,7 @@ def curves(
     embedder: Embedder | None = None,
 ) -> Report:
     """Return each measure over the number of hits, and what the choice on one side gives on the other."""
-    found = {
+    curves = {
         side: _curves([one for one in results if one.conversation in names], ks, embedder)
         for side, names in zip((CHOSEN_ON, REPORTED_ON), sides, strict=True)
     }
@@ -68,50 +65,42 @@ def curves(
         "ks": list(ks),
         CHOSEN_ON: list(sides[0]),
         REPORTED_ON: list(sides[1]),
-        "curves": found,
+        "curves": curves,
         "choice": {
-            measure: _choice(by_category["all"], found[REPORTED_ON][measure]["all"])
-            for measure, by_category in found[CHOSEN_ON].items()
-            if measure in ANSWERS  # more hits always hold more of the evidence
+            name: _choice(by_category["all"], curves[REPORTED_ON][name]["all"])
+            for name, by_category in curves[CHOSEN_ON].items()
+            if name in ANSWERS  # more hits always hold more of the evidence
         },
         "settings": dict(settings),
     }
 
 
 def _curves(results: Sequence[Result], ks: Sequence[int], embedder: Embedder | None) -> Report:
-    outcomes = [outcome for result in results for outcome in result.outcomes]
-    measured = {name: _retrieved(outcomes, ks, measure) for name, measure in MEASURES.items()}
+    asked = [(one.question, one.found[MAIN]) for result in results for one in result.outcomes]
+    usable = [(q, found) for q, found in asked if q.evidence and q.category in COUNTED]
+    values: dict[str, dict[int, list[_Pair]]] = {
+        name: {k: [(q.category, value(found, q.evidence, k)) for q, found in usable] for k in ks}
+        for name, value in FOUND_MEASURES.items()
+    }
     if embedder is not None and any(result.answers for result in results):
         table = scored(results, embedder)
-        for measure in ANSWERS:
-            measured[measure] = {
+        for name in ANSWERS:
+            values[name] = {
                 k: [
-                    (one.category, one.scores["official"][measure])
-                    for one in table.get((MAIN, k), ())
+                    (one.category, one.scores["official"][name]) for one in table.get((MAIN, k), ())
                 ]
                 for k in ks
             }
-    return {name: _by_category(values) for name, values in measured.items()}
+    return {name: _by_category(by_k) for name, by_k in values.items()}
 
 
-def _retrieved(outcomes: Sequence[Outcome], ks: Sequence[int], measure: Measure) -> Values:
-    usable = [one for one in outcomes if one.question.evidence and one.question.category in COUNTED]
-    return {
-        k: [
-            (one.question.category, measure(one.found[MAIN], one.question.evidence, k))
-            for one in usable
-        ]
-        for k in ks
-    }
-
-
-def _by_category(values: Values) -> Report:
-    """Return the estimates over all questions and for each category that has any."""
+def _by_category(by_k: Mapping[int, Sequence[_Pair]]) -> Report:
+    """Return the estimates over all questions and for each category."""
     groups = {"all": tuple(CATEGORIES), **{str(one): (one,) for one in CATEGORIES}}
     return {
         name: {
-            str(k): estimated([value for category, value in some if category in group])
-            for k, some in values.items()
+            str(k): estimated([value for of, value in pairs if of in group])
+            for k, pairs in by_k.items()
         }
         for name, group in groups.items()
     }
@@ -123,3 +112,71 @@ def _choice(chosen: Mapping[str, Any], reported: Mapping[str, Any]) -> Report:
         return {"k": None, "reported": None}  # nothing to choose by
     best = max(chosen, key=lambda k: (chosen[k]["mean"] or 0.0, -int(k)))
     return {"k": int(best), "reported": reported[best]}
+
+
+def sections(report: Values) -> Iterator[Section]:
+    """Yield the section on `sweep.json`."""
+    from .plots import curves  # noqa: PLC0415 - imports matplotlib
+
+    chosen, reported = (", ".join(report[side]) for side in (CHOSEN_ON, REPORTED_ON))
+    choice = report.get("choice")
+    marks = (
+        " The dotted line is the number that is best on the conversations that choose; the ring is what it "
+        "gives on the others."
+    )
+    yield Section(
+        title="How many hits to show",
+        about=[
+            f"The number of hits k is chosen on {chosen} and reported on {reported}: a number that is chosen "
+            "on the questions it is reported on looks better than it is. More hits always hold more of the "
+            "evidence, so a choice is made by answers alone."
+            + ("" if choice else " None was made here, since no questions were answered.")
+        ],
+        pictures=[
+            Picture(
+                name="sweep",
+                alt="Lines over the number of hits, one for the conversations that choose and one for those "
+                "that are reported; the figures are in the table below.",
+                caption=f"Over all questions, with {BOOTSTRAP} as bands.{marks if choice else ''}",
+                draw=partial(curves.sweep, report),
+            ),
+            Picture(
+                name="sweep-by-category",
+                alt="Lines over the number of hits for each category of questions, on the conversations "
+                "reported; the figures are in the table below.",
+                caption=f"The conversations reported, by category of the question, with {BOOTSTRAP} as "
+                "bands. A dash is where nothing is measured: category 5 asks about what was never said.",
+                draw=partial(curves.by_category, report),
+            ),
+        ],
+        tables=list(_tables(report)),
+    )
+
+
+def _tables(report: Values) -> Iterator[Table]:
+    if choice := report.get("choice"):
+        yield Table(
+            caption="The choice, and what it gives on the conversations it was not made on",
+            head=["", "k", "reported"],
+            rows=[
+                [measure(name), str(one["k"]), with_interval(one["reported"])]
+                for name, one in choice.items()
+            ],
+        )
+    for side, about in ((REPORTED_ON, "reported"), (CHOSEN_ON, "that choose")):
+        yield Table(
+            caption=f"All curves, on the conversations {about}",
+            head=["", "questions", *(f"k = {k}" for k in report["ks"])],
+            rows=[
+                [
+                    measure(name),
+                    category(of),
+                    *(with_interval(found.get(str(k))) for k in report["ks"]),
+                ]
+                for name, by_category in report["curves"][side].items()
+                for of, found in by_category.items()
+                if any(one.get("mean") is not None for one in found.values())
+            ],
+            words=2,
+            folded=True,
+        )

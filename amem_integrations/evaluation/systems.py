@@ -1,26 +1,33 @@
-"""The systems an evaluation compares: each a way to find what belongs to a question."""
+"""The systems an evaluation compares: each a way to find the notes that belong to a question.
+
+Variants of the memory differ in how they are built. The baselines are textbook rankings of the bare turns,
+which share no code with the memory, so that a mistake in one does not hide in the other.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import AgenticMemory
 from ..config import MemoryConfig
-from ..context import render_notes
-from ..memory import AgenticMemory
 from ..notes import Note
-from .baselines import Baselines
-from .cache import KeptEmbedder
-from .locomo import Conversation
+from ..ports import Embedder
+from .core_access import rendered, result_of
 
 MAIN = "amem"
 WITHOUT_LINKS = "amem_without_links"  # the same memory, searched without following links
-WITHOUT_EVOLUTION = "amem_without_evolution"  # built with links, and no note updated by a later one
-WITHOUT_BOTH = "amem_without_both"  # notes with keywords, tags and context, and no more
+WITHOUT_EVOLUTION = "amem_without_evolution"  # built with links; no note is updated by a later one
+WITHOUT_BOTH = "amem_without_both"  # keywords, tags and context only
 PAPER_CALLS = "amem_paper_calls"  # built by the paper's three kinds of call, one note at a time
 FULL = "full"  # no search: the whole conversation
 
-# How each memory is built, by the name of the system that is searched in it.
+# How each memory is built, by the name of the system that searches it.
 VARIANTS: Mapping[str, MemoryConfig] = {
     MAIN: MemoryConfig(),
     WITHOUT_EVOLUTION: MemoryConfig(evolve=False),
@@ -28,15 +35,21 @@ VARIANTS: Mapping[str, MemoryConfig] = {
     PAPER_CALLS: MemoryConfig.paper(),
 }
 ABLATIONS = (WITHOUT_LINKS, WITHOUT_EVOLUTION, WITHOUT_BOTH, PAPER_CALLS)
-BASELINES = ("dense", "bm25", "rrf", FULL)
+RANKINGS = ("dense", "bm25", "rrf")
+BASELINES = (*RANKINGS, FULL)
 KNOWN = (MAIN, *ABLATIONS, *BASELINES)
 
-ALL_TOKENS = 1 << 40  # `k` alone bounds what is shown
+BM25_K = 1.2
+BM25_B = 0.75
+RRF_K = 60
+RRF_DEPTH = 100
+
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a system found for a question: `ids` of turns, best first; `context(k)` is the text of the first `k`."""
+    """What a system found for a question: `ids` of turns, best first; `context(k)` shows the first `k`."""
 
     ids: tuple[str, ...]
     context: Callable[[int], str]
@@ -45,57 +58,103 @@ class Found:
 Finder = Callable[[str], Found]
 
 
-def needed_variant(system: str) -> str:
-    """Return which memory a system of the memory is searched in."""
+def searched_variant(system: str) -> str:
+    """Return the variant of the memory that a system searches."""
     return MAIN if system == WITHOUT_LINKS else system
 
 
-def in_memory(
-    memory: AgenticMemory, conversation: Conversation, depth: int, *, links: bool = True
+def memory_finder(
+    memory: AgenticMemory, namespace: tuple[str, ...], depth: int, *, links: bool = True
 ) -> Finder:
-    """Return a finder that searches a memory."""
+    """Return a finder that searches a memory for `depth` notes."""
 
     def find(question: str) -> Found:
-        hits = memory.search(question, namespace=conversation.namespace, k=depth, links=links)
+        hits = memory.search(question, namespace=namespace, k=depth, links=links)
         return Found(
-            ids=tuple(hit.note.key or "" for hit in hits),
-            context=lambda k: render_notes(hits[:k], max_tokens=ALL_TOKENS),
+            ids=tuple(hit.note.key or "" for hit in hits), context=lambda k: rendered(hits[:k])
         )
 
     return find
 
 
-def plain(notes: Sequence[Note], embedder: KeptEmbedder, depth: int) -> dict[str, Finder]:
-    """Return the finders that share nothing with the memory, over the bare turns.
-
-    Their context is shown as the memory shows its own, without what a model added to the notes.
-    """
+def baseline_finders(notes: Sequence[Note], embedder: Embedder, depth: int) -> dict[str, Finder]:
+    """Return the baselines' finders, over the turns without what a model added to them."""
     bare = [_bare(note) for note in notes]
-    rankings = Baselines([f"{note.speaker}: {note.content}" for note in notes], embedder)
+    rankings = Rankings([f"{note.speaker}: {note.content}" for note in notes], embedder)
 
     def finder(rank: Callable[[str], Sequence[int]]) -> Finder:
         def find(question: str) -> Found:
-            shown = [bare[place] for place in rank(question)[:depth]]
+            shown = [bare[index] for index in rank(question)[:depth]]
             return Found(
-                ids=tuple(note.key or "" for note in shown),
-                context=lambda k: render_notes(shown[:k], max_tokens=ALL_TOKENS),
+                ids=tuple(note.key or "" for note in shown), context=lambda k: rendered(shown[:k])
             )
 
         return find
 
     everything = whole(notes)
     return {
-        "dense": finder(rankings.dense),
-        "bm25": finder(rankings.bm25),
-        "rrf": finder(rankings.rrf),
+        **{name: finder(getattr(rankings, name)) for name in RANKINGS},
         FULL: lambda _: Found(ids=(), context=lambda _: everything),
     }
 
 
 def whole(notes: Sequence[Note]) -> str:
     """Return the whole conversation as context, without what a model added to the notes."""
-    return render_notes([_bare(note) for note in notes], max_tokens=ALL_TOKENS)
+    return rendered([_bare(note) for note in notes])
 
 
 def _bare(note: Note) -> Note:
     return replace(note, contexts=(), links={})
+
+
+class Rankings:
+    """Rankings of texts, as their indexes, best first; equal ones in the order given."""
+
+    def __init__(self, texts: Sequence[str], embedder: Embedder) -> None:
+        """Encode the texts and count their words."""
+        self._embedder = embedder
+        self._vectors = result_of(embedder.embed_documents(texts))
+        self._weights = bm25_weights([_words(text) for text in texts])
+        self._size = len(texts)
+
+    def dense(self, query: str) -> list[int]:
+        """Return all texts by cosine."""
+        return _ranked(self._vectors @ result_of(self._embedder.embed_query(query)))
+
+    def bm25(self, query: str) -> list[int]:
+        """Return the texts that share a word with the query, by BM25."""
+        scores = np.zeros(self._size)
+        for word in set(_words(query)):
+            for index, weight in self._weights.get(word, ()):
+                scores[index] += weight
+        return [index for index in _ranked(scores) if scores[index] > 0]
+
+    def rrf(self, query: str) -> list[int]:
+        """Return the reciprocal rank fusion of both."""
+        scores = np.zeros(self._size)
+        for ranking in (self.dense(query), self.bm25(query)):
+            for rank, index in enumerate(ranking[:RRF_DEPTH], start=1):
+                scores[index] += 1 / (RRF_K + rank)
+        return [index for index in _ranked(scores) if scores[index] > 0]
+
+
+def bm25_weights(texts: Sequence[Sequence[str]]) -> dict[str, list[tuple[int, float]]]:
+    """Return for each word the indexes of the texts it is in, with its BM25 weight there."""
+    average = sum(map(len, texts)) / max(1, len(texts)) or 1.0
+    spread = Counter(word for text in texts for word in set(text))
+    weights: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+    for index, text in enumerate(texts):
+        discount = BM25_K * (1 - BM25_B + BM25_B * len(text) / average)
+        for word, count in Counter(text).items():
+            rarity = np.log1p((len(texts) - spread[word] + 0.5) / (spread[word] + 0.5))
+            weights[word].append((index, rarity * count * (BM25_K + 1) / (count + discount)))
+    return weights
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _ranked(scores: NDArray[np.floating]) -> list[int]:
+    order: list[int] = np.argsort(-scores, kind="stable").tolist()
+    return order

@@ -1,36 +1,24 @@
 """DialSim (Kim et al., 2024, arXiv 2406.13144): a memory hears the script of a show and is asked on the way.
 
-`loading` reads the file of a show (`containers` safely, `scripts` into turns), `names` gives its characters
-other names, `choosing` says what is asked where, `simulating` lets a memory hear it and `examining` has a
-model answer. `marking` and `reporting` make figures of the answers, `page` a page of the figures, and
-`provenance` says how they came about. It has not been run on the published files yet.
+`tv_show` reads the file of a show (with `pickles`, safely), `choosing` decides what is asked where, and makes a
+conversation of it that `evaluate` runs like any other. `figures` reads which option an answer chooses, and makes the
+report. It has not been run on the published files yet.
 """
 
 from __future__ import annotations
 
-from .choosing import Asked, Choice, choose
-from .loading import load
-from .names import renamed
-from .reporting import build
-from .results import Recalled, Result
-from .settings import Format, Settings
-from .simulating import simulate
-from .values import Question, Session, Show, Turn
+from .choosing import CONSTANTS, Asked, Choice, Format, choose
+from .tv_show import Session, Show, ShowQuestion, load, renamed
 
 __all__ = [
+    "CONSTANTS",
     "Asked",
     "Choice",
     "Format",
-    "Question",
-    "Recalled",
-    "Result",
     "Session",
-    "Settings",
     "Show",
-    "Turn",
-    "build",
+    "ShowQuestion",
     "choose",
     "load",
     "renamed",
-    "simulate",
 ]

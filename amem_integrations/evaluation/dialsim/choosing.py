@@ -2,8 +2,8 @@
 
 In each session at most one question is asked: just after a random utterance of the agent, by someone who
 speaks nearby. It is from the knowledge graph in 7 of 10 cases, else from a fan quiz; kinds about the future
-and kinds without an answer are held to a share. The simulator draws from one unseeded stream; here each
-session has a stream of its own, so what is asked in it depends on nothing but the seed and the session.
+and kinds without an answer are limited to a share. The simulator draws from one unseeded stream; here each
+session has a stream of its own, so what is asked in it depends only on the seed and the session.
 """
 
 from __future__ import annotations
@@ -12,33 +12,64 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import cycle, islice
 
-from .values import Question, Session, Show, Source, Turn
+from ...errors import InvalidInputError
+from ..data import AS_IT_STANDS, Conversation, Question, Task, Turn
+from .tv_show import LETTERS, Session, Show, ShowQuestion, Source
 
 GRAPH_SHARE = 0.7
-FUTURE_SHARE = 0.215  # of the kinds drawn from; other kinds are repeated until it is held
+FUTURE_SHARE = 0.215  # of the kinds drawn from; other kinds are repeated to reach it
 UNANSWERABLE_SHARE = 0.27
 DRAWS = 20  # questions drawn until one can be asked
 NEARBY = 3  # turns before the agent's and up to it, or after and including it
 
+CONSTANTS = {
+    "graph_share": GRAPH_SHARE,
+    "future_share": FUTURE_SHARE,
+    "unanswerable_share": UNANSWERABLE_SHARE,
+    "draws": DRAWS,
+    "nearby": NEARBY,
+}
+
 _SOURCES: Sequence[Source] = ("graph", "quiz")
+
+
+class Format(StrEnum):
+    """How an answer is asked for: as one of the options, or in the model's own words."""
+
+    CHOICE = "choice"
+    OPEN = "open"
+
+    @property
+    def task(self) -> Task:
+        """How questions are put to a model. A choice is right or wrong by itself and needs no judge."""
+        return Task(prompt=f"dialsim_{self}", judged=self is Format.OPEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A question, in the words of who asks it, just after turn number `turn` of a session."""
+    """A question, in the words of the character who asks it, just after turn number `turn` of a session."""
 
     session: Session
-    question: Question
+    question: ShowQuestion
     text: str
     asker: str
     turn: int
 
-    @property
-    def line(self) -> str:
-        """The question as a line of the script."""
-        return f"{self.asker}: {self.text}"
+    def as_question(self, agent: str, after: int) -> Question:
+        """Return the question as it is searched for, put to a model, and compared with its gold."""
+        asked = f"On {self.session.date}, {self.asker} asks {agent}: {self.text}"
+        options = zip(LETTERS, self.question.options, strict=False)
+        lines = [asked, *(f"({letter}) {option}" for letter, option in options)]
+        return Question(
+            text=f"{self.asker}: {self.text}",
+            category=AS_IT_STANDS,
+            answer=self.question.gold,
+            after=after,
+            wordings={Format.OPEN.task.prompt: asked, Format.CHOICE.task.prompt: "\n".join(lines)},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +79,27 @@ class Choice:
     asked: tuple[Asked, ...]
     left_out: Mapping[str, int]
 
+    def conversation(self, show: Show) -> Conversation:
+        """Return the show as a conversation that is asked these questions on the way.
+
+        Raises:
+            InvalidInputError: There is nothing to ask.
+        """
+        if not self.asked:
+            raise InvalidInputError(
+                f"nothing can be asked of {show.agent!r} in {show.name!r}: {dict(self.left_out)}"
+            )
+        by_session = {one.session.id: one for one in self.asked}
+        turns: list[Turn] = []
+        questions: list[Question] = []
+        for session in show.sessions:
+            if one := by_session.get(session.id):
+                questions.append(one.as_question(show.agent, len(turns) + one.turn + 1))
+            turns += session.turns
+        return Conversation(
+            id=show.name, turns=tuple(turns), questions=tuple(questions), dataset="dialsim"
+        )
+
 
 def choose(show: Show, *, seed: int = 0, questions: int | None = None) -> Choice:
     """Return what is asked in a show.
@@ -56,7 +108,12 @@ def choose(show: Show, *, seed: int = 0, questions: int | None = None) -> Choice
         show: The show.
         seed: Decides all that is random.
         questions: How many at most, from the first one; as many as there are by default.
+
+    Raises:
+        InvalidInputError: `questions` is below 1.
     """
+    if questions is not None and questions < 1:
+        raise InvalidInputError(f"questions={questions!r} must be at least 1")
     left_out: Counter[str] = Counter()
     asked = islice(_asked(show, seed, left_out), questions)
     return Choice(asked=tuple(asked), left_out=dict(left_out))
@@ -86,13 +143,13 @@ def _ask(session: Session, agent: str, chance: random.Random) -> Asked | str:
 
 
 def _moment(turns: Sequence[Turn], agent: str, chance: random.Random) -> int | None:
-    """Return the place of one of the agent's turns, if there are any; not the first, if there are more."""
-    places = [place for place, turn in enumerate(turns) if _is(turn.speaker, agent)]
-    return chance.choice(places[1:] or places) if places else None
+    """Return the index of one of the agent's turns, if there is one; not the first, if there are several."""
+    indexes = [index for index, turn in enumerate(turns) if _is(turn.speaker, agent)]
+    return chance.choice(indexes[1:] or indexes) if indexes else None
 
 
-def _asker(turns: Sequence[Turn], place: int, agent: str, chance: random.Random) -> str | None:
-    near = turns[max(0, place - NEARBY) : place + NEARBY]
+def _asker(turns: Sequence[Turn], index: int, agent: str, chance: random.Random) -> str | None:
+    near = turns[max(0, index - NEARBY) : index + NEARBY]
     others = {  # a dict: the order of a set is not the same in every run
         turn.speaker: None
         for turn in near
@@ -103,8 +160,8 @@ def _asker(turns: Sequence[Turn], place: int, agent: str, chance: random.Random)
     return chance.choice(list(others)) if others else None
 
 
-def _draws(session: Session, chance: random.Random) -> Iterator[Question]:
-    """Return questions of one kind, drawn again and again, but for those of the session's own date."""
+def _draws(session: Session, chance: random.Random) -> Iterator[ShowQuestion]:
+    """Yield random questions of one kind, without those about the session's own date."""
     by_source = {
         source: [q for q in session.questions if q.source == source] for source in _SOURCES
     }
@@ -137,7 +194,7 @@ def _kind(
     return chance.choice(pool)
 
 
-def _names_its_own_date(question: Question, session: Session) -> bool:
+def _names_its_own_date(question: ShowQuestion, session: Session) -> bool:
     """Return whether a question is about the month or the year that the session is still in.
 
     What was true "in 1994" cannot be asked before 1994 is over. Only the first wording is looked at.

@@ -1,9 +1,4 @@
-"""Charts of what an evaluation found, and one page with all of them.
-
-`views` looks at notes through the embedder; `page` reads the reports of a folder and writes `report.html`.
-A chart is a function of plain report values and of a `Look` (light or dark paper) that returns a figure of
-matplotlib; `style` makes PNG of it.
-"""
+"""Charts: each is a function of plain report values and of a `Look` (light or dark paper) that returns a figure."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from . import labels
-from .bars import Estimate
+from .. import document
+from ..document import Estimate
 from .style import TEXT, Look, grid, in_shares, legend, look_of, name_axes
 
 Dashes = Literal["-", "--"]
@@ -34,7 +34,7 @@ def sweep(values: Mapping[str, Any], look: Look) -> Figure:
             _line(one, values["curves"][side][measure]["all"], side, look)
         if measure in values.get("choice", {}):
             _mark(one, values["choice"][measure], look)
-        name_axes(one, look, x=HITS, title=labels.measure(measure))
+        name_axes(one, look, x=HITS, title=document.measure(measure))
         one.set_xticks(values["ks"])
         in_shares(one)
     for unused in axes[len(measures) :]:
@@ -68,8 +68,8 @@ def by_category(values: Mapping[str, Any], look: Look) -> Figure:
             one,
             look,
             x="k" if last_row else "",
-            y=labels.measure(measure) if first_column else "",
-            title=labels.category(name) if first_row else "",
+            y=document.measure(measure) if first_column else "",
+            title=document.category(name) if first_row else "",
         )
         if name in curves[measure]:
             _line(one, curves[measure][name], "reported_on", look)
@@ -91,16 +91,16 @@ def systems(curves: Mapping[str, Mapping[int, Estimate]], look: Look) -> Figure:
     """Return the recall of each system over the number of notes it puts before a model."""
     made, (axes,) = grid(look, 1, 1, height=3.2)
     entries = []
-    for place, name in enumerate(labels.ordered(curves)):
-        colour, marker = look_of(name, place, look)
-        shift = 1 + 0.012 * (place - (len(curves) - 1) / 2)  # or intervals would cover each other
+    for index, name in enumerate(document.ordered(curves)):
+        colour, marker = look_of(name, index, look)
+        shift = 1 + 0.012 * (index - (len(curves) - 1) / 2)  # or intervals would cover each other
         found = sorted(curves[name].items())
         ks = [k * shift for k, _ in found]
         means = [one.mean for _, one in found]
         (line,) = axes.plot(ks, means, color=colour, marker=marker, markersize=5, linewidth=1.4)
         for k, (_, one) in zip(ks, found, strict=True):
             axes.errorbar(k, one.mean, yerr=one.reach, color=colour, capsize=2, linewidth=0.9)
-        entries.append((labels.system(name), line))
+        entries.append((document.system(name), line))
     every = sorted({k for found in curves.values() for k in found})
     axes.set_xscale("log")
     axes.set_xticks(every, [str(k) for k in every])
@@ -142,7 +142,7 @@ def _mark(axes: Axes, choice: Mapping[str, Any], look: Look) -> None:
     )  # fmt: skip
     right = choice["k"] > sum(axes.get_xlim()) / 2
     axes.annotate(
-        f"k = {choice['k']}: {labels.share(reported.mean)}",
+        f"k = {choice['k']}: {document.share(reported.mean)}",
         (choice["k"], 0.03),
         xycoords=axes.get_xaxis_transform(),
         xytext=(-5 if right else 5, 0),
@@ -155,10 +155,7 @@ def _mark(axes: Axes, choice: Mapping[str, Any], look: Look) -> None:
 
 
 def _sides(look: Look, *, chosen: bool) -> list[tuple[str, Line2D]]:
-    names = {
-        "chosen_on": "conversations that choose k",
-        "reported_on": "conversations reported",
-    }
+    names = {"chosen_on": "conversations that choose k", "reported_on": "conversations reported"}
     entries = []
     for side, (hue, dashes, marker) in _SIDES.items():
         line = Line2D([], [], color=look.hues[hue], linestyle=dashes, marker=marker, markersize=4)

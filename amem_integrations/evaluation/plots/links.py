@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from ..statistics import SEED
-from . import sessions
-from .style import TEXT, Look, figure
+from .style import TEXT, Look, bare, figure, session_colours, session_key
 
 Places = NDArray[np.float64]
 
@@ -33,7 +32,7 @@ def draw(notes: Mapping[str, Any], places: Places, look: Look) -> Figure:
     made = figure(look, 6.0)
     axes = made.add_subplot()
     axes.set_facecolor(look.paper)
-    sessions.bare(axes)
+    bare(axes)
     lines = [places[pair] for pair in notes["links"]]
     axes.add_collection(LineCollection(lines, colors=look.soft, linewidths=0.6, alpha=0.5))
     degrees = np.bincount(np.array(notes["links"], dtype=int).ravel(), minlength=len(places))
@@ -41,7 +40,7 @@ def draw(notes: Mapping[str, Any], places: Places, look: Look) -> Figure:
         places[:, 0],
         places[:, 1],
         s=9 + 6 * degrees,
-        c=sessions.colours(notes["sessions"], look),
+        c=session_colours(notes["sessions"], look),
         edgecolors=look.paper,
         linewidths=0.5,
         zorder=2,
@@ -51,15 +50,15 @@ def draw(notes: Mapping[str, Any], places: Places, look: Look) -> Figure:
         axes.set_xlabel(
             f"below: {apart} notes that no link joins to the others", fontsize=TEXT, color=look.soft
         )
-    sessions.key(made, [axes], notes["sessions"], look)
+    session_key(made, [axes], notes["sessions"], look)
     return made
 
 
 def layout(notes: Mapping[str, Any]) -> Places:
-    """Return a place for each note, the same in every run.
+    """Return a position for each note, the same in every run.
 
-    Notes that links join are within the unit square, linked ones near each other; the others, which
-    forces would drive far off, stand in rows below it.
+    The largest group of linked notes is within the unit square; the others, which forces would drive far
+    away, stand in rows below it.
     """
     count = len(notes["sessions"])
     linked = nx.Graph([tuple(pair) for pair in notes["links"]])

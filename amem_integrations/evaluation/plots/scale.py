@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from . import labels
+from .. import document
 from .style import SMALL, Look, grid, name_axes, with_commas
 
 # What is drawn: its name, hue, marker and line.
@@ -67,7 +67,7 @@ def _tail(axes: Axes, rows: Sequence[Mapping[str, Any]], look: Look) -> None:
 def _logarithmic(axes: Axes, sizes: Sequence[int], look: Look) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xticks(sizes, [labels.number(size) for size in sizes])
+    axes.set_xticks(sizes, [document.number(size) for size in sizes])
     axes.minorticks_off()
     axes.margins(0.1, 0.12)
     with_commas(axes.yaxis)

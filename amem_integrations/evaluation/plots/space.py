@@ -10,14 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from . import labels, sessions
-from .style import SMALL, Look, grid, name_axes
+from .. import document
+from .style import SMALL, Look, bare, grid, name_axes, session_colours, session_key
 
-TITLES = {
-    "content": "content",
-    "enriched": "+ keywords, tags, context",
-    "evolved": "+ evolution",
-}
+TITLES = {"content": "content", "enriched": "+ keywords, tags, context", "evolved": "+ evolution"}
 
 
 def draw(notes: Mapping[str, Any], look: Look) -> Figure:
@@ -29,17 +25,17 @@ def draw(notes: Mapping[str, Any], look: Look) -> Figure:
     """
     names = list(notes["views"])
     made, axes = grid(look, 1, len(names), height=2.85)
-    shades = sessions.colours(notes["sessions"], look)
+    shades = session_colours(notes["sessions"], look)
     for one, name in zip(axes, names, strict=True):
         view = notes["views"][name]
         points = np.array(view["points"], dtype=float).reshape(-1, 2)
         size = float(np.clip(3000 / max(len(points), 1), 6, 30))
         one.scatter(points[:, 0], points[:, 1], s=size, c=shades, linewidths=0)
-        sessions.bare(one)
+        bare(one)
         _square(one, points)
         name_axes(one, look, title=TITLES.get(name, name))
         one.set_xlabel(_figures(view), fontsize=SMALL, color=look.ink, loc="left", linespacing=1.5)
-    sessions.key(made, axes, notes["sessions"], look)
+    session_key(made, axes, notes["sessions"], look)
     return made
 
 
@@ -56,6 +52,6 @@ def _figures(view: Mapping[str, Any]) -> str:
     """Return the numbers of a view, each with what it is by chance."""
     pairs = (("purity", "chance"), ("silhouette", "silhouette_chance"))
     return "\n".join(
-        f"{name} {labels.share(view.get(name))} (chance {labels.share(view.get(chance))})"
+        f"{name} {document.share(view.get(name))} (chance {document.share(view.get(chance))})"
         for name, chance in pairs
     )

@@ -1,7 +1,7 @@
-"""How all charts look: one style on light and on dark paper, with colours that the colour-blind tell apart.
+"""The style of all charts, on light and on dark paper, with colours that the colour-blind tell apart.
 
-Colours are those of Okabe and Ito, and `viridis` for what has an order. Nothing here touches matplotlib's
-global state: there is no pyplot and no rcParams.
+Colours are those of Okabe and Ito, and `viridis` for what has an order. matplotlib's global state is not
+touched: there is no pyplot and no rcParams.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
+import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import Colormap, LinearSegmentedColormap
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import BoundaryNorm, Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -26,6 +28,8 @@ from ..systems import MAIN
 WIDTH = 7.2  # inches: the text width of a page
 DPI = 200
 SMALL, TEXT, HEAD = 8.0, 9.0, 9.5  # points
+
+_TICKS = 8  # sessions that are numbered beside the colours, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +93,14 @@ _SYSTEMS = {
 _OTHERS = ("<", ">", "p", "d")
 
 
-def look_of(system: str, place: int, look: Look) -> tuple[str, str]:
-    """Return the colour and the marker of a system; one that is not known has those of its place."""
-    hue, marker = _SYSTEMS.get(system, (4, _OTHERS[place % len(_OTHERS)]))
+def look_of(system: str, index: int, look: Look) -> tuple[str, str]:
+    """Return the colour and the marker of a system; an unknown one has those of its index."""
+    hue, marker = _SYSTEMS.get(system, (4, _OTHERS[index % len(_OTHERS)]))
     return look.hues[hue], marker
 
 
 def family_of(system: str, look: Look) -> str:
-    """Return the colour of what a system belongs to: the memory itself, a part of it, or neither."""
+    """Return the colour of a bar: of the memory itself, of a variant of it, or of another system."""
     own, variant, other = look.bars
     if system == MAIN:
         return own
@@ -164,14 +168,44 @@ def legend(made: Figure, look: Look, entries: Sequence[tuple[str, Line2D]], colu
 
 
 def in_shares(axes: Axes) -> None:
-    """Let the upright axis be of shares, `.85`."""
+    """Write the y axis in shares, `.85`."""
     axes.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))  # no steps of .025
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.2f}".replace("0.", ".", 1))
 
 
 def with_commas(axis: Any) -> None:  # noqa: ANN401 - an axis of matplotlib
-    """Let an axis of counts and sizes be written out, `10,000`, and not as powers of ten."""
+    """Write an axis of counts and sizes in full, `10,000`, and not as powers of ten."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+def session_colours(sessions: Sequence[str], look: Look) -> Any:  # noqa: ANN401 - an array of colours
+    """Return the colour of each note, given the session of each, in the order of time."""
+    numbers = {name: index for index, name in enumerate(dict.fromkeys(sessions))}
+    places = np.array([numbers[name] for name in sessions], dtype=float)
+    return look.ordered(places / max(len(numbers) - 1, 1))
+
+
+def session_key(made: Figure, axes: Sequence[Axes], sessions: Sequence[str], look: Look) -> None:
+    """Show beside the axes which colour is which session."""
+    count = len(set(sessions))
+    shades = look.ordered.resampled(max(count, 2))
+    norm = BoundaryNorm(np.arange(max(count, 2) + 1) - 0.5, max(count, 2))
+    ticks = list(range(0, count, -(-count // _TICKS)))
+    bar = made.colorbar(
+        ScalarMappable(norm, shades), ax=list(axes), ticks=ticks, aspect=40, pad=0.02
+    )
+    bar.set_ticklabels([str(tick + 1) for tick in ticks])
+    bar.ax.tick_params(which="both", colors=look.soft, labelsize=SMALL, length=0)
+    bar.set_label("session, in the order of time", fontsize=TEXT, color=look.soft)
+    bar.ax.spines[:].set_visible(False)
+
+
+def bare(axes: Axes) -> None:
+    """Remove ticks, grid and frame, where positions have no units."""
+    axes.grid(visible=False)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set_visible(False)
 
 
 def png(made: Figure) -> bytes:

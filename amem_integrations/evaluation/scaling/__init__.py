@@ -1,14 +1,219 @@
-"""What a search takes, and what a memory takes up, as notes become many.
+"""Time of a search, and space of a memory, over the number of notes.
 
-`measure` builds a memory of synthetic notes (`synthetic`) and times searches in it beside the engine's own
-calls (`replay`) and a plain scan; `rows` does so for each size, in a process of its own (`apart`), and
-keeps what it found; `markdown` makes a page of it. `amem eval scale` is all of it in one command.
+`measure` builds a memory of synthetic notes (`synthetic`) and times searches in it beside the engine's own calls
+(`replay`) and a plain scan. Here this is done for each size, in a process of its own, and kept as it is found.
 """
 
 from __future__ import annotations
 
-from .markdown import render
-from .measure import Setup, encoding_ms
-from .rows import measure_all, save
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, TypeVar
 
-__all__ = ["Setup", "encoding_ms", "measure_all", "render", "save"]
+from ...errors import AmemError, InvalidInputError
+from ..document import Picture, Section, Table, Values, number
+from .measure import Progress, Row, Setup, encoding_ms, measure_row
+
+__all__ = ["Setup", "encoding_ms", "measure_all", "run_apart", "save", "sections"]
+
+Report = dict[str, Any]
+T = TypeVar("T")
+
+_FRESH = get_context("spawn")  # a forked child would inherit the memory that is to be measured
+_TIMES = {
+    "search_ms": "search",
+    "without_links_ms": "without links",
+    "engine_ms": "its engine calls",
+    "dense_scan_ms": "numpy scan",
+}
+_SPACES = {
+    "memory_mb": "process, MB",
+    "private_mb": "not of files, MB",
+    "disk_mb": "folder, MB",
+    "vectors_mb": "bare vectors, MB",
+    "insert_ms": "insertion of a note, ms",
+}
+
+
+def measure_all(sizes: Sequence[int], setup: Setup, path: Path, progress: Progress) -> Report:
+    """Measure each size, and keep each row in the file as soon as it is there.
+
+    Sizes that the file holds, measured with the same settings, are not measured again; rows of other
+    settings are replaced.
+
+    Returns:
+        `settings`, and `rows` by size: `notes`; `links`, the mean number a note has; the percentiles
+        `p50` and `p95`, in milliseconds, of a search (`search_ms`), of one that follows no links
+        (`without_links_ms`), of the search's engine calls alone (`engine_ms`), and of an exact scan of
+        the same vectors by numpy in one thread (`dense_scan_ms`); the mean `insert_ms` of a note; and in
+        MB of 2**20 bytes the growth of the process (`memory_mb`; `private_mb` is what of it is not mapped
+        from files; None where the system has no figure), the folder (`disk_mb`) and the bare vectors
+        (`vectors_mb`).
+
+    Raises:
+        InvalidInputError: A size below 1, or the file holds something else.
+        AmemError: A memory could not be built, or the process that measured it died.
+        OSError: The file cannot be written.
+    """
+    if not sizes or min(sizes) < 1:
+        raise InvalidInputError(f"sizes={list(sizes)!r} must be numbers of at least 1")
+    report = known(path, setup.described())
+    rows = {row["notes"]: row for row in report["rows"]}
+    for size in sorted(set(sizes) - rows.keys()):
+        rows[size] = run_apart(partial(measure_row, size, setup), progress)
+        report["rows"] = [rows[one] for one in sorted(rows)]
+        save(path, report)
+    return report
+
+
+def known(path: Path, settings: Mapping[str, Any]) -> Report:
+    """Return the report of a file, or one without rows if there is no file or it has other settings.
+
+    Raises:
+        InvalidInputError: The file holds something else.
+    """
+    fresh: Report = {"rows": [], "settings": dict(settings)}
+    if not path.exists():
+        return fresh
+    try:
+        found: Report = json.loads(path.read_text(encoding="utf-8"))
+        measured: list[Row] = [row for row in found["rows"] if row["notes"]]
+        return {**found, "rows": measured} if found["settings"] == settings else fresh
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"{str(path)!r} is no report of scaling ({error!r}): remove it, or write elsewhere"
+        ) from error
+
+
+def save(path: Path, report: Report) -> None:
+    """Write a report so that the file is complete whenever the process is stopped."""
+    draft = path.with_name(f".{path.name}")
+    draft.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    draft.replace(path)
+
+
+def run_apart(work: Callable[[Progress], T], progress: Progress) -> T:
+    """Return what a function returns that runs in a fresh process, whose memory is only its own.
+
+    Args:
+        work: A function that can be pickled; called with a progress callback.
+        progress: Called, in this process, with what `work` reports.
+
+    Raises:
+        AmemError: What `work` raised, or its process died.
+        OSError: What `work` raised.
+    """
+    receiver, sender = _FRESH.Pipe(duplex=False)
+    process = _FRESH.Process(target=_work, args=(work, sender))
+    process.start()
+    sender.close()  # this end; else the other end's death would not be noticed
+    try:
+        while True:
+            kind, value = receiver.recv()
+            if kind == "result":
+                result: T = value
+                return result
+            if kind == "error":
+                raise value
+            progress(*value)
+    except EOFError:
+        process.join()
+        raise AmemError(
+            f"the measuring process ended with status {process.exitcode!r} before it was done; "
+            "if it was killed, there was too little memory: try fewer notes"
+        ) from None
+    finally:
+        receiver.close()  # the next report of the process will end it
+        process.join()
+
+
+def _work(work: Callable[[Progress], object], sender: Connection) -> None:
+    with suppress(KeyboardInterrupt, BrokenPipeError):  # the parent was stopped
+        try:
+            sender.send(("result", work(lambda *report: sender.send(("progress", report)))))
+        except BrokenPipeError:
+            raise
+        except (AmemError, OSError) as error:
+            sender.send(("error", error))
+
+
+def sections(report: Values) -> Iterator[Section]:
+    """Yield the section on `scale.json`, if anything was measured."""
+    rows, settings = report["rows"], report.get("settings", {})
+    if not rows:
+        return
+    given = {
+        name: settings.get(name, "?") for name in ("dimensions", "links", "queries", "k", "rounds")
+    }
+    about = [
+        (
+            "Synthetic notes in one namespace of the embedded engine, {dimensions} dimensions, {links} links "
+            "from each to earlier ones; {queries} queries for {k} notes, {rounds} times. A search is hybrid, "
+            "follows links and returns whole notes; the vector of the query is known beforehand. Each size was "
+            "measured in a process of its own."
+        ).format_map(given),
+        (
+            "Compare times within a row, not between machines: everything in it was timed in turn, query by "
+            "query. The numpy scan is the least that an exact search takes: one product of the query with all "
+            "vectors, in one thread, with no words, filters, links or notes."
+        ),
+    ]
+    if encoding := report.get("encode_ms"):
+        about.append(
+            f"Encoding a query with {encoding['embedder']} takes {number(encoding['p50'])} ms on top "
+            f"(median; {number(encoding['p95'])} ms at the 95th percentile), whatever the number of notes."
+        )
+    yield Section(
+        title="Time and space over the number of notes",
+        about=about,
+        pictures=[_picture(rows)],
+        tables=list(_tables(rows)),
+    )
+
+
+def _picture(rows: Sequence[Values]) -> Picture:
+    from ..plots import scale  # noqa: PLC0415 - imports matplotlib
+
+    words = "; ".join(
+        f"{row['notes']:,} notes: search {number(row['search_ms']['p50'])} ms, numpy scan "
+        f"{number(row['dense_scan_ms']['p50'])} ms"
+        for row in rows
+    )
+    return Picture(
+        name="scale",
+        alt=f"Lines of time and of space over the number of notes, both on logarithmic scales. {words}.",
+        caption="Medians of a search and, as a bar, its 95th percentile; both axes are logarithmic. Space is "
+        "by how much the process grew, what of that is not mapped from the engine's files, the folder on "
+        "the disk, and the bare vectors for comparison.",
+        draw=partial(scale.draw, rows),
+    )
+
+
+def _tables(rows: Sequence[Values]) -> Iterator[Table]:
+    times, spaces = (
+        {name: title for name, title in columns.items() if all(name in row for row in rows)}
+        for columns in (_TIMES, _SPACES)
+    )
+    yield Table(
+        caption="Milliseconds: median, and below it the 95th percentile; the ratio is of the medians",
+        head=["notes", *times.values(), "search / scan"],
+        rows=[
+            [
+                f"{row['notes']:,}",
+                *("\n".join(number(row[name][p]) for p in ("p50", "p95")) for name in times),
+                number(row["search_ms"]["p50"] / row["dense_scan_ms"]["p50"]),
+            ]
+            for row in rows
+        ],
+    )
+    yield Table(
+        caption="What a memory takes up, in MB of 2²⁰ bytes, and what it takes to insert a note that is "
+        "encoded already",
+        head=["notes", *spaces.values()],
+        rows=[[f"{row['notes']:,}", *(number(row[name]) for name in spaces)] for row in rows],
+    )

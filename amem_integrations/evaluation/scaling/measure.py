@@ -1,4 +1,4 @@
-"""Builds a memory of some size, and measures it.
+"""Builds a memory of some size, and measures its time and space.
 
 A search is measured end to end in the embedded engine: hybrid, following links, the notes read and
 decoded. The vector of a query is known beforehand: what an embedder takes does not depend on the memory.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import random
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -19,16 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import ranking
-from ..._sync import resolve, run
+from ... import AgenticMemory
 from ...errors import InvalidInputError, MissingExtraError
-from ...memory import AgenticMemory
 from ...ports import Embedder, Vector
 from ...stores import EdgeStore
+from ..core_access import FUSION_DEPTH, result_of
 from ..provenance import code_digest, versions
 from ..statistics import percentile
-from .apart import Tell
-from .machine import MB, disk_mb, growth_mb, memory_mb
 from .replay import Tape, milliseconds
 from .synthetic import BLOCK, DIMENSIONS, SPACE, KnownVectors, World
 
@@ -37,17 +35,22 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("threadpoolctl", "evaluation") from error
 
+MB = 2**20
 BATCH = 250  # notes inserted at once
 ROUNDS = 4  # of all queries
 WORDS = 9  # of a query
 
-# Made-up words would be spelled out by an embedder in several pieces each, and take longer.
+# A tokenizer would split made-up words into several tokens each, which takes longer.
 _PLAIN = (
     "when where who what did she he they move meet paint sister brother house garden city river "
     "summer week last first before after with about think want book music train work friend dog"
 )
 
+_BLOCK = 512  # bytes: the unit of `st_blocks`
+
 Row = dict[str, Any]
+Progress = Callable[[str, int, int], None]  # stage, done, total
+Sizes = dict[str, float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +88,8 @@ class Setup:
         }
 
 
-def measure(number: int, setup: Setup, tell: Tell) -> Row:
-    """Build a memory of so many notes, measure it, and return a row (see `measure_all`).
+def measure_row(number: int, setup: Setup, progress: Progress) -> Row:
+    """Build a memory of `number` notes, measure it, and return a row of the report (see `measure_all`).
 
     Raises:
         StoreError: The memory cannot be kept; `StoreFullError` where there is too little disk.
@@ -98,13 +101,13 @@ def measure(number: int, setup: Setup, tell: Tell) -> Row:
     with TemporaryDirectory(prefix="amem-scale-") as folder:
         store = EdgeStore(folder, dimensions=DIMENSIONS, embedder=embedder.name)
         with AgenticMemory(store, embedder) as memory:
-            filled = _fill(store, world, number, tell)
+            filled = _fill(store, world, number, progress)
             for text in questions:  # what is loaded on first use counts as memory, not as time
                 memory.search(text, namespace=SPACE, k=setup.k)
             grown = growth_mb(before)
-            told = partial(tell, f"{number:,} notes: search")
+            searching = partial(progress, f"{number:,} notes: search")
             matrix = _matrix(world, number)
-            times = _times(memory, Tape(store), embedder.known, matrix, setup.k, told)
+            times = _times(memory, Tape(store), embedder.known, matrix, setup.k, searching)
         disk = disk_mb(Path(folder))
     bare = {"vectors_mb": round(matrix.nbytes / MB, 2)}
     return {"notes": number, **filled, **times, **grown, "disk_mb": disk, **bare}
@@ -116,13 +119,13 @@ def encoding_ms(embedder: Embedder, setup: Setup) -> dict[str, Any]:
     texts = [" ".join(choose.choices(_PLAIN.split(), k=WORDS)) for _ in range(setup.queries + 1)]
 
     def encode(text: str) -> object:
-        return run(resolve(embedder.embed_query(text)))
+        return result_of(embedder.embed_query(text))
 
     times = [milliseconds(partial(encode, text)) for text in texts]
     return {"embedder": embedder.name, **_percentiles(times[1:])}  # the first one loads the model
 
 
-def _fill(store: EdgeStore, world: World, number: int, tell: Tell) -> Row:
+def _fill(store: EdgeStore, world: World, number: int, progress: Progress) -> Row:
     """Insert the notes; return the mean milliseconds a note takes, and how many links it has."""
     notes = world.notes(number)
     spent, links, done = 0.0, 0, 0
@@ -130,7 +133,7 @@ def _fill(store: EdgeStore, world: World, number: int, tell: Tell) -> Row:
         spent += milliseconds(partial(store.insert, SPACE, batch, []))
         links += sum(len(item.note.links) for item in batch)
         done += len(batch)
-        tell(f"{number:,} notes: insert", done, number)
+        progress(f"{number:,} notes: insert", done, number)
     return {"links": round(links / number, 2), "insert_ms": round(spent / number, 4)}
 
 
@@ -140,7 +143,7 @@ def _times(
     asked: Mapping[str, Vector],
     matrix: Vector,
     k: int,
-    tell: Callable[[int, int], None],
+    progress: Callable[[int, int], None],
 ) -> Row:
     """Return the percentiles of all that is timed, one after the other for each query."""
     times: dict[str, list[float]] = {}
@@ -150,7 +153,7 @@ def _times(
             for text, vector in asked.items():
                 for name, spent in _timed(memory, tape, text, vector, matrix, k).items():
                     times.setdefault(name, []).append(spent)
-            tell(done, ROUNDS)
+            progress(done, ROUNDS)
     return {name: _percentiles(spent) for name, spent in times.items()}
 
 
@@ -177,7 +180,7 @@ def _matrix(world: World, number: int) -> Vector:
 def _scan(matrix: Vector, vector: Vector) -> Sequence[int]:
     """Return as many of the nearest notes as the memory's own dense list has, best first."""
     cosines = matrix @ vector
-    depth = min(ranking.FUSION_DEPTH, len(cosines))
+    depth = min(FUSION_DEPTH, len(cosines))
     near = np.argpartition(cosines, -depth)[-depth:]
     best: list[int] = near[np.argsort(-cosines[near])].tolist()
     return best
@@ -185,3 +188,36 @@ def _scan(matrix: Vector, vector: Vector) -> Sequence[int]:
 
 def _percentiles(times: Sequence[float]) -> Row:
     return {f"p{share}": round(percentile(times, share) or 0.0, 4) for share in (50, 95)}
+
+
+def memory_mb() -> Sizes:
+    """Return this process's memory in MB of 2**20 bytes, and what of it is not mapped from files.
+
+    The engine maps its files, and the system can reclaim their pages. On macOS it is the peak so far, on
+    Windows None.
+    """
+    if sys.platform == "linux":
+        fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
+        resident, mapped = (int(field) * os.sysconf("SC_PAGESIZE") / MB for field in fields[1:3])
+        return {"memory_mb": resident, "private_mb": resident - mapped}
+    if sys.platform == "win32":
+        return {"memory_mb": None, "private_mb": None}
+    import resource  # noqa: PLC0415 - not on Windows
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"memory_mb": most / (MB if sys.platform == "darwin" else 1024), "private_mb": None}
+
+
+def growth_mb(before: Sizes) -> Sizes:
+    """Return by how much this process has grown since."""
+    return {
+        name: None if now is None else round(now - (before[name] or 0.0), 1)
+        for name, now in memory_mb().items()
+    }
+
+
+def disk_mb(folder: Path) -> float:
+    """Return the MB that a folder takes on the disk: the engine's files are sparse."""
+    stats = [path.stat() for path in folder.rglob("*") if path.is_file()]
+    used = sum(getattr(one, "st_blocks", one.st_size / _BLOCK) * _BLOCK for one in stats)
+    return round(used / MB, 1)

@@ -1,4 +1,4 @@
-"""What a call to the memory costs in the engine alone: its engine calls, recorded and made again."""
+"""What a call to the memory costs in the engine alone: its engine calls are recorded and repeated."""
 
 from __future__ import annotations
 

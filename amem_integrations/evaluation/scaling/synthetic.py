@@ -1,7 +1,7 @@
-"""Memories of any size to measure time and space on: made up, and the same for the same seed.
+"""Synthetic notes in any number to measure time and space on, the same for the same seed.
 
 Notes are about topics, by their words and by their vectors, and linked to earlier notes of their topic.
-Nothing is kept of a note once it was given out, so a million of them need no room here.
+A note is not kept after it was yielded, so a million of them need no memory here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...notes import ContextEntry, Direction, Link, Note
 from ...ports import Indexed, Vector
-from ...texts import lexical_text
+from ..core_access import lexical_text
 
 DIMENSIONS = 384  # those of all-MiniLM-L6-v2
 TOPICS = 200
@@ -26,7 +26,7 @@ SPACE = ("synthetic",)
 BLOCK = 1_000  # vectors made at once
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
-# What is drawn, as part of the seed. None is 0: a seed with noughts at its end is the seed without them.
+# What is drawn, as part of the seed. None is 0: NumPy ignores zeros at the end of a seed.
 _TOPICS, _NOISE, _QUERIES, _ENDS = 1, 2, 3, 4
 _FIRST_SEQ = 1_700_000_000_000_000_000
 
@@ -49,7 +49,7 @@ class World:
         self._own = [self._random.sample(self._words[COMMON:], 12) for _ in range(TOPICS)]
 
     def text(self, topic: int, length: int) -> str:
-        """Return so many words, a third of them the topic's own."""
+        """Return `length` words, a third of them the topic's own."""
         common = length - length // 3
         words = self._random.choices(self._words, cum_weights=self._weights, k=common)
         words += self._random.choices(self._own[topic % TOPICS], k=length // 3)
@@ -115,7 +115,7 @@ class World:
 
 
 class _Links:
-    """Who is linked to whom, as arrays: as objects they would take most of a process's memory."""
+    """All links, as arrays: as objects they would take most of a process's memory."""
 
     def __init__(self, number: int, each: int, seed: int) -> None:
         places = np.arange(number)[:, None]
@@ -136,7 +136,7 @@ class _Links:
 
 
 class KnownVectors:
-    """An embedder that looks texts up: its time is none of the memory's."""
+    """An embedder that looks vectors up, so that it takes no time."""
 
     name = "synthetic"
     dimensions = DIMENSIONS

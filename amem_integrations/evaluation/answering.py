@@ -1,0 +1,206 @@
+"""Has questions answered by a chat model from what each system found, and the answers judged.
+
+The prompts are in `prompts.md`, one under each heading; what comes before the line `---` is the system message.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib.resources import files
+from string import Template
+from threading import Event
+from typing import TypeVar
+
+from pydantic import BaseModel, Field
+
+from ..errors import ModelReplyError
+from ..ports import ChatModel, ModelRequest
+from .core_access import count_tokens, parse, result_of
+from .data import Answer, Condition, Question, Spent, Task
+from .systems import Found
+
+log = logging.getLogger("amem_integrations")
+
+J = TypeVar("J")
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+
+Progress = Callable[[str, int, int], None]  # stage, done, total
+Asked = tuple[Condition, int]  # and the question's position
+
+_NO_CONTEXT = "(nothing is remembered)"
+_THOUGHTS = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+
+
+class AnswerReply(BaseModel):
+    """The reply to a question."""
+
+    answer: str = Field(description="the answer in a few words")
+
+
+class JudgeReply(BaseModel):
+    """The verdict on an answer."""
+
+    correct: bool = Field(description="whether the answer says the same as the correct one")
+
+
+@cache
+def prompt_text(task: str) -> str:
+    """Return the prompt of a task, before anything is filled in."""
+    text = (files(__package__) / "prompts.md").read_text(encoding="utf-8")
+    sections = re.split(r"^# (\w+)\n", text, flags=re.MULTILINE)[1:]
+    return dict(zip(sections[::2], sections[1::2], strict=True))[task].strip() + "\n"
+
+
+def answer(model: ChatModel, prompt: str, question: str, context: str) -> tuple[str, Spent]:
+    """Return a model's answer to a question, and what it took.
+
+    A reply in another form than JSON is taken as the answer itself: that is what a user would be shown. A
+    request that the endpoint refuses is answered by "": it scores as wrong, and the run goes on.
+    """
+    found, text, spent = _ask(
+        model, prompt, AnswerReply, question=question, context=context or _NO_CONTEXT
+    )
+    return " ".join((found.answer if found else _THOUGHTS.sub("", text)).split()), spent
+
+
+def judge(model: ChatModel, question: str, gold: str, text: str) -> tuple[bool, Spent]:
+    """Return whether a model takes an answer for correct, and what that took; False if it is unreadable."""
+    found, _, spent = _ask(model, "judge", JudgeReply, question=question, gold=gold, answer=text)
+    return found is not None and found.correct, spent
+
+
+def _ask(model: ChatModel, task: str, reply: type[M], **values: str) -> tuple[M | None, str, Spent]:
+    """Return a reply, or None if it is unreadable or refused; its text, and what it took.
+
+    Raises:
+        ModelUnavailableError: The model gave no reply.
+    """
+    system, _, prompt = prompt_text(task).partition("\n---\n")
+    prompt = Template(prompt.strip()).substitute(values)
+    request = ModelRequest(
+        task=task, system=system.strip(), prompt=prompt, reply=reply, inputs=values
+    )
+    try:
+        completion = result_of(model.generate(request))
+    except ModelReplyError as error:
+        log.warning("%s of %r was refused: %s", task, values["question"], error)
+        return None, "", Spent(calls=1)
+    spent = Spent(
+        calls=1, input_tokens=completion.input_tokens, output_tokens=completion.output_tokens
+    )
+    with suppress(ModelReplyError):
+        return parse(completion.text, reply), completion.text, spent
+    return None, completion.text, spent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examiner:
+    """Has questions answered by a model, and the answers compared with the golds by a judge, if any."""
+
+    answerer: ChatModel
+    judge: ChatModel | None = None
+    concurrency: int = 4
+
+    def answers(
+        self,
+        questions: Sequence[Question],
+        found: Mapping[str, Sequence[Found]],
+        ks: Sequence[int],
+        tasks: Sequence[Task],
+        progress: Progress,
+    ) -> tuple[dict[Condition, tuple[Answer, ...]], dict[str, Spent]]:
+        """Return the answers by condition, and what they (`answer`) and the verdicts (`judge`) took.
+
+        The same question is asked once from the same context.
+
+        Raises:
+            ModelUnavailableError: A model gave no answer; earlier replies are in its cache.
+        """
+        asked = {
+            (Condition(task.prompt, system, k), n): (
+                task.prompt,
+                questions[n].wording(task.prompt),
+                one.context(k),
+            )
+            for task in tasks
+            for system, every in found.items()
+            for k in ks
+            for n, one in enumerate(every)
+        }
+        replies = self._each(
+            asked.values(), lambda job: answer(self.answerer, *job), partial(progress, "answer")
+        )
+        given = {
+            where: Answer(text=replies[job][0], context_tokens=count_tokens(job[2]))
+            for where, job in asked.items()
+        }
+        spent = {"answer": Spent.total(one for _, one in replies.values())}
+        judged = {task.prompt for task in tasks if task.judged}
+        if self.judge is not None and judged:
+            spent["judge"] = self._judge(self.judge, questions, judged, given, progress)
+        conditions: dict[Condition, list[Answer]] = {}
+        for (condition, _), one in given.items():
+            conditions.setdefault(condition, []).append(one)
+        return {condition: tuple(every) for condition, every in conditions.items()}, spent
+
+    def _judge(
+        self,
+        model: ChatModel,
+        questions: Sequence[Question],
+        tasks: set[str],
+        given: dict[Asked, Answer],
+        progress: Progress,
+    ) -> Spent:
+        """Set the verdict of every answer to a question with a gold; return what that took."""
+        jobs = {
+            where: (
+                questions[where[1]].wording(where[0].task),
+                gold,
+                one.text,
+            )
+            for where, one in given.items()
+            if where[0].task in tasks and (gold := questions[where[1]].gold) is not None
+        }
+        verdicts = self._each(
+            jobs.values(), lambda job: judge(model, *job), partial(progress, "judge")
+        )
+        for where, job in jobs.items():
+            given[where] = replace(given[where], correct=verdicts[job][0])
+        return Spent.total(one for _, one in verdicts.values())
+
+    def _each(
+        self, jobs: Iterable[J], work: Callable[[J], T], progress: Callable[[int, int], None]
+    ) -> dict[J, T]:
+        """Return the result of each different job; if one fails, those that did not start are dropped."""
+        different = list(dict.fromkeys(jobs))
+        stopped = Event()
+
+        def attempt(job: J) -> T:
+            if stopped.is_set():
+                raise CancelledError
+            try:
+                return work(job)
+            except BaseException:
+                stopped.set()  # here, so that no thread starts another job before this is noticed
+                raise
+
+        done: dict[J, T] = {}
+        with ThreadPoolExecutor(self.concurrency) as pool:
+            waiting = {pool.submit(attempt, job): job for job in different}
+            try:
+                for one in as_completed(waiting):
+                    with suppress(CancelledError):  # the failure itself is among the others
+                        done[waiting[one]] = one.result()
+                        progress(len(done), len(different))
+            except BaseException:
+                stopped.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return done

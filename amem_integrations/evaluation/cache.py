@@ -1,0 +1,238 @@
+"""What an evaluation has paid for is kept, so that a run that was stopped goes on where it was.
+
+Replies of models and vectors of embedders are kept one by one in a SQLite file, each before it is used.
+(`building` keeps whole memories in folders beside it.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from ..errors import InvalidInputError
+from ..ports import ChatModel, Completion, Embedder, ModelRequest, Vector
+from .core_access import result_of
+
+T = TypeVar("T")
+
+FILE = "cache.sqlite"
+PROBE = "Seven grey herons stood in the shallow water that morning."
+
+_TIMEOUT_S = 30.0  # to wait for another process that is writing
+_KEYS_PER_QUERY = 500  # SQLite allows at least 999
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
+)
+
+
+def key_of(*parts: object) -> str:
+    """Return a key of JSON values and times; equal for equal values, different for all others."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Cache:
+    """Values under keys in one SQLite file; safe in many threads, and shared by several processes."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open the file in `folder`, or create it.
+
+        Raises:
+            InvalidInputError: The file is not a cache.
+            OSError: The folder cannot be created.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._path = folder / FILE
+        try:
+            self._file = sqlite3.connect(
+                self._path, timeout=_TIMEOUT_S, isolation_level=None, check_same_thread=False
+            )
+            self._file.execute("PRAGMA journal_mode=WAL")
+            self._file.execute(_TABLE)
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
+
+    def get(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """Return the values kept under some keys."""
+        found: dict[str, bytes] = {}
+        for start in range(0, len(keys), _KEYS_PER_QUERY):
+            some = list(keys[start : start + _KEYS_PER_QUERY])
+            marks = ", ".join("?" * len(some))
+            with self._locked():
+                found |= self._file.execute(
+                    f"SELECT key, value FROM entries WHERE key IN ({marks})",  # noqa: S608 - marks only
+                    some,
+                ).fetchall()
+        return found
+
+    def add(self, values: Mapping[str, bytes]) -> None:
+        """Keep values, all or none; an earlier one under the same key stays."""
+        with self._locked():
+            self._file.execute("BEGIN IMMEDIATE")
+            try:
+                self._file.executemany(
+                    "INSERT OR IGNORE INTO entries VALUES (?, ?)", values.items()
+                )
+            except BaseException:
+                self._file.execute("ROLLBACK")
+                raise
+            self._file.execute("COMMIT")
+
+    def close(self) -> None:
+        """Close the file; calling it again does nothing."""
+        with self._lock:
+            self._file.close()
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Let one thread at a time use the file.
+
+        Raises:
+            InvalidInputError: It is damaged, cannot be written, or another process keeps it locked.
+        """
+        with self._lock:
+            try:
+                yield
+            except sqlite3.Error as error:
+                raise self._unusable(error) from error
+
+    def _unusable(self, error: sqlite3.Error) -> InvalidInputError:
+        return InvalidInputError(
+            f"{str(self._path)!r} cannot be used ({error}); delete it to start again, or name another "
+            "--cache"
+        )
+
+
+class CachedModel:
+    """A chat model whose replies are kept; tokens of a kept reply count as if it had been asked for.
+
+    Attributes:
+        name: The model's name.
+    """
+
+    def __init__(self, model: ChatModel, cache: Cache, *, identity: str) -> None:
+        """Keep replies apart from those of models of another `identity`: name, endpoint, temperature."""
+        self.name = str(getattr(model, "name", type(model).__name__))
+        self._model = model
+        self._cache = cache
+        self._identity = identity
+
+    def generate(self, request: ModelRequest) -> Completion:
+        """Return the kept reply, else the model's.
+
+        Raises:
+            ModelUnavailableError: Nothing is kept, and the model gave no answer.
+        """
+        key = key_of(
+            self._identity, request.system, request.prompt, request.reply.model_json_schema()
+        )
+        if not (known := self._cache.get([key])):
+            reply = asdict(result_of(self._model.generate(request)))
+            self._cache.add({key: json.dumps(reply).encode()})
+            # Read again: two threads that asked at the same time must go on with the same reply.
+            known = self._cache.get([key])
+        return Completion(**json.loads(known[key]))
+
+
+class CachedEmbedder:
+    """An embedder that encodes each text once, in whatever number of runs.
+
+    Attributes:
+        query_ms: For each call of `embed_query`, what encoding that query took when it was encoded,
+            in milliseconds.
+        waited_ms: The time spent in `embed_query` so far, kept vectors included.
+    """
+
+    def __init__(self, embedder: Embedder, cache: Cache) -> None:
+        """Keep vectors apart from those of other embedders."""
+        self.query_ms: list[float] = []
+        self.waited_ms = 0.0
+        self._embedder = embedder
+        self._cache = cache
+        self._encoding = threading.Lock()
+        if (limit := getattr(embedder, "max_tokens", None)) is not None:
+            self.max_tokens = limit  # content is split by it
+
+    @property
+    def name(self) -> str:
+        """The embedder's name."""
+        return self._embedder.name
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector."""
+        return self._embedder.dimensions
+
+    @cached_property
+    def identity(self) -> str:
+        """What decides the vectors: the name and, as two may share it, the vectors of a fixed text."""
+        vectors = (
+            result_of(self._embedder.embed_documents([PROBE]))[0],
+            result_of(self._embedder.embed_query(PROBE)),
+        )
+        # Rounded: the last digits depend on the machine.
+        digits = [[f"{value:.2f}".replace("-0.00", "0.00") for value in one] for one in vectors]
+        return key_of(self.name, self.dimensions, getattr(self, "max_tokens", None), digits)
+
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
+        """Return a float32 array [len(texts), dimensions] of unit-length rows."""
+        if not texts:
+            return np.empty((0, self.dimensions), dtype=np.float32)
+        vectors = self._vectors(
+            "document", texts, lambda some: result_of(self._embedder.embed_documents(some))
+        )
+        return np.stack([vectors[text][0] for text in texts])
+
+    def embed_query(self, text: str) -> Vector:
+        """Return a float32 array [dimensions] of unit length."""
+        start = time.perf_counter()
+        vectors = self._vectors(
+            "query", [text], lambda some: result_of(self._embedder.embed_query(some[0]))[None]
+        )
+        vector, ms = vectors[text]
+        self.query_ms.append(ms)
+        self.waited_ms += (time.perf_counter() - start) * 1000
+        return vector
+
+    def timed(self, search: Callable[[], T]) -> tuple[T, float, float]:
+        """Return what a search returns, the milliseconds it took, and those of them spent on encoding.
+
+        A query that was encoded before, in this run or an earlier one, counts with what it took then.
+        """
+        start, waited, encoded = time.perf_counter(), self.waited_ms, len(self.query_ms)
+        found = search()
+        alone = (time.perf_counter() - start) * 1000 - (self.waited_ms - waited)
+        encoding = sum(self.query_ms[encoded:])
+        return found, alone + encoding, encoding
+
+    def _vectors(
+        self, role: str, texts: Sequence[str], encode: Callable[[Sequence[str]], Vector]
+    ) -> dict[str, tuple[Vector, float]]:
+        """Return the vector of each text, and the milliseconds that encoding it took."""
+        keys = {text: key_of(self.identity, role, text) for text in texts}
+        with self._encoding:  # two threads never encode the same text
+            known = self._cache.get(list(keys.values()))
+            if missing := [text for text, key in keys.items() if key not in known]:
+                start = time.perf_counter()
+                rows = encode(missing)
+                ms = (time.perf_counter() - start) * 1000 / len(missing)
+                # The time comes first, then the vector.
+                rows = np.insert(np.asarray(rows, dtype=np.float32), 0, ms, axis=1)
+                self._cache.add(
+                    {keys[t]: row.tobytes() for t, row in zip(missing, rows, strict=True)}
+                )
+                known = self._cache.get(list(keys.values()))
+        entries = {text: np.frombuffer(known[key], dtype=np.float32) for text, key in keys.items()}
+        return {text: (entry[1:], float(entry[0])) for text, entry in entries.items()}

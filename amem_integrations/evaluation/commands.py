@@ -1,0 +1,224 @@
+"""`amem eval …`: how well the memory finds things again, and what a model answers from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+from ..cli.command import add_command
+from ..cli.options import Ports
+from ..errors import InvalidInputError
+from ..notes import Note
+from ..ports import Embedder
+from . import dialsim, golds, locomo, provenance, sweep
+from .data import Conversation
+from .eval_options import Compare, Locomo, Run, Scale, Simulate, Sweep, names, numbers, options_of
+from .report import build
+from .runner import Settings
+from .systems import ABLATIONS, BASELINES
+
+app = typer.Typer(help="Measure the memory.", no_args_is_help=True, rich_markup_mode=None)
+
+
+def _command(name: str, function: Callable[[Any], None], kind: type[Run], *without: str) -> None:
+    """Add a command with the options of a kind."""
+
+    def call(caller: typer.Context, options: dict[str, Any], _: dict[str, Any]) -> None:
+        ports = caller.obj if isinstance(caller.obj, Ports) else Ports()
+        function(kind(ports=ports, **options))
+
+    add_command(app, name, function, options_of(kind, *without), call)
+
+
+@dataclass(frozen=True, slots=True)
+class _Data:
+    """The conversations that the options of a command name, and what a report says of them."""
+
+    conversations: list[Conversation]
+    written: dict[str, locomo.Annotations]
+    golds: dict[str, Any] | None
+
+    @classmethod
+    def read(cls, given: Locomo) -> _Data:
+        published = locomo.load(given.dataset)
+        known, corrected = published, None
+        if given.golds is not None:
+            corrections = golds.load(given.golds)
+            known = golds.apply(published, corrections)
+            counts = golds.count(corrections, published, known)
+            corrected = {**provenance.file_digest(given.golds), **counts}
+        chosen = locomo.select(known, names=names(given.conversations), ratio=given.ratio)
+        written = locomo.load_annotations(given.annotations or [], known)
+        ids = {one.id for one in chosen}
+        return cls(chosen, {name: one for name, one in written.items() if name in ids}, corrected)
+
+    def described(self, given: Locomo, settings: Settings, embedder: Embedder) -> dict[str, Any]:
+        return provenance.describe(
+            settings,
+            dataset=given.dataset,
+            embedder=embedder,
+            models=given.models_described(),
+            k=list(settings.ks),
+            systems=list(settings.chosen),
+            conversations=[one.id for one in self.conversations],
+            annotations={
+                name: provenance.file_digest(one.file) for name, one in self.written.items()
+            },
+            golds=self.golds,
+        )
+
+
+def locomo_command(given: Compare) -> None:
+    """Measure recall of evidence on LoCoMo and, with --answer, what a model answers.
+
+    Every turn becomes a note and every question a search. Notes are written from the annotations where there
+    are any, else by the model if one is named, else by rules. A run that was stopped goes on where it was: the
+    same command again.
+    """
+    from . import sections, views  # noqa: PLC0415 - slow, and needs an extra
+
+    prices = given.prices  # before anything is paid for
+    data = _Data.read(given)
+    settings = Settings(
+        ks=numbers(given.k),
+        answer_ks=(given.answer_k,) if given.answer else (),
+        systems=(*(ABLATIONS if given.ablations else ()), *(BASELINES if given.baselines else ())),
+        concurrency=given.concurrency,
+        build_concurrency=given.build_concurrency,
+    )
+    embedder = given.ports.embedder(given.embedder, None)
+    looked_at: list[dict[str, Any]] = []  # of the first conversation
+
+    def look_at(notes: Sequence[Note], through: Embedder) -> None:
+        if not looked_at:
+            looked_at.append(views.views(notes, through))
+
+    results = given.results(data.conversations, settings, embedder, data.written, look_at)
+    report = build(
+        results,
+        settings.ks,
+        data.described(given, settings, embedder),
+        embedder=embedder if given.answer else None,
+        prices=prices,
+    )
+    given.save("notes", looked_at[0])
+    given.write("report", "LoCoMo", report, sections.sections(report))
+
+
+def sweep_command(given: Sweep) -> None:
+    """Measure recall and, with --answer, answers over the number of hits shown.
+
+    Each memory is built once. The best number is chosen on some conversations and reported on others.
+    """
+    data, ks = _Data.read(given), numbers(given.k)
+    sides = sweep.split(data.conversations, names(given.choose))
+    settings = Settings(
+        ks=ks,
+        answer_ks=ks if given.answer else (),
+        concurrency=given.concurrency,
+        build_concurrency=given.build_concurrency,
+    )
+    embedder = given.ports.embedder(given.embedder, None)
+    report = sweep.build(
+        given.results(data.conversations, settings, embedder, data.written),
+        ks,
+        sides,
+        data.described(given, settings, embedder),
+        embedder=embedder if given.answer else None,
+    )
+    given.write("sweep", "How many hits to show", report, sweep.sections(report))
+
+
+def dialsim_command(given: Simulate) -> None:
+    """Ask a memory on its way through a DialSim show (needs --model).
+
+    Every utterance becomes a note, in the order of the show. In each session a question is put to what
+    has been said by then, and the model answers it from what the memory finds. A run that was stopped
+    hears the show again, but pays for no reply twice. This has not been run on the published files yet.
+    """
+    from .dialsim import figures  # noqa: PLC0415
+
+    if given.model is None:
+        raise InvalidInputError("DialSim's questions are answered by a chat model: give --model")
+    given.answer, prices = True, given.prices
+    formats, renamed = _formats(given.formats), _renamed(given.rename or [])
+    show = dialsim.load(given.dataset, agent=given.agent, sessions=given.sessions)
+    show = dialsim.renamed(show, renamed)
+    choice = dialsim.choose(show, seed=given.seed, questions=given.questions)
+    conversation, ks = choice.conversation(show), (given.k,)
+    settings = Settings(
+        ks=ks, answer_ks=ks, tasks=tuple(one.task for one in formats), concurrency=given.concurrency
+    )
+    embedder = given.ports.embedder(given.embedder, None)
+    (result,) = given.results([conversation], settings, embedder)
+    described = provenance.describe(
+        settings,
+        dataset=given.dataset,
+        embedder=embedder,
+        models=given.models_described(),
+        sessions=given.sessions,
+        names=renamed,
+        formats=[one.value for one in formats],
+        k=given.k,
+        seed=given.seed,
+        questions=given.questions,
+        simulator=dialsim.CONSTANTS,
+    )
+    report = figures.build(show, choice, result, described, embedder=embedder, prices=prices)
+    given.write("dialsim", f"DialSim: {show.name}", report, figures.sections(report))
+
+
+def scale_command(given: Scale) -> None:
+    """Measure how searches slow down, and what a memory takes up, as notes become many.
+
+    Notes are synthetic and their vectors known beforehand, so no model is needed. Each size is kept
+    as soon as it is measured: the same command goes on where it was stopped.
+    """
+    from . import scaling  # noqa: PLC0415 - needs an extra
+
+    try:
+        sizes = sorted({int(part.replace("_", "")) for part in given.sizes.split(",")})
+    except ValueError as error:
+        raise InvalidInputError(
+            f"sizes={given.sizes!r} must be numbers such as 1000,10000"
+        ) from error
+    setup = scaling.Setup(queries=given.queries)
+    given.out.mkdir(parents=True, exist_ok=True)
+    with given.showing_progress() as show:
+        report = scaling.measure_all(sizes, setup, given.out / "scale.json", show)
+    if given.embedder is not None:
+        report["encode_ms"] = scaling.encoding_ms(given.ports.embedder(given.embedder, None), setup)
+    given.write(
+        "scale", "Time and space over the number of notes", report, scaling.sections(report)
+    )
+
+
+def _formats(text: str) -> tuple[dialsim.Format, ...]:
+    try:
+        found = tuple(dict.fromkeys(dialsim.Format(name) for name in names(text)))
+    except ValueError:
+        found = ()
+    if not found:
+        raise InvalidInputError(f"formats={text!r} must be choice, open, or choice,open")
+    return found
+
+
+def _renamed(pairs: Sequence[str]) -> dict[str, str]:
+    """Return the new names by the old ones."""
+    new_names = {}
+    for pair in pairs:
+        old, _, new = (part.strip() for part in pair.partition("="))
+        if not old or not new:
+            raise InvalidInputError(f"rename={pair!r} must be OLD=NEW, such as Ross=Robert")
+        new_names[old] = new
+    return new_names
+
+
+_command("locomo", locomo_command, Compare)
+_command("sweep", sweep_command, Sweep)
+# There is nothing but answers, and notes are made one session at a time.
+_command("dialsim", dialsim_command, Simulate, "answer", "build_concurrency")
+_command("scale", scale_command, Scale)

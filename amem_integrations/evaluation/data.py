@@ -1,0 +1,221 @@
+"""What every data set is read into, and what an evaluation returns, as plain values.
+
+A data set is a module that returns `Conversation`s. A question says when it is asked, how it is put to a
+model and what its answer is compared with; `runner` needs to know nothing else of where it comes from. It returns a
+`Result` for each conversation, of which reports are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from ..notes import NoteInput
+
+CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+LIST, REASONED, AS_IT_STANDS, ADVERSARIAL = 1, 3, 4, 5  # categories that are compared differently
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One utterance, which becomes one note; `thread` is its session."""
+
+    id: str
+    thread: str
+    text: str
+    speaker: str | None = None
+    at: datetime | None = None
+
+    def as_input(self) -> NoteInput:
+        """Return the note to add."""
+        return NoteInput(
+            content=self.text, at=self.at, key=self.id, thread=self.thread, speaker=self.speaker
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A way to put questions to a model: by which prompt, and whether a judge can compare the answers."""
+
+    prompt: str
+    judged: bool = True
+
+
+ANSWER = Task(prompt="answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question about a conversation.
+
+    Attributes:
+        text: What the memory is searched for.
+        category: One of LoCoMo's `CATEGORIES`, which decides how an answer is compared with the gold.
+        evidence: Ids of the turns that answer it.
+        answer: The gold answer; None where there is none to give (category 5, mostly).
+        adversarial: The wrong answer that a question of category 5 leads to.
+        after: The number of turns after which it is asked; None is the end of the conversation.
+        wordings: By prompt, the question as it is put to a model; `text` for the others.
+    """
+
+    text: str
+    category: int
+    evidence: frozenset[str] = frozenset()
+    answer: str | None = None
+    adversarial: str | None = None
+    after: int | None = None
+    wordings: Mapping[str, str] = field(default_factory=dict)
+
+    def wording(self, prompt: str) -> str:
+        """Return the question as it is put to a model by a prompt."""
+        return self.wordings.get(prompt, self.text)
+
+    @property
+    def gold(self) -> str | None:
+        """What a judge compares an answer with; None for adversarial questions, which need a refusal."""
+        return None if self.category == ADVERSARIAL else self.answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """A conversation of one or more sessions, and the questions about it."""
+
+    id: str
+    turns: tuple[Turn, ...]
+    questions: tuple[Question, ...]
+    dataset: str = "locomo"
+
+    @property
+    def namespace(self) -> tuple[str, str]:
+        """The namespace of its notes."""
+        return (self.dataset, self.id)
+
+    @property
+    def asked_at_the_end(self) -> bool:
+        """Whether every question is asked when all turns have been added."""
+        return all(question.after is None for question in self.questions)
+
+    def stages(self) -> Iterator[tuple[Sequence[Turn], list[int]]]:
+        """Yield turns to add, and the positions of the questions to ask after them, in their order.
+
+        Turns after the last question are left out, unless there is no question.
+        """
+        end = len(self.turns)
+        stops = [end if one.after is None else one.after for one in self.questions]
+        start = 0
+        for stop in sorted(set(stops)) or [end]:
+            yield self.turns[start:stop], [n for n, one in enumerate(stops) if one == stop]
+            start = stop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What each system found for a question: ids of turns, best first.
+
+    `shown` is, by system and number of hits, the length of the context made of them, in tokens of about
+    four bytes.
+    """
+
+    question: Question
+    found: Mapping[str, Sequence[str]]
+    shown: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """Calls of a language model, and tokens as the endpoint counts them."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @staticmethod
+    def total(parts: Iterable[Spent]) -> Spent:
+        """Return the sum."""
+        every = list(parts)
+        return Spent(
+            calls=sum(one.calls for one in every),
+            input_tokens=sum(one.input_tokens for one in every),
+            output_tokens=sum(one.output_tokens for one in every),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a model answered to one question from the context of one system.
+
+    `context_tokens` is the length of that context, in tokens of about four bytes. `correct` is a judge's
+    verdict, or None without a judge or a gold answer.
+    """
+
+    text: str
+    context_tokens: int
+    correct: bool | None = None
+
+
+class Condition(NamedTuple):
+    """Under what a question was answered: by which prompt, from which system, from how many hits."""
+
+    task: str
+    system: str
+    k: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writes:
+    """What building a memory took and gave.
+
+    `model_calls`, tokens and `rejected_replies` are a language model's, so they are 0 without one.
+    `annotated_links` counts the links of recorded annotations, `offered_links` those whose target the memory
+    had among its candidates. `unfinished` are notes that were not linked in the end.
+    """
+
+    notes: int = 0
+    model_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    rejected_replies: int = 0
+    links: int = 0
+    updates: int = 0
+    unfinished: int = 0
+    annotated_links: int = 0
+    offered_links: int = 0
+    seconds: float = 0.0
+
+    @property
+    def spent(self) -> Spent:
+        """The model's calls and tokens."""
+        return Spent(
+            calls=self.model_calls, input_tokens=self.input_tokens, output_tokens=self.output_tokens
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One conversation: what was found and answered, and what it cost; times in milliseconds.
+
+    Attributes:
+        conversation: Its id.
+        written_by: What made the notes: `"annotations"`, `"rules"`, or the name of a model.
+        notes: How many there are.
+        outcomes: For each question, what was found.
+        writes: By variant of the memory, what building it took.
+        search_ms: For each question, the memory's search, with the encoding of the question.
+        embed_query_ms: The encoding alone.
+        answers: By condition, an answer to each question.
+        spent: What answering and judging took.
+        full_tokens: Length of the whole conversation as context, in tokens of about four bytes.
+    """
+
+    conversation: str
+    written_by: str
+    notes: int
+    outcomes: tuple[Outcome, ...]
+    writes: Mapping[str, Writes]
+    search_ms: tuple[float, ...]
+    embed_query_ms: tuple[float, ...]
+    answers: Mapping[Condition, tuple[Answer, ...]] = field(default_factory=dict)
+    spent: Mapping[str, Spent] = field(default_factory=dict)
+    full_tokens: int = 0

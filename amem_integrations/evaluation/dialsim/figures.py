@@ -1,0 +1,334 @@
+"""Pure: the figures of a run of DialSim, and what a reader sees of `dialsim.json`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ...ports import Embedder
+from ..data import Answer, Result
+from ..document import (
+    BOOTSTRAP,
+    Estimate,
+    Picture,
+    Section,
+    Table,
+    Values,
+    cost_tables,
+    counted,
+    listed,
+    measure,
+    percent,
+    share,
+    with_interval,
+)
+from ..report import Prices, Report, builds, costs, estimated, latency, rounded
+from ..scoring import MEASURES, SCORINGS, Scores, score
+from ..statistics import mean
+from .choosing import Asked, Choice, Format
+from .tv_show import LETTERS, Show
+
+CAUTION = (
+    "This project has not run this on the published DialSim files yet; it is tested on a small show of its "
+    "own in their format."
+)
+
+# One bracket is enough: a model, or what reads its reply, may have lost the other.
+_LABEL = re.compile(r"\(([A-Za-z])\)|\(([A-Z])\b|\b([A-Z])\)")
+_SETTLED = re.compile(r"(?i:answer\s+is):?\s+(?:\(([A-Za-z])\)|([A-Z])(?=[).,;:]|\W*\Z))")
+_BARE = re.compile(r"\W*([A-Z])(?:[).:]|\W*\Z)")
+_REFUSAL = re.compile(
+    r"\b(?:do not|don.?t|cannot|can.?t|unable to) (?:know|answer|say|tell|be determined)\b"
+    r"|\bnone of the (?:above|options)\b|\bno information\b|\bnot (?:mentioned|specified)\b",
+    re.IGNORECASE,
+)
+_FORMATS = {"choice": "One of the options chosen", "open": "In the model's own words"}
+_GROUPS = ("answerable", "unanswerable")
+_SCORED = {"official": "LoCoMo's own scoring", "amem": "scoring of the authors of A-MEM"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Marked:
+    """An answer with its marks: `right` is None for an open answer that no judge has seen."""
+
+    asked: Asked
+    answer: Answer
+    right: float | None
+    refused: bool
+    readable: bool = True
+    scores: Scores | None = None
+
+
+def build(
+    show: Show,
+    choice: Choice,
+    result: Result,
+    settings: Mapping[str, Any],
+    *,
+    embedder: Embedder,
+    prices: Prices | None = None,
+) -> Report:
+    """Return the report on a run.
+
+    Args:
+        show: What was heard.
+        choice: What was asked.
+        result: What was found and answered.
+        settings: Goes into the report as it is.
+        embedder: Compares open answers with right ones.
+        prices: By stage, of a million tokens, in and out.
+    """
+    asked = choice.asked
+    return {
+        "caution": CAUTION,
+        "show": show.name,
+        "agent": show.agent,
+        "sessions": show.sessions.index(asked[-1].session) + 1,
+        "sessions_dated_back": show.dated_back,
+        "turns": result.outcomes[-1].question.after,
+        "notes": result.notes,
+        "written_by": result.written_by,
+        "questions": {
+            "asked": len(asked),
+            "unanswerable": sum(not one.question.answerable for one in asked),
+            "by_source": dict(Counter(one.question.source for one in asked)),
+            "by_kind": dict(sorted(Counter(one.question.kind for one in asked).items())),
+            "sessions_left_out": dict(choice.left_out),
+            "questions_left_out": dict(show.left_out),
+        },
+        "answers": {
+            one.value: _figures(_marked(asked, result, given, one, embedder))
+            for one in Format
+            for condition, given in result.answers.items()
+            if condition.task == one.task.prompt
+        },
+        "builds": builds([result]),
+        "costs": costs([result], prices),
+        "latency_ms": latency([result]),
+        "settings": dict(settings),
+    }
+
+
+def _marked(
+    asked: Sequence[Asked],
+    result: Result,
+    given: Sequence[Answer],
+    form: Format,
+    embedder: Embedder,
+) -> list[_Marked]:
+    if form is Format.CHOICE:
+        return [_choice(one, answer) for one, answer in zip(asked, given, strict=True)]
+    questions = [outcome.question for outcome in result.outcomes]
+    texts = [answer.text for answer in given]
+    scores = score(list(zip(questions, texts, strict=True)), embedder=embedder)
+    return [
+        _Marked(
+            asked=one,
+            answer=answer,
+            right=None if answer.correct is None else float(answer.correct),
+            refused=refuses(answer.text),
+            scores=marks,
+        )
+        for one, answer, marks in zip(asked, given, scores, strict=True)
+    ]
+
+
+def _choice(asked: Asked, answer: Answer) -> _Marked:
+    option = chosen(answer.text, asked.question.options)
+    return _Marked(
+        asked=asked,
+        answer=answer,
+        right=float(option == asked.question.right),
+        refused=option == len(asked.question.options) - 1,
+        readable=option is not None,
+    )
+
+
+def _figures(marked: Sequence[_Marked]) -> Report:
+    of_kind: dict[str, list[_Marked]] = {}
+    for one in sorted(marked, key=lambda one: (one.asked.question.source, one.asked.question.kind)):
+        of_kind.setdefault(f"{one.asked.question.source}/{one.asked.question.kind}", []).append(one)
+    return {
+        **_group(marked),
+        "unreadable": sum(not one.readable for one in marked),
+        "context_tokens": rounded(mean([one.answer.context_tokens for one in marked])),
+        "answerable": _group([one for one in marked if one.asked.question.answerable]),
+        "unanswerable": _group([one for one in marked if not one.asked.question.answerable]),
+        "by_kind": {kind: _group(some) for kind, some in of_kind.items()},
+    }
+
+
+def _group(marked: Sequence[_Marked]) -> Report:
+    """Return how many there are, the shares of right answers and of refusals, and all measures of open ones."""
+    scored = [one.scores for one in marked if one.scores is not None]
+    return {
+        "questions": len(marked),
+        "accuracy": estimated([one.right for one in marked]),
+        "refused": rounded(mean([float(one.refused) for one in marked])),
+        **{
+            scoring: {
+                name: estimated([getattr(one, scoring)[name] for one in scored])
+                for name in MEASURES
+            }
+            for scoring in (SCORINGS if scored else ())
+        },
+    }
+
+
+def chosen(answer: str, options: Sequence[str]) -> int | None:
+    """Return the index of the option that an answer chooses, or None if it is none or several.
+
+    What "the answer is" counts first, then a letter in brackets, a bare letter at the beginning, a refusal
+    (which is the last option), and the words of one option and of no other.
+    """
+    for read in (_settled, _labelled, _begun_with, _refused, _worded):
+        if places := read(answer, options):
+            return places.pop() if len(places) == 1 else None
+    return None
+
+
+def refuses(answer: str) -> bool:
+    """Return whether an answer says that it does not know."""
+    return _REFUSAL.search(answer) is not None
+
+
+def _settled(answer: str, options: Sequence[str]) -> set[int]:
+    return _places(map("".join, _SETTLED.findall(answer)), options)
+
+
+def _labelled(answer: str, options: Sequence[str]) -> set[int]:
+    return _places(map("".join, _LABEL.findall(answer)), options)
+
+
+def _begun_with(answer: str, options: Sequence[str]) -> set[int]:
+    found = _BARE.match(answer)
+    return _places([found[1]], options) if found else set()
+
+
+def _refused(answer: str, options: Sequence[str]) -> set[int]:
+    return {len(options) - 1} if refuses(answer) else set()
+
+
+def _worded(answer: str, options: Sequence[str]) -> set[int]:
+    plain = [_plain(option) for option in options]
+    held = {place for place, option in enumerate(plain) if _holds(_plain(answer), option)}
+    # "Ann and Ben" holds "Ann", too, but does not choose it.
+    return {
+        place
+        for place in held
+        if not any(place != other and _holds(plain[other], plain[place]) for other in held)
+    }
+
+
+def _places(letters: Iterable[str], options: Sequence[str]) -> set[int]:
+    places = (LETTERS.index(letter.upper()) for letter in letters)
+    return {place for place in places if place < len(options)}
+
+
+def _holds(text: str, part: str) -> bool:
+    """Return whether a text holds all words of another, in their order."""
+    return bool(part) and f" {part} " in f" {text} "
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+def sections(report: Values) -> Iterator[Section]:
+    """Yield the sections of a report on DialSim."""
+    questions = report["questions"]
+    yield Section(
+        title=f"DialSim: {report['show']}",
+        about=[
+            *([report["caution"]] if report.get("caution") else []),
+            (
+                f"{report['agent']} hears {counted(report['notes'], 'turn')} of "
+                f"{counted(report['sessions'], 'session')} in their order and is asked "
+                f"{counted(questions['asked'], 'question')} on the way, each from what has been said by then. "
+                f"{questions['unanswerable']} of them have no answer yet; to say so every time would be right "
+                f"in {percent(questions['unanswerable'] / questions['asked'])}."
+            ),
+        ],
+        pictures=list(_pictures(report["answers"])),
+        tables=[
+            *(table for name, found in report["answers"].items() for table in _tables(name, found)),
+            _counts(report),
+            *cost_tables(report),
+        ],
+    )
+
+
+def _pictures(answers: Values) -> Iterator[Picture]:
+    from ..plots import bars  # noqa: PLC0415 - imports matplotlib
+
+    panels = [
+        bars.Panel(
+            _FORMATS[name],
+            "share of right answers",
+            {
+                "all": Estimate.of(found["accuracy"]),
+                **{group: Estimate.of(found[group]["accuracy"]) for group in _GROUPS},
+            },
+        )
+        for name, found in answers.items()
+        if found["accuracy"]["mean"] is not None
+    ]
+    if panels:
+        words = " ".join(f"{panel.title}: {listed(panel.values)}." for panel in panels)
+        yield Picture(
+            name="dialsim",
+            alt=f"Bars of right answers. {words}",
+            caption="Right answers to all questions, to those that can be answered, and to those that cannot "
+            f"yet (right is to say so), with {BOOTSTRAP}.",
+            draw=partial(bars.draw, panels),
+        )
+
+
+def _tables(name: str, found: Values) -> Iterator[Table]:
+    title = _FORMATS[name]
+    groups = {"all": found, **{group: found[group] for group in _GROUPS}, **found["by_kind"]}
+    more = f"; {found['unreadable']} chose no option, or several, and count as wrong"
+    if name == Format.OPEN:
+        more = "" if Estimate.of(found["accuracy"]) else "; they are a judge's, and there was none"
+    yield Table(
+        caption=f"{title}: right answers with {BOOTSTRAP}{more}",
+        head=["", "questions", "accuracy", "refused"],
+        rows=[
+            [group, str(one["questions"]), with_interval(one["accuracy"]), share(one["refused"])]
+            for group, one in groups.items()
+        ],
+    )
+    for scoring, label in _SCORED.items():
+        if measures := list(found.get(scoring, {})):
+            yield Table(
+                caption=f"{title}: wording against the right answer, {label}",
+                head=["", *map(measure, measures)],
+                rows=[
+                    [group, *(with_interval(one[scoring][key]) for key in measures)]
+                    for group, one in groups.items()
+                    if scoring in one
+                ],
+                folded=True,
+            )
+
+
+def _counts(report: Values) -> Table:
+    questions = report["questions"]
+    counts = {
+        "sessions dated before the one they follow": report.get("sessions_dated_back", 0),
+        **{f"asked: {name}": n for name, n in questions.get("by_source", {}).items()},
+        **{
+            f"session left out: {why}": n
+            for why, n in questions.get("sessions_left_out", {}).items()
+        },
+        **{
+            f"question left out: {why}": n
+            for why, n in questions.get("questions_left_out", {}).items()
+        },
+    }
+    rows = [[name, str(n)] for name, n in counts.items()]
+    return Table(caption="What was asked and left out", head=["", "count"], rows=rows, folded=True)

@@ -1,0 +1,309 @@
+"""A report as a reader sees it: sections of texts, charts and tables, the same in Markdown and on the page.
+
+The functions here write figures: `.870` for a share, `+.066` for a difference, `12,345` for a count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .data import CATEGORIES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from .plots.style import Look
+
+Values = Mapping[str, Any]
+
+BOOTSTRAP = "95 % bootstrap intervals over questions"
+COSTS = "Costs"  # the title of a section
+
+_SYSTEMS = {
+    "amem": "this memory",
+    "amem_without_links": "… without links",
+    "amem_without_evolution": "… without evolution",
+    "amem_without_both": "… without both",
+    "amem_paper_calls": "… the paper's calls",
+    "dense": "dense",
+    "bm25": "BM25",
+    "rrf": "dense and BM25",
+    "full": "whole conversation",
+}
+_MEASURES = {
+    "recall": "Recall of the evidence",
+    "all_evidence": "All evidence found",
+    "f1": "F1",
+    "bleu1": "BLEU-1",
+    "rouge1": "ROUGE-1",
+    "rouge2": "ROUGE-2",
+    "rougeL": "ROUGE-L",
+    "meteor": "METEOR",
+    "sbert": "SBERT cosine",
+    "judge": "Judged correct",
+}
+
+_BUILD = {
+    "notes": "notes",
+    "model_calls": "model calls",
+    "calls_per_note": "calls a note",
+    "input_tokens": "tokens in",
+    "output_tokens": "tokens out",
+    "rejected_replies": "rejected replies",
+    "links": "links",
+    "updates": "updates",
+}
+_STAGE = {
+    "calls": "calls",
+    "input_tokens": "tokens in",
+    "output_tokens": "tokens out",
+    "cost": "price",
+}
+_TIMES = {
+    "search_p50": "search, median",
+    "search_p95": "95th percentile",
+    "embed_query_p50": "encoding of the question, median",
+}
+
+
+class System(str):
+    """The name of a system in a table: a page shows its label, Markdown the name itself."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean and, if it is known, its interval."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def of(cls, found: Mapping[str, float | None] | None) -> Estimate | None:
+        """Return the estimate that a report holds, or None if it is one of nothing."""
+        mean = (found or {}).get("mean")
+        return (
+            None
+            if found is None or mean is None
+            else cls(mean, found.get("low"), found.get("high"))
+        )
+
+    @property
+    def top(self) -> float:
+        """The upper bound, else the mean."""
+        return self.mean if self.high is None else self.high
+
+    @property
+    def reach(self) -> list[list[float]]:
+        """The lengths of its error bar, below and above."""
+        low = self.mean if self.low is None else self.low
+        return [[max(0.0, self.mean - low)], [max(0.0, self.top - self.mean)]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A chart: `name` is that of its file, `alt` describes it in words, `draw` makes it."""
+
+    name: str
+    alt: str
+    caption: str
+    draw: Callable[[Look], Figure]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of text, of which the first cell names the row; the first `words` columns are no figures.
+
+    A cell's second line is shown smaller below the first, or in brackets in Markdown. A table that is `folded`
+    is closed on the page until a reader opens it.
+    """
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: int = 1
+    folded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of a report; `about` says in a few sentences what was measured, and how."""
+
+    title: str
+    about: Sequence[str] = ()
+    pictures: Sequence[Picture] = ()
+    tables: Sequence[Table] = ()
+
+
+def system_table(
+    caption: str,
+    head: Sequence[str],
+    names: Iterable[str],
+    cells: Callable[[str], Iterable[str]],
+    *,
+    folded: bool = False,
+) -> Table:
+    """Return a table with a row for each system, in the usual order; `head` is of the other columns."""
+    rows = [[System(name), *cells(name)] for name in ordered(names)]
+    return Table(caption=caption, head=["", *head], rows=rows, folded=folded)
+
+
+def markdown(title: str, sections: Iterable[Section], settings: Values) -> str:
+    """Return a report as Markdown, without its charts, and its settings at the end."""
+    return "\n\n".join(_blocks(title, sections, settings)) + "\n"
+
+
+def _blocks(title: str, sections: Iterable[Section], settings: Values) -> Iterator[str]:
+    yield f"# {title}"
+    for section in sections:
+        if section.title != title:
+            yield f"## {section.title}"
+        yield from section.about
+        for table in section.tables:
+            yield f"{table.caption}:"
+            yield _table(table.head, table.rows)
+    yield "## Settings"
+    yield _table(("", ""), [(name, f"`{text}`") for name, text in flat(settings)])
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    first, _, second = text.partition("\n")
+    plain = f"{first} ({second})" if second else first
+    plain = plain.replace("|", "\\|").replace("\n", " ")
+    return f"`{plain}`" if isinstance(text, System) else plain
+
+
+def cost_tables(report: Values) -> Iterator[Table]:
+    """Yield what building, the language models and a search took, in a report on any data set."""
+    if builds := report.get("builds"):
+        yield system_table(
+            "Building each memory; a memory that is searched in two ways is built once",
+            [*_BUILD.values()],
+            builds,
+            lambda name: (number(builds[name].get(key)) for key in _BUILD),
+        )
+        if all("seconds" in one for one in builds.values()):
+            yield system_table(
+                "The links of annotations that led to one of the candidates, notes that were not linked in the "
+                "end, and seconds",
+                ["candidate recall", "unfinished", "seconds"],
+                builds,
+                lambda name: (
+                    share(builds[name]["candidate_recall"]),
+                    *(number(builds[name][key]) for key in ("unfinished", "seconds")),
+                ),
+                folded=True,
+            )
+    if stages := {name: one for name, one in report.get("costs", {}).items() if one.get("calls")}:
+        yield Table(
+            caption="What the language models were asked, by stage; a price only where prices were given",
+            head=["", *_STAGE.values()],
+            rows=[
+                [name, *(number(one.get(key)) for key in _STAGE)] for name, one in stages.items()
+            ],
+        )
+    if times := report.get("latency_ms"):
+        yield system_table(
+            "Milliseconds of the memory's search, with the encoding of the question",
+            [*_TIMES.values()],
+            ["amem"],
+            lambda _: (number(times.get(key)) for key in _TIMES),
+        )
+
+
+def system(name: str) -> str:
+    """Return the label of a system."""
+    return _SYSTEMS.get(name, name)
+
+
+def ordered(names: Iterable[str]) -> list[str]:
+    """Return systems, each once, in the usual order: the memory first, unknown ones last."""
+    order = {name: index for index, name in enumerate(_SYSTEMS)}
+    return sorted(dict.fromkeys(names), key=lambda name: order.get(name, len(order)))
+
+
+def measure(name: str) -> str:
+    """Return the label of a measure."""
+    return _MEASURES.get(name, name)
+
+
+def category(name: str) -> str:
+    """Return the label of a category of questions, with its number, which alone is unambiguous."""
+    return f"{name} {CATEGORIES[int(name)]}" if name != "all" else "all categories"
+
+
+def share(value: float | None) -> str:
+    """Return a figure between -1 and 1 as papers write it, `.870`; a dash for None."""
+    if value is None:
+        return "\N{EN DASH}"
+    rounded = round(value, 3) + 0.0  # no minus before 0
+    text = f"{rounded:.3f}".replace("-", "\N{MINUS SIGN}")
+    return text.replace("0.", ".", 1) if abs(rounded) < 1 else text
+
+
+def gain(value: float | None) -> str:
+    """Return a difference with its sign."""
+    return share(value) if value is None or round(value, 3) < 0 else f"+{share(value)}"
+
+
+def percent(value: float | None) -> str:
+    """Return a share as `96.2 %`; a dash for None."""
+    return share(None) if value is None else f"{value:.1%}".replace("%", " %")
+
+
+def number(value: float | None) -> str:
+    """Return a count or a size, with decimals only where they matter; a dash for None."""
+    if value is None:
+        return share(None)
+    if value == int(value) or abs(value) >= 100:  # noqa: PLR2004
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"  # noqa: PLR2004
+
+
+def with_interval(found: Mapping[str, float | None] | None) -> str:
+    """Return a mean, and on a second line its interval, `.823 to .913`."""
+    if (one := Estimate.of(found)) is None:
+        return share(None)
+    if one.low is None or one.high is None:
+        return share(one.mean)
+    return f"{share(one.mean)}\n{share(one.low)} to {share(one.high)}"
+
+
+def difference(found: Mapping[str, float] | None) -> str:
+    """Return a difference, and on a second line its interval, `+.021 to +.112`."""
+    if found is None:
+        return share(None)
+    return f"{gain(found['difference'])}\n{gain(found['low'])} to {gain(found['high'])}"
+
+
+def listed(values: Mapping[str, Estimate | None]) -> str:
+    """Return the figures of systems in words, for a reader who does not see the chart."""
+    return ", ".join(
+        f"{system(name)} {share(one.mean if one else None)}" for name, one in values.items()
+    )
+
+
+def counted(count: int, noun: str) -> str:
+    """Return `1 note`, `2 notes`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def flat(values: Values, prefix: str = "") -> list[tuple[str, str]]:
+    """Return nested values as rows of a name with dots and a text."""
+    rows: list[tuple[str, str]] = []
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            rows += flat(value, f"{prefix}{name}.")
+        else:
+            several = isinstance(value, Sequence) and not isinstance(value, str)
+            rows.append((prefix + name, ", ".join(map(str, value)) if several else str(value)))
+    return rows

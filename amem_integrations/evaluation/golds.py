@@ -1,0 +1,205 @@
+"""Corrections of gold answers: a file of them is applied to conversations before anything is scored.
+
+Some of LoCoMo's gold answers are wrong. A file of corrections is a JSON list, or JSON lines, of
+
+- `{"conversation": "conv-26", "question": "<exact text>", "answer": "…", "evidence": ["D1:14"]}`: `index` (from
+  0, in the order of the dataset) may stand instead of `question`, or beside it where a text is asked
+  twice; `answer`, `evidence` or both are given; what else is there is ignored;
+- the entries of `errors.json` of dial481/locomo-audit: `{"question_id": "locomo_0_qa1", "question", "error_type",
+  "correct_answer", "correct_evidence", …}`. Where only the citation was wrong, its answer is a remark on that, and
+  the evidence alone is taken. Its other answers are written for a reader, and some are whole sentences.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError, model_validator
+
+from ..errors import InvalidInputError
+from .data import Conversation, Question
+from .locomo import evidence_ids, turn_ids
+
+# The conversations of locomo10.json in its order, by which the audit counts them.
+LOCOMO10 = tuple(f"conv-{number}" for number in (26, 30, 41, 42, 43, 44, 47, 48, 49, 50))
+
+_AUDITED = re.compile(r"locomo_(\d)_qa(\d+)")
+_CITATION_ONLY = "WRONG_CITATION"
+
+
+class Correction(BaseModel):
+    """What a gold should be; where `answer` or `evidence` is missing, it stays as it is.
+
+    `question` is the text, `index` the place among the conversation's questions; one may be missing.
+    """
+
+    model_config = ConfigDict(frozen=True, coerce_numbers_to_str=True)
+
+    conversation: str
+    question: str | None = None
+    index: NonNegativeInt | None = None
+    answer: str | None = None
+    evidence: tuple[str, ...] | None = None
+
+    def __str__(self) -> str:
+        """Return what it is about."""
+        return f"question {self.question or self.index!r} of {self.conversation!r}"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_audit(cls, data: Any) -> Any:  # noqa: ANN401 - JSON
+        if not isinstance(data, dict) or "question_id" not in data:
+            return data
+        found = _AUDITED.fullmatch(str(data["question_id"]))
+        if found is None:
+            raise ValueError("question_id is not written as 'locomo_0_qa1'")
+        right = data.get("error_type") == _CITATION_ONLY
+        return {
+            "conversation": LOCOMO10[int(found[1])],
+            "question": data.get("question"),
+            "index": int(found[2]),
+            "answer": None if right else data.get("correct_answer"),
+            "evidence": data.get("correct_evidence"),
+        }
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.question is None and self.index is None:
+            raise ValueError("no question is named: give 'question' or 'index'")
+        if self.answer is None and self.evidence is None:
+            raise ValueError("nothing is corrected: give 'answer' or 'evidence'")
+        return self
+
+
+def load(path: str | PathLike[str]) -> list[Correction]:
+    """Return the corrections of a file, in its order.
+
+    Raises:
+        InvalidInputError: The file holds something else.
+        OSError: It cannot be read.
+    """
+    raw = Path(path).read_bytes()
+    try:
+        whole = json.loads(raw)
+    except ValueError:  # then it is lines, or nothing that can be read
+        lines = [(place, line) for place, line in enumerate(raw.splitlines(), 1) if line.strip()]
+        found = [_correction(line, f"line {place} of {str(path)!r}") for place, line in lines]
+    else:
+        items = whole if isinstance(whole, list) else [whole]
+        found = [
+            _correction(item, f"entry {place} of {str(path)!r}")
+            for place, item in enumerate(items, 1)
+        ]
+    if not found:
+        raise InvalidInputError(f"{str(path)!r} holds no corrections")
+    return found
+
+
+def apply(
+    conversations: Sequence[Conversation], corrections: Sequence[Correction]
+) -> list[Conversation]:
+    """Return the conversations with corrected golds; the given ones are not changed.
+
+    Give all conversations of the dataset, before some are selected. Corrections of a conversation of
+    locomo10.json that is not among them are left out: a file about all ten serves a part of them too.
+
+    Raises:
+        InvalidInputError: A correction is about a conversation, question or turn that does not exist,
+            about a text that is asked twice, or about a question that another one is about too.
+    """
+    known = {conversation.id for conversation in conversations}
+    grouped: defaultdict[str, list[Correction]] = defaultdict(list)
+    for correction in corrections:
+        if correction.conversation not in known.union(LOCOMO10):
+            raise InvalidInputError(
+                f"gold of {correction}: there is no such conversation; there are {', '.join(sorted(known))}"
+            )
+        grouped[correction.conversation].append(correction)
+    return [_corrected(one, grouped[one.id]) for one in conversations]
+
+
+def count(
+    corrections: Sequence[Correction], before: Sequence[Conversation], after: Sequence[Conversation]
+) -> dict[str, int]:
+    """Return how many corrections there were, how many of them elsewhere, and what they changed.
+
+    `answers` and `evidence` count questions of which that is now another; `elsewhere` are corrections
+    of conversations that are not among these.
+    """
+    here = {conversation.id for conversation in before}
+    pairs = [
+        (old, new)
+        for one, other in zip(before, after, strict=True)
+        for old, new in zip(one.questions, other.questions, strict=True)
+    ]
+    return {
+        "corrections": len(corrections),
+        "elsewhere": sum(one.conversation not in here for one in corrections),
+        "answers": sum(old.answer != new.answer for old, new in pairs),
+        "evidence": sum(old.evidence != new.evidence for old, new in pairs),
+    }
+
+
+def _correction(item: Any, where: str) -> Correction:  # noqa: ANN401 - JSON, or a line of it
+    try:
+        if isinstance(item, bytes):
+            return Correction.model_validate_json(item)
+        return Correction.model_validate(item)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "the whole"
+        raise InvalidInputError(
+            f"{where} is no correction of a gold answer: {field}: {first['msg']}"
+        ) from error
+
+
+def _corrected(conversation: Conversation, corrections: Sequence[Correction]) -> Conversation:
+    questions = dict(enumerate(conversation.questions))
+    corrected: dict[int, Question] = {}
+    for correction in corrections:
+        place = _place(correction, questions)
+        if place in corrected:
+            raise InvalidInputError(f"gold of {correction} is corrected twice; keep one of the two")
+        corrected[place] = _with(questions[place], correction, turn_ids(conversation.turns))
+    return replace(conversation, questions=tuple((questions | corrected).values()))
+
+
+def _place(correction: Correction, questions: dict[int, Question]) -> int:
+    """Return the place of the one question that a correction is about."""
+    asked = correction.question
+    places = [
+        place
+        for place, question in questions.items()
+        if correction.index in {None, place}
+        and (asked is None or asked.split() == question.text.split())
+    ]
+    if not places:
+        raise InvalidInputError(
+            f"gold of {correction}: there is no such question"
+            + (f" at index {correction.index}" if asked and correction.index is not None else "")
+        )
+    if len(places) > 1:
+        raise InvalidInputError(
+            f"gold of {correction}: this is asked more than once; add 'index', one of {places}"
+        )
+    return places[0]
+
+
+def _with(question: Question, correction: Correction, turns: dict[str, str]) -> Question:
+    evidence = question.evidence
+    if correction.evidence is not None:
+        for text in correction.evidence:
+            if not evidence_ids([text], turns):
+                raise InvalidInputError(
+                    f"gold of {correction}: evidence {text!r} names no turn of the conversation"
+                )
+        evidence = evidence_ids(correction.evidence, turns)
+    answer = question.answer if correction.answer is None else correction.answer
+    return replace(question, answer=answer, evidence=evidence)

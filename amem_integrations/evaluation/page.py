@@ -1,0 +1,152 @@
+"""One page with everything that the reports of a folder hold: a file that needs nothing else.
+
+It works without scripts, loads nothing from a network, and shows names and texts as text, whatever they are.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from .plots.style import DARK, LIGHT, png  # isort: skip - says which extra is missing
+
+from jinja2 import Environment, StrictUndefined, Template
+
+from ..errors import InvalidInputError
+from . import scaling, sections, sweep, views
+from .dialsim import figures as dialsim
+from .document import Picture, Section, System, Values, flat, number, system
+
+PAGE = "report.html"
+PICTURES = "plots"
+
+# What each report is shown by, in the order of the page.
+PARTS: dict[str, Callable[[Values], Iterator[Section]]] = {
+    "report": sections.sections,
+    "sweep": sweep.sections,
+    "dialsim": dialsim.sections,
+    "notes": views.sections,
+    "scale": scaling.sections,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Image:
+    """A chart on both papers, as data URIs, and its size in pixels."""
+
+    alt: str
+    caption: str
+    light: str
+    dark: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """A section whose charts have been drawn."""
+
+    section: Section
+    images: list[_Image]
+
+
+def write(folder: Path) -> Path:
+    """Write `report.html`, and its charts as PNG files in `plots/`, from the reports in a folder.
+
+    Read are `report.json`, `sweep.json`, `dialsim.json`, `notes.json` and `scale.json`, as far as they are
+    there.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        InvalidInputError: The folder holds none of them, or one is in another form.
+        OSError: A file cannot be read or written.
+    """
+    reports = {name: values for name in PARTS if (values := _read(folder / f"{name}.json"))}
+    if not reports:
+        raise InvalidInputError(
+            f"{str(folder)!r} holds no report; `amem eval locomo --out {folder}` writes one"
+        )
+    pictures = folder / PICTURES
+    pictures.mkdir(exist_ok=True)
+    parts = (_drawn(folder / f"{name}.json", values, pictures) for name, values in reports.items())
+    text = _template().render(
+        title="Evaluation of a memory",
+        facts=_facts(reports.get("report", {})),
+        shown=list(chain.from_iterable(parts)),
+        settings=[
+            (f"{name}.json", flat(values["settings"]))
+            for name, values in reports.items()
+            if values.get("settings")
+        ],
+        label=lambda cell: system(cell) if isinstance(cell, System) else cell,
+    )
+    page = folder / PAGE
+    draft = page.with_name(f".{PAGE}")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(page)
+    return page
+
+
+def _read(file: Path) -> dict[str, Any]:
+    if not file.exists():
+        return {}
+    try:
+        values: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InvalidInputError(f"{str(file)!r} is not a JSON file: {error}; remove it") from error
+    return values
+
+
+def _drawn(file: Path, values: Values, pictures: Path) -> list[_Drawn]:
+    try:
+        return [
+            _Drawn(section, [_image(picture, pictures) for picture in section.pictures])
+            for section in PARTS[file.stem](values)
+        ]
+    except (AttributeError, KeyError, IndexError, TypeError) as error:
+        raise InvalidInputError(
+            f"{str(file)!r} is not in the form that this version writes ({error!r}): remove it, or run the "
+            "evaluation again"
+        ) from error
+
+
+def _image(picture: Picture, pictures: Path) -> _Image:
+    light, dark = (png(picture.draw(look)) for look in (LIGHT, DARK))
+    (pictures / f"{picture.name}.png").write_bytes(light)
+    width, height = struct.unpack(">II", light[16:24])  # of the PNG's header
+    return _Image(picture.alt, picture.caption, _uri(light), _uri(dark), width, height)
+
+
+def _uri(image: bytes) -> str:
+    return f"data:image/png;base64,{b64encode(image).decode('ascii')}"
+
+
+def _facts(report: Values) -> list[tuple[str, str]]:
+    """Return what was measured, in short."""
+    settings, conversations = report.get("settings", {}), report.get("conversations", {})
+    writers = {str(one["written_by"]) for one in conversations.values() if "written_by" in one}
+    facts = {
+        "Data": settings.get("dataset", {}).get("file"),
+        "Conversations": ", ".join(conversations),
+        "Notes": number(report["notes"]) if "notes" in report else "",
+        "Notes written by": ", ".join(sorted(writers)),
+        "Embedder": settings.get("embedder", {}).get("name"),
+    }
+    return [(name, str(value)) for name, value in facts.items() if value]
+
+
+def _template() -> Template:
+    text = (files(__package__) / "page.html").read_text(encoding="utf-8")
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(text)

@@ -1,0 +1,93 @@
+"""Points of quality over what it costs: tokens of context a question, or model calls a note."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from matplotlib.figure import Figure
+
+from .. import document
+from ..document import Estimate
+from .style import Look, grid, in_shares, legend, look_of, name_axes, with_commas
+
+Point = tuple[float, Estimate]  # what it costs, and how good it is
+
+_APART = 0.014  # of the width
+
+
+def tokens(systems: Mapping[str, Point], look: Look, *, quality: str) -> Figure:
+    """Return quality over the tokens of context put before a question."""
+    return _scatter(systems, look, x="tokens of context a question", y=quality, linear=1.0)
+
+
+def calls(systems: Mapping[str, Point], look: Look, *, quality: str) -> Figure:
+    """Return quality over the model calls that building the memory took for a note."""
+    return _scatter(
+        systems, look, x="model calls a note, to build the memory", y=quality, linear=0.1
+    )
+
+
+def _scatter(systems: Mapping[str, Point], look: Look, *, x: str, y: str, linear: float) -> Figure:
+    """Draw costs on an axis that is logarithmic above `linear`, and has a 0."""
+    made, (axes,) = grid(look, 1, 1, height=3.2)
+    axes.set_xscale("asinh", linear_width=linear)
+    entries = []
+    costs = {name: cost for name, (cost, _) in systems.items()}
+    moved = _moved(costs, linear)
+    for index, name in enumerate(document.ordered(systems)):
+        estimate = systems[name][1]
+        colour, marker = look_of(name, index, look)
+        drawn = axes.errorbar(
+            moved[name], estimate.mean, yerr=estimate.reach, color=colour, marker=marker,
+            markersize=7, capsize=2.5, linewidth=1, linestyle="none",
+        )  # fmt: skip
+        entries.append((document.system(name), drawn.lines[0]))
+    axes.margins(x=0.08, y=0.1)
+    axes.set_xticks(_ticks(costs.values(), linear))
+    axes.minorticks_off()
+    name_axes(axes, look, x=x, y=y)
+    with_commas(axes.xaxis)
+    in_shares(axes)
+    legend(made, look, entries, 4)
+    return made
+
+
+def _ticks(costs: Iterable[float], linear: float) -> list[float]:
+    """Return round numbers over the costs: 1, 3, 10, …, and 0 where one is 0."""
+    known = list(costs)
+    low, high = min(known), max(known)
+    steps = [round(linear * step * 10**power, 6) for power in range(8) for step in (1, 3)]
+    within = [step for step in steps if low / 1.5 <= step <= high * 1.5]
+    return [0.0, *within] if low <= 0 else within
+
+
+def _moved(costs: Mapping[str, float], linear: float) -> dict[str, float]:
+    """Return the costs, with those that are about equal moved a little apart."""
+    order = {name: place for place, name in enumerate(document.ordered(costs))}
+    names = sorted(costs, key=lambda name: (costs[name], order[name]))
+    values = [math.asinh(costs[name] / linear) for name in names]
+    gap = _APART * (values[-1] - values[0] or 1.0) if values else 0.0
+    moved = spread(values, gap)
+    return {name: linear * math.sinh(value) for name, value in zip(names, moved, strict=True)}
+
+
+def spread(values: Sequence[float], gap: float) -> list[float]:
+    """Return ascending values moved as little as leaves `gap` between them, in the same order."""
+    groups: list[list[float]] = []
+    for value in values:
+        group = [value]
+        while groups and _middle(group) - _middle(groups[-1]) < gap * (
+            (len(group) + len(groups[-1])) / 2
+        ):
+            group = groups.pop() + group
+        groups.append(group)
+    return [
+        _middle(group) + gap * (place - (len(group) - 1) / 2)
+        for group in groups
+        for place in range(len(group))
+    ]
+
+
+def _middle(group: Sequence[float]) -> float:
+    return sum(group) / len(group)

@@ -1,0 +1,322 @@
+"""Pure: from what was found and answered to the figures of a report, as JSON values.
+
+Every report is made of the same figures: a mean with its bootstrap interval, what building took, costs by stage
+and latencies. `build` makes that on LoCoMo; `sweep` and `dialsim.report` make theirs of the same parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..ports import Embedder
+from . import statistics
+from .data import ADVERSARIAL, ANSWER, CATEGORIES, Answer, Outcome, Result, Spent, Writes
+from .scoring import MEASURES, SCORINGS, score
+from .systems import MAIN
+
+Report = dict[str, Any]
+Prices = Mapping[str, tuple[float, float]]  # by stage: of a million tokens, in and out
+Measure = Callable[[Sequence[str], Collection[str], int], float]
+
+DIGITS = 4
+MILLION = 1_000_000
+BUILD, JUDGE = "build", "judge"
+COUNTED = tuple(one for one in CATEGORIES if one != ADVERSARIAL)  # what 5 asks about was never said
+
+
+def build(
+    results: Sequence[Result],
+    ks: Sequence[int],
+    settings: Mapping[str, Any],
+    *,
+    embedder: Embedder | None = None,
+    prices: Prices | None = None,
+) -> Report:
+    """Return the report on some conversations: over all of them, and of each.
+
+    Args:
+        results: What the evaluation found.
+        ks: How many of the first hits count, for each figure.
+        settings: Goes into the report as it is.
+        embedder: Compares answers with gold ones; needed if questions were answered.
+        prices: By stage (`build`, `answer`, `judge`), of a million tokens, in and out.
+    """
+    return {
+        **_figures(results, ks),
+        **_answers(results, embedder),
+        "costs": costs(results, prices),
+        "settings": dict(settings),
+        "conversations": {
+            result.conversation: {"written_by": result.written_by, **_figures([result], ks)}
+            for result in results
+        },
+    }
+
+
+def _figures(results: Sequence[Result], ks: Sequence[int]) -> Report:
+    return {
+        "notes": sum(result.notes for result in results),
+        **_retrieval(results, ks),
+        "builds": builds(results),
+        "latency_ms": latency(results),
+    }
+
+
+def recall(found: Sequence[str], evidence: Collection[str], k: int) -> float:
+    """Return the share of the evidence that is among the first `k` found."""
+    return len(set(evidence) & set(found[:k])) / len(set(evidence))
+
+
+def all_evidence(found: Sequence[str], evidence: Collection[str], k: int) -> float:
+    """Return 1 if all of the evidence is among the first `k` found, else 0."""
+    return float(set(evidence) <= set(found[:k]))
+
+
+FOUND_MEASURES: Mapping[str, Measure] = {"recall": recall, "all_evidence": all_evidence}
+
+
+def _retrieval(results: Sequence[Result], ks: Sequence[int]) -> Report:
+    """Return the numbers of questions and, by system, the shares of evidence found."""
+    outcomes = [outcome for result in results for outcome in result.outcomes]
+    usable = [outcome for outcome in outcomes if outcome.question.evidence]
+    systems = list(usable[0].found) if usable else []
+    return {
+        "questions": {
+            "used": len(_of(usable, COUNTED)),
+            "skipped": len(outcomes) - len(usable),
+            "by_category": {str(one): len(_of(usable, (one,))) for one in CATEGORIES},
+        },
+        "retrieval": {system: _system(usable, system, ks) for system in systems},
+        "retrieval_against": _found_against(_of(usable, COUNTED), systems, ks),
+        "context": {system: _context(results, system, ks) for system in systems},
+    }
+
+
+def _system(outcomes: Sequence[Outcome], system: str, ks: Sequence[int]) -> Report:
+    counted = _of(outcomes, COUNTED)
+    estimates = {k: estimated(_values(counted, system, k, recall)) for k in ks}
+    return {
+        **_measured(counted, system, ks),
+        "recall_interval": {
+            str(k): None if one["mean"] is None else [one["low"], one["high"]]
+            for k, one in estimates.items()
+        },
+        "by_category": {
+            str(one): _measured(_of(outcomes, (one,)), system, ks) for one in CATEGORIES
+        },
+    }
+
+
+def _measured(outcomes: Sequence[Outcome], system: str, ks: Sequence[int]) -> Report:
+    return {
+        name: {str(k): rounded(statistics.mean(_values(outcomes, system, k, measure))) for k in ks}
+        for name, measure in FOUND_MEASURES.items()
+    }
+
+
+def _context(results: Sequence[Result], system: str, ks: Sequence[int]) -> Report:
+    """Return the mean tokens of a system's context, and what share of the whole conversation it saves."""
+    asked = [(result.full_tokens, outcome) for result in results for outcome in result.outcomes]
+    whole = sum(full for full, _ in asked)
+    found: Report = {"tokens": {}, "saved": {}}
+    for k in ks:
+        shown = sum(outcome.shown.get(system, {}).get(k, 0) for _, outcome in asked)
+        found["tokens"][str(k)] = round(shown / len(asked), 1)
+        found["saved"][str(k)] = rounded(1 - shown / whole) if whole else None
+    return found
+
+
+def _found_against(
+    outcomes: Sequence[Outcome], systems: Sequence[str], ks: Sequence[int]
+) -> Report:
+    """Return how much more the memory finds than each other system, by measure and `k`."""
+    categories = [outcome.question.category for outcome in outcomes]
+    against: Report = {}
+    for name, measure in FOUND_MEASURES.items():
+        for k in ks if outcomes else ():
+            values = {system: _values(outcomes, system, k, measure) for system in systems}
+            for other, gain in statistics.compare(values, categories, MAIN).items():
+                against.setdefault(other, {}).setdefault(name, {})[str(k)] = all_rounded(gain)
+    return against
+
+
+def _values(outcomes: Sequence[Outcome], system: str, k: int, measure: Measure) -> list[float]:
+    return [measure(one.found[system], one.question.evidence, k) for one in outcomes]
+
+
+def _of(outcomes: Sequence[Outcome], categories: Collection[int]) -> list[Outcome]:
+    return [outcome for outcome in outcomes if outcome.question.category in categories]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """One answer with its scores, by scoring and measure; a judge's verdict is 0 or 1."""
+
+    category: int
+    answer: Answer
+    full_tokens: int
+    scores: Mapping[str, Mapping[str, float | None]]
+
+
+def scored(results: Sequence[Result], embedder: Embedder) -> dict[tuple[str, int], list[Scored]]:
+    """Return all answers with their scores, by system and number of hits, always in the same order."""
+    every = [
+        ((condition.system, condition.k), result, outcome.question, answer)
+        for result in results
+        for condition, given in result.answers.items()
+        if condition.task == ANSWER.prompt
+        for outcome, answer in zip(result.outcomes, given, strict=True)
+    ]
+    marks = score([(question, answer.text) for _, _, question, answer in every], embedder=embedder)
+    table: dict[tuple[str, int], list[Scored]] = {}
+    for (where, result, question, answer), mark in zip(every, marks, strict=True):
+        verdict = {} if answer.correct is None else {JUDGE: float(answer.correct)}
+        table.setdefault(where, []).append(
+            Scored(
+                category=question.category,
+                answer=answer,
+                full_tokens=result.full_tokens,
+                scores={"official": {**mark.official, **verdict}, "amem": mark.amem},
+            )
+        )
+    return table
+
+
+def _answers(results: Sequence[Result], embedder: Embedder | None) -> Report:
+    """Return the part of the report on answers, or nothing if no questions were answered."""
+    table = {} if embedder is None else scored(results, embedder)
+    if not table:
+        return {}
+    k = max(k for _, k in table)  # one number of hits is reported; the sweep compares several
+    by_system = {system: found for (system, hits), found in table.items() if hits == k}
+    answers = {system: _answered(found) for system, found in by_system.items()}
+    answers[MAIN]["against"] = _answers_against(by_system)
+    return {"answers": answers, "answered_from": k}
+
+
+def _answered(found: Sequence[Scored]) -> Report:
+    shown = sum(one.answer.context_tokens for one in found)
+    measures = _measures(found)
+    by_category = {one: [s for s in found if s.category == one] for one in CATEGORIES}
+    return {
+        "questions": len(found),
+        "unanswered": sum(not one.answer.text for one in found),
+        "context_tokens": round(shown / len(found), 1),
+        "saved": rounded(1 - shown / sum(one.full_tokens for one in found)),
+        **_marks(found, measures),
+        "by_category": {
+            str(category): {"questions": len(some), **_marks(some, measures)}
+            for category, some in by_category.items()
+            if some
+        },
+    }
+
+
+def _marks(found: Sequence[Scored], measures: Sequence[str]) -> Report:
+    return {
+        scoring: {
+            name: estimated([s.scores[scoring].get(name) for s in found]) for name in measures
+        }
+        for scoring in SCORINGS
+    }
+
+
+def _measures(found: Sequence[Scored]) -> tuple[str, ...]:
+    judged = any(JUDGE in one.scores["official"] for one in found)
+    return (*MEASURES, JUDGE) if judged else MEASURES
+
+
+def _answers_against(by_system: Mapping[str, Sequence[Scored]]) -> Report:
+    """Return how much better the memory's answers are than each other system's, by scoring and measure."""
+    categories = [one.category for one in by_system[MAIN]]
+    against: Report = {}
+    for scoring in SCORINGS:
+        for name in _measures(by_system[MAIN]):
+            values = {
+                system: [one.scores[scoring].get(name) for one in found]
+                for system, found in by_system.items()
+            }
+            for other, gain in statistics.compare(values, categories, MAIN).items():
+                against.setdefault(other, {}).setdefault(scoring, {})[name] = all_rounded(gain)
+    return against
+
+
+def builds(results: Sequence[Result]) -> Report:
+    """Return for each variant of the memory what building it took and gave, over all conversations."""
+    variants = results[0].writes if results else ()
+    return {variant: _build([one.writes[variant] for one in results]) for variant in variants}
+
+
+def _build(writes: Sequence[Writes]) -> Report:
+    counts = [asdict(one) for one in writes]
+    total = {name: sum(one[name] for one in counts) for name in counts[0]}
+    offered, annotated = total.pop("offered_links"), total.pop("annotated_links")
+    seconds, notes = total.pop("seconds"), total["notes"]
+    return {
+        **total,
+        "calls_per_note": rounded(total["model_calls"] / notes if notes else None),
+        "candidate_recall": rounded(offered / annotated if annotated else None),
+        "seconds": round(seconds, 1),
+    }
+
+
+def costs(results: Sequence[Result], prices: Prices | None) -> Report:
+    """Return calls and tokens of a language model by stage, and their price where one is known.
+
+    Each variant of the memory is a stage of its own, with what it costs alone. Replies that variants share are
+    asked for once, so the sum is more than was paid.
+    """
+    stages: dict[str, list[Spent]] = {}
+    for result in results:
+        for variant, writes in result.writes.items():
+            stage = BUILD if variant == MAIN else f"{BUILD} {variant}"
+            stages.setdefault(stage, []).append(writes.spent)
+    for result in results:
+        for stage, spent in result.spent.items():
+            stages.setdefault(stage, []).append(spent)
+    return {
+        stage: _priced(Spent.total(spent), (prices or {}).get(stage.partition(" ")[0]))
+        for stage, spent in stages.items()
+    }
+
+
+def _priced(spent: Spent, prices: tuple[float, float] | None) -> Report:
+    cost = None
+    if prices is not None:
+        cost = (spent.input_tokens * prices[0] + spent.output_tokens * prices[1]) / MILLION
+    return {**asdict(spent), "cost": rounded(cost)}
+
+
+def latency(results: Sequence[Result]) -> Report:
+    """Return percentiles of the memory's search and of the encoding of a question, in milliseconds."""
+    search = [time for result in results for time in result.search_ms]
+    encoding = [time for result in results for time in result.embed_query_ms]
+    return {
+        "search_p50": rounded(statistics.percentile(search, 50)),
+        "search_p95": rounded(statistics.percentile(search, 95)),
+        "embed_query_p50": rounded(statistics.percentile(encoding, 50)),
+    }
+
+
+def rounded(value: float | None) -> float | None:
+    """Return a figure as it is reported."""
+    return None if value is None else round(value, DIGITS)
+
+
+def all_rounded(values: Mapping[str, Any]) -> Report:
+    """Return figures by name as they are reported, at any depth."""
+
+    def one(value: Any) -> Any:  # noqa: ANN401 - a JSON value
+        if isinstance(value, Mapping):
+            return all_rounded(value)
+        return rounded(value) if isinstance(value, float) else value
+
+    return {name: one(value) for name, value in values.items()}
+
+
+def estimated(values: Sequence[float | None]) -> Report:
+    """Return the mean of what is not None and its 95 % bootstrap interval; of nothing, None each."""
+    found = statistics.estimate(values)
+    return all_rounded(found) if found else {"mean": None, "low": None, "high": None}

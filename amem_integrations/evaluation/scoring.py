@@ -1,0 +1,332 @@
+"""Scores of answers against gold answers, by LoCoMo's own scoring and by that of A-MEM's authors.
+
+**official** is `task_eval/evaluation.py` of snap-research/locomo: F1 over stemmed words without articles and
+punctuation. How an answer is compared with the gold depends on the category:
+
+- 1, multi-hop: both are lists, split at commas; each part of the gold counts by its best match, and the score is
+  their mean.
+- 2 and 4: as they stand.
+- 3, open-domain: the gold is what comes before a semicolon; the rest is its reason.
+- 5, adversarial: 1 if the answer says that it was not mentioned, else 0. It is reported as `f1`, as in their
+  averages; no other measure can be taken of a refusal, so these are None.
+
+BLEU, ROUGE and METEOR are not part of their script. They are taken here over the same words (METEOR: before
+stemming, which it does itself), and the similarity over the same parts.
+
+**amem** is `utils.py` and `test_advanced.py` of WujiangXu/A-mem, only for comparison with figures made by it:
+
+- F1 is over sets of words in lower case, without `. , ! ?`; there is no stemming, and articles count.
+- Lists and reasons are compared as they stand, whatever the category.
+- The gold of an adversarial question is the *wrong* answer that it leads to. **This rewards hallucinating:** to say
+  that it was not mentioned scores about 0, to fall for the question 1. Never read its category 5 as quality.
+
+BLEU-1 reads the tokens of `nltk.word_tokenize`, ROUGE those of rouge-score with stemming (ASCII letters and digits
+only, so that a Chinese text has none and scores 0), METEOR the words between spaces. An empty answer or gold scores 0
+by every measure. BERTScore is left out: it would need a second embedder, and shows what `sbert` shows.
+
+nltk and rouge-score are loaded on first use, and nothing is downloaded: METEOR matches synonyms only where the
+user's nltk has WordNet. Equal texts score 1, except ROUGE-2 of a single word (0) and METEOR, which subtracts
+0.5 / n³ for n equal words.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib import import_module
+from importlib.metadata import version
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidInputError, MissingExtraError
+from ..ports import Embedder, Vector
+from .core_access import result_of
+from .data import ADVERSARIAL, CATEGORIES, LIST, REASONED, Question
+
+MEASURES = ("f1", "bleu1", "rouge1", "rouge2", "rougeL", "meteor", "sbert")
+SCORINGS = ("official", "amem")
+REFUSALS = ("no information available", "not mentioned")
+
+ROUGE = ("rouge1", "rouge2", "rougeL")
+
+Measured = dict[str, float | None]
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(a|an|the|and)\b")
+_MARKS = re.compile(r"[.,!?]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """The scores of one answer, from 0 to 1 by measure (`sbert` from -1); None where there is no gold.
+
+    In `official` an adversarial question has only `f1`: whether the answer refuses. In `amem` it is
+    scored against the wrong answer, so there a high score means that the model was fooled.
+    """
+
+    official: Measured
+    amem: Measured
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Texts to compare: each of `golds` counts by the best match among `answers`; neither is empty."""
+
+    answers: tuple[str, ...]
+    golds: tuple[str, ...]
+
+
+def score(items: Sequence[tuple[Question, str]], *, embedder: Embedder) -> list[Scores]:
+    """Return the scores of answers to questions, in the order given.
+
+    All texts are encoded in one batch, each distinct one once: give the answers of a whole run at once.
+
+    Raises:
+        InvalidInputError: A question is of no category that LoCoMo has.
+        MissingExtraError: The extra `evaluation` is not installed.
+    """
+    official = [official_parts(question, answer) for question, answer in items]
+    amem = [amem_parts(question, answer) for question, answer in items]
+    compared = [parts for parts in (*official, *amem) if parts is not None]
+    texts = (text for parts in compared for text in (*parts.answers, *parts.golds))
+    overlap, similarity = Overlap(), Similarity(embedder, texts)
+    return [
+        Scores(
+            official={
+                **_measured(ours, official_words, overlap, similarity),
+                **_refusal(question, answer),
+            },
+            amem=_measured(theirs, amem_words, overlap, similarity),
+        )
+        for (question, answer), ours, theirs in zip(items, official, amem, strict=True)
+    ]
+
+
+def describe(embedder: Embedder) -> dict[str, Any]:
+    """Return what scores depend on beside the answers, as JSON values.
+
+    Raises:
+        MissingExtraError: The extra `evaluation` is not installed.
+    """
+    return {
+        "embedder": embedder.name,
+        "meteor_stages": list(Overlap().meteor_stages),
+        "versions": {name: version(name) for name in ("nltk", "rouge-score")},
+    }
+
+
+def official_parts(question: Question, answer: str) -> Parts | None:
+    """Return what LoCoMo's scoring compares; None where there is nothing to compare with.
+
+    Raises:
+        InvalidInputError: The question is of no category that LoCoMo has.
+    """
+    if question.category not in CATEGORIES:
+        raise InvalidInputError(
+            f"category={question.category!r} of {question.text!r} must be one of {list(CATEGORIES)}"
+        )
+    if (gold := question.gold) is None:
+        return None
+    if question.category == LIST:
+        return Parts(_split(answer), _split(gold))
+    if question.category == REASONED:
+        gold = gold.split(";")[0]
+    return Parts((answer.strip(),), (gold.strip(),))
+
+
+def amem_parts(question: Question, answer: str) -> Parts | None:
+    """Return what the scoring of A-MEM's authors compares; None where the data set gives no answer."""
+    gold = question.adversarial if question.category == ADVERSARIAL else question.answer
+    return None if gold is None else Parts((answer.strip(),), (gold.strip(),))
+
+
+@lru_cache(maxsize=8192)
+def official_words(text: str) -> Words:
+    """Return the words of a text: without punctuation and articles, stemmed."""
+    plain = normalised(text).split()
+    stems = tuple(map(stem, plain))
+    return Words(f1=stems, bleu=stems, rouge=stems, meteor=plain)
+
+
+@lru_cache(maxsize=8192)
+def amem_words(text: str) -> Words:
+    """Return the words of a text, which differ by measure."""
+    return Words(
+        f1=frozenset(_MARKS.sub(" ", text.lower()).split()),
+        bleu=treebank(text.lower()),
+        rouge=load("rouge_score.tokenize").tokenize(text, porter()),
+        meteor=text.split(),
+    )
+
+
+def normalised(text: str) -> str:
+    """Return a text in lower case, without punctuation (of ASCII), articles, `and` and double spaces."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """The words of a text, as each measure reads them."""
+
+    f1: Collection[str]
+    bleu: Sequence[str]
+    rouge: Sequence[str]
+    meteor: Sequence[str]
+
+
+class Overlap:
+    """Measures the overlap of words."""
+
+    def __init__(self) -> None:
+        """Load the libraries.
+
+        Raises:
+            MissingExtraError: nltk or rouge-score is not installed.
+        """
+        bleu = load("nltk.translate.bleu_score")
+        self._bleu, self._smoothing = bleu.sentence_bleu, bleu.SmoothingFunction().method1
+        self._meteor = load("nltk.translate.meteor_score").single_meteor_score
+        scorer = load("rouge_score.rouge_scorer").RougeScorer
+        self._rouge = scorer(ROUGE, tokenizer=_NoTokenizer())
+        self._wordnet = _wordnet()
+
+    @property
+    def meteor_stages(self) -> tuple[str, ...]:
+        """How METEOR matches words: synonyms only where the user's nltk has WordNet."""
+        return ("exact", "stem", *(("synonyms",) if self._wordnet is not None else ()))
+
+    def __call__(self, answer: Words, gold: Words) -> dict[str, float]:
+        """Return every measure of an answer against a gold answer, from 0 to 1."""
+        bleu = self._bleu(
+            [gold.bleu], answer.bleu, weights=(1.0,), smoothing_function=self._smoothing
+        )
+        rouge = self._rouge.score(gold.rouge, answer.rouge)
+        wordnet = _NoSynonyms() if self._wordnet is None else self._wordnet
+        meteor = self._meteor(gold.meteor, answer.meteor, stemmer=porter(), wordnet=wordnet)
+        return {
+            "f1": f1(answer.f1, gold.f1),
+            "bleu1": float(bleu),
+            **{name: float(rouge[name].fmeasure) for name in ROUGE},
+            "meteor": float(meteor),
+        }
+
+
+def f1(answer: Collection[str], gold: Collection[str]) -> float:
+    """Return the F1 of the words, each as often as it occurs; 0 when none is shared."""
+    shared = (Counter(answer) & Counter(gold)).total()
+    return 2 * shared / (len(answer) + len(gold)) if shared else 0.0
+
+
+def load(name: str) -> Any:  # noqa: ANN401 - neither library ships types
+    """Return a module of nltk or rouge-score.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(error.name or name, "evaluation") from error
+
+
+@cache
+def porter() -> Any:  # noqa: ANN401
+    """Return nltk's Porter stemmer, which every measure that stems uses."""
+    return load("nltk.stem").PorterStemmer()
+
+
+@cache
+def stem(word: str) -> str:
+    """Return the stem of a word."""
+    stemmed: str = porter().stem(word)
+    return stemmed
+
+
+def treebank(text: str) -> list[str]:
+    """Return the tokens of `nltk.word_tokenize`, with one difference.
+
+    nltk finds sentences with a model that has to be downloaded; here Punkt works without one, so that
+    tokens are the same on every machine. Full stops of some abbreviations (`j.k.`) come off: this
+    affects 4 of 1,001 gold answers.
+    """
+    sentences, words = _splitters()
+    return [token for sentence in sentences.tokenize(text) for token in words.tokenize(sentence)]
+
+
+@cache
+def _splitters() -> tuple[Any, Any]:
+    return (
+        load("nltk.tokenize.punkt").PunktSentenceTokenizer(),
+        load("nltk.tokenize.destructive").NLTKWordTokenizer(),
+    )
+
+
+def _wordnet() -> Any | None:  # noqa: ANN401
+    """Return nltk's WordNet, or None where the user's nltk has no data for it."""
+    reader = load("nltk.corpus").wordnet
+    try:
+        reader.ensure_loaded()
+    except LookupError:
+        return None
+    return reader
+
+
+class _NoTokenizer:
+    """A tokenizer for rouge-score: the words are given."""
+
+    def tokenize(self, words: Sequence[str]) -> Sequence[str]:
+        return words
+
+
+class _NoSynonyms:
+    """Stands in for WordNet where there is none."""
+
+    def synsets(self, word: str) -> Sequence[Any]:  # noqa: ARG002 - WordNet's signature
+        return ()
+
+
+class Similarity:
+    """The cosines between some texts, all encoded in one batch, each once."""
+
+    def __init__(self, embedder: Embedder, texts: Iterable[str]) -> None:
+        """Encode the texts; empty ones are left out."""
+        distinct = list(dict.fromkeys(text for text in texts if text))
+        vectors = result_of(embedder.embed_documents(distinct)) if distinct else ()
+        self._vectors: dict[str, Vector] = dict(zip(distinct, vectors, strict=True))
+
+    def __call__(self, first: str, second: str) -> float:
+        """Return the cosine of two of the texts, from -1 to 1."""
+        return max(-1.0, min(1.0, float(np.dot(self._vectors[first], self._vectors[second]))))
+
+
+def _measured(
+    parts: Parts | None, words: Callable[[str], Words], overlap: Overlap, similarity: Similarity
+) -> Measured:
+    """Return for each measure the mean, over the parts of the gold, of the best match."""
+    if parts is None:
+        return dict.fromkeys(MEASURES)
+
+    def pair(answer: str, gold: str) -> dict[str, float]:
+        if not answer or not gold:
+            return dict.fromkeys(MEASURES, 0.0)
+        return {**overlap(words(answer), words(gold)), "sbert": similarity(answer, gold)}
+
+    found = [[pair(answer, gold) for answer in parts.answers] for gold in parts.golds]
+    return {name: fmean(max(one[name] for one in row) for row in found) for name in MEASURES}
+
+
+def _refusal(question: Question, answer: str) -> dict[str, float]:
+    """Return the score of an adversarial question, as `f1`; nothing for any other."""
+    if question.category != ADVERSARIAL:
+        return {}
+    return {"f1": float(any(refusal in answer.lower() for refusal in REFUSALS))}
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(","))

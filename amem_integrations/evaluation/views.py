@@ -1,0 +1,248 @@
+"""How near the notes of one session are in the embedder's space, as notes are enriched and evolve.
+
+Three views of the same notes: their bare content; with the keywords, tags and context they were given when
+they were made; and with what later notes added to them. Silhouette and purity are computed on the embedder's
+vectors. The points, two numbers for each note by t-SNE, are only for the chart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.manifold import TSNE  # type: ignore[import-untyped,unused-ignore]
+from sklearn.metrics import silhouette_samples  # type: ignore[import-untyped,unused-ignore]
+
+from ..errors import InvalidInputError
+from ..notes import Note
+from ..ports import Embedder, Vector
+from .core_access import embedding_text, result_of
+from .document import Picture, Section, Table, Values, counted, share, with_interval
+from .plots import links, space
+from .statistics import SEED, estimate
+
+BARE, ENRICHED, EVOLVED = "content", "enriched", "evolved"
+
+NEIGHBOURS = 5
+PERPLEXITY = 30.0
+SHUFFLES = 20  # of the sessions, for what the silhouette is by chance
+DIGITS = 4
+
+Labels = NDArray[np.int64]
+
+
+def views(notes: Sequence[Note], embedder: Embedder) -> dict[str, Any]:
+    """Return what `notes.json` holds, as JSON values.
+
+    Args:
+        notes: Those of one conversation, with what they became.
+        embedder: The embedder that they are looked at through.
+
+    Returns:
+        `conversation`, the last part of the notes' namespace; `sessions`, that of each note; `links`,
+        pairs of indexes, each once; and `views` by name, each with `points` by t-SNE, the mean `silhouette`
+        by session (cosine distance), `purity`, the mean share of the `neighbours` nearest notes that are of
+        the note's own session; for both the 95 % bootstrap interval over notes (`…_interval`); and `chance`
+        and `silhouette_chance`, what they are for random sessions. Figures that are not defined, such as
+        those of a single session, are None.
+
+    Raises:
+        InvalidInputError: There are no notes.
+    """
+    if not notes:
+        raise InvalidInputError("there are no notes to look at; give those of a conversation")
+    sessions = [note.thread or "" for note in notes]
+    labels: Labels = np.unique(sessions, return_inverse=True)[1].astype(np.int64)
+    return {
+        "conversation": notes[0].namespace[-1],
+        "sessions": sessions,
+        "links": _pairs(notes),
+        "neighbours": NEIGHBOURS,
+        "views": {
+            name: _view(result_of(embedder.embed_documents(texts)), labels)
+            for name, texts in _texts(notes).items()
+        },
+    }
+
+
+def silhouette(vectors: Vector, labels: Labels) -> list[float]:
+    """Return for each note, from -1 to 1, how much nearer its own session is than the next one.
+
+    It is empty where that is not defined: with one session, or with as many as there are notes.
+    """
+    if not 1 < len(np.unique(labels)) < len(labels):
+        return []
+    apart = np.clip(1 - vectors @ vectors.T, 0, 2)
+    np.fill_diagonal(apart, 0)
+    found: list[float] = silhouette_samples(apart, labels, metric="precomputed").tolist()
+    return found
+
+
+def purity(vectors: Vector, labels: Labels, neighbours: int = NEIGHBOURS) -> list[float]:
+    """Return for each note the share of its nearest by cosine that are of its session.
+
+    It is empty for a single note. With few notes, the neighbours are all others.
+    """
+    if len(labels) < 2:  # noqa: PLR2004 - a note and a neighbour
+        return []
+    cosines = vectors @ vectors.T
+    np.fill_diagonal(cosines, -np.inf)
+    near = np.argsort(-cosines, axis=1, kind="stable")[:, : min(neighbours, len(labels) - 1)]
+    same: list[float] = (labels[near] == labels[:, None]).mean(axis=1).tolist()
+    return same
+
+
+def chance_of_purity(labels: Labels) -> float | None:
+    """Return how often two different notes are of one session; None of a single note."""
+    sizes = np.bincount(labels)
+    pairs = len(labels) * (len(labels) - 1)
+    return float((sizes * (sizes - 1)).sum() / pairs) if pairs else None
+
+
+def points(vectors: Vector) -> list[list[float]]:
+    """Return two coordinates for each row by t-SNE from its principal components; always the same."""
+    placed = _components(vectors)
+    if len(vectors) > 3:  # noqa: PLR2004 - fewer have no neighbourhoods to keep
+        start = placed * 1e-4 / max(float(placed[:, 0].std()), 1e-12)  # as scikit-learn has it
+        placed = TSNE(
+            metric="cosine",
+            init=start.astype(np.float32),
+            perplexity=min(PERPLEXITY, (len(vectors) - 1) / 3),
+            random_state=SEED,
+        ).fit_transform(vectors)
+    return [[round(float(x), 3) for x in row] for row in placed]
+
+
+def _components(vectors: Vector) -> NDArray[np.float64]:
+    """Return the first two principal components of each row, zeros where there are fewer."""
+    centred = np.asarray(vectors, dtype=float) - np.mean(vectors, axis=0, dtype=float)
+    turned, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+    found = np.zeros((len(centred), 2))
+    found[:, : min(2, len(sizes))] = (turned * sizes)[:, :2]
+    found *= np.where(found[np.abs(found).argmax(axis=0), [0, 1]] < 0, -1, 1)  # either way is right
+    return found
+
+
+def _view(vectors: Vector, labels: Labels) -> dict[str, Any]:
+    silhouettes, purities = silhouette(vectors, labels), purity(vectors, labels)
+    dice = np.random.default_rng(SEED)
+    dealt = [silhouette(vectors, dice.permutation(labels)) for _ in range(SHUFFLES)]
+    return {
+        "points": points(vectors),
+        "silhouette": _mean(silhouettes),
+        "silhouette_interval": _interval(silhouettes),
+        "silhouette_chance": _mean([one for some in dealt for one in some]),
+        "purity": _mean(purities),
+        "purity_interval": _interval(purities),
+        "chance": _mean([] if (chance := chance_of_purity(labels)) is None else [chance]),
+    }
+
+
+def _texts(notes: Sequence[Note]) -> dict[str, list[str]]:
+    """Return what the engine has encoded, or would have, of each note in each view."""
+    return {
+        BARE: [embedding_text(replace(note, contexts=())) for note in notes],
+        ENRICHED: [
+            embedding_text(replace(note, contexts=(note.own_entry,) if note.own_entry else ()))
+            for note in notes
+        ],
+        EVOLVED: [embedding_text(note) for note in notes],
+    }
+
+
+def _pairs(notes: Sequence[Note]) -> list[list[int]]:
+    places = {note.id: place for place, note in enumerate(notes)}
+    pairs = {
+        (min(place, places[target]), max(place, places[target]))
+        for place, note in enumerate(notes)
+        for target in note.links
+        if target in places
+    }
+    return [list(pair) for pair in sorted(pairs)]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(float(np.mean(values)), DIGITS) if values else None
+
+
+def _interval(values: Sequence[float]) -> list[float] | None:
+    found = estimate(values)
+    return found and [round(found["low"], DIGITS), round(found["high"], DIGITS)]
+
+
+def sections(notes: Values) -> Iterator[Section]:
+    """Yield the section on `notes.json`, if it holds any."""
+    if not notes.get("views"):
+        return
+    count, sessions = len(notes["sessions"]), len(set(notes["sessions"]))
+    yield Section(
+        title=f"The notes of {notes['conversation']}",
+        about=[
+            (
+                f"{counted(count, 'note')} of {counted(sessions, 'session')}, through the embedder, in three "
+                "views: the bare content with its speaker; with the keywords, tags and context that each note "
+                "was given when it was made; and with what later notes added to it."
+            ),
+            (
+                f"Purity is the mean share of a note's {notes['neighbours']} nearest notes that are of its own session; "
+                "silhouette is how much nearer its own session is than the next one, from -1 to 1. Both "
+                "are by cosine on the embedder's vectors, not on the picture. Chance is what they are when "
+                "sessions are dealt out at random. Contexts often name the date, so some of what enrichment "
+                "gains is the date in the words; and that sessions are near is no aim in itself."
+            ),
+        ],
+        pictures=[_scatter(notes), _graph(notes)],
+        tables=[_table(notes)],
+    )
+
+
+def _scatter(notes: Values) -> Picture:
+    words = "; ".join(
+        f"{space.TITLES.get(name, name)}: purity {share(view.get('purity'))}"
+        for name, view in notes["views"].items()
+    )
+    return Picture(
+        name="notes",
+        alt=f"Three clouds of points, one for each view, coloured by session. {words}.",
+        caption="t-SNE of the notes' vectors by cosine, a point a note, coloured by session. Axes have no "
+        "unit, and distances between far groups mean little; the figures below each view are what counts.",
+        draw=partial(space.draw, notes),
+    )
+
+
+def _graph(notes: Values) -> Picture:
+    places = links.layout(notes)
+    return Picture(
+        name="links",
+        alt=f"A graph of {counted(len(notes['sessions']), 'note')} and {counted(len(notes['links']), 'link')}, "
+        "coloured by session.",
+        caption=f"{counted(len(notes['links']), 'link')} between the notes: a larger point has more of them; "
+        "linked notes are drawn near each other.",
+        draw=partial(links.draw, notes, places),
+    )
+
+
+def _table(notes: Values) -> Table:
+    return Table(
+        caption="How near the notes of a session are, with 95 % bootstrap intervals over notes",
+        head=["", "purity", "by chance", "silhouette", "by chance"],
+        rows=[
+            [
+                space.TITLES.get(name, name),
+                _figure(view, "purity"),
+                share(view.get("chance")),
+                _figure(view, "silhouette"),
+                share(view.get("silhouette_chance")),
+            ]
+            for name, view in notes["views"].items()
+        ],
+    )
+
+
+def _figure(view: Values, name: str) -> str:
+    low, high = view.get(f"{name}_interval") or (None, None)
+    return with_interval({"mean": view.get(name), "low": low, "high": high})
