@@ -33,7 +33,7 @@ def _sync(flow: Flow[P, R]) -> Callable[Concatenate[AgenticMemory, P], R]:
     def method(self: AgenticMemory, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return run(flow(self._runtime, *args, **kwargs))
 
-    describe(method, flow, flow.__name__, _parameters(flow))
+    _describe(method, flow, flow.__name__)
     return method
 
 
@@ -48,14 +48,17 @@ def _both(
     async def method(self: AgenticMemory, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await flow(self._async_runtime, *args, **kwargs)
 
-    describe(method, flow, f"a{flow.__name__}", _parameters(flow))
+    _describe(method, flow, f"a{flow.__name__}")
     return _sync(flow), method
 
 
-def _parameters(flow: Callable[..., object]) -> list[inspect.Parameter]:
-    """Return the parameters of a flow with `self` in place of its runtime."""
+def _describe(method: Any, flow: Callable[..., object], name: str) -> None:  # noqa: ANN401
+    """Give a method the signature of its flow, with `self` in place of the runtime, and its documentation."""
     _, *others = inspect.signature(flow).parameters.values()
-    return [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *others]
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    describe(method, flow, name, [itself, *others])
+    # Documentation tools take what says it is from elsewhere for an import.
+    method.__module__, method.__qualname__ = __name__, f"AgenticMemory.{name}"
 
 
 class AgenticMemory:
