@@ -19,8 +19,7 @@ from .moving import rebuild
 from .opening import Location, open_embedder, open_model, open_store
 from .ports import ChatModel, Embedder, NoteStore
 from .progress import Progress, reporter
-from .runtime import Runtime
-from .usage import Usage
+from .runtime import Runtime, Usage
 
 P = ParamSpec("P")
 R = TypeVar("R")

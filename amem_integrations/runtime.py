@@ -1,18 +1,90 @@
-"""What every flow works with: the ports, in their synchronous or asynchronous form, and the settings."""
+"""What every flow works with: the ports in their synchronous or asynchronous form, the settings, shared state."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
 
 from ._sync import Mapper
 from .config import MemoryConfig
 from .notes import Note
-from .ports import ChatModel, Embedder, NoteStore
-from .usage import Usage
-from .vector_cache import VectorCache
+from .ports import ChatModel, Completion, Embedder, NoteStore, Vector
+
+SIZE = 1024  # vectors; with 384 dimensions 1.5 MiB
+
+
+class VectorCache:
+    """Safe to use from threads. A text is known by a digest, so that nothing deleted lives on in here."""
+
+    def __init__(self, size: int = SIZE) -> None:
+        """Start empty; of more than `size` vectors the least recently used go first."""
+        self._size = size
+        self._vectors: OrderedDict[bytes, Vector] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, role: str, text: str) -> Vector | None:
+        """Return the vector of a text as a `"document"` or as a `"query"`, if it is known."""
+        key = _key(role, text)
+        with self._lock:
+            if key in self._vectors:
+                self._vectors.move_to_end(key)
+            return self._vectors.get(key)
+
+    def put(self, role: str, text: str, vector: Vector) -> None:
+        """Keep a vector."""
+        with self._lock:
+            # A row is a view that would keep its whole batch in memory.
+            self._vectors[_key(role, text)] = vector.copy()
+            while len(self._vectors) > self._size:
+                self._vectors.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        with self._lock:
+            self._vectors.clear()
+
+
+def _key(role: str, text: str) -> bytes:
+    return blake2b(f"{role}:{text}".encode(errors="surrogatepass"), digest_size=16).digest()
+
+
+class Usage:
+    """Thread-safe counters of one model, readable as a dict at any time."""
+
+    def __init__(self, model: str) -> None:
+        """Start at zero; `model` is the name it is recorded by in notes and history."""
+        self._model = model
+        self._lock = threading.Lock()
+        self._tasks: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+    def completed(self, task: str, completion: Completion) -> None:
+        """Count a call that was answered."""
+        self.count(
+            task,
+            calls=1,
+            input_tokens=completion.input_tokens,
+            output_tokens=completion.output_tokens,
+        )
+
+    def count(self, task: str, **amounts: int) -> None:
+        """Add to the counters of a task, such as `rejected_replies`, `refused`, `unavailable`."""
+        with self._lock:
+            self._tasks[task].update(amounts)
+
+    def snapshot(self) -> dict[str, Mapping[str, Any]]:
+        """Return the counters of each task, their sums under `"total"`, and under `"models"` those by model."""
+        with self._lock:
+            tasks = {task: dict(counts) for task, counts in self._tasks.items()}
+        total: Counter[str] = Counter()
+        for counts in tasks.values():
+            total.update(counts)
+        models = {self._model: dict(total)} if tasks else {}
+        return {**tasks, "total": dict(total), "models": models}
 
 
 class Claims:

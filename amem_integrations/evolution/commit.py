@@ -2,20 +2,131 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
 
 from .._sync import resolve
 from ..changes import record
-from ..changes.fields import stated
+from ..changes.edits import Edit, chain, drop_link, finish, unlinked
+from ..changes.fields import ENTRY, entry_json, link_json, stated
+from ..changes.record import change, entry_data
 from ..changes.rewrite import rewrite
 from ..changes.traces import Gone, Traces, texts_of
 from ..ids import now
-from ..notes import Namespace, Note
-from ..plans import EvolutionReport, Plan, PlannedNote
+from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Namespace, Note
+from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedUpdate
 from ..runtime import Runtime
-from .apply_plan import Planner
-from .unfinished import mark_failed
+from .construct import mark_failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planner:
+    """Makes the edits of one operation."""
+
+    op: str
+    at: datetime
+    max_links: int
+
+    def edits(self, plans: Sequence[PlannedNote], sources: Mapping[str, Note]) -> dict[str, Edit]:
+        """Return by note id what plans do to each note that they touch."""
+        steps: defaultdict[str, list[Edit]] = defaultdict(list)
+        for plan in plans:
+            for link in plan.links:
+                steps[plan.id].append(self._link(link, link.target, "out", plan))
+                steps[link.target].append(self._link(link, plan.id, "in", plan))
+            for update in plan.updates:
+                steps[update.target].append(self.append(update, sources[plan.id], plan.model))
+            steps[plan.id].append(finish(plan.entry))
+        return {note_id: chain(parts) for note_id, parts in steps.items()}
+
+    def other_ends(self, changes: Sequence[Change]) -> dict[str, Edit]:
+        """Return the edits that drop links from the other end as well, where a note had too many."""
+        steps: defaultdict[str, list[Edit]] = defaultdict(list)
+        for made in changes:
+            if made.kind == "unlink":
+                steps[made.data["target"]].append(drop_link(made.note_id, self.op, self.at))
+        return {target: chain(parts) for target, parts in steps.items()}
+
+    def append(self, update: PlannedUpdate, source: Note, model: str) -> Edit:
+        """Return the edit that appends a context entry to a note; a rejected one is only recorded.
+
+        The entry replaces an earlier one of the same cause: that note was constructed again.
+        """
+        entry = ContextEntry(
+            text=update.context,
+            keywords=update.keywords,
+            tags=update.tags,
+            cause=source.id,
+            model=model,
+            change=update.id,
+            at=source.when,
+            recorded_at=self.at,
+        )
+
+        def edit(note: Note) -> tuple[Note, list[Change]]:
+            data: dict[str, Any] = {"entry": entry_data(entry), "similarity": update.similarity}
+            if update.rejected is not None:
+                data["rejected"] = update.rejected
+                return note, [self._record("proposal", note, source.id, model, data)]
+            old = [kept for kept in note.contexts if kept.cause == source.id]
+            if any(kept.text == entry.text for kept in old):
+                return note, []
+            if old:
+                gone = {f"{ENTRY}{kept.change}": _step(kept, None) for kept in old}
+                data["fields"] = {**gone, f"{ENTRY}{entry.change}": _step(None, entry)}
+            contexts = (*(kept for kept in note.contexts if kept not in old), entry)
+            made = self._record("evolve", note, source.id, model, data)
+            return note.revised(contexts=contexts), [made]
+
+        return edit
+
+    def _link(
+        self, planned: PlannedLink, other: str, direction: Direction, plan: PlannedNote
+    ) -> Edit:
+        link = Link(
+            relation=planned.relation,
+            reason=planned.reason,
+            strength=planned.strength,
+            direction=direction,
+            created=self.at,
+            reinforced=self.at,
+        )
+
+        def edit(note: Note) -> tuple[Note, list[Change]]:
+            if other in note.links:
+                return note, []
+            made = self._record(
+                "link", note, other, plan.model, {"target": other, **link_json(link)}
+            )
+            links, dropped = _cap({**note.links, other: link}, self.max_links)
+            gone = [unlinked(note, t, old, self.op, self.at) for t, old in dropped.items()]
+            return note.revised(links=links), [made, *gone]
+
+        return edit
+
+    def _record(
+        self, kind: ChangeKind, note: Note, cause: str, model: str, data: dict[str, Any]
+    ) -> Change:
+        return change(self.op, kind, note, cause=cause, model=model, recorded_at=self.at, data=data)
+
+
+def _cap(links: dict[str, Link], most: int) -> tuple[dict[str, Link], dict[str, Link]]:
+    """Return the links kept and the links dropped: the weakest go, of equal ones the oldest."""
+    if len(links) <= most:
+        return links, {}
+    ranked = sorted(links, key=lambda t: (links[t].strength, links[t].reinforced, t), reverse=True)
+    kept = set(ranked[:most])
+    return (
+        {target: link for target, link in links.items() if target in kept},
+        {target: link for target, link in links.items() if target not in kept},
+    )
+
+
+def _step(before: ContextEntry | None, after: ContextEntry | None) -> dict[str, Any]:
+    return {"before": entry_json(before), "after": entry_json(after)}
 
 
 async def commit_plan(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ..changes import record
+from ..changes import edits, record
 from ..changes.edits import Edit
 from ..changes.fields import stated
 from ..changes.rewrite import rewrite
@@ -19,7 +20,30 @@ from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words
 from . import show
 from .ask import ask
-from .unfinished import mark_failed
+
+log = logging.getLogger("amem_integrations")
+
+
+async def mark_failed(
+    runtime: Runtime,
+    namespace: Namespace,
+    reasons: Mapping[str, str],
+    op: str,
+    base: Mapping[str, Note] | None = None,
+) -> EvolutionReport:
+    """Record why notes could not be finished; what is known of them stays."""
+    if not reasons:
+        return EvolutionReport()
+    at = now()
+    failures = {note_id: edits.fail(reason, op, at) for note_id, reason in reasons.items()}
+    done = await rewrite(runtime, namespace, f"{op}:failed", failures, base=base)
+    for note_id, reason in reasons.items():
+        log.warning("note %s could not be finished: %s", note_id, reason)
+        note = done.notes.get(note_id)
+        if note is not None and note.attempts >= runtime.config.max_attempts:
+            log.warning("it failed %d times; only evolve(retry=True) tries it again", note.attempts)
+    return EvolutionReport(failed=dict(reasons))
+
 
 # Turns of the thread shown before the batch, so that pronouns and "yes, that one" can be resolved.
 TURNS_BEFORE = 4

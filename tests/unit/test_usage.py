@@ -15,7 +15,7 @@ from amem_integrations import (
     ModelUnavailableError,
 )
 from amem_integrations.testing import HashEmbedder, ScriptedModel
-from amem_integrations.usage import Usage
+from amem_integrations.runtime import Usage
 
 ANN = ("ann",)
 
