@@ -17,6 +17,17 @@ from typing import Any
 from .errors import InvalidInputError
 from .notes import NoteInput, Source
 
+__all__ = [
+    "ROLES",
+    "SPEAKING",
+    "Message",
+    "count_spoken",
+    "from_dict",
+    "message_key",
+    "note_inputs",
+    "position_key",
+]
+
 log = logging.getLogger("amem_integrations")
 
 # What the frameworks call the same two or three parties of a conversation.

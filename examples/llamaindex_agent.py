@@ -80,7 +80,7 @@ def call(tool: str, **arguments: str) -> Step:
 
 def correct_the_first_note(prompt: str) -> ChatMessage:
     """Call the tool `correct` for the note that was remembered, whose id `recall` has shown."""
-    line = next(line for line in prompt.splitlines() if f"] {FACT}" in line)
+    *_, line = (line for line in prompt.splitlines() if f"] {FACT}" in line)  # of the tool's answer
     note_id = line.removeprefix("- [").split("]")[0].split(",")[0]
     return call("correct", note_id=note_id, content=CORRECTION)(prompt)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .._sync import resolve
+from ..fetch import all_changes
 from ..ids import new_operation, now
 from ..notes import Change, Namespace, Note
-from ..pages import all_changes
 from ..runtime import Runtime
 from . import edits
 from .rewrite import rewrite

@@ -60,10 +60,7 @@ async def rewrite(
     removing: bool = False,
     again: bool = False,
 ) -> Rewritten:
-    """Apply edits to stored notes.
-
-    A note that has `op` among its last operations was written by an earlier try and is left as it is; a
-    note that is gone is left out.
+    """Apply edits to stored notes; one that has `op` among its last operations, or is gone, is left out.
 
     Args:
         runtime: The ports.
@@ -74,8 +71,7 @@ async def rewrite(
             changed since, and that one is read and edited again.
         records: Further records of the operation, written with the changes.
         follow: Returns the edits of other notes that follow from changes; they are written in the same batch.
-        removing: The edits take text away, which does not wait for the embedder: without it the old vector
-            stays.
+        removing: The edits take text away, which does not wait for the embedder.
         again: The operation may be an old one. Where a note does not remember that far back, the history
             says what was done.
 

@@ -15,9 +15,9 @@ from datetime import datetime
 from typing import Any
 
 from .._sync import resolve
+from ..fetch import all_changes
 from ..ids import now
 from ..notes import Change, ChangeKind, ContextEntry, Link, Namespace, Note
-from ..pages import all_changes
 from ..prompts import PROMPT_TEXTS
 from ..runtime import Runtime
 from .edits import Edit, without

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ..changes.quotes import Fragments, is_quote
-from ..notes import Change, ChangeKind
-from ..pages import all_changes
+from ..fetch import all_changes
+from ..notes import Change, ChangeKind, Note
 from ..plans import Plan, PlannedNote
+from ..prompts import PROMPT_TEXTS
 from ..runtime import Runtime
 
 
-async def without_quotes(runtime: Runtime, plan: Plan) -> Plan:
-    """Return the plan without what may quote a note that was deleted or corrected after it was made."""
+async def without_quotes(runtime: Runtime, plan: Plan, known: Mapping[str, Note]) -> Plan:
+    """Return the plan without what may quote a note that was deleted or corrected after it was made.
+
+    `known` are the notes of the plan that are there. A text is taken for a quote if it has a word that stands
+    neither in them nor in the prompts: of what was corrected, a word of the old text; of what was deleted, any.
+    """
     kinds: tuple[ChangeKind, ...] = ("update", "delete", "clear")
     later = await all_changes(runtime.store, plan.namespace, kinds=kinds, after=plan.since)
     shown = {candidate.id for note in plan.notes for candidate in note.candidates}
@@ -21,17 +26,22 @@ async def without_quotes(runtime: Runtime, plan: Plan) -> Plan:
     touching = [made for made in later if made.note_id in shown or made.kind == "clear"]
     if not touching:
         return plan
-    return replace(plan, notes=tuple(_cleaned(note, _test(touching)) for note in plan.notes))
+    texts = [
+        text
+        for note in known.values()
+        for text in (note.content, note.speaker or "", *(entry.text for entry in note.contexts))
+    ]
+    elsewhere = Fragments([*PROMPT_TEXTS, *texts])
+    test = _test(touching, elsewhere)
+    return replace(plan, notes=tuple(_cleaned(note, test) for note in plan.notes))
 
 
-def _test(changes: list[Change]) -> Callable[[str], bool]:
-    """Return what tells a quote; of a deleted note the text is not known, so that anything may be one."""
+def _test(changes: Sequence[Change], elsewhere: Fragments) -> Callable[[str], bool]:
     if any(made.kind != "update" for made in changes):
-        return bool
+        return lambda text: bool(Fragments([text]).minus(elsewhere))
     steps = [made.data["content"] for made in changes if "content" in made.data]
     lost = Fragments(step["before"] for step in steps)
-    kept = Fragments(step["after"] for step in steps)
-    return lambda text: is_quote(text, lost, kept)
+    return lambda text: is_quote(text, lost, elsewhere)
 
 
 def _cleaned(note: PlannedNote, is_quoted: Callable[[str], bool]) -> PlannedNote:

@@ -13,9 +13,9 @@ from ..changes import edits, fields, record
 from ..changes.edits import Edit
 from ..changes.proposals import rejection
 from ..changes.rewrite import rewrite
+from ..fetch import all_changes
 from ..ids import new_operation, now
 from ..notes import Change, ContextEntry, Namespace, Note
-from ..pages import all_changes
 from ..plans import EvolutionReport
 from ..runtime import Runtime
 from . import construct

@@ -43,8 +43,7 @@ async def add(
 
     The raw content is stored, and can be found, before any model is called. Adding the same again
     returns the existing note and costs no model call. The same `key` again is the user's correction:
-    the note takes the content, `at`, `speaker` and `metadata` that are given, and keeps what is left
-    out. If more than metadata is other than it was, it is made anew, as after `update`.
+    the note takes what is given and keeps what is left out; with other content it is made again.
 
     Args:
         content: What was said or seen; never changed by a model.

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from .._sync import resolve
 from ..errors import MissingExtraError
+from ..fetch import note_pages
 from ..ids import check_namespace
 from ..notes import Namespace
-from ..pages import note_pages
 from ..runtime import Runtime
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from ..changes.rewrite import rewrite
 from ..changes.traces import Gone, Traces, corrections, texts_of
 from ..chunks import chunk_id, chunks
 from ..embedding import embed_if_possible
+from ..fetch import not_found
 from ..filters import Condition
 from ..ids import clock, new_operation, now, time_of
 from ..notes import Change, Namespace, Note, NoteInput
 from ..ports import Indexed
 from ..runtime import Runtime
-from .existing import not_found
 
 SHARED = ("at", "speaker", "metadata", "expires_at")  # what all chunks of a text have in common
 CHUNKS_READ = 4096

@@ -11,12 +11,12 @@ from .._sync import resolve
 from ..changes.record import of_namespace
 from ..checks import check_note_input
 from ..errors import InvalidInputError
+from ..fetch import existing
 from ..filters import Condition
 from ..ids import check_namespace, new_operation, now
 from ..notes import Note, NoteInput
 from ..runtime import Runtime
 from .content import change_note, later_chunks, remove_notes
-from .existing import existing
 
 
 async def update(

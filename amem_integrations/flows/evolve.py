@@ -17,10 +17,10 @@ from ..evolution.gate import Decisions, decide
 from ..evolution.link import propose_all
 from ..evolution.stale_plans import without_quotes
 from ..evolution.upgrade import RULES, upgrade_batch
+from ..fetch import note_pages
 from ..filters import Condition, Conditions
 from ..ids import check_namespace
 from ..notes import Namespace, Note
-from ..pages import note_pages
 from ..plans import EvolutionReport, Plan
 from ..progress import Meter, Progress, reporter
 from ..runtime import Runtime
@@ -142,7 +142,7 @@ async def commit(
     ids = {i for note in given.notes for i in (note.id, *(c.id for c in note.candidates))}
     known = {note.id: note for note in await resolve(runtime.store.get(space, sorted(ids)))}
     decided = replace(given, notes=tuple(decide(given.notes, decisions or {})))
-    ready = await without_quotes(runtime, decided)
+    ready = await without_quotes(runtime, decided, known)
     done = await commit_plan(runtime, ready, known=known, again=True)
     await remove_what_is_gone(runtime, space, known)
     return done

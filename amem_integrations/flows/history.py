@@ -10,12 +10,11 @@ from ..changes import proposals as answers
 from ..changes import undo as undoing
 from ..changes.rewrite import rewrite
 from ..errors import InvalidInputError, NoteNotFoundError, RevisionConflictError
+from ..fetch import all_changes, existing, not_found
 from ..ids import check_namespace, new_operation, now
 from ..notes import Change, Namespace, Note
-from ..pages import all_changes
 from ..runtime import Runtime
 from .content import remove_old_text, set_later_chunks
-from .existing import existing, not_found
 
 
 async def history(

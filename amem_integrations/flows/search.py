@@ -15,13 +15,12 @@ from ..context import as_of as seen_from
 from ..context import render_notes
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
+from ..fetch import existing, note_pages
 from ..filters import Condition, Conditions, matches, parse
 from ..ids import check_namespace, now
 from ..notes import Link, Namespace, Note, ScoredNote, Via, Why
-from ..pages import note_pages
 from ..ports import Query, Vector
 from ..runtime import Runtime
-from .existing import existing
 
 log = logging.getLogger("amem_integrations")
 
@@ -68,29 +67,13 @@ async def search(
     conditions = _conditions(k, where, min_similarity, as_of)
     if not isinstance(query, str) or not query.strip():
         raise InvalidInputError(f"query={query!r} must be text that says what to look for")
-    depth = max(ranking.FUSION_DEPTH, k)
-    vector = await _query_vector(runtime, query)
-    question = Query(vector=vector, text=query, limit=depth, where=conditions)
-    (lists,) = await resolve(runtime.store.search(space, [question]))
-    found = _Found(vector, ranking.fuse(lists, depth), dict(lists.dense))
+    found = await _find(runtime, space, query, conditions, max(ranking.FUSION_DEPTH, k))
     if links:
-        # Most of the notes that will be shown are among those whose links are followed.
-        seeds = ranking.matched(found.activations, ranking.SPREAD_FROM)
-        await _fetch(runtime, space, found, seeds)
-        found.links = {note_id: found.notes[note_id].links for note_id in found.notes}
-        ranking.spread(found.activations, found.links)
+        await _spread(runtime, space, found)
     notes = await _best(runtime, space, found, conditions, k, min_similarity)
     matched = set(ranking.matched(found.activations, k))
-    return [
-        ScoredNote(
-            note=seen_from(note, as_of) if as_of else note,
-            score=found.activations[note.id].score,
-            similarity=found.cosines.get(note.id),
-            via="match" if note.id in matched else _path(note.id, found),
-            why=_why(found.activations[note.id]) if explain else None,
-        )
-        for note in notes
-    ]
+    shown = [seen_from(note, as_of) if as_of else note for note in notes]
+    return [_hit(found, note, is_match=note.id in matched, explain=explain) for note in shown]
 
 
 async def context(
@@ -180,6 +163,24 @@ def _conditions(
     return conditions if as_of is None else (*conditions, Condition("when", "$lte", as_of))
 
 
+async def _find(
+    runtime: Runtime, namespace: Namespace, query: str, where: Conditions, depth: int
+) -> _Found:
+    """Return what the dense and the BM25 list find, fused."""
+    vector = await _query_vector(runtime, query)
+    question = Query(vector=vector, text=query, limit=depth, where=where)
+    (lists,) = await resolve(runtime.store.search(namespace, [question]))
+    return _Found(vector, ranking.fuse(lists, depth), dict(lists.dense))
+
+
+async def _spread(runtime: Runtime, namespace: Namespace, found: _Found) -> None:
+    """Let the best hits activate what they are linked to."""
+    # Most of the notes that will be shown are among those whose links are followed.
+    await _fetch(runtime, namespace, found, ranking.matched(found.activations, ranking.SPREAD_FROM))
+    found.links = {note_id: found.notes[note_id].links for note_id in found.notes}
+    ranking.spread(found.activations, found.links)
+
+
 async def _query_vector(runtime: Runtime, query: str) -> Vector | None:
     try:
         return await embed_query(runtime, query)
@@ -221,6 +222,16 @@ async def _fetch(runtime: Runtime, namespace: Namespace, found: _Found, ids: Seq
         found.notes[item.note.id] = item.note
         if found.vector is not None and item.vector is not None:
             found.cosines.setdefault(item.note.id, float(item.vector @ found.vector))
+
+
+def _hit(found: _Found, note: Note, *, is_match: bool, explain: bool) -> ScoredNote:
+    return ScoredNote(
+        note=note,
+        score=found.activations[note.id].score,
+        similarity=found.cosines.get(note.id),
+        via="match" if is_match else _path(note.id, found),
+        why=_why(found.activations[note.id]) if explain else None,
+    )
 
 
 def _is_near(cosine: float | None, floor: float | None) -> bool:

@@ -19,9 +19,9 @@ from ..changes.recovery import drop_one_sided
 from ..changes.rewrite import MAX_TRIES, rewrite
 from ..embedding import embed_by
 from ..errors import RevisionConflictError
+from ..fetch import all_changes, note_pages
 from ..ids import check_namespace, new_operation, now
 from ..notes import Change, Link, Namespace, Note
-from ..pages import all_changes, note_pages
 from ..ports import OPS_KEPT, Embedder, Indexed, NoteStore, Vector
 from ..progress import Meter, Progress, reporter
 from ..runtime import Runtime

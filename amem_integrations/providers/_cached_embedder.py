@@ -16,6 +16,9 @@ from ..ports import Vector
 
 Role = Literal["query", "document"]
 
+# How long a fork waits for what another thread is encoding, in seconds.
+FORK_PATIENCE = 30.0
+
 
 class CachedEmbedder(ABC):
     """Encodes each text once, as long as its vector is among the latest.
@@ -108,13 +111,32 @@ class _LatestVectors:
 
 
 _embedders: weakref.WeakSet[CachedEmbedder] = weakref.WeakSet()
+_held: list[threading.Lock] = []
 
 
-def _after_fork() -> None:
+def _before_fork() -> None:
+    # A fork while another thread multiplies matrices would leave the linear algebra of the child locked for ever.
+    for embedder in list(_embedders):
+        lock = embedder._turn  # noqa: SLF001 - of this module
+        if lock.acquire(timeout=FORK_PATIENCE):
+            _held.append(lock)
+
+
+def _after_fork_in_parent() -> None:
+    while _held:
+        _held.pop().release()
+
+
+def _after_fork_in_child() -> None:
     # A lock that another thread of the parent held would never be released in the child.
+    _held.clear()
     for embedder in list(_embedders):
         embedder._renew_locks()  # noqa: SLF001 - of this module
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

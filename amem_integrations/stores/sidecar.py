@@ -134,6 +134,6 @@ class Sidecar:
         if differing:
             message = (
                 f"{where} was built with {'; '.join(differing)}. Open it with what it was built with, "
-                "or embed its notes anew: amem_integrations.memory.reindex(location, embedder)"
+                "or embed its notes anew: amem_integrations.moving.reindex(location, embedder)"
             )
             raise EmbedderMismatchError(message)

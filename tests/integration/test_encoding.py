@@ -7,8 +7,8 @@ from support import models
 from support.ports import WatchedEmbedder
 
 from amem_integrations import AgenticMemory, MemoryConfig, NoteInput
-from amem_integrations.testing import RecordedModel
 from amem_integrations.runtime import VectorCache
+from amem_integrations.testing import RecordedModel
 
 ANN = ("ann",)
 NOTES = 40

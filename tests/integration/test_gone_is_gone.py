@@ -7,11 +7,18 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import suppress
 
 import pytest
 from support import models
 
-from amem_integrations import AgenticMemory, MemoryConfig, NoteInput
+from amem_integrations import (
+    AgenticMemory,
+    InvalidInputError,
+    MemoryConfig,
+    NoteInput,
+    RevisionConflictError,
+)
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
@@ -205,73 +212,82 @@ SECRETS = [
     "sk-live-{n}abcdefghijk",
     "Żółw{n}ka",
 ]
+SETTINGS = {"min_gate_similarity": -1, "batch_size": 3, "split_tokens": 20}
+
+
+class Planting:
+    """Does things with a memory at random, and knows where each secret may stand."""
+
+    def __init__(self, folder, seed):
+        self.rng, self.folder, self.count = random.Random(seed), folder, 1000 * seed
+        self.memory = opened(folder, **SETTINGS)
+        self.planted: dict[str, str] = {}  # secret → the note it stands in
+        self.replaced: dict[str, str] = {}  # secret → the note it once stood in
+        self.gone: set[str] = set()
+
+    def secret(self) -> str:
+        self.count += 37
+        return self.rng.choice(SECRETS).format(n=self.count).casefold()
+
+    def any_note(self) -> str:
+        return self.rng.choice(sorted(set(self.planted.values())))
+
+    def add(self, *, evolve=True):
+        items, words = [], []
+        for _ in range(self.rng.randint(1, 3)):
+            words.append(self.secret())
+            long = " And so it went on." * self.rng.choice([0, 0, 12])
+            thread = self.rng.choice("tu")
+            items.append(NoteInput(content=f"It is {words[-1]}.{long}", thread=thread))
+        notes = self.memory.add_many(items, namespace=ANN, evolve=evolve)
+        self.planted.update({word: note.id for word, note in zip(words, notes, strict=True)})
+
+    def add_raw(self):
+        self.add(evolve=False)
+
+    def evolve(self):
+        self.memory.evolve(namespace=ANN, limit=self.rng.choice([None, 2]))
+
+    def reopen(self):
+        self.memory.close()
+        self.memory = opened(self.folder, **SETTINGS)
+
+    def delete(self):
+        note_id = self.any_note()
+        self.memory.delete(note_id, namespace=ANN)
+        for known in (self.planted, self.replaced):
+            for word in [word for word, held in known.items() if held == note_id]:
+                del known[word]
+                self.gone.add(word)
+
+    def update(self):
+        note_id, word = self.any_note(), self.secret()
+        self.memory.update(note_id, namespace=ANN, content=f"Rather {word}.")
+        for old in [old for old, held in self.planted.items() if held == note_id]:
+            self.replaced[old] = self.planted.pop(old)
+        self.planted[word] = note_id
+
+    def undo(self):
+        history = self.memory.history(self.any_note(), namespace=ANN)
+        for change in [change for change in history if change.kind == "evolve"][-1:]:
+            with suppress(InvalidInputError, RevisionConflictError):
+                self.memory.undo(change.id, namespace=ANN)
+
+    def check(self, lines):
+        for word in self.gone:
+            assert holders(lines, word) == set(), word
+        for word, note_id in self.replaced.items():
+            assert holders(lines, word) <= {note_id}, word
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_no_order_of_operations_leaves_a_secret(tmp_path, seed):
-    rng = random.Random(seed)
-    memory = opened(tmp_path / "memory", min_gate_similarity=-1, batch_size=3, split_tokens=20)
-    planted: dict[str, str] = {}  # secret → the note it stands in
-    replaced: dict[str, str] = {}  # secret → the note it once stood in
-    gone: set[str] = set()
-    count = 0
-
-    def secret() -> str:
-        nonlocal count
-        count += 1
-        return rng.choice(SECRETS).format(n=1000 + 37 * count + seed).casefold()
-
-    def add(evolve_now: bool) -> None:
-        items, words = [], []
-        for _ in range(rng.randint(1, 3)):
-            words.append(secret())
-            long = " And so it went on." * rng.choice([0, 0, 12])
-            items.append(NoteInput(content=f"It is {words[-1]}.{long}", thread=rng.choice("tu")))
-        notes = memory.add_many(items, namespace=ANN, evolve=evolve_now)
-        planted.update({word: note.id for word, note in zip(words, notes, strict=True)})
-
-    def forget(note_id: str) -> None:
-        for known in (planted, replaced):
-            for word in [word for word, held in known.items() if held == note_id]:
-                del known[word]
-                gone.add(word)
-
+    run = Planting(tmp_path / "memory", seed)
+    run.add()
     for _ in range(25):
-        ids = sorted(set(planted.values()))
-        act = rng.choice(["add", "add", "raw", "evolve", "update", "delete", "undo", "reopen"])
-        if act in ("add", "raw"):
-            add(act == "add")
-        elif act == "evolve":
-            memory.evolve(namespace=ANN, limit=rng.choice([None, 2]))
-        elif act == "reopen":
-            memory.close()
-            memory = opened(
-                tmp_path / "memory", min_gate_similarity=-1, batch_size=3, split_tokens=20
-            )
-        elif ids and act == "delete":
-            note_id = rng.choice(ids)
-            memory.delete(note_id, namespace=ANN)
-            forget(note_id)
-        elif ids and act == "update":
-            note_id, word = rng.choice(ids), secret()
-            memory.update(note_id, namespace=ANN, content=f"Rather {word}.")
-            for old in [old for old, held in planted.items() if held == note_id]:
-                replaced[old] = planted.pop(old)
-            planted[word] = note_id
-        elif ids and act == "undo":
-            changes = [
-                c for c in memory.history(rng.choice(ids), namespace=ANN) if c.kind == "evolve"
-            ]
-            if changes and not changes[-1].data.get("blanked"):
-                try:
-                    memory.undo(changes[-1].id, namespace=ANN)
-                except ValueError:
-                    pass
-                except Exception as error:  # a later change touched the same field
-                    assert type(error).__name__ == "RevisionConflictError"
-        lines = live(memory, tmp_path)
-        for word in gone:
-            assert holders(lines, word) == set(), (seed, act, word)
-        for word, note_id in replaced.items():
-            assert holders(lines, word) <= {note_id}, (seed, act, word)
-    memory.close()
+        acts = [run.add, run.add, run.add_raw, run.evolve, run.reopen]
+        if run.planted:
+            acts += [run.update, run.delete, run.undo]
+        run.rng.choice(acts)()
+        run.check(live(run.memory, tmp_path))
+    run.memory.close()

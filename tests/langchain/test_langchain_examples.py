@@ -41,11 +41,9 @@ def test_the_readme_shows_each_door_with_a_real_model() -> None:
     for name in (
         "AMemMiddleware(",
         "memory_tools(",
-        "AMemMemory(",
-        "build_evolution_graph(",
-        "review=True",
-        "Command(resume",
-        "AMemStore(",
+        "recall_node(",
+        "remember_node(",
+        "evolve_node(",
     ):
         assert name in shown
     assert shown.count('"openai:') >= 2

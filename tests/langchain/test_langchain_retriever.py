@@ -19,6 +19,7 @@ from amem_integrations import (
     InvalidInputError,
     ModelUnavailableError,
     NamespaceError,
+    StoreError,
 )
 from amem_integrations.testing import HashEmbedder
 from langchain_amem import AMemRetriever, LangChainEmbedder
@@ -165,18 +166,27 @@ class DeafEmbedder(HashEmbedder):
         return super().embed_query(text)
 
 
-async def test_when_the_embedder_is_down_nothing_is_found_and_that_is_counted() -> None:
+async def test_when_the_embedder_is_down_notes_are_found_by_their_words() -> None:
     embedder = DeafEmbedder()
     with AgenticMemory.open(":memory:", embedder=embedder) as memory:
         memory.add("I moved to Oslo.", namespace=ANN)
         embedder.deaf = True
         retriever = AMemRetriever(memory=memory, namespace=ANN)
-        assert retriever.invoke("Oslo") == []
-        assert await retriever.ainvoke("Oslo") == []
-        assert retriever.failures == {"recall": 2}
-        strict = AMemRetriever(memory=memory, namespace=ANN, on_error="raise")
-        with pytest.raises(ModelUnavailableError):
-            strict.invoke("Oslo")
+        assert [found.page_content for found in retriever.invoke("Oslo")] == ["I moved to Oslo."]
+        assert len(await retriever.ainvoke("Oslo")) == 1
+        assert retriever.failures == {}
+
+
+async def test_when_the_store_does_not_answer_nothing_is_found_and_that_is_counted() -> None:
+    memory = AgenticMemory.open(":memory:", embedder=HashEmbedder())
+    memory.close()
+    retriever = AMemRetriever(memory=memory, namespace=ANN)
+    assert retriever.invoke("Oslo") == []
+    assert await retriever.ainvoke("Oslo") == []
+    assert retriever.failures == {"recall": 2}
+    strict = AMemRetriever(memory=memory, namespace=ANN, on_error="raise")
+    with pytest.raises(StoreError):
+        strict.invoke("Oslo")
 
 
 def test_a_mistake_is_raised_whatever_on_error_says(retriever: AMemRetriever) -> None:

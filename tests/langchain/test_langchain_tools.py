@@ -20,6 +20,7 @@ from amem_integrations import (
     ConfigurationError,
     ModelUnavailableError,
     NamespaceError,
+    StoreError,
 )
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import memory_tools
@@ -271,11 +272,19 @@ class Deaf(HashEmbedder):
 
 
 def test_when_the_memory_does_not_answer_the_model_is_told() -> None:
+    memory = AgenticMemory.open(":memory:", embedder=HashEmbedder())
+    memory.close()
+    message = call(tools(memory)["search_memory"], query="Oslo")
+    assert (message.status, "does not answer" in message.text) == ("error", True)
+    with pytest.raises(StoreError):
+        call(tools(memory, on_error="raise")["search_memory"], query="Oslo")
+
+
+def test_without_an_embedder_notes_are_found_by_their_words() -> None:
     with AgenticMemory.open(":memory:", embedder=Deaf()) as memory:
+        memory.add("I moved to Oslo.", namespace=ANN)
         message = call(tools(memory)["search_memory"], query="Oslo")
-        assert (message.status, "does not answer" in message.text) == ("error", True)
-        with pytest.raises(ModelUnavailableError):
-            call(tools(memory, on_error="raise")["search_memory"], query="Oslo")
+        assert "I moved to Oslo." in message.text
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

@@ -105,12 +105,12 @@ def test_as_a_node_the_subgraph_resumes_inside(fragile: Crashing, step: str) -> 
     graph = parent.compile(checkpointer=InMemorySaver())
     with pytest.raises(CrashError):
         graph.invoke({"messages": []}, CONFIG)
-    asked = len(fragile._engine._runtime.model.requests)
+    asked = len(fragile._runtime.model.requests)
     state = graph.invoke(None, CONFIG)
     assert visits == ["before"]
     assert picture(fragile) == undisturbed()
     assert len(state["evolution"]["done"]) == 3
-    again = [request.task for request in fragile._engine._runtime.model.requests[asked:]]
+    again = [request.task for request in fragile._runtime.model.requests[asked:]]
     assert (
         again == {"construct": ["construct", "evolve"], "propose": ["evolve"], "commit": []}[step]
     )
@@ -236,8 +236,8 @@ def test_a_crash_in_the_review_asks_again_and_no_model(fragile: Crashing, when: 
     fragile.step, fragile.when = "review", when
     with pytest.raises(CrashError):
         graph.invoke(START_WITH, CONFIG)
-    asked = len(fragile._engine._runtime.model.requests)
+    asked = len(fragile._runtime.model.requests)
     assert "__interrupt__" in graph.invoke(None, CONFIG)
     graph.invoke(Command(resume=True), CONFIG)
-    assert len(fragile._engine._runtime.model.requests) == asked
+    assert len(fragile._runtime.model.requests) == asked
     assert picture(fragile) == undisturbed()

@@ -359,7 +359,8 @@ def test_a_note_that_changed_while_a_review_waited_is_passed_over(
     assert all(
         entry.cause != cause for n in said.get_all(namespace=ANN) for entry in n.contexts[1:]
     )
-    assert len(added(said)) == 2
+    # What was corrected is known by its words; of what was deleted nobody knows any more what quotes it.
+    assert len(added(said)) == (2 if gone == "corrected" else 0)
 
 
 @pytest.mark.parametrize("fixed", [True, False], ids=["fixed namespace", "from the context"])

@@ -411,7 +411,6 @@ def test_placeholders_in_notes_are_not_filled_in_by_engines(memory: AgenticMemor
     assert llm.prompts[0].count("What says the riddle?") == 1
     assert "{query_str}" not in llm.prompts[0]
     assert "riddle says" in llm.prompts[0]
-    assert "query_str}" in llm.prompts[0]
 
 
 def test_a_question_may_be_a_message(memory: AgenticMemory) -> None:

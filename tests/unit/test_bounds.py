@@ -12,7 +12,16 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 # `llamaindex` needs higher versions of what the others need; the others are tools, or at the versions of the day.
-TRIED = ("embeddings", "minilm", "openai", "langchain", "classic", "langgraph", "cli", "testing")
+TRIED = (
+    "sentence-transformers",
+    "minilm",
+    "openai",
+    "langchain",
+    "classic",
+    "langgraph",
+    "cli",
+    "testing",
+)
 WANTED = [
     requirement
     for text in (*PROJECT["dependencies"], *(text for name in TRIED for text in EXTRAS[name]))

@@ -14,8 +14,8 @@ from amem_integrations import (
     ModelReplyError,
     ModelUnavailableError,
 )
-from amem_integrations.testing import HashEmbedder, ScriptedModel
 from amem_integrations.runtime import Usage
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN = ("ann",)
 

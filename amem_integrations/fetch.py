@@ -1,11 +1,13 @@
-"""Read the whole of something that the store gives in pages."""
+"""Read from the store: notes that have to be there, and all of what it gives in pages."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
 from ._sync import resolve
+from .errors import NoteNotFoundError
 from .filters import Condition, Conditions
+from .ids import now
 from .notes import Change, ChangeKind, Namespace, Note
 from .ports import NoteStore
 
@@ -49,3 +51,23 @@ async def note_pages(
         if len(page) < size:
             return
         after = page[-1].seq
+
+
+async def existing(store: NoteStore, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
+    """Return the notes with these ids, in this order.
+
+    Raises:
+        NoteNotFoundError: One is not there or has expired; the message names the first of those.
+    """
+    time = now()
+    notes = await resolve(store.get(namespace, ids))
+    known = {note.id for note in notes if not note.is_expired(time)}
+    for note_id in ids:
+        if note_id not in known:
+            raise not_found(namespace, note_id)
+    return notes
+
+
+def not_found(namespace: Namespace, note_id: str) -> NoteNotFoundError:
+    """Return the error that a note is not there."""
+    return NoteNotFoundError(f"there is no note {note_id!r} in namespace {namespace!r}")
