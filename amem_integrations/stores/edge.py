@@ -15,9 +15,17 @@ from ..errors import ConfigurationError
 from ..notes import Change
 from .bm25 import Bm25
 from .collection import Point
-from .folder import Durability, Folder, check_space, free_bytes, settle, used_bytes
+from .folder import (
+    Durability,
+    Folder,
+    check_space,
+    free_bytes,
+    remove_draft,
+    settle,
+    used_bytes,
+)
 from .folder import put_in_place as put_folder_in_place
-from .intents import INTENT, Operations
+from .intents import INTENT, Operations, Removal
 from .sidecar import AS_MADE, Sidecar
 from .writes import PointStore
 
@@ -215,6 +223,11 @@ class EdgeStore(PointStore):
         self._operations.end(ops, complete=complete)
         if "removal" in intent.payload:
             self._drop(intent)
+
+    def _carry_out(self, removal: Removal, intent: Point | None) -> None:
+        # First of all: after a kill the removal, which was announced, is carried out again.
+        remove_draft(self._folder.path)
+        super()._carry_out(removal, intent)
 
     def _drop(self, intent: Point) -> None:
         """Announce nothing: what is inserted after a removal would be taken for what was removed."""

@@ -26,6 +26,7 @@ from .sidecar import Sidecar
 Durability = Literal["interval", "always"]
 
 FLUSH_EVERY = 256  # writes
+REINDEXED = ".reindex"  # ends the name of a collection that `reindex` is building anew
 
 logger = logging.getLogger(__name__)
 
@@ -193,6 +194,20 @@ def put_in_place(draft: Path, path: Path) -> None:
         message = f"{draft} cannot be moved to {path}: {error}"
         raise StoreError(message) from error
     settle(path)
+
+
+def remove_draft(path: Path) -> None:
+    """Remove what an interrupted `reindex` left beside a collection: it holds a copy of the notes.
+
+    Raises:
+        StoreError: It cannot be removed.
+    """
+    draft = path.with_name(path.name + REINDEXED)
+    try:
+        if draft.exists():
+            shutil.rmtree(draft)
+    except OSError as error:
+        raise StoreError(f"{draft} cannot be removed: {error}; remove it") from error
 
 
 def _draft(path: Path) -> Path:

@@ -59,12 +59,6 @@ class PointReader:
             if i in found
         ]
 
-    def vectors(self, namespace: Namespace, ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the dense vectors of these notes; notes without one are left out."""
-        found = self._found(namespace, ids, ("namespace",), vectors=True)
-        vectors = {i: _dense(point) for i, point in found.items()}
-        return {i: vector for i, vector in vectors.items() if vector is not None}
-
     def last_seq(self) -> int:
         """Return the greatest `seq` of all notes and changes, of any namespace; 0 if there are none."""
         self._check_open()

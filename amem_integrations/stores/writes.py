@@ -75,11 +75,9 @@ class PointStore(PointReader):
     def replace(
         self, namespace: Namespace, items: Sequence[Indexed], changes: Sequence[Change]
     ) -> set[str]:
-        """Write new versions of stored notes; return the ids of those that were stale.
+        """Write new versions of stored notes, all or (on a server) those that are not stale.
 
-        A stale note is one whose stored revision is not one less than its own, or that is gone; it is not
-        written, and changes about it are not recorded. Writing the same version again, known by its
-        last operation id, succeeds.
+        See `NoteStore.replace`; returns the ids of what was not written.
 
         Raises:
             InvalidInputError: Something cannot be stored; nothing was.
@@ -95,6 +93,8 @@ class PointStore(PointReader):
             stored = self._stored(namespace, items)
             written = {i for i, old in stored.items() if _is_same_write(points[i], old)}
             stale = {i for i in points if not _follows(points[i], stored.get(i))} - written
+            if stale and not self.remote:
+                return set(points)
             ready = [
                 _completed(point, stored[i])
                 for i, point in points.items()

@@ -15,7 +15,7 @@ from ..._sync import MaybeAwaitable
 from ...filters import Condition, Conditions, matches
 from ...notes import Change, Namespace, Note
 from ...ports import Indexed, NoteStore, Query, Ranked, Vector
-from ._builders import ANN, BOB, change, done, link, note, note_id, unit
+from .builders import ANN, BOB, change, done, link, note, note_id, unit
 
 T = TypeVar("T")
 
