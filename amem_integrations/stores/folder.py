@@ -82,14 +82,12 @@ class Folder:
             StoreError: They are closed, or belong to the process this one was forked from.
         """
         if os.getpid() != self._pid:
-            message = (
+            raise StoreError(
                 f"the memory in {self.path} was opened before this process was forked, and the engine "
                 "would hang here; open the memory after the fork"
             )
-            raise StoreError(message)
         if not self._open:
-            message = f"the memory in {self.path} is closed; open it again"
-            raise StoreError(message)
+            raise StoreError(f"the memory in {self.path} is closed; open it again")
 
     def wrote(self, durability: Durability, flush_seconds: float) -> None:
         """Note that something was written, and flush if it is time to."""
@@ -134,9 +132,7 @@ class Folder:
         draft = _draft(self.path)
         self._copy_to(draft)
         self.flush()
-        if (
-            os.name == "nt"
-        ):  # which moves no open files; elsewhere nobody can open the old one meanwhile
+        if os.name == "nt":  # moves no open files; elsewhere nobody can open the old one meanwhile
             self._let_go()
         try:
             put_in_place(draft, self.path)
@@ -151,12 +147,10 @@ class Folder:
 
     def _copy_to(self, draft: Path) -> None:
         """Write all points into a new folder, and close that."""
-        indexes = {"notes": NOTE_INDEXES, "history": CHANGE_INDEXES}
-        dimensions = {"notes": self.sidecar.dimensions, "history": None}
         counts = {}
-        for name, shard in (("notes", self.notes), ("history", self.history)):
-            copy = EdgeShard.create(draft / name, indexes[name], dimensions=dimensions[name])
-            for page in filter(None, shard.pages()):
+        copies = _create_shards(draft, self.sidecar.dimensions)
+        for (name, copy), shard in zip(copies.items(), (self.notes, self.history), strict=True):
+            for page in filter(None, shard.pages(vectors=True)):
                 copy.upsert(page)
             counts[name] = copy.count()
             copy.close()
@@ -191,8 +185,7 @@ def put_in_place(draft: Path, path: Path) -> None:
         path.rename(_before(path))
         draft.rename(path)
     except OSError as error:
-        message = f"{draft} cannot be moved to {path}: {error}"
-        raise StoreError(message) from error
+        raise StoreError(f"{draft} cannot be moved to {path}: {error}") from error
     settle(path)
 
 
@@ -225,11 +218,10 @@ def check_space(path: Path, wanted: int, free: Callable[[Path], int], what: str)
         StoreFullError: Less than `wanted` bytes are free. `what` says what they are wanted for.
     """
     if (left := free(path)) < wanted:
-        message = (
+        raise StoreFullError(
             f"only {left / 2**20:.0f} MiB are free for {path}, and {what} wants "
             f"{wanted / 2**20:.0f} MiB; nothing was written: make room"
         )
-        raise StoreFullError(message)
 
 
 def free_bytes(path: Path) -> int:
@@ -242,23 +234,26 @@ def used_bytes(path: Path) -> int:
     return sum(file.stat().st_blocks * 512 for file in path.rglob("*") if file.is_file())
 
 
+def _create_shards(path: Path, dimensions: int) -> dict[str, EdgeShard]:
+    notes = EdgeShard.create(path / "notes", NOTE_INDEXES, dimensions=dimensions)
+    history = EdgeShard.create(path / "history", CHANGE_INDEXES, dimensions=None)
+    return {"notes": notes, "history": history}
+
+
 def _create(path: Path, sidecar: Sidecar) -> None:
     """Make a folder aside and move it into place whole: a half-made one is never seen."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     except OSError as error:
-        message = f"cannot make a folder for the memory in {path}: {error}"
-        raise StoreError(message) from error
+        raise StoreError(f"cannot make a folder for the memory in {path}: {error}") from error
     try:
-        dimensions = sidecar.dimensions
-        EdgeShard.create(draft / "notes", NOTE_INDEXES, dimensions=dimensions).close()
-        EdgeShard.create(draft / "history", CHANGE_INDEXES, dimensions=None).close()
+        for shard in _create_shards(draft, sidecar.dimensions).values():
+            shard.close()
         sidecar.with_counts({}).write(draft / "amem.json")
         draft.rename(path)
     except OSError as error:
         if not path.exists():  # else another process was faster
-            message = f"cannot make a folder for the memory in {path}: {error}"
-            raise StoreError(message) from error
+            raise StoreError(f"cannot make a folder for the memory in {path}: {error}") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)

@@ -31,6 +31,19 @@ MIGRATIONS: dict[int, Callable[[Payload], Payload]] = {}
 TERMS = "terms"
 MAX_TERM = 200  # characters; what is longer is indexed by its hash
 
+# Fields that are stored as they are, and those of a note that `where` finds by its terms.
+NOTE = (
+    "seq", "content", "speaker", "source", "thread", "key", "chunk_of", "state", "failure", "attempts",
+    "superseded_by", "revision", "metadata",
+)  # fmt: skip
+SEARCHED = (
+    "content", "speaker", "source", "thread", "key", "keywords", "tags", "attributes_source", "state",
+    "superseded_by", "chunk", "chunk_of",
+)  # fmt: skip
+CHANGE = ("id", "seq", "op", "kind", "note_id", "cause", "model", "data")
+ENTRY = ("text", "keywords", "tags", "cause", "model", "change")
+LINK = ("relation", "reason", "strength", "direction")
+
 # The id of a change's point comes from its namespace and its own id, under this root.
 _CHANGE_IDS = UUID("5b0c7a62-7c1d-5a0e-9b1f-6d1f6f6c2f10")
 
@@ -43,11 +56,10 @@ def current(payload: Payload) -> Payload:
     """
     while (schema := payload["schema"]) != SCHEMA:
         if schema not in MIGRATIONS:
-            message = (
+            raise StoreError(
                 f"a note is stored in format {schema!r}, this version of amem-integrations "
                 f"reads up to format {SCHEMA}; install a newer version"
             )
-            raise StoreError(message)
         payload = {**MIGRATIONS[schema](payload), "schema": schema + 1}
     return payload
 
@@ -79,25 +91,11 @@ def is_metadata_name(name: str) -> bool:
 
 
 def _terms(note: Note) -> list[str]:
-    fields: dict[str, Any] = {
-        "content": note.content,
-        "speaker": note.speaker,
-        "source": note.source,
-        "thread": note.thread,
-        "key": note.key,
-        "keywords": note.keywords,
-        "tags": note.tags,
-        "attributes_source": note.attributes_source,
-        "state": note.state,
-        "superseded_by": note.superseded_by,
-        "chunk": note.chunk,
-        "chunk_of": note.chunk_of,
-        # Times are compared as ranges, but whether there is one is a question too.
-        "at": note.at and True,
-        "expires_at": note.expires_at and True,
-    }
-    terms = [each for field, value in fields.items() for each in _terms_of(field, value)]
-    return [*terms, *_terms_of("metadata", note.metadata)]
+    fields = {name: getattr(note, name) for name in SEARCHED}
+    # Times are compared as ranges, but whether there is one is a question too.
+    fields |= {"at": note.at and True, "expires_at": note.expires_at and True}
+    fields["metadata"] = note.metadata
+    return [each for name, value in fields.items() for each in _terms_of(name, value)]
 
 
 def _terms_of(field: str, value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
@@ -127,42 +125,28 @@ def encode_note(note: Note, namespace: Namespace) -> Payload:
     """
     check_id(note.id, "id of a note")
     if note.namespace != namespace:
-        message = f"note {note.id} belongs to {note.namespace!r}, not to {namespace!r}"
-        raise NamespaceError(message)
+        raise NamespaceError(f"note {note.id} belongs to {note.namespace!r}, not to {namespace!r}")
     if note.revision < 0:
-        message = f"revision of note {note.id} must be 0 or more, not {note.revision!r}"
-        raise InvalidInputError(message)
+        raise InvalidInputError(
+            f"revision of note {note.id} must be 0 or more, not {note.revision!r}"
+        )
     seq_us, seq_ns = seq_parts(note.seq)
     recorded_at = stamp(note.recorded_at, "recorded_at")
-    at = _optional_stamp(note.at, "at")
-    # In its own zone: an evening is not the day after.
-    local = note.at.isoformat(timespec="microseconds") if note.at else None
     payload = {
+        **{name: getattr(note, name) for name in NOTE},
         "schema": SCHEMA,
         "namespace": namespace_key(namespace),
-        "seq": note.seq,
         "seq_us": seq_us,
         "seq_ns": seq_ns,
-        "content": note.content,
-        "speaker": note.speaker,
-        "source": note.source,
-        "thread": note.thread,
-        "key": note.key,
         "chunk": note.chunk or None,
-        "chunk_of": note.chunk_of,
-        "at": local,
-        "when": at or recorded_at,
+        # In its own zone: an evening is not the day after.
+        "at": note.at.isoformat(timespec="microseconds") if note.at else None,
+        "when": _optional_stamp(note.at, "at") or recorded_at,
         "recorded_at": recorded_at,
         "expires_at": _optional_stamp(note.expires_at, "expires_at"),
         "contexts": [_encode_entry(entry) for entry in note.contexts],
         "links": [_encode_link(target, link) for target, link in note.links.items()],
-        "state": note.state,
-        "failure": note.failure,
-        "attempts": note.attempts,
-        "superseded_by": note.superseded_by,
-        "revision": note.revision,
         "ops": note.ops,
-        "metadata": note.metadata,
         TERMS: _terms(note),
     }
     return {name: plain(value, name) for name, value in payload.items() if value is not None}
@@ -175,30 +159,17 @@ def decode_note(note_id: str, payload: Payload) -> Note:
         StoreError: It was written by a later version of this package.
     """
     payload = current(payload)
-    get = payload.get
     return Note(
+        **_picked(payload, NOTE),
         id=note_id,
-        seq=payload["seq"],
         namespace=decode_namespace(payload["namespace"]),
-        content=payload["content"],
         recorded_at=_time(payload["recorded_at"]),
-        at=_optional_time(get("at")),
-        speaker=get("speaker"),
-        source=payload["source"],
-        thread=get("thread"),
-        key=get("key"),
-        chunk=get("chunk", 0),
-        chunk_of=get("chunk_of"),
+        at=_optional_time(payload.get("at")),
+        chunk=payload.get("chunk", 0),
         contexts=tuple(map(_decode_entry, payload["contexts"])),
         links={link["target"]: _decode_link(link) for link in payload["links"]},
-        state=payload["state"],
-        failure=get("failure"),
-        attempts=payload["attempts"],
-        superseded_by=get("superseded_by"),
-        expires_at=_optional_time(get("expires_at")),
-        revision=payload["revision"],
+        expires_at=_optional_time(payload.get("expires_at")),
         ops=tuple(payload["ops"]),
-        metadata=payload["metadata"],
     )
 
 
@@ -216,23 +187,17 @@ def encode_change(change: Change, namespace: Namespace) -> Payload:
         InvalidInputError: Something in it cannot be stored; the message names the field.
     """
     if change.namespace != namespace:
-        message = f"change {change.id} belongs to {change.namespace!r}, not to {namespace!r}"
-        raise NamespaceError(message)
+        raise NamespaceError(
+            f"change {change.id} belongs to {change.namespace!r}, not to {namespace!r}"
+        )
     seq_us, seq_ns = seq_parts(change.seq)
     payload = {
+        **{name: getattr(change, name) for name in CHANGE},
         "schema": SCHEMA,
         "namespace": namespace_key(namespace),
-        "id": change.id,
-        "seq": change.seq,
         "seq_us": seq_us,
         "seq_ns": seq_ns,
-        "op": change.op,
-        "kind": change.kind,
-        "note_id": change.note_id,
-        "cause": change.cause,
-        "model": change.model,
         "recorded_at": stamp(change.recorded_at, "recorded_at"),
-        "data": change.data,
     }
     return {name: plain(value, name) for name, value in payload.items() if value is not None}
 
@@ -245,16 +210,9 @@ def decode_change(payload: Payload) -> Change:
     """
     payload = current(payload)
     return Change(
-        id=payload["id"],
-        seq=payload["seq"],
-        op=payload["op"],
-        kind=payload["kind"],
+        **_picked(payload, CHANGE),
         namespace=decode_namespace(payload["namespace"]),
-        note_id=payload["note_id"],
-        cause=payload.get("cause"),
-        model=payload.get("model"),
         recorded_at=_time(payload["recorded_at"]),
-        data=payload["data"],
     )
 
 
@@ -272,50 +230,34 @@ def _optional_time(text: str | None) -> datetime | None:
     return None if text is None else _time(text)
 
 
+def _picked(payload: Payload, names: Sequence[str]) -> Payload:
+    return {name: payload.get(name) for name in names}
+
+
 def _encode_entry(entry: ContextEntry) -> Payload:
     return {
-        "text": entry.text,
-        "keywords": entry.keywords,
-        "tags": entry.tags,
-        "cause": entry.cause,
-        "model": entry.model,
-        "change": entry.change,
+        **{name: getattr(entry, name) for name in ENTRY},
         "at": stamp(entry.at, "at of a context entry"),
         "recorded_at": stamp(entry.recorded_at, "recorded_at of a context entry"),
     }
 
 
 def _decode_entry(entry: Payload) -> ContextEntry:
-    return ContextEntry(
-        text=entry["text"],
-        keywords=tuple(entry["keywords"]),
-        tags=tuple(entry["tags"]),
-        cause=entry["cause"],
-        model=entry["model"],
-        change=entry["change"],
-        at=_time(entry["at"]),
-        recorded_at=_time(entry["recorded_at"]),
-    )
+    lists = {name: tuple(entry[name]) for name in ("keywords", "tags")}
+    times = {name: _time(entry[name]) for name in ("at", "recorded_at")}
+    return ContextEntry(**{**_picked(entry, ENTRY), **lists, **times})
 
 
 def _encode_link(target: str, link: Link) -> Payload:
     return {
+        **{name: getattr(link, name) for name in LINK},
         "target": check_id(target, "target of a link"),
-        "relation": link.relation,
-        "reason": link.reason,
         "strength": float(link.strength),
-        "direction": link.direction,
         "created": stamp(link.created, "created of a link"),
         "reinforced": stamp(link.reinforced, "reinforced of a link"),
     }
 
 
 def _decode_link(link: Payload) -> Link:
-    return Link(
-        relation=link["relation"],
-        reason=link["reason"],
-        strength=link["strength"],
-        direction=link["direction"],
-        created=_time(link["created"]),
-        reinforced=_time(link["reinforced"]),
-    )
+    times = {name: _time(link[name]) for name in ("created", "reinforced")}
+    return Link(**{**_picked(link, LINK), **times})

@@ -37,13 +37,13 @@ class Sidecar:
     @classmethod
     def new(cls, *, embedder: str, dimensions: int, bm25: Bm25) -> Sidecar:
         """Return the fingerprint of a collection made now."""
-        return cls(
-            embedder=embedder,
-            dimensions=dimensions,
-            template=TEMPLATE,
-            bm25=bm25.fingerprint,
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
+        made = datetime.now(UTC).isoformat(timespec="seconds")
+        given: dict[str, Any] = {
+            "embedder": embedder,
+            "dimensions": dimensions,
+            "bm25": bm25.fingerprint,
+        }
+        return cls(**given, template=TEMPLATE, created_at=made)
 
     @classmethod
     def parse(cls, stored: object, where: str) -> Sidecar:
@@ -53,23 +53,22 @@ class Sidecar:
             StoreError: It is none, or of a later version of this package.
         """
         if not isinstance(stored, dict) or not isinstance(stored.get("format"), int):
-            message = (
+            raise StoreError(
                 f"{where} holds no memory of amem-integrations; choose another place or collection"
             )
-            raise StoreError(message)
         if stored["format"] > FORMAT:
-            message = (
+            raise StoreError(
                 f"{where} was written in format {stored['format']}, this version of amem-integrations "
                 f"reads up to format {FORMAT}; install a newer version"
             )
-            raise StoreError(message)
         while (number := stored["format"]) in MIGRATIONS and number < FORMAT:
             stored = {**MIGRATIONS[number](stored), "format": number + 1}
         try:
             return cls(**stored)
         except TypeError as error:
-            message = f"the description of the memory in {where} is damaged: {error}"
-            raise StoreError(message) from error
+            raise StoreError(
+                f"the description of the memory in {where} is damaged: {error}"
+            ) from error
 
     @classmethod
     def read(cls, path: Path) -> Sidecar:
@@ -83,8 +82,7 @@ class Sidecar:
         except FileNotFoundError:
             stored = None
         except (OSError, ValueError) as error:
-            message = f"{path} cannot be read: {error}; restore it from a backup"
-            raise StoreError(message) from error
+            raise StoreError(f"{path} cannot be read: {error}; restore it from a backup") from error
         return cls.parse(stored, str(path.parent))
 
     def write(self, path: Path) -> None:
@@ -103,8 +101,9 @@ class Sidecar:
             draft.replace(path)
         except OSError as error:
             kind = StoreFullError if error.errno in {errno.ENOSPC, errno.EDQUOT} else StoreError
-            message = f"{path} cannot be written: {error}; make room, or make the folder writable"
-            raise kind(message) from error
+            raise kind(
+                f"{path} cannot be written: {error}; make room, or make the folder writable"
+            ) from error
 
     def described(self) -> dict[str, Any]:
         """Return what was made with what, and the schema of the notes in it."""
@@ -132,8 +131,7 @@ class Sidecar:
             if getattr(self, name) != getattr(wanted, name)
         ]
         if differing:
-            message = (
+            raise EmbedderMismatchError(
                 f"{where} was built with {'; '.join(differing)}. Open it with what it was built with, "
                 "or embed its notes anew: amem_integrations.memory.reindex(location, embedder)"
             )
-            raise EmbedderMismatchError(message)

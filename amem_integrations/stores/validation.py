@@ -32,16 +32,18 @@ def namespace_key(namespace: Namespace) -> str:
         NamespaceError: Not a non-empty tuple of non-empty strings.
     """
     if not isinstance(namespace, tuple) or not all(isinstance(part, str) for part in namespace):
-        message = f"a namespace is a tuple of strings such as ('ann',), not {namespace!r}"
-        raise NamespaceError(message)
+        raise NamespaceError(
+            f"a namespace is a tuple of strings such as ('ann',), not {namespace!r}"
+        )
     return _namespace_key(namespace)
 
 
 @lru_cache(maxsize=4096)
 def _namespace_key(namespace: Namespace) -> str:
     if not namespace or not all(namespace):
-        message = f"a namespace needs at least one part and no empty ones, not {namespace!r}"
-        raise NamespaceError(message)
+        raise NamespaceError(
+            f"a namespace needs at least one part and no empty ones, not {namespace!r}"
+        )
     try:
         plain(namespace, "namespace")
     except InvalidInputError as error:
@@ -64,8 +66,7 @@ def check_id(value: str, where: str) -> str:
         InvalidInputError: It is not a UUID in its usual spelling.
     """
     if not is_id(value):
-        message = f"{where} must be a UUID in lower case with hyphens, not {value!r}"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"{where} must be a UUID in lower case with hyphens, not {value!r}")
     return value
 
 
@@ -77,12 +78,14 @@ def check_vector(vector: Vector, dimensions: int, where: str) -> Vector:
     """
     array = np.asarray(vector, dtype=np.float32)
     if array.shape != (dimensions,):
-        message = f"{where} has shape {array.shape}; this store wants ({dimensions},)"
-        raise InvalidInputError(message)
+        raise InvalidInputError(
+            f"{where} has shape {array.shape}; this store wants ({dimensions},)"
+        )
     squared = float(array @ array)
     if not abs(squared - 1) <= UNIT_TOLERANCE:
-        message = f"{where} must be finite and of length 1, not {math.sqrt(squared)!r}"
-        raise InvalidInputError(message)
+        raise InvalidInputError(
+            f"{where} must be finite and of length 1, not {math.sqrt(squared)!r}"
+        )
     return array
 
 
@@ -93,13 +96,11 @@ def stamp(time: datetime, where: str) -> str:
         InvalidInputError: The time has no time zone, or leaves the calendar in UTC.
     """
     if time.tzinfo is None:
-        message = f"{where} has no time zone: {time!r}; add tzinfo"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"{where} has no time zone: {time!r}; add tzinfo")
     try:
         return time.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
     except OverflowError as error:
-        message = f"{where} is outside the calendar in UTC: {time!r}"
-        raise InvalidInputError(message) from error
+        raise InvalidInputError(f"{where} is outside the calendar in UTC: {time!r}") from error
 
 
 def plain(value: object, where: str, depth: int = 0) -> Any:  # noqa: ANN401 - any JSON value
@@ -115,8 +116,7 @@ def plain(value: object, where: str, depth: int = 0) -> Any:  # noqa: ANN401 - a
     if isinstance(value, int | float):
         return _number(value, where)
     if depth >= MAX_DEPTH:
-        message = f"{where} is nested more than {MAX_DEPTH} deep; store it flatter"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"{where} is nested more than {MAX_DEPTH} deep; store it flatter")
     if isinstance(value, Mapping):
         return {
             _key(key, where): plain(item, f"{where}.{key}", depth + 1)
@@ -124,40 +124,36 @@ def plain(value: object, where: str, depth: int = 0) -> Any:  # noqa: ANN401 - a
         }
     if isinstance(value, list | tuple):
         return [plain(item, where, depth + 1) for item in value]
-    message = (
+    raise InvalidInputError(
         f"{where} is a {type(value).__name__}, which is no JSON value: {value!r}; store it as text"
     )
-    raise InvalidInputError(message)
 
 
 def _key(key: object, where: str) -> str:
     if not isinstance(key, str):
-        message = f"{where} has the key {key!r}; keys must be strings"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"{where} has the key {key!r}; keys must be strings")
     return _text(key, where)
 
 
 def _text(text: str, where: str) -> str:
     if "\0" in text:
-        message = f"{where} contains a NUL character; remove it"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"{where} contains a NUL character; remove it")
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            message = (
+            raise InvalidInputError(
                 f"{where} contains half of a surrogate pair ({error.reason}); decode it properly"
-            )
-            raise InvalidInputError(message) from error
+            ) from error
     return text
 
 
 def _number(number: float, where: str) -> float:
     if isinstance(number, int):
         if number not in INTEGERS:
-            message = f"{where} is an integer of more than 64 bits: {number}; store it as text"
-            raise InvalidInputError(message)
+            raise InvalidInputError(
+                f"{where} is an integer of more than 64 bits: {number}; store it as text"
+            )
     elif not math.isfinite(number):
-        message = f"{where} is {number!r}, which JSON cannot hold"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"{where} is {number!r}, which JSON cannot hold")
     return number
