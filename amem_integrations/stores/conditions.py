@@ -15,8 +15,7 @@ from typing import Any, Literal
 
 from ..errors import InvalidInputError
 from ..filters import Condition, Conditions, Scalar
-from .payloads import TERMS, is_metadata_name, seq_parts, term
-from .validation import INTEGERS, is_id, plain, stamp
+from .payloads import INTEGERS, TERMS, is_id, is_metadata_name, plain, seq_parts, stamp, term
 
 Filter = Any  # a filter or a condition in the types of one interface to Qdrant
 IndexKind = Literal["tenant", "keyword", "integer", "float", "datetime", "uuid"]
@@ -86,8 +85,7 @@ class Dialect:
 def note_filter(dialect: Dialect, namespace: str | None, where: Conditions = ()) -> Filter:
     """Return the filter for the notes of a namespace (its key; None: of all) that meet all conditions.
 
-    Raises:
-        InvalidInputError: A condition compares a field with what it cannot be compared with.
+    A field compared with what it cannot be compared with is an `InvalidInputError`.
     """
     must = [] if namespace is None else [dialect.any_of("namespace", [namespace])]
     must_not: list[Filter] = []
@@ -169,11 +167,8 @@ def _equals(dialect: Dialect, field: str, value: Scalar) -> Filter:
 
 
 def _check_name(field: str) -> None:
-    name = field.removeprefix("metadata.")
-    if name == field:
-        return
-    plain(name, "name in where")
-    if not is_metadata_name(name):
+    name = plain(field.removeprefix("metadata."), "name in where")
+    if name != field and not is_metadata_name(name):
         raise InvalidInputError(
             f"the metadata name {name!r} cannot be used in where: it has an empty part, a quote "
             "or a backslash"

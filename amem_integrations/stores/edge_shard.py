@@ -85,11 +85,7 @@ class EdgeShard:
     def create(
         cls, path: Path, indexes: Mapping[str, IndexKind], *, dimensions: int | None
     ) -> EdgeShard:
-        """Return a new shard; without `dimensions` its points have no dense vector.
-
-        Raises:
-            StoreError: The engine could not create it.
-        """
+        """Return a new shard; without `dimensions` its points have no dense vector."""
         dense = dimensions and {DENSE: edge.EdgeVectorParams(dimensions, edge.Distance.Cosine)}
         config = edge.EdgeConfig(
             vectors=dense or None,
@@ -99,8 +95,7 @@ class EdgeShard:
         with engine_errors(path):
             path.mkdir(parents=True)
             shard = edge.EdgeShard.create(str(path), config)
-            for field, kind in indexes.items():
-                shard.update(edge.UpdateOperation.create_field_index(field, _SCHEMAS[kind]))
+            _make_indexes(shard, indexes)
         return cls(path, shard)
 
     @classmethod
@@ -113,9 +108,8 @@ class EdgeShard:
         """
         with engine_errors(path):
             shard = edge.EdgeShard.load(str(path))
-            for field in indexes.keys() - shard.info().payload_schema.keys():
-                schema = _SCHEMAS[indexes[field]]
-                shard.update(edge.UpdateOperation.create_field_index(field, schema))
+            missing = indexes.keys() - shard.info().payload_schema.keys()
+            _make_indexes(shard, {field: indexes[field] for field in missing})
         return cls(path, shard)
 
     def retrieve(
@@ -225,6 +219,11 @@ class EdgeShard:
         return [point for point in map(point_of, records) if point.payload], offset
 
 
+def _make_indexes(shard: edge.EdgeShard, indexes: Mapping[str, IndexKind]) -> None:
+    for field, kind in indexes.items():
+        shard.update(edge.UpdateOperation.create_field_index(field, _SCHEMAS[kind]))
+
+
 @lru_cache(maxsize=2**16)
 def _spelled(number: int) -> str:
     """Return an id as text: spelling out a hundred UUIDs takes as long as finding them."""
@@ -243,10 +242,9 @@ def _edge_point(point: Point) -> edge.Point:
 def _request(query: Nearest) -> edge.QueryRequest:
     vector: Any = query.vector
     if isinstance(vector, tuple):
-        terms = edge.SparseVector(*vector)
+        nearest = edge.Query.Nearest(edge.SparseVector(*vector), LEXICAL)
         params = edge.SearchParams(idf=edge.IdfParams(corpus=query.corpus))
-        nearest = edge.Query.Nearest(terms, LEXICAL)
-        return edge.QueryRequest(query.limit, query=nearest, filter=query.filter, params=params)
-    nearest = edge.Query.Nearest(vector.tolist(), DENSE)  # an array takes longer to convert
-    params = edge.SearchParams(hnsw_ef=EF)
+    else:
+        nearest = edge.Query.Nearest(vector.tolist(), DENSE)  # an array takes longer to convert
+        params = edge.SearchParams(hnsw_ef=EF)
     return edge.QueryRequest(query.limit, query=nearest, filter=query.filter, params=params)

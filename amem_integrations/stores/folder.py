@@ -76,11 +76,7 @@ class Folder:
         return folder
 
     def check(self) -> None:
-        """Do nothing if the shards can be used.
-
-        Raises:
-            StoreError: They are closed, or belong to the process this one was forked from.
-        """
+        """Raise `StoreError` if the shards are closed, or belong to the process this one was forked from."""
         if os.getpid() != self._pid:
             raise StoreError(
                 f"the memory in {self.path} was opened before this process was forked, and the engine "
@@ -123,12 +119,7 @@ class Folder:
             self.sidecar.with_counts(counts).write(self.path / "amem.json")
 
     def compact(self) -> None:
-        """Let a copy without the bytes of what was deleted take the place of this folder, and close this one.
-
-        Raises:
-            StoreError: The copy cannot be made, or not moved; this one is still there, or will be when it is
-                next opened.
-        """
+        """Let a copy without the bytes of what was deleted take the place of this folder, and close this."""
         draft = _draft(self.path)
         self._copy_to(draft)
         self.flush()
@@ -176,10 +167,9 @@ def settle(path: Path) -> None:
 
 
 def put_in_place(draft: Path, path: Path) -> None:
-    """Let a closed folder take the place of another.
+    """Let a closed folder take the place of another, or raise `StoreError`.
 
-    Raises:
-        StoreError: They cannot be moved; the old one is still there, or will be when it is next opened.
+    The old one is then still there, or will be when it is next opened.
     """
     try:
         path.rename(_before(path))
@@ -190,11 +180,7 @@ def put_in_place(draft: Path, path: Path) -> None:
 
 
 def remove_draft(path: Path) -> None:
-    """Remove what an interrupted `reindex` left beside a collection: it holds a copy of the notes.
-
-    Raises:
-        StoreError: It cannot be removed.
-    """
+    """Remove what an interrupted `reindex` left beside a collection, or raise `StoreError`."""
     draft = path.with_name(path.name + REINDEXED)
     try:
         if draft.exists():
@@ -212,11 +198,7 @@ def _before(path: Path) -> Path:
 
 
 def check_space(path: Path, wanted: int, free: Callable[[Path], int], what: str) -> None:
-    """Do nothing if there is room: the engine maps files, so that a full disk kills the process.
-
-    Raises:
-        StoreFullError: Less than `wanted` bytes are free. `what` says what they are wanted for.
-    """
+    """Raise `StoreFullError` if less is free than `what` wants: a full disk would kill the process."""
     if (left := free(path)) < wanted:
         raise StoreFullError(
             f"only {left / 2**20:.0f} MiB are free for {path}, and {what} wants "

@@ -5,21 +5,28 @@ A payload is flat and carries its `schema`. Times are RFC 3339 in UTC, the names
 doubles), so it is also stored in two parts. Equality is searched for by `terms`: one list of `name=value`
 strings, which needs one index for all fields of a note and all names in its metadata. What is stored for
 filters only (`seq_us`, `when`, `terms`, …) is ignored when reading.
+
+A write the engine refuses stays in its log and may come back as an empty point; what it accepts may
+still be unreadable. So everything is checked here, and only here, before the engine sees a write.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 from uuid import UUID, uuid5
 
+import numpy as np
+
 from ..errors import InvalidInputError, NamespaceError, StoreError
 from ..notes import Change, ContextEntry, Link, Namespace, Note
-from .validation import check_id, namespace_key, plain, stamp
+from ..ports import Vector
 
 Payload = dict[str, Any]
 
@@ -47,13 +54,14 @@ LINK = ("relation", "reason", "strength", "direction")
 # The id of a change's point comes from its namespace and its own id, under this root.
 _CHANGE_IDS = UUID("5b0c7a62-7c1d-5a0e-9b1f-6d1f6f6c2f10")
 
+MAX_DEPTH = 32  # the engine cannot read back what is nested deeper than about 127
+INTEGERS = range(-(2**63), 2**63)
+UNIT_TOLERANCE = 1e-2  # of the squared length; float16 embedders are off by a few thousandths
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
 
 def current(payload: Payload) -> Payload:
-    """Return a payload in the present schema.
-
-    Raises:
-        StoreError: It was written by a later version of this package.
-    """
+    """Return a payload in the present schema; raise `StoreError` if a later version wrote it."""
     while (schema := payload["schema"]) != SCHEMA:
         if schema not in MIGRATIONS:
             raise StoreError(
@@ -117,15 +125,9 @@ def seq_parts(seq: int) -> tuple[int, int]:
 
 
 def encode_note(note: Note, namespace: Namespace) -> Payload:
-    """Return the payload of a note.
-
-    Raises:
-        NamespaceError: The note says it belongs to another namespace.
-        InvalidInputError: Something in it cannot be stored; the message names the field.
-    """
+    """Return the payload of a note; raise `InvalidInputError` naming the field that cannot be stored."""
     check_id(note.id, "id of a note")
-    if note.namespace != namespace:
-        raise NamespaceError(f"note {note.id} belongs to {note.namespace!r}, not to {namespace!r}")
+    _check_namespace(f"note {note.id}", note.namespace, namespace)
     if note.revision < 0:
         raise InvalidInputError(
             f"revision of note {note.id} must be 0 or more, not {note.revision!r}"
@@ -153,11 +155,7 @@ def encode_note(note: Note, namespace: Namespace) -> Payload:
 
 
 def decode_note(note_id: str, payload: Payload) -> Note:
-    """Return the note of a payload.
-
-    Raises:
-        StoreError: It was written by a later version of this package.
-    """
+    """Return the note of a payload, of this or (see `current`) of an earlier schema."""
     payload = current(payload)
     return Note(
         **_picked(payload, NOTE),
@@ -180,16 +178,8 @@ def decode_namespace(key: str) -> Namespace:
 
 
 def encode_change(change: Change, namespace: Namespace) -> Payload:
-    """Return the payload of a change.
-
-    Raises:
-        NamespaceError: The change says it belongs to another namespace.
-        InvalidInputError: Something in it cannot be stored; the message names the field.
-    """
-    if change.namespace != namespace:
-        raise NamespaceError(
-            f"change {change.id} belongs to {change.namespace!r}, not to {namespace!r}"
-        )
+    """Return the payload of a change; raise `InvalidInputError` naming what cannot be stored."""
+    _check_namespace(f"change {change.id}", change.namespace, namespace)
     seq_us, seq_ns = seq_parts(change.seq)
     payload = {
         **{name: getattr(change, name) for name in CHANGE},
@@ -203,17 +193,18 @@ def encode_change(change: Change, namespace: Namespace) -> Payload:
 
 
 def decode_change(payload: Payload) -> Change:
-    """Return the change of a payload.
-
-    Raises:
-        StoreError: It was written by a later version of this package.
-    """
+    """Return the change of a payload, of this or (see `current`) of an earlier schema."""
     payload = current(payload)
     return Change(
         **_picked(payload, CHANGE),
         namespace=decode_namespace(payload["namespace"]),
         recorded_at=_time(payload["recorded_at"]),
     )
+
+
+def _check_namespace(what: str, own: Namespace, namespace: Namespace) -> None:
+    if own != namespace:
+        raise NamespaceError(f"{what} belongs to {own!r}, not to {namespace!r}")
 
 
 def _optional_stamp(time: datetime | None, where: str) -> str | None:
@@ -261,3 +252,118 @@ def _encode_link(target: str, link: Link) -> Payload:
 def _decode_link(link: Payload) -> Link:
     times = {name: _time(link[name]) for name in ("created", "reinforced")}
     return Link(**{**_picked(link, LINK), **times})
+
+
+def namespace_key(namespace: Namespace) -> str:
+    """Return a non-empty tuple of non-empty strings as one string of its own, or raise `NamespaceError`."""
+    if not isinstance(namespace, tuple) or not all(isinstance(part, str) for part in namespace):
+        raise NamespaceError(
+            f"a namespace is a tuple of strings such as ('ann',), not {namespace!r}"
+        )
+    return _namespace_key(namespace)
+
+
+@lru_cache(maxsize=4096)
+def _namespace_key(namespace: Namespace) -> str:
+    if not namespace or not all(namespace):
+        raise NamespaceError(
+            f"a namespace needs at least one part and no empty ones, not {namespace!r}"
+        )
+    try:
+        plain(namespace, "namespace")
+    except InvalidInputError as error:
+        raise NamespaceError(str(error)) from error
+    return json.dumps(namespace, ensure_ascii=False, separators=(",", ":"))
+
+
+def is_id(value: object) -> bool:
+    """Return whether this is a UUID in its usual spelling, as ids of points must be."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def check_id(value: str, where: str) -> str:
+    """Return the id itself, or raise `InvalidInputError` if it is no UUID in its usual spelling."""
+    if not is_id(value):
+        raise InvalidInputError(f"{where} must be a UUID in lower case with hyphens, not {value!r}")
+    return value
+
+
+def check_vector(vector: Vector, dimensions: int, where: str) -> Vector:
+    """Return the vector as float32; raise `InvalidInputError` if its shape or length (not 1) is wrong."""
+    array = np.asarray(vector, dtype=np.float32)
+    if array.shape != (dimensions,):
+        raise InvalidInputError(
+            f"{where} has shape {array.shape}; this store wants ({dimensions},)"
+        )
+    squared = float(array @ array)
+    if not abs(squared - 1) <= UNIT_TOLERANCE:
+        raise InvalidInputError(
+            f"{where} must be finite and of length 1, not {math.sqrt(squared)!r}"
+        )
+    return array
+
+
+def stamp(time: datetime, where: str) -> str:
+    """Return a time with a zone as RFC 3339 in UTC with microseconds, which sorts as text."""
+    if time.tzinfo is None:
+        raise InvalidInputError(f"{where} has no time zone: {time!r}; add tzinfo")
+    try:
+        return time.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    except OverflowError as error:
+        raise InvalidInputError(f"{where} is outside the calendar in UTC: {time!r}") from error
+
+
+def plain(value: object, where: str, depth: int = 0) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a value as plain JSON values: a copy, with lists for tuples and dicts for mappings.
+
+    Raises:
+        InvalidInputError: It would not come back the same; the message names the place.
+    """
+    if isinstance(value, str):
+        return _text(value, where)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return _number(value, where)
+    if depth >= MAX_DEPTH:
+        raise InvalidInputError(f"{where} is nested more than {MAX_DEPTH} deep; store it flatter")
+    if isinstance(value, Mapping):
+        return {
+            _key(key, where): plain(item, f"{where}.{key}", depth + 1)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [plain(item, where, depth + 1) for item in value]
+    raise InvalidInputError(
+        f"{where} is a {type(value).__name__}, which is no JSON value: {value!r}; store it as text"
+    )
+
+
+def _key(key: object, where: str) -> str:
+    if not isinstance(key, str):
+        raise InvalidInputError(f"{where} has the key {key!r}; keys must be strings")
+    return _text(key, where)
+
+
+def _text(text: str, where: str) -> str:
+    if "\0" in text:
+        raise InvalidInputError(f"{where} contains a NUL character; remove it")
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidInputError(
+                f"{where} contains half of a surrogate pair ({error.reason}); decode it properly"
+            ) from error
+    return text
+
+
+def _number(number: float, where: str) -> float:
+    if isinstance(number, int):
+        if number not in INTEGERS:
+            raise InvalidInputError(
+                f"{where} is an integer of more than 64 bits: {number}; store it as text"
+            )
+    elif not math.isfinite(number):
+        raise InvalidInputError(f"{where} is {number!r}, which JSON cannot hold")
+    return number

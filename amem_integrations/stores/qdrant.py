@@ -23,7 +23,7 @@ from ..notes import Change
 from .bm25 import Bm25
 from .collection import CHANGE_INDEXES, DENSE, LEXICAL, NOTE_INDEXES, Point
 from .conditions import IndexKind, json_path
-from .payloads import is_metadata_name
+from .payloads import is_id, is_metadata_name
 from .qdrant_collection import (
     Connection,
     QdrantCollection,
@@ -33,7 +33,6 @@ from .qdrant_collection import (
     is_status,
 )
 from .sidecar import AS_MADE, Sidecar
-from .validation import is_id
 from .writes import INTENT, PointStore
 
 log = logging.getLogger("amem_integrations")

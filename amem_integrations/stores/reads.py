@@ -17,8 +17,16 @@ from ..ports import Indexed, Query, Ranked, Vector
 from .bm25 import Bm25
 from .collection import BACKLINKS, MENTIONS, Collection, Nearest, Point
 from .conditions import Filter, note_filter, seq_range
-from .payloads import change_point_id, decode_change, decode_namespace, decode_note
-from .validation import check_vector, is_id, namespace_key, plain
+from .payloads import (
+    change_point_id,
+    check_vector,
+    decode_change,
+    decode_namespace,
+    decode_note,
+    is_id,
+    namespace_key,
+    plain,
+)
 
 IDS_AT_ONCE = 512  # in one filter; servers may limit the number of conditions
 

@@ -72,11 +72,7 @@ class Sidecar:
 
     @classmethod
     def read(cls, path: Path) -> Sidecar:
-        """Return the fingerprint in a file.
-
-        Raises:
-            StoreError: There is none, or it is damaged or of a later version.
-        """
+        """Return the fingerprint in a file; raise `StoreError` if there is none that can be read."""
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -86,12 +82,7 @@ class Sidecar:
         return cls.parse(stored, str(path.parent))
 
     def write(self, path: Path) -> None:
-        """Put the fingerprint in a file, whole or not at all.
-
-        Raises:
-            StoreFullError: There is no room on the disk.
-            StoreError: The folder cannot be written to.
-        """
+        """Put the fingerprint in a file, whole or not at all; raise `StoreError` if that fails."""
         draft = path.with_suffix(".tmp")
         try:
             with draft.open("w", encoding="utf-8") as file:
@@ -115,11 +106,7 @@ class Sidecar:
         return replace(self, closed=closed)
 
     def check(self, wanted: Sidecar, where: str) -> None:
-        """Do nothing if vectors made as `wanted` fit in here.
-
-        Raises:
-            EmbedderMismatchError: They do not; the message names what differs.
-        """
+        """Raise `EmbedderMismatchError`, which names what differs, if vectors made as `wanted` do not fit."""
         if wanted.embedder == AS_MADE:
             return
         names = ["dimensions", "template", "bm25"]

@@ -17,9 +17,16 @@ from ..notes import Change, ChangeKind, Namespace
 from ..ports import OPS_KEPT, Indexed
 from .collection import Point, is_written
 from .conditions import seq_range
-from .payloads import change_point_id, decode_change, encode_change, encode_note
+from .payloads import (
+    change_point_id,
+    check_vector,
+    decode_change,
+    encode_change,
+    encode_note,
+    is_id,
+    namespace_key,
+)
 from .reads import PointReader, batches
-from .validation import check_vector, is_id, namespace_key
 
 INTENT = "intent"  # the kind of the point that announces a write; no change has it
 RECEIPTS: tuple[ChangeKind, ...] = ("delete", "clear")  # what stays when a namespace is cleared

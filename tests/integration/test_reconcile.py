@@ -151,7 +151,7 @@ def test_a_kill_in_an_edit_leaves_the_note_as_it_was(tmp_path, edit):
 def test_a_kill_before_the_other_end_of_a_dropped_link_is_made_good(tmp_path):
     code = """
 object.__setattr__(memory.config, "max_links", 1)
-kill_at(notes, "upsert", 4)
+kill_at(notes, "upsert", 3)
 memory.add("The trip, part 3", namespace=ANN, thread="t")
 """
     run_and_kill(tmp_path / "m", code)
