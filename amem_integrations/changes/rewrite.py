@@ -86,13 +86,7 @@ async def rewrite(
     left, done = dict(edits), Rewritten()
     known, extra = dict(base or {}), list(records)
     for _ in range(MAX_TRIES):
-        wanted = dict(left)
-        edited = await _edited(runtime, namespace, op, wanted, known)
-        if follow is not None:
-            changes = [record for item in edited for record in item.records]
-            for note_id, more in follow(changes).items():
-                wanted[note_id] = chain([wanted[note_id], more]) if note_id in wanted else more
-            edited = await _edited(runtime, namespace, op, wanted, known)
+        wanted, edited = await _with_following(runtime, namespace, op, left, known, follow)
         if again:
             edited = await _not_yet_done(runtime, namespace, edited)
         unwritten = await _write(runtime, namespace, op, edited, extra, done, removing=removing)
@@ -104,6 +98,25 @@ async def rewrite(
     raise RevisionConflictError(
         f"notes {sorted(left)} were changed by others {MAX_TRIES} times in a row; try again"
     )
+
+
+async def _with_following(
+    runtime: Runtime,
+    namespace: Namespace,
+    op: str,
+    edits: Mapping[str, Edit],
+    known: dict[str, Note],
+    follow: Follow | None,
+) -> tuple[dict[str, Edit], list[_Edited]]:
+    """Return the edits together with those that follow from their changes, and what they give."""
+    wanted = dict(edits)
+    edited = await _edited(runtime, namespace, op, wanted, known)
+    if follow is None:
+        return wanted, edited
+    changes = [record for item in edited for record in item.records]
+    for note_id, more in follow(changes).items():
+        wanted[note_id] = chain([wanted[note_id], more]) if note_id in wanted else more
+    return wanted, await _edited(runtime, namespace, op, wanted, known)
 
 
 async def _edited(

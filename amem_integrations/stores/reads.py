@@ -63,11 +63,8 @@ class PointReader:
     def get_indexed(self, namespace: Namespace, ids: Sequence[str]) -> list[Indexed]:
         """Return these notes with their dense vectors, in this order; unknown ones are left out."""
         found = self._found(namespace, ids, vectors=True)
-        return [
-            Indexed(note=decode_note(i, found[i].payload), vector=_dense(found[i]))
-            for i in ids
-            if i in found
-        ]
+        points = [found[i] for i in ids if i in found]
+        return [Indexed(note=decode_note(p.id, p.payload), vector=_dense(p)) for p in points]
 
     def last_seq(self) -> int:
         """Return the greatest `seq` of all notes and changes, of any namespace; 0 if there are none."""
