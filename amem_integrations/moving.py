@@ -14,8 +14,6 @@ from .opening import Location, open_as_made, open_store
 from .ports import Embedder, NoteStore
 from .progress import Progress, reporter
 
-DRAFT = ".reindex"  # ends the name of the collection that is being built anew
-
 
 def migrate(
     source: str | PathLike[str],
@@ -90,11 +88,12 @@ def rebuild(location: Location, embedder: Embedder, progress: Progress | None) -
             f"{location.path!r} is no folder; copy it with another embedder by "
             "migrate(url, url, embedder=…, target_collection=…)"
         )
-    from .stores.edge import put_in_place  # noqa: PLC0415 - brings its engine along
+    from .stores.folder import REINDEXED, put_in_place  # noqa: PLC0415 - brings its engine along
 
-    draft = Location(location.path, location.collection + DRAFT, location.options)
+    draft = Location(location.path, location.collection + REINDEXED, location.options)
     done = _copy(location, draft, embedder, progress, exact=True)
-    put_in_place(Path(location.path), draft.collection, location.collection)
+    folder = Path(location.path).expanduser().absolute()
+    put_in_place(folder / draft.collection, folder / location.collection)
     return done
 
 

@@ -152,12 +152,6 @@ class NoteStore(Protocol):
         """
         ...
 
-    def vectors(
-        self, namespace: Namespace, ids: Sequence[str]
-    ) -> MaybeAwaitable[dict[str, Vector]]:
-        """Return the dense vectors of these notes; notes without one are left out."""
-        ...
-
     def last_seq(self) -> MaybeAwaitable[int]:
         """Return the greatest `seq` of all notes and changes in all namespaces; 0 if there are none."""
         ...
@@ -174,7 +168,13 @@ class NoteStore(Protocol):
         """Write new versions of stored notes, in one batch, after the changes (the intent).
 
         Each note comes with `revision` one above the stored one. A note whose stored revision is
-        another, or that is gone, is not written; return the ids of those.
+        another, or that is gone, is stale. Writing the same version again, known by its last operation id,
+        succeeds.
+
+        A store within this process writes all or nothing: if any note is stale, no note and no change is
+        written, and the ids of all notes are returned. A store on a server, which has a true attribute
+        `remote`, writes the others; it leaves out the stale notes and the changes about them, and returns
+        their ids. Either way the caller reads the returned notes again, and tries again.
         """
         ...
 

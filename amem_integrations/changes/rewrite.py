@@ -82,21 +82,37 @@ async def rewrite(
     left, done = dict(edits), Rewritten()
     known, extra = dict(base or {}), list(records)
     for _ in range(MAX_TRIES):
-        edited = await _edited(runtime, namespace, op, left, known)
-        if follow is not None:
-            changes = [record for item in edited for record in item.records]
-            for note_id, more in follow(changes).items():
-                left[note_id] = chain([left[note_id], more]) if note_id in left else more
-            edited = await _edited(runtime, namespace, op, left, known)
+        wanted, edited = await _with_following(runtime, namespace, op, left, known, follow)
         if again:
             edited = await _not_yet_done(runtime, namespace, edited)
         unwritten = await _write(runtime, namespace, op, edited, extra, done, removing=removing)
-        left, known, extra = {i: edit for i, edit in left.items() if i in unwritten}, {}, []
+        if unwritten != {item.new.id for item in edited}:  # else all is done anew, what follows too
+            left, extra = wanted, []
+        left, known = {i: edit for i, edit in left.items() if i in unwritten}, {}
         if not left:
             return done
     raise RevisionConflictError(
         f"notes {sorted(left)} were changed by others {MAX_TRIES} times in a row; try again"
     )
+
+
+async def _with_following(
+    runtime: Runtime,
+    namespace: Namespace,
+    op: str,
+    edits: Mapping[str, Edit],
+    known: dict[str, Note],
+    follow: Follow | None,
+) -> tuple[dict[str, Edit], list[_Edited]]:
+    """Return the edits together with those that follow from their changes, and what they give."""
+    wanted = dict(edits)
+    edited = await _edited(runtime, namespace, op, wanted, known)
+    if follow is None:
+        return wanted, edited
+    changes = [record for item in edited for record in item.records]
+    for note_id, more in follow(changes).items():
+        wanted[note_id] = chain([wanted[note_id], more]) if note_id in wanted else more
+    return wanted, await _edited(runtime, namespace, op, wanted, known)
 
 
 async def _edited(
@@ -123,15 +139,20 @@ async def _write(
     *,
     removing: bool,
 ) -> set[str]:
-    """Write what was edited, add it to `done`, and return the ids of the notes that were not written."""
+    """Write what was edited, add it to `done`, and return the ids of the notes that were not written.
+
+    If no version was written, all ids are returned: a store may write all or nothing, records included.
+    """
     moved = [item for item in edited if item.is_moved]
     rows = await _vectors(runtime, moved, removing=removing)
     edited = [_or_failed(item, rows, op) for item in edited]
     changes = [*extra, *(record for item in edited for record in item.records)]
+    items = [_indexed(item, rows) for item in edited if item.is_moved]
     unwritten: set[str] = set()
-    if moved or changes:
-        items = [_indexed(item, rows) for item in edited if item.is_moved]
+    if items or changes:
         unwritten = await resolve(runtime.store.replace(namespace, items, changes))
+    if items and len(unwritten) == len(items):
+        return {item.new.id for item in edited}
     done.notes |= {item.new.id: item.new for item in edited if item.new.id not in unwritten}
     done.changes += [made for made in changes if made.note_id not in unwritten]
     done.vectors |= {i: row for i, row in rows.items() if row is not None and i not in unwritten}

@@ -153,8 +153,8 @@ def _survey_note(survey: Survey, note: Note, links: Mapping[str, set[str]]) -> N
 def _without_vector(store: NoteStore, namespace: Namespace, ids: Sequence[str]) -> Iterator[str]:
     for start in range(0, len(ids), PAGE):
         page = ids[start : start + PAGE]
-        found = run(resolve(store.vectors(namespace, page)))
-        yield from (note_id for note_id in page if note_id not in found)
+        found = run(resolve(store.get_indexed(namespace, page)))
+        yield from (item.note.id for item in found if item.vector is None)
 
 
 def _check_notes(survey: Survey) -> Iterator[Check]:

@@ -21,6 +21,5 @@ _MODULES = {"Bm25": "bm25", "EdgeStore": "edge", "QdrantStore": "qdrant"}
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class
     """Return a store class, importing its module now."""
     if name not in _MODULES:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{_MODULES[name]}", __name__), name)

@@ -84,8 +84,9 @@ class Bm25:
         b: float = 0.75,
     ) -> None:
         if avg_len <= 0 or k < 0 or not 0 <= b <= 1:
-            message = f"BM25 wants avg_len > 0, k >= 0, 0 <= b <= 1, not {avg_len!r}, {k!r}, {b!r}"
-            raise ConfigurationError(message)
+            raise ConfigurationError(
+                f"BM25 wants avg_len > 0, k >= 0, 0 <= b <= 1, not {avg_len!r}, {k!r}, {b!r}"
+            )
         self._language, self._avg_len, self._k, self._b = language, avg_len, k, b
         self._stopwords = _ENGLISH_STOPWORDS if language == "english" else frozenset[str]()
         self._stemmer = _stemmer(language)
@@ -95,13 +96,8 @@ class Bm25:
     @property
     def fingerprint(self) -> dict[str, Any]:
         """What must be equal for two vectors to be comparable, as JSON."""
-        return {
-            "version": VERSION,
-            "language": self._language,
-            "avg_len": self._avg_len,
-            "k": self._k,
-            "b": self._b,
-        }
+        numbers = {"avg_len": self._avg_len, "k": self._k, "b": self._b}
+        return {"version": VERSION, "language": self._language, **numbers}
 
     def encode_document(self, text: str) -> Sparse:
         """Return (indices, values) of a document: how much each of its words says about it."""
@@ -111,11 +107,7 @@ class Bm25:
         return indices, [counts[i] * (self._k + 1) / (counts[i] + discount) for i in indices]
 
     def encode_query(self, text: str) -> Sparse:
-        """Return (indices, values) of a query: a word weighs as often as it occurs.
-
-        In a question that is once; where a whole note asks for its neighbours, its repeated words are
-        what it is about.
-        """
+        """Return (indices, values) of a query, which may be a note: a word weighs as often as it occurs."""
         counts = self._counts(_tokens(text, singles=False))
         indices = sorted(counts)
         return indices, [float(counts[index]) for index in indices]
@@ -140,8 +132,9 @@ def _stemmer(language: str | None) -> Any:  # noqa: ANN401 - snowballstemmer has
         return snowballstemmer.stemmer(language)
     except KeyError as error:
         known = ", ".join(sorted(snowballstemmer.algorithms()))
-        message = f"no stemmer for {language!r}; use None or one of {known}"
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(
+            f"no stemmer for {language!r}; use None or one of {known}"
+        ) from error
 
 
 def _tokens(text: str, *, singles: bool) -> Iterator[str]:

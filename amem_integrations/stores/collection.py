@@ -1,23 +1,17 @@
-"""What a store needs of Qdrant: one collection of points, embedded or served.
-
-The store is written over these interfaces alone; `edge_shard.py` and `qdrant_collection.py` implement them.
-"""
+"""What a store needs of Qdrant: a collection of points, in `edge_shard.py` or `qdrant_collection.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from ..ports import Vector
 from .bm25 import Sparse
+from .conditions import Dialect, Filter, IndexKind
 from .payloads import TERMS
 
 DENSE, LEXICAL = "dense", "bm25"  # the names of the vectors
-
-Filter = Any  # a filter or a condition in the types of one interface to Qdrant
-
-IndexKind = Literal["tenant", "keyword", "integer", "float", "datetime", "uuid"]
 
 # A filter is quick, and allowed by a server in strict mode, only if it names a field as its index does:
 # "a" and "a[]" are two names. So the store makes its filters from the same constants.
@@ -60,6 +54,14 @@ class Point:
     lexical: Sparse | None = None
 
 
+def point_of(record: Any) -> Point:  # noqa: ANN401 - a record of either interface to Qdrant
+    """Return a record as a point."""
+    vectors = record.vector or {}
+    lexical = vectors.get(LEXICAL)
+    lexical = lexical and (lexical.indices, lexical.values)
+    return Point(str(record.id), record.payload or {}, vectors.get(DENSE), lexical)
+
+
 def is_written(wanted: Point, stored: Point | None) -> bool:
     """Return whether this version of a note was written; a later one may already have replaced it."""
     if stored is None:
@@ -79,86 +81,40 @@ class Nearest:
     corpus: Filter
 
 
-class Dialect(Protocol):
-    """Makes conditions and filters in the types of one interface to Qdrant."""
-
-    def any_of(self, key: str, values: Sequence[str]) -> Filter:
-        """The field equals one of the strings, or holds one of them."""
-        ...
-
-    def integer(self, key: str, value: int) -> Filter:
-        """The field equals the integer, exactly."""
-        ...
-
-    def between(self, key: str, bounds: Mapping[str, float]) -> Filter:
-        """The number is within `gt`, `gte`, `lt`, `lte`."""
-        ...
-
-    def during(self, key: str, bounds: Mapping[str, str]) -> Filter:
-        """The time is within `gt`, `gte`, `lt`, `lte`, each in RFC 3339."""
-        ...
-
-    def ids(self, ids: Sequence[str]) -> Filter:
-        """The point has one of these ids; none has, if there are none."""
-        ...
-
-    def every(self, conditions: Sequence[Filter], but: Sequence[Filter] = ()) -> Filter:
-        """All conditions hold, and none of `but`."""
-        ...
-
-    def some(self, conditions: Sequence[Filter]) -> Filter:
-        """At least one of the conditions, of which there must be some, holds."""
-        ...
-
-
 class Collection(Protocol):
     """A set of points with payloads; every method raises `StoreError` for trouble of its own."""
 
     @property
     def dialect(self) -> Dialect:
         """Makes the filters this collection understands."""
-        ...
 
     def retrieve(
         self, ids: Sequence[str], fields: Sequence[str] | None = None, *, vectors: bool = False
     ) -> dict[str, Point]:
         """Return the points with these ids by id, with all or some payload fields."""
-        ...
 
     def upsert(self, points: Sequence[Point]) -> None:
         """Write points, replacing those there are; in a folder, in one operation of the log."""
-        ...
 
     def insert(self, points: Sequence[Point]) -> set[str]:
         """Write new points; return the ids that another writer took first."""
-        ...
 
     def swap(self, points: Sequence[Point]) -> set[str]:
         """Replace points whose stored `revision` is one less; return the ids where it was not."""
-        ...
 
     def delete(self, which: Filter) -> None:
         """Remove the points that match."""
-        ...
 
     def nearest(self, queries: Sequence[Nearest]) -> list[list[tuple[str, float]]]:
         """Return (id, score) for each query, sorted by (-score, id)."""
-        ...
 
     def scroll(
-        self,
-        which: Filter | None,
-        *,
-        limit: int | None = None,
-        newest_first: bool | None = None,
+        self, which: Filter | None, *, limit: int | None = None, newest_first: bool | None = None
     ) -> list[Point]:
         """Return matching points: all of them in any order, or `limit` of them in order of `seq`."""
-        ...
 
     def count(self, which: Filter | None = None) -> int:
         """Return how many points match, exactly."""
-        ...
 
     def distinct(self, key: str, which: Filter | None = None) -> list[str]:
         """Return the values of an indexed keyword field, in all points or in those that match."""
-        ...

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Literal
 
 from ..errors import InvalidInputError
 from ..filters import Condition, Conditions, Scalar
-from .collection import Dialect, Filter
-from .payloads import TERMS, is_metadata_name, seq_parts, term
-from .validation import INTEGERS, is_id, plain, stamp
+from .payloads import INTEGERS, TERMS, is_id, is_metadata_name, plain, seq_parts, stamp, term
+
+Filter = Any  # a filter or a condition in the types of one interface to Qdrant
+IndexKind = Literal["tenant", "keyword", "integer", "float", "datetime", "uuid"]
 
 TIMES = frozenset({"at", "when", "recorded_at", "expires_at"})
 NEVER_EMPTY = frozenset({"id", "seq", "when", "recorded_at", "attempts"})
@@ -23,11 +26,66 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _BOUNDS = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 
 
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Makes conditions and filters in the types of one interface to Qdrant.
+
+    Both have the same types; `types` is their module, the next three are what is not named alike there.
+    `ordered` are the metadata fields that have an index for ranges, by their path; None where a range needs
+    no index.
+    """
+
+    types: Any
+    number_range: Callable[..., Any]
+    time_range: Callable[..., Any]
+    has_id: Callable[[Sequence[str]], Any]
+    ordered: Mapping[str, IndexKind] | None = None
+
+    def any_of(self, key: str, values: Sequence[str]) -> Filter:
+        """The field equals one of the strings, or holds one of them."""
+        return self.types.FieldCondition(key=key, match=self.types.MatchAny(any=list(values)))
+
+    def integer(self, key: str, value: int) -> Filter:
+        """The field equals the integer, exactly."""
+        return self.types.FieldCondition(key=key, match=self.types.MatchValue(value=value))
+
+    def between(self, key: str, bounds: Mapping[str, float]) -> Filter:
+        """The number is within `gt`, `gte`, `lt`, `lte`."""
+        self._check_ordered(key, ("integer", "float"))
+        return self.types.FieldCondition(key=key, range=self.number_range(**bounds))
+
+    def during(self, key: str, bounds: Mapping[str, str]) -> Filter:
+        """The time is within `gt`, `gte`, `lt`, `lte`, each in RFC 3339."""
+        self._check_ordered(key, ("datetime",))
+        return self.types.FieldCondition(key=key, range=self.time_range(**bounds))
+
+    def ids(self, ids: Sequence[str]) -> Filter:
+        """The point has one of these ids; none has, if there are none."""
+        return self.types.Filter(must=[self.has_id(ids)])
+
+    def every(self, conditions: Sequence[Filter], but: Sequence[Filter] = ()) -> Filter:
+        """All conditions hold, and none of `but`."""
+        return self.types.Filter(must=list(conditions), must_not=list(but))
+
+    def some(self, conditions: Sequence[Filter]) -> Filter:
+        """At least one of the conditions, of which there must be some, holds."""
+        return self.types.Filter(should=list(conditions))
+
+    def _check_ordered(self, key: str, kinds: Sequence[IndexKind]) -> None:
+        if self.ordered is None or not key.startswith("metadata."):
+            return
+        if self.ordered.get(key) not in kinds:
+            name = key.removeprefix("metadata.")
+            raise InvalidInputError(
+                f"a range of {key!r} needs an index on the server: open the memory with "
+                f"metadata_indexes={{{name!r}: {' or '.join(map(repr, kinds))}}}"
+            )
+
+
 def note_filter(dialect: Dialect, namespace: str | None, where: Conditions = ()) -> Filter:
     """Return the filter for the notes of a namespace (its key; None: of all) that meet all conditions.
 
-    Raises:
-        InvalidInputError: A condition compares a field with what it cannot be compared with.
+    A field compared with what it cannot be compared with is an `InvalidInputError`.
     """
     must = [] if namespace is None else [dialect.any_of("namespace", [namespace])]
     must_not: list[Filter] = []
@@ -67,8 +125,9 @@ def _clause(dialect: Dialect, condition: Condition) -> Filter:
     if isinstance(value, datetime):
         return dialect.during(json_path(field), {bound: stamp(value, field)})
     if isinstance(value, str | bool) or value is None:
-        message = f"{condition.operator} for {field!r} wants a number or a datetime, not {value!r}"
-        raise InvalidInputError(message)
+        raise InvalidInputError(
+            f"{condition.operator} for {field!r} wants a number or a datetime, not {value!r}"
+        )
     if field == "seq":
         return seq_range(dialect, bound, int(value))
     return dialect.between(json_path(field), {bound: float(value)})
@@ -108,16 +167,12 @@ def _equals(dialect: Dialect, field: str, value: Scalar) -> Filter:
 
 
 def _check_name(field: str) -> None:
-    name = field.removeprefix("metadata.")
-    if name == field:
-        return
-    plain(name, "name in where")
-    if not is_metadata_name(name):
-        message = (
+    name = plain(field.removeprefix("metadata."), "name in where")
+    if name != field and not is_metadata_name(name):
+        raise InvalidInputError(
             f"the metadata name {name!r} cannot be used in where: it has an empty part, a quote "
             "or a backslash"
         )
-        raise InvalidInputError(message)
 
 
 def _check(field: str, value: Scalar) -> None:
@@ -134,5 +189,4 @@ def _check(field: str, value: Scalar) -> None:
     else:
         wrong = field == "seq" or not math.isfinite(value)
     if wrong:
-        message = f"{field!r} in where cannot be compared with {value!r}"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"{field!r} in where cannot be compared with {value!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -15,20 +15,26 @@ from ..errors import ConfigurationError
 from ..notes import Change
 from .bm25 import Bm25
 from .collection import Point
-from .folder import Durability, Folder, check_space, free_bytes, settle, used_bytes
-from .folder import put_in_place as put_folder_in_place
-from .intents import INTENT, Operations
+from .folder import (
+    Durability,
+    Folder,
+    check_space,
+    free_bytes,
+    remove_draft,
+    settle,
+    used_bytes,
+)
 from .sidecar import AS_MADE, Sidecar
-from .writes import PointStore
+from .writes import INTENT, PointStore, Removal
 
 FLUSH_SECONDS = 5.0
 MIN_FREE_BYTES = 256 * 2**20  # the log grows by 32 MiB at a time, for each of the two shards
 NEW_BYTES = 192 * 2**20  # of a new folder with one note in it, and a little more
 OPEN_BYTES = 96 * 2**20  # the engine makes a new piece of log when it opens a shard
 
-INTENT_ID = (
-    "5f2d1f0e-7a43-5d0c-8a55-0c5f3c1f7a11"  # one writer at a time: one point for all intents
-)
+# One writer at a time: one point for all intents.
+INTENT_ID = "5f2d1f0e-7a43-5d0c-8a55-0c5f3c1f7a11"
+RECENT = 64  # operations; far more than there can be at once, of which each may take several writes
 _COLLECTION = re.compile(r"[\w-][\w.-]*")
 
 
@@ -74,13 +80,14 @@ class EdgeStore(PointStore):
         free_bytes: Callable[[Path], int] = free_bytes,
     ) -> None:
         if dimensions < 1 or durability not in get_args(Durability):
-            message = f"EdgeStore wants dimensions > 0, not {dimensions!r}, and durability one of {get_args(Durability)}, not {durability!r}"
-            raise ConfigurationError(message)
+            raise ConfigurationError(
+                f"EdgeStore wants dimensions > 0, not {dimensions!r}, "
+                f"and durability one of {get_args(Durability)}, not {durability!r}"
+            )
         if not _COLLECTION.fullmatch(collection):
-            message = (
+            raise ConfigurationError(
                 f"a collection is named by letters, digits, '_', '-' and '.', not {collection!r}"
             )
-            raise ConfigurationError(message)
         bm25 = bm25 or Bm25()
         wanted = Sidecar.new(embedder=embedder, dimensions=dimensions, bm25=bm25)
         place = Path(path).expanduser().absolute() / collection
@@ -91,11 +98,9 @@ class EdgeStore(PointStore):
         self._folder = Folder.open(place, wanted)
         self._durability, self._flush_seconds = durability, flush_seconds
         self._min_free_bytes, self._free_bytes = min_free_bytes, free_bytes
-        self._operations = Operations()
-        lock = threading.RLock()
-        super().__init__(
-            self._folder.notes, self._folder.history, dimensions=dimensions, bm25=bm25, lock=lock
-        )
+        self._operations: dict[str, bool] = {}  # that wrote last; True: of which a part was written
+        both = (self._folder.notes, self._folder.history)
+        super().__init__(*both, dimensions=dimensions, bm25=bm25, lock=threading.RLock())
         # For the memory to finish: the changes of operations that a killed process may not have finished.
         self.interrupted: Sequence[Change] = ()
         self._finalizer = self._close_at_exit()
@@ -122,10 +127,8 @@ class EdgeStore(PointStore):
         place = Path(path).expanduser().absolute() / collection
         settle(place)
         made = Sidecar.read(place / "amem.json")
-        store = cls(
-            path, dimensions=made.dimensions, embedder=AS_MADE, collection=collection, **options
-        )
-        return store, made.embedder, made.dimensions
+        options |= {"dimensions": made.dimensions, "embedder": AS_MADE, "collection": collection}
+        return cls(path, **options), made.embedder, made.dimensions
 
     @property
     def made_with(self) -> Mapping[str, Any]:
@@ -189,7 +192,7 @@ class EdgeStore(PointStore):
         operations, unsettled = self._operations, self._unsettled
 
         def clean() -> bool:
-            return not (operations.partial or unsettled)
+            return not (any(operations.values()) or unsettled)
 
         return weakref.finalize(self, self._folder.close, clean=clean)
 
@@ -206,23 +209,36 @@ class EdgeStore(PointStore):
             self._folder.wrote(self._durability, self._flush_seconds)
 
     def _intent(self, records: Sequence[Point], what: Mapping[str, Any]) -> Point:
-        ops = {record.payload["op"] for record in records}
-        self._operations.begin(ops)
-        return Point(INTENT_ID, {"kind": INTENT, **what, "ops": self._operations.ids()})
+        self._begin({record.payload["op"] for record in records})
+        return Point(INTENT_ID, {"kind": INTENT, **what, "ops": list(self._operations)})
+
+    def _begin(self, ops: Iterable[str]) -> None:
+        """Remember operations; of the earlier ones, those that were written in part and the latest."""
+        for op in ops:
+            self._operations[op] = self._operations.pop(op, False)
+        whole = [op for op, in_part in self._operations.items() if not in_part]
+        for op in whole[:-RECENT]:
+            del self._operations[op]
 
     def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool) -> None:
-        ops = {record.payload["op"] for record in records}
-        self._operations.end(ops, complete=complete)
+        for record in records:
+            self._operations[record.payload["op"]] = not complete
         if "removal" in intent.payload:
             self._drop(intent)
 
-    def _drop(self, intent: Point) -> None:
+    def _carry_out(self, removal: Removal, intent: Point | None) -> None:
+        # First of all: after a kill the removal, which was announced, is carried out again.
+        remove_draft(self._folder.path)
+        super()._carry_out(removal, intent)
+
+    def _drop(self, *intents: Point) -> None:
         """Announce nothing: what is inserted after a removal would be taken for what was removed."""
-        nothing = {"kind": INTENT, "ops": intent.payload["ops"]}
+        nothing = {"kind": INTENT, "ops": intents[-1].payload["ops"]}
         self._history.upsert([Point(INTENT_ID, nothing)])
 
     def _failed(self, ops: Collection[str]) -> None:
-        self._operations.end(ops, complete=False)
+        for op in self._operations.keys() & ops:  # others have written nothing at all
+            self._operations[op] = True
 
     def _recover(self) -> None:
         """Bring history and notes together after a process was killed, or could not finish.
@@ -237,16 +253,6 @@ class EdgeStore(PointStore):
         changes = [[*change[:3], None] for change in intent.payload.get("changes") or ()]
         self._finish_intent({**intent.payload, "changes": changes})
         ops = intent.payload["ops"]
-        self._operations.begin(ops)
+        self._begin(ops)
         self._drop(intent)
         self.interrupted = self._changes_of(ops)
-
-
-def put_in_place(path: Path, draft: str, collection: str) -> None:
-    """Let one collection of a folder, closed, take the place of another.
-
-    Raises:
-        StoreError: It cannot be moved.
-    """
-    place = path.expanduser().absolute()
-    put_folder_in_place(place / draft, place / collection)

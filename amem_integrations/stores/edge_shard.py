@@ -17,7 +17,8 @@ from uuid import UUID
 import qdrant_edge as edge
 
 from ..errors import StoreError, StoreLockedError
-from .collection import DENSE, LEXICAL, Filter, IndexKind, Nearest, Point
+from .collection import DENSE, LEXICAL, Nearest, Point, point_of
+from .conditions import Dialect, Filter, IndexKind
 
 NO_HNSW = 2_000_000_000  # indexing threshold: `optimize` builds no graph below this many kilobytes
 HNSW_FROM = 10_000  # the engine's own threshold
@@ -52,49 +53,20 @@ def engine_errors(path: Path) -> Iterator[None]:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         if _LOCKED in str(error):
-            message = (
+            raise StoreLockedError(
                 f"the memory in {path.parent} is open already, in another process or in this one; "
                 "close it there, or share one memory by a Qdrant server: "
                 "open('http://localhost:6333', …)"
-            )
-            raise StoreLockedError(message) from error
-        message = (
+            ) from error
+        raise StoreError(
             f"the engine failed on {path}: {error}. If this happens again, the folder may be damaged: "
             "restore it from a backup or an export"
-        )
-        raise StoreError(message) from error
+        ) from error
 
 
-class EdgeDialect:
-    """Filters in the types of qdrant-edge."""
-
-    def any_of(self, key: str, values: Sequence[str]) -> Filter:
-        """The field equals one of the strings, or holds one of them."""
-        return edge.FieldCondition(key, match=edge.MatchAny(list(values)))
-
-    def integer(self, key: str, value: int) -> Filter:
-        """The field equals the integer, exactly."""
-        return edge.FieldCondition(key, match=edge.MatchValue(value))
-
-    def between(self, key: str, bounds: Mapping[str, float]) -> Filter:
-        """The number is within the bounds."""
-        return edge.FieldCondition(key, range=edge.RangeFloat(**bounds))
-
-    def during(self, key: str, bounds: Mapping[str, str]) -> Filter:
-        """The time is within the bounds."""
-        return edge.FieldCondition(key, range=edge.RangeDateTime(**bounds))
-
-    def ids(self, ids: Sequence[str]) -> Filter:
-        """The point has one of these ids."""
-        return edge.Filter(must=[edge.HasIdCondition(set(ids))])
-
-    def every(self, conditions: Sequence[Filter], but: Sequence[Filter] = ()) -> Filter:
-        """All conditions hold, and none of `but`."""
-        return edge.Filter(must=list(conditions), must_not=list(but))
-
-    def some(self, conditions: Sequence[Filter]) -> Filter:
-        """At least one of the conditions holds."""
-        return edge.Filter(should=list(conditions))
+DIALECT = Dialect(
+    edge, edge.RangeFloat, edge.RangeDateTime, lambda ids: edge.HasIdCondition(set(ids))
+)
 
 
 class EdgeShard:
@@ -104,7 +76,7 @@ class EdgeShard:
     `swap` need, and the caller holds it: they are plain upserts here.
     """
 
-    dialect = EdgeDialect()
+    dialect = DIALECT
 
     def __init__(self, path: Path, shard: edge.EdgeShard) -> None:
         self._path, self._shard = path, shard
@@ -113,11 +85,7 @@ class EdgeShard:
     def create(
         cls, path: Path, indexes: Mapping[str, IndexKind], *, dimensions: int | None
     ) -> EdgeShard:
-        """Return a new shard; without `dimensions` its points have no dense vector.
-
-        Raises:
-            StoreError: The engine could not create it.
-        """
+        """Return a new shard; without `dimensions` its points have no dense vector."""
         dense = dimensions and {DENSE: edge.EdgeVectorParams(dimensions, edge.Distance.Cosine)}
         config = edge.EdgeConfig(
             vectors=dense or None,
@@ -127,8 +95,7 @@ class EdgeShard:
         with engine_errors(path):
             path.mkdir(parents=True)
             shard = edge.EdgeShard.create(str(path), config)
-            for field, kind in indexes.items():
-                shard.update(edge.UpdateOperation.create_field_index(field, _SCHEMAS[kind]))
+            _make_indexes(shard, indexes)
         return cls(path, shard)
 
     @classmethod
@@ -141,25 +108,27 @@ class EdgeShard:
         """
         with engine_errors(path):
             shard = edge.EdgeShard.load(str(path))
-            for field in indexes.keys() - shard.info().payload_schema.keys():
-                schema = _SCHEMAS[indexes[field]]
-                shard.update(edge.UpdateOperation.create_field_index(field, schema))
+            missing = indexes.keys() - shard.info().payload_schema.keys()
+            _make_indexes(shard, {field: indexes[field] for field in missing})
         return cls(path, shard)
 
     def retrieve(
         self, ids: Sequence[str], fields: Sequence[str] | None = None, *, vectors: bool = False
     ) -> dict[str, Point]:
         """Return the points with these ids by id, with all or some payload fields."""
+        if not ids:
+            return {}
         payload = True if fields is None else list(fields)
         with engine_errors(self._path):
             records = self._shard.retrieve(list(ids), payload, vectors)
-        return {point.id: point for point in map(_point, records) if point.payload}
+        return {point.id: point for point in map(point_of, records) if point.payload}
 
     def upsert(self, points: Sequence[Point]) -> None:
         """Write points, replacing those there are, in one operation of the log."""
-        with engine_errors(self._path):
-            operation = edge.UpdateOperation.upsert_points([_edge_point(point) for point in points])
-            self._shard.update(operation)
+        if points:
+            with engine_errors(self._path):
+                new = [_edge_point(point) for point in points]
+                self._shard.update(edge.UpdateOperation.upsert_points(new))
 
     def insert(self, points: Sequence[Point]) -> set[str]:
         """Write new points; no other writer can have taken an id."""
@@ -178,6 +147,8 @@ class EdgeShard:
 
     def nearest(self, queries: Sequence[Nearest]) -> list[list[tuple[str, float]]]:
         """Return (id, score) for each query, sorted by (-score, id)."""
+        if not queries:
+            return []
         requests = edge.QueryBatchRequest([_request(query) for query in queries])
         with engine_errors(self._path):
             results: Any = self._shard.query_batch(requests)
@@ -185,28 +156,20 @@ class EdgeShard:
         return [sorted(found, key=lambda hit: (-hit[1], hit[0])) for found in hits]
 
     def scroll(
-        self,
-        which: Filter | None,
-        *,
-        limit: int | None = None,
-        newest_first: bool | None = None,
+        self, which: Filter | None, *, limit: int | None = None, newest_first: bool | None = None
     ) -> list[Point]:
         """Return matching points: all of them in any order, or `limit` of them in order of `seq`."""
         if limit is not None:
             direction = edge.Direction.Desc if newest_first else edge.Direction.Asc
             order = edge.OrderBy("seq", direction)
             return self._page(edge.ScrollRequest(None, limit, which, True, order_by=order))[0]
-        points, offset = self._page(edge.ScrollRequest(None, PAGE, which, True))
-        while offset is not None:
-            page, offset = self._page(edge.ScrollRequest(offset, PAGE, which, True))
-            points += page
-        return points
+        return [point for page in self.pages(which) for point in page]
 
-    def pages(self) -> Iterator[list[Point]]:
-        """Return all points with their vectors, some at a time."""
+    def pages(self, which: Filter | None = None, *, vectors: bool = False) -> Iterator[list[Point]]:
+        """Return matching points, some at a time."""
         offset = None
         while True:
-            page, offset = self._page(edge.ScrollRequest(offset, PAGE, None, True, True))
+            page, offset = self._page(edge.ScrollRequest(offset, PAGE, which, True, vectors))
             yield page
             if offset is None:
                 return
@@ -253,7 +216,12 @@ class EdgeShard:
     def _page(self, request: edge.ScrollRequest) -> tuple[list[Point], Any]:
         with engine_errors(self._path):
             records, offset = self._shard.scroll(request)
-        return [point for point in map(_point, records) if point.payload], offset
+        return [point for point in map(point_of, records) if point.payload], offset
+
+
+def _make_indexes(shard: edge.EdgeShard, indexes: Mapping[str, IndexKind]) -> None:
+    for field, kind in indexes.items():
+        shard.update(edge.UpdateOperation.create_field_index(field, _SCHEMAS[kind]))
 
 
 @lru_cache(maxsize=2**16)
@@ -271,24 +239,12 @@ def _edge_point(point: Point) -> edge.Point:
     return edge.Point(point.id, vectors, point.payload)
 
 
-def _point(record: edge.Record) -> Point:
-    vectors: Any = record.vector or {}
-    lexical = vectors.get(LEXICAL)
-    return Point(
-        str(record.id),
-        record.payload or {},
-        vectors.get(DENSE),
-        lexical and (lexical.indices, lexical.values),
-    )
-
-
 def _request(query: Nearest) -> edge.QueryRequest:
     vector: Any = query.vector
     if isinstance(vector, tuple):
-        terms = edge.SparseVector(*vector)
+        nearest = edge.Query.Nearest(edge.SparseVector(*vector), LEXICAL)
         params = edge.SearchParams(idf=edge.IdfParams(corpus=query.corpus))
-        nearest = edge.Query.Nearest(terms, LEXICAL)
-        return edge.QueryRequest(query.limit, query=nearest, filter=query.filter, params=params)
-    nearest = edge.Query.Nearest(vector.tolist(), DENSE)  # an array takes longer to convert
-    params = edge.SearchParams(hnsw_ef=EF)
+    else:
+        nearest = edge.Query.Nearest(vector.tolist(), DENSE)  # an array takes longer to convert
+        params = edge.SearchParams(hnsw_ef=EF)
     return edge.QueryRequest(query.limit, query=nearest, filter=query.filter, params=params)

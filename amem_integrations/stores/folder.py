@@ -26,6 +26,7 @@ from .sidecar import Sidecar
 Durability = Literal["interval", "always"]
 
 FLUSH_EVERY = 256  # writes
+REINDEXED = ".reindex"  # ends the name of a collection that `reindex` is building anew
 
 logger = logging.getLogger(__name__)
 
@@ -75,20 +76,14 @@ class Folder:
         return folder
 
     def check(self) -> None:
-        """Do nothing if the shards can be used.
-
-        Raises:
-            StoreError: They are closed, or belong to the process this one was forked from.
-        """
+        """Raise `StoreError` if the shards are closed, or belong to the process this one was forked from."""
         if os.getpid() != self._pid:
-            message = (
+            raise StoreError(
                 f"the memory in {self.path} was opened before this process was forked, and the engine "
                 "would hang here; open the memory after the fork"
             )
-            raise StoreError(message)
         if not self._open:
-            message = f"the memory in {self.path} is closed; open it again"
-            raise StoreError(message)
+            raise StoreError(f"the memory in {self.path} is closed; open it again")
 
     def wrote(self, durability: Durability, flush_seconds: float) -> None:
         """Note that something was written, and flush if it is time to."""
@@ -124,18 +119,11 @@ class Folder:
             self.sidecar.with_counts(counts).write(self.path / "amem.json")
 
     def compact(self) -> None:
-        """Let a copy without the bytes of what was deleted take the place of this folder, and close this one.
-
-        Raises:
-            StoreError: The copy cannot be made, or not moved; this one is still there, or will be when it is
-                next opened.
-        """
+        """Let a copy without the bytes of what was deleted take the place of this folder, and close this."""
         draft = _draft(self.path)
         self._copy_to(draft)
         self.flush()
-        if (
-            os.name == "nt"
-        ):  # which moves no open files; elsewhere nobody can open the old one meanwhile
+        if os.name == "nt":  # moves no open files; elsewhere nobody can open the old one meanwhile
             self._let_go()
         try:
             put_in_place(draft, self.path)
@@ -150,12 +138,10 @@ class Folder:
 
     def _copy_to(self, draft: Path) -> None:
         """Write all points into a new folder, and close that."""
-        indexes = {"notes": NOTE_INDEXES, "history": CHANGE_INDEXES}
-        dimensions = {"notes": self.sidecar.dimensions, "history": None}
         counts = {}
-        for name, shard in (("notes", self.notes), ("history", self.history)):
-            copy = EdgeShard.create(draft / name, indexes[name], dimensions=dimensions[name])
-            for page in filter(None, shard.pages()):
+        copies = _create_shards(draft, self.sidecar.dimensions)
+        for (name, copy), shard in zip(copies.items(), (self.notes, self.history), strict=True):
+            for page in filter(None, shard.pages(vectors=True)):
                 copy.upsert(page)
             counts[name] = copy.count()
             copy.close()
@@ -181,18 +167,26 @@ def settle(path: Path) -> None:
 
 
 def put_in_place(draft: Path, path: Path) -> None:
-    """Let a closed folder take the place of another.
+    """Let a closed folder take the place of another, or raise `StoreError`.
 
-    Raises:
-        StoreError: They cannot be moved; the old one is still there, or will be when it is next opened.
+    The old one is then still there, or will be when it is next opened.
     """
     try:
         path.rename(_before(path))
         draft.rename(path)
     except OSError as error:
-        message = f"{draft} cannot be moved to {path}: {error}"
-        raise StoreError(message) from error
+        raise StoreError(f"{draft} cannot be moved to {path}: {error}") from error
     settle(path)
+
+
+def remove_draft(path: Path) -> None:
+    """Remove what an interrupted `reindex` left beside a collection, or raise `StoreError`."""
+    draft = path.with_name(path.name + REINDEXED)
+    try:
+        if draft.exists():
+            shutil.rmtree(draft)
+    except OSError as error:
+        raise StoreError(f"{draft} cannot be removed: {error}; remove it") from error
 
 
 def _draft(path: Path) -> Path:
@@ -204,17 +198,12 @@ def _before(path: Path) -> Path:
 
 
 def check_space(path: Path, wanted: int, free: Callable[[Path], int], what: str) -> None:
-    """Do nothing if there is room: the engine maps files, so that a full disk kills the process.
-
-    Raises:
-        StoreFullError: Less than `wanted` bytes are free. `what` says what they are wanted for.
-    """
+    """Raise `StoreFullError` if less is free than `what` wants: a full disk would kill the process."""
     if (left := free(path)) < wanted:
-        message = (
+        raise StoreFullError(
             f"only {left / 2**20:.0f} MiB are free for {path}, and {what} wants "
             f"{wanted / 2**20:.0f} MiB; nothing was written: make room"
         )
-        raise StoreFullError(message)
 
 
 def free_bytes(path: Path) -> int:
@@ -227,23 +216,26 @@ def used_bytes(path: Path) -> int:
     return sum(file.stat().st_blocks * 512 for file in path.rglob("*") if file.is_file())
 
 
+def _create_shards(path: Path, dimensions: int) -> dict[str, EdgeShard]:
+    notes = EdgeShard.create(path / "notes", NOTE_INDEXES, dimensions=dimensions)
+    history = EdgeShard.create(path / "history", CHANGE_INDEXES, dimensions=None)
+    return {"notes": notes, "history": history}
+
+
 def _create(path: Path, sidecar: Sidecar) -> None:
     """Make a folder aside and move it into place whole: a half-made one is never seen."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     except OSError as error:
-        message = f"cannot make a folder for the memory in {path}: {error}"
-        raise StoreError(message) from error
+        raise StoreError(f"cannot make a folder for the memory in {path}: {error}") from error
     try:
-        dimensions = sidecar.dimensions
-        EdgeShard.create(draft / "notes", NOTE_INDEXES, dimensions=dimensions).close()
-        EdgeShard.create(draft / "history", CHANGE_INDEXES, dimensions=None).close()
+        for shard in _create_shards(draft, sidecar.dimensions).values():
+            shard.close()
         sidecar.with_counts({}).write(draft / "amem.json")
         draft.rename(path)
     except OSError as error:
         if not path.exists():  # else another process was faster
-            message = f"cannot make a folder for the memory in {path}: {error}"
-            raise StoreError(message) from error
+            raise StoreError(f"cannot make a folder for the memory in {path}: {error}") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)

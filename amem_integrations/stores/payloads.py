@@ -5,21 +5,28 @@ A payload is flat and carries its `schema`. Times are RFC 3339 in UTC, the names
 doubles), so it is also stored in two parts. Equality is searched for by `terms`: one list of `name=value`
 strings, which needs one index for all fields of a note and all names in its metadata. What is stored for
 filters only (`seq_us`, `when`, `terms`, …) is ignored when reading.
+
+A write the engine refuses stays in its log and may come back as an empty point; what it accepts may
+still be unreadable. So everything is checked here, and only here, before the engine sees a write.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 from uuid import UUID, uuid5
 
+import numpy as np
+
 from ..errors import InvalidInputError, NamespaceError, StoreError
 from ..notes import Change, ContextEntry, Link, Namespace, Note
-from .validation import check_id, namespace_key, plain, stamp
+from ..ports import Vector
 
 Payload = dict[str, Any]
 
@@ -31,23 +38,36 @@ MIGRATIONS: dict[int, Callable[[Payload], Payload]] = {}
 TERMS = "terms"
 MAX_TERM = 200  # characters; what is longer is indexed by its hash
 
+# Fields that are stored as they are, and those of a note that `where` finds by its terms.
+NOTE = (
+    "seq", "content", "speaker", "source", "thread", "key", "chunk_of", "state", "failure", "attempts",
+    "superseded_by", "revision", "metadata",
+)  # fmt: skip
+SEARCHED = (
+    "content", "speaker", "source", "thread", "key", "keywords", "tags", "attributes_source", "state",
+    "superseded_by", "chunk", "chunk_of",
+)  # fmt: skip
+CHANGE = ("id", "seq", "op", "kind", "note_id", "cause", "model", "data")
+ENTRY = ("text", "keywords", "tags", "cause", "model", "change")
+LINK = ("relation", "reason", "strength", "direction")
+
 # The id of a change's point comes from its namespace and its own id, under this root.
 _CHANGE_IDS = UUID("5b0c7a62-7c1d-5a0e-9b1f-6d1f6f6c2f10")
 
+MAX_DEPTH = 32  # the engine cannot read back what is nested deeper than about 127
+INTEGERS = range(-(2**63), 2**63)
+UNIT_TOLERANCE = 1e-2  # of the squared length; float16 embedders are off by a few thousandths
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
 
 def current(payload: Payload) -> Payload:
-    """Return a payload in the present schema.
-
-    Raises:
-        StoreError: It was written by a later version of this package.
-    """
+    """Return a payload in the present schema; raise `StoreError` if a later version wrote it."""
     while (schema := payload["schema"]) != SCHEMA:
         if schema not in MIGRATIONS:
-            message = (
+            raise StoreError(
                 f"a note is stored in format {schema!r}, this version of amem-integrations "
                 f"reads up to format {SCHEMA}; install a newer version"
             )
-            raise StoreError(message)
         payload = {**MIGRATIONS[schema](payload), "schema": schema + 1}
     return payload
 
@@ -79,25 +99,11 @@ def is_metadata_name(name: str) -> bool:
 
 
 def _terms(note: Note) -> list[str]:
-    fields: dict[str, Any] = {
-        "content": note.content,
-        "speaker": note.speaker,
-        "source": note.source,
-        "thread": note.thread,
-        "key": note.key,
-        "keywords": note.keywords,
-        "tags": note.tags,
-        "attributes_source": note.attributes_source,
-        "state": note.state,
-        "superseded_by": note.superseded_by,
-        "chunk": note.chunk,
-        "chunk_of": note.chunk_of,
-        # Times are compared as ranges, but whether there is one is a question too.
-        "at": note.at and True,
-        "expires_at": note.expires_at and True,
-    }
-    terms = [each for field, value in fields.items() for each in _terms_of(field, value)]
-    return [*terms, *_terms_of("metadata", note.metadata)]
+    fields = {name: getattr(note, name) for name in SEARCHED}
+    # Times are compared as ranges, but whether there is one is a question too.
+    fields |= {"at": note.at and True, "expires_at": note.expires_at and True}
+    fields["metadata"] = note.metadata
+    return [each for name, value in fields.items() for each in _terms_of(name, value)]
 
 
 def _terms_of(field: str, value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
@@ -119,86 +125,49 @@ def seq_parts(seq: int) -> tuple[int, int]:
 
 
 def encode_note(note: Note, namespace: Namespace) -> Payload:
-    """Return the payload of a note.
-
-    Raises:
-        NamespaceError: The note says it belongs to another namespace.
-        InvalidInputError: Something in it cannot be stored; the message names the field.
-    """
+    """Return the payload of a note; raise `InvalidInputError` naming the field that cannot be stored."""
     check_id(note.id, "id of a note")
-    if note.namespace != namespace:
-        message = f"note {note.id} belongs to {note.namespace!r}, not to {namespace!r}"
-        raise NamespaceError(message)
+    _check_namespace(f"note {note.id}", note.namespace, namespace)
     if note.revision < 0:
-        message = f"revision of note {note.id} must be 0 or more, not {note.revision!r}"
-        raise InvalidInputError(message)
+        raise InvalidInputError(
+            f"revision of note {note.id} must be 0 or more, not {note.revision!r}"
+        )
     seq_us, seq_ns = seq_parts(note.seq)
     recorded_at = stamp(note.recorded_at, "recorded_at")
-    at = _optional_stamp(note.at, "at")
-    # In its own zone: an evening is not the day after.
-    local = note.at.isoformat(timespec="microseconds") if note.at else None
     payload = {
+        **{name: getattr(note, name) for name in NOTE},
         "schema": SCHEMA,
         "namespace": namespace_key(namespace),
-        "seq": note.seq,
         "seq_us": seq_us,
         "seq_ns": seq_ns,
-        "content": note.content,
-        "speaker": note.speaker,
-        "source": note.source,
-        "thread": note.thread,
-        "key": note.key,
         "chunk": note.chunk or None,
-        "chunk_of": note.chunk_of,
-        "at": local,
-        "when": at or recorded_at,
+        # In its own zone: an evening is not the day after.
+        "at": note.at.isoformat(timespec="microseconds") if note.at else None,
+        "when": _optional_stamp(note.at, "at") or recorded_at,
         "recorded_at": recorded_at,
         "expires_at": _optional_stamp(note.expires_at, "expires_at"),
         "contexts": [_encode_entry(entry) for entry in note.contexts],
         "links": [_encode_link(target, link) for target, link in note.links.items()],
-        "state": note.state,
-        "failure": note.failure,
-        "attempts": note.attempts,
-        "superseded_by": note.superseded_by,
-        "revision": note.revision,
         "ops": note.ops,
-        "metadata": note.metadata,
         TERMS: _terms(note),
     }
     return {name: plain(value, name) for name, value in payload.items() if value is not None}
 
 
 def decode_note(note_id: str, payload: Payload) -> Note:
-    """Return the note of a payload.
-
-    Raises:
-        StoreError: It was written by a later version of this package.
-    """
+    """Return the note of a payload, of this or (see `current`) of an earlier schema."""
     payload = current(payload)
-    get = payload.get
     return Note(
+        **_picked(payload, NOTE),
         id=note_id,
-        seq=payload["seq"],
         namespace=decode_namespace(payload["namespace"]),
-        content=payload["content"],
         recorded_at=_time(payload["recorded_at"]),
-        at=_optional_time(get("at")),
-        speaker=get("speaker"),
-        source=payload["source"],
-        thread=get("thread"),
-        key=get("key"),
-        chunk=get("chunk", 0),
-        chunk_of=get("chunk_of"),
+        at=_optional_time(payload.get("at")),
+        chunk=payload.get("chunk", 0),
         contexts=tuple(map(_decode_entry, payload["contexts"])),
         links={link["target"]: _decode_link(link) for link in payload["links"]},
-        state=payload["state"],
-        failure=get("failure"),
-        attempts=payload["attempts"],
-        superseded_by=get("superseded_by"),
-        expires_at=_optional_time(get("expires_at")),
-        revision=payload["revision"],
+        expires_at=_optional_time(payload.get("expires_at")),
         ops=tuple(payload["ops"]),
-        metadata=payload["metadata"],
     )
 
 
@@ -209,53 +178,33 @@ def decode_namespace(key: str) -> Namespace:
 
 
 def encode_change(change: Change, namespace: Namespace) -> Payload:
-    """Return the payload of a change.
-
-    Raises:
-        NamespaceError: The change says it belongs to another namespace.
-        InvalidInputError: Something in it cannot be stored; the message names the field.
-    """
-    if change.namespace != namespace:
-        message = f"change {change.id} belongs to {change.namespace!r}, not to {namespace!r}"
-        raise NamespaceError(message)
+    """Return the payload of a change; raise `InvalidInputError` naming what cannot be stored."""
+    _check_namespace(f"change {change.id}", change.namespace, namespace)
     seq_us, seq_ns = seq_parts(change.seq)
     payload = {
+        **{name: getattr(change, name) for name in CHANGE},
         "schema": SCHEMA,
         "namespace": namespace_key(namespace),
-        "id": change.id,
-        "seq": change.seq,
         "seq_us": seq_us,
         "seq_ns": seq_ns,
-        "op": change.op,
-        "kind": change.kind,
-        "note_id": change.note_id,
-        "cause": change.cause,
-        "model": change.model,
         "recorded_at": stamp(change.recorded_at, "recorded_at"),
-        "data": change.data,
     }
     return {name: plain(value, name) for name, value in payload.items() if value is not None}
 
 
 def decode_change(payload: Payload) -> Change:
-    """Return the change of a payload.
-
-    Raises:
-        StoreError: It was written by a later version of this package.
-    """
+    """Return the change of a payload, of this or (see `current`) of an earlier schema."""
     payload = current(payload)
     return Change(
-        id=payload["id"],
-        seq=payload["seq"],
-        op=payload["op"],
-        kind=payload["kind"],
+        **_picked(payload, CHANGE),
         namespace=decode_namespace(payload["namespace"]),
-        note_id=payload["note_id"],
-        cause=payload.get("cause"),
-        model=payload.get("model"),
         recorded_at=_time(payload["recorded_at"]),
-        data=payload["data"],
     )
+
+
+def _check_namespace(what: str, own: Namespace, namespace: Namespace) -> None:
+    if own != namespace:
+        raise NamespaceError(f"{what} belongs to {own!r}, not to {namespace!r}")
 
 
 def _optional_stamp(time: datetime | None, where: str) -> str | None:
@@ -272,50 +221,149 @@ def _optional_time(text: str | None) -> datetime | None:
     return None if text is None else _time(text)
 
 
+def _picked(payload: Payload, names: Sequence[str]) -> Payload:
+    return {name: payload.get(name) for name in names}
+
+
 def _encode_entry(entry: ContextEntry) -> Payload:
     return {
-        "text": entry.text,
-        "keywords": entry.keywords,
-        "tags": entry.tags,
-        "cause": entry.cause,
-        "model": entry.model,
-        "change": entry.change,
+        **{name: getattr(entry, name) for name in ENTRY},
         "at": stamp(entry.at, "at of a context entry"),
         "recorded_at": stamp(entry.recorded_at, "recorded_at of a context entry"),
     }
 
 
 def _decode_entry(entry: Payload) -> ContextEntry:
-    return ContextEntry(
-        text=entry["text"],
-        keywords=tuple(entry["keywords"]),
-        tags=tuple(entry["tags"]),
-        cause=entry["cause"],
-        model=entry["model"],
-        change=entry["change"],
-        at=_time(entry["at"]),
-        recorded_at=_time(entry["recorded_at"]),
-    )
+    lists = {name: tuple(entry[name]) for name in ("keywords", "tags")}
+    times = {name: _time(entry[name]) for name in ("at", "recorded_at")}
+    return ContextEntry(**{**_picked(entry, ENTRY), **lists, **times})
 
 
 def _encode_link(target: str, link: Link) -> Payload:
     return {
+        **{name: getattr(link, name) for name in LINK},
         "target": check_id(target, "target of a link"),
-        "relation": link.relation,
-        "reason": link.reason,
         "strength": float(link.strength),
-        "direction": link.direction,
         "created": stamp(link.created, "created of a link"),
         "reinforced": stamp(link.reinforced, "reinforced of a link"),
     }
 
 
 def _decode_link(link: Payload) -> Link:
-    return Link(
-        relation=link["relation"],
-        reason=link["reason"],
-        strength=link["strength"],
-        direction=link["direction"],
-        created=_time(link["created"]),
-        reinforced=_time(link["reinforced"]),
+    times = {name: _time(link[name]) for name in ("created", "reinforced")}
+    return Link(**{**_picked(link, LINK), **times})
+
+
+def namespace_key(namespace: Namespace) -> str:
+    """Return a non-empty tuple of non-empty strings as one string of its own, or raise `NamespaceError`."""
+    if not isinstance(namespace, tuple) or not all(isinstance(part, str) for part in namespace):
+        raise NamespaceError(
+            f"a namespace is a tuple of strings such as ('ann',), not {namespace!r}"
+        )
+    return _namespace_key(namespace)
+
+
+@lru_cache(maxsize=4096)
+def _namespace_key(namespace: Namespace) -> str:
+    if not namespace or not all(namespace):
+        raise NamespaceError(
+            f"a namespace needs at least one part and no empty ones, not {namespace!r}"
+        )
+    try:
+        plain(namespace, "namespace")
+    except InvalidInputError as error:
+        raise NamespaceError(str(error)) from error
+    return json.dumps(namespace, ensure_ascii=False, separators=(",", ":"))
+
+
+def is_id(value: object) -> bool:
+    """Return whether this is a UUID in its usual spelling, as ids of points must be."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def check_id(value: str, where: str) -> str:
+    """Return the id itself, or raise `InvalidInputError` if it is no UUID in its usual spelling."""
+    if not is_id(value):
+        raise InvalidInputError(f"{where} must be a UUID in lower case with hyphens, not {value!r}")
+    return value
+
+
+def check_vector(vector: Vector, dimensions: int, where: str) -> Vector:
+    """Return the vector as float32; raise `InvalidInputError` if its shape or length (not 1) is wrong."""
+    array = np.asarray(vector, dtype=np.float32)
+    if array.shape != (dimensions,):
+        raise InvalidInputError(
+            f"{where} has shape {array.shape}; this store wants ({dimensions},)"
+        )
+    squared = float(array @ array)
+    if not abs(squared - 1) <= UNIT_TOLERANCE:
+        raise InvalidInputError(
+            f"{where} must be finite and of length 1, not {math.sqrt(squared)!r}"
+        )
+    return array
+
+
+def stamp(time: datetime, where: str) -> str:
+    """Return a time with a zone as RFC 3339 in UTC with microseconds, which sorts as text."""
+    if time.tzinfo is None:
+        raise InvalidInputError(f"{where} has no time zone: {time!r}; add tzinfo")
+    try:
+        return time.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    except OverflowError as error:
+        raise InvalidInputError(f"{where} is outside the calendar in UTC: {time!r}") from error
+
+
+def plain(value: object, where: str, depth: int = 0) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a value as plain JSON values: a copy, with lists for tuples and dicts for mappings.
+
+    Raises:
+        InvalidInputError: It would not come back the same; the message names the place.
+    """
+    if isinstance(value, str):
+        return _text(value, where)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return _number(value, where)
+    if depth >= MAX_DEPTH:
+        raise InvalidInputError(f"{where} is nested more than {MAX_DEPTH} deep; store it flatter")
+    if isinstance(value, Mapping):
+        return {
+            _key(key, where): plain(item, f"{where}.{key}", depth + 1)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [plain(item, where, depth + 1) for item in value]
+    raise InvalidInputError(
+        f"{where} is a {type(value).__name__}, which is no JSON value: {value!r}; store it as text"
     )
+
+
+def _key(key: object, where: str) -> str:
+    if not isinstance(key, str):
+        raise InvalidInputError(f"{where} has the key {key!r}; keys must be strings")
+    return _text(key, where)
+
+
+def _text(text: str, where: str) -> str:
+    if "\0" in text:
+        raise InvalidInputError(f"{where} contains a NUL character; remove it")
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidInputError(
+                f"{where} contains half of a surrogate pair ({error.reason}); decode it properly"
+            ) from error
+    return text
+
+
+def _number(number: float, where: str) -> float:
+    if isinstance(number, int):
+        if number not in INTEGERS:
+            raise InvalidInputError(
+                f"{where} is an integer of more than 64 bits: {number}; store it as text"
+            )
+    elif not math.isfinite(number):
+        raise InvalidInputError(f"{where} is {number!r}, which JSON cannot hold")
+    return number

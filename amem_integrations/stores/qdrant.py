@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import warnings
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict
@@ -21,23 +21,24 @@ from ..errors import ConfigurationError, StoreError
 from ..ids import clock
 from ..notes import Change
 from .bm25 import Bm25
-from .collection import CHANGE_INDEXES, DENSE, LEXICAL, NOTE_INDEXES, IndexKind, Point
-from .conditions import json_path
-from .connection import Connection, checked_address, client_for, is_status
-from .intents import INTENT
-from .payloads import is_metadata_name
-from .qdrant_collection import ClientDialect, QdrantCollection
+from .collection import CHANGE_INDEXES, DENSE, LEXICAL, NOTE_INDEXES, Point
+from .conditions import IndexKind, json_path
+from .payloads import is_id, is_metadata_name
+from .qdrant_collection import (
+    Connection,
+    QdrantCollection,
+    checked_address,
+    client_dialect,
+    client_for,
+    is_status,
+)
 from .sidecar import AS_MADE, Sidecar
-from .validation import is_id
-from .writes import PointStore
+from .writes import INTENT, PointStore
 
 log = logging.getLogger("amem_integrations")
 
 MEMORY = ":memory:"
-OLDEST_SERVER = (
-    1,
-    19,
-)  # weighs words by the notes of one namespace (`idf.corpus`); older ones ignore it
+OLDEST_SERVER = (1, 19)  # older ones do not weigh words by the notes of one namespace
 AT_ONCE = 8  # requests that make indexes
 
 # Beside what conditions name: `swap` compares the revision.
@@ -110,8 +111,8 @@ class QdrantStore(PointStore):
         **client_options: Any,  # noqa: ANN401 - of QdrantClient
     ) -> None:
         if dimensions < 1 or not collection:
-            message = f"QdrantStore wants dimensions > 0 and a collection name, not {dimensions!r} and {collection!r}"
-            raise ConfigurationError(message)
+            wrong = f"{dimensions!r} and {collection!r}"
+            raise ConfigurationError(f"QdrantStore wants dimensions > 0 and a name, not {wrong}")
         ordered, self._remote = _ordered(metadata_indexes or {}), location != MEMORY
         lock: AbstractContextManager[object] = nullcontext() if self._remote else threading.RLock()
         self._where, self._closed = MEMORY, False
@@ -136,12 +137,10 @@ class QdrantStore(PointStore):
         except BaseException:
             self._connection.close()
             raise
-        dialect = ClientDialect(ordered if self._remote else None)
+        dialect = client_dialect(ordered if self._remote else None)
         both = (QdrantCollection(self._connection, name, dialect) for name in names)
         super().__init__(*both, dimensions=dimensions, bm25=bm25, lock=lock)
-        self._partial: dict[
-            str, list[Point]
-        ] = {}  # intents of operations that were written in part
+        self._partial: dict[str, list[Point]] = {}  # intents of operations written in part
         # For the memory to finish, after other processes were killed.
         self.interrupted: Sequence[Change] = self._recover() if self._remote else ()
 
@@ -183,8 +182,7 @@ class QdrantStore(PointStore):
 
     def _check_open(self) -> None:
         if self._closed:
-            message = f"the memory at {self._where} is closed; open it again"
-            raise StoreError(message)
+            raise StoreError(f"the memory at {self._where} is closed; open it again")
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -203,8 +201,7 @@ class QdrantStore(PointStore):
 
     def _newest(self, ids: Sequence[str]) -> int:
         """Return a `seq` that none of these notes exceeds: the clock of who added them may be ahead."""
-        known = [note_id for note_id in ids if is_id(note_id)]
-        notes = self._notes.retrieve(known, ("seq",)) if known else {}
+        notes = self._notes.retrieve([note_id for note_id in ids if is_id(note_id)], ("seq",))
         return max([clock.tick(), *(int(note.payload["seq"]) for note in notes.values())])
 
     def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool) -> None:
@@ -219,20 +216,16 @@ class QdrantStore(PointStore):
         with suppress(StoreError):  # what was to be written is; the rest is tried again
             self._drop(intent, *left)
 
-    def _drop(self, intent: Point, *others: Point) -> None:
-        step = partial(self._history.delete, self._dialect.ids([p.id for p in (intent, *others)]))
+    def _drop(self, *intents: Point) -> None:
+        step = partial(self._erase, [intent.id for intent in intents])
         try:
             step()
         except StoreError:
-            self._unsettled.add(step)
+            self._unsettled.append(step)
             raise
 
     def _recover(self) -> list[Change]:
-        """Settle what killed processes have left, as far as the server lets us.
-
-        Returns:
-            The changes of their operations: some take several writes, which only the memory knows.
-        """
+        """Settle what killed processes have left, and return the changes of their operations."""
         ops: list[str] = []
         try:
             left = self._dialect.every([self._dialect.any_of("kind", [INTENT])])
@@ -240,7 +233,7 @@ class QdrantStore(PointStore):
                 if time.time() - intent.payload["at"] < self.settle_after:
                     continue  # that process may just be at it
                 self._finish_intent(intent.payload)
-                self._history.delete(self._dialect.ids([intent.id]))
+                self._erase([intent.id])
                 ops += intent.payload["ops"]
             return self._changes_of(ops)
         except StoreError as error:  # a key that may only read, for example
@@ -252,9 +245,8 @@ class QdrantStore(PointStore):
             return
         version = self._connection.call(lambda client: client.info()).version
         if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_SERVER:
-            oldest = ".".join(map(str, OLDEST_SERVER))
-            message = f"the Qdrant server at {self._where} is version {version}; {oldest} or later is needed"
-            raise StoreError(message)
+            needed = ".".join(map(str, OLDEST_SERVER)) + " or later is needed"
+            raise StoreError(f"the Qdrant server at {self._where} is version {version}; {needed}")
 
     def _prepare(
         self,
@@ -285,25 +277,23 @@ class QdrantStore(PointStore):
         self._made = Sidecar.parse((info.config.metadata or {}).get("amem"), where)
         self._made.check(wanted, where)
         if self._remote:
-            self._make_indexes(name, indexes, made=info.payload_schema.keys())
+            missing = indexes.keys() - info.payload_schema.keys()
+            self._make_indexes(name, {field: indexes[field] for field in missing})
 
-    def _make_indexes(
-        self, name: str, indexes: Mapping[str, IndexKind], made: Container[str]
-    ) -> None:
+    def _make_indexes(self, name: str, indexes: Mapping[str, IndexKind]) -> None:
         def make(field: str) -> None:
-            schema = _SCHEMAS[indexes[field]]
-            self._connection.call(
-                lambda client: client.create_payload_index(name, field, schema, wait=True)
-            )
+            kind = _SCHEMAS[indexes[field]]
+            self._connection.call(lambda c: c.create_payload_index(name, field, kind, wait=True))
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(make, [field for field in indexes if field not in made]))
+            list(pool.map(make, indexes))
 
 
 def _ordered(metadata_indexes: Mapping[str, IndexKind]) -> dict[str, IndexKind]:
     """Return the kinds of the indexes of metadata fields by their path in a payload."""
     for name, kind in metadata_indexes.items():
         if kind not in ORDERED or not is_metadata_name(name):
-            message = f"metadata_indexes={{{name!r}: {kind!r}}} must give a name one of {ORDERED}"
-            raise ConfigurationError(message)
+            raise ConfigurationError(
+                f"metadata_indexes={{{name!r}: {kind!r}}} must give a name one of {ORDERED}"
+            )
     return {json_path(f"metadata.{name}"): kind for name, kind in metadata_indexes.items()}

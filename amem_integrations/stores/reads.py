@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
 from operator import attrgetter
+from threading import RLock
 
 import numpy as np
 
@@ -13,11 +15,18 @@ from ..filters import Conditions
 from ..notes import Change, ChangeKind, Namespace, Note
 from ..ports import Indexed, Query, Ranked, Vector
 from .bm25 import Bm25
-from .collection import BACKLINKS, MENTIONS, Collection, Filter, Nearest, Point
-from .conditions import note_filter, seq_range
-from .intents import Unsettled
-from .payloads import change_point_id, decode_change, decode_namespace, decode_note
-from .validation import check_vector, is_id, namespace_key, plain
+from .collection import BACKLINKS, MENTIONS, Collection, Nearest, Point
+from .conditions import Filter, note_filter, seq_range
+from .payloads import (
+    change_point_id,
+    check_vector,
+    decode_change,
+    decode_namespace,
+    decode_note,
+    is_id,
+    namespace_key,
+    plain,
+)
 
 IDS_AT_ONCE = 512  # in one filter; servers may limit the number of conditions
 
@@ -39,7 +48,8 @@ class PointReader:
         self._notes, self._history = notes, history
         self._dimensions, self._bm25 = dimensions, bm25
         self._lock, self._dialect = lock, notes.dialect
-        self._unsettled = Unsettled()
+        self._unsettled: deque[Callable[[], object]] = deque()  # what failed writes left to be done
+        self._settling = RLock()
 
     def _check_open(self) -> None:
         """Raise `StoreError` if the store cannot be used (any more)."""
@@ -53,48 +63,24 @@ class PointReader:
     def get_indexed(self, namespace: Namespace, ids: Sequence[str]) -> list[Indexed]:
         """Return these notes with their dense vectors, in this order; unknown ones are left out."""
         found = self._found(namespace, ids, vectors=True)
-        return [
-            Indexed(note=decode_note(i, found[i].payload), vector=_dense(found[i]))
-            for i in ids
-            if i in found
-        ]
-
-    def vectors(self, namespace: Namespace, ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the dense vectors of these notes; notes without one are left out."""
-        found = self._found(namespace, ids, ("namespace",), vectors=True)
-        vectors = {i: _dense(point) for i, point in found.items()}
-        return {i: vector for i, vector in vectors.items() if vector is not None}
+        points = [found[i] for i in ids if i in found]
+        return [Indexed(note=decode_note(p.id, p.payload), vector=_dense(p)) for p in points]
 
     def last_seq(self) -> int:
         """Return the greatest `seq` of all notes and changes, of any namespace; 0 if there are none."""
-        self._check_open()
-        self._settle()
-        newest = [
-            collection.scroll(None, limit=1, newest_first=True)
-            for collection in (self._notes, self._history)
-        ]
+        self._ready()
+        newest = (c.scroll(None, limit=1, newest_first=True) for c in (self._notes, self._history))
         return max((int(point.payload["seq"]) for point in chain(*newest)), default=0)
 
     def search(self, namespace: Namespace, queries: Sequence[Query]) -> list[Ranked]:
-        """Return for each query its dense and its BM25 list, each sorted by (-score, id).
-
-        Raises:
-            InvalidInputError: A vector or a condition cannot be used.
-            StoreError: The store could not answer.
-        """
+        """Return for each query its dense and its BM25 list, each sorted by (-score, id)."""
         self._check_open()
         key = namespace_key(namespace)
         corpus = note_filter(self._dialect, key)
         wanted: list[Nearest] = []
         plan = [self._plan(query, key, corpus, wanted) for query in queries]
-        lists = self._notes.nearest(wanted) if wanted else []
-        return [
-            Ranked(
-                dense=() if dense is None else lists[dense],
-                lexical=() if lexical is None else lists[lexical],
-            )
-            for dense, lexical in plan
-        ]
+        lists = self._notes.nearest(wanted)
+        return [Ranked(**{name: lists[n] for name, n in places.items()}) for places in plan]
 
     def backlinks(self, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
         """Return the other notes that link to any of these, or have context from it, in order of seq."""
@@ -123,9 +109,9 @@ class PointReader:
         """Return up to `limit` notes in order of (seq, id); continue with a condition on `seq`."""
         self._check_open()
         which = note_filter(self._dialect, namespace_key(namespace), where)
-        points = (
-            self._notes.scroll(which, limit=limit, newest_first=newest_first) if limit > 0 else []
-        )
+        if limit < 1:
+            return []
+        points = self._notes.scroll(which, limit=limit, newest_first=newest_first)
         notes = [decode_note(point.id, point.payload) for point in points]
         return sorted(notes, key=_in_order, reverse=newest_first)
 
@@ -144,12 +130,8 @@ class PointReader:
         after: int | None = None,
         limit: int = 1000,
     ) -> list[Change]:
-        """Return changes of a note, or of the whole namespace, oldest first.
-
-        They are the last `limit`, or, with `after`, the first `limit` whose `seq` is greater.
-        """
-        self._check_open()
-        self._settle()
+        """Return the last `limit` changes, or the first ones `after` a `seq`, oldest first."""
+        self._ready()
         about = [self._ours(namespace)]
         if note_id is not None:
             about.append(self._dialect.any_of("note_id", [plain(note_id, "note_id")]))
@@ -165,17 +147,15 @@ class PointReader:
 
     def changes_by_id(self, namespace: Namespace, ids: Sequence[str]) -> list[Change]:
         """Return the changes with these ids, in this order; unknown ones are left out."""
-        self._check_open()
-        self._settle()
+        self._ready()
         key = namespace_key(namespace)
         points = [change_point_id(key, plain(change_id, "id of a change")) for change_id in ids]
-        found = self._history.retrieve(points) if points else {}
+        found = self._history.retrieve(points)
         return [decode_change(found[point].payload) for point in points if point in found]
 
     def changes_by_op(self, namespace: Namespace, ops: Sequence[str]) -> list[Change]:
         """Return all changes of these operations, oldest first."""
-        self._check_open()
-        self._settle()
+        self._ready()
         ours, found = self._ours(namespace), list[Point]()
         for some in batches(plain(op, "id of an operation") for op in ops):
             about = self._dialect.any_of("op", some)
@@ -184,8 +164,7 @@ class PointReader:
 
     def mentions(self, namespace: Namespace, ids: Sequence[str]) -> list[Change]:
         """Return the changes about other notes that one of these caused, or that it was shown for."""
-        self._check_open()
-        self._settle()
+        self._ready()
         ours, found = self._ours(namespace), dict[str, Point]()
         for some in batches(filter(is_id, ids)):
             ends = [self._dialect.any_of(end, some) for end in MENTIONS]
@@ -196,31 +175,38 @@ class PointReader:
         changes = [decode_change(point.payload) for point in found.values()]
         return sorted((made for made in changes if made.note_id not in asked), key=_in_order)
 
+    def _ready(self) -> None:
+        self._check_open()
+        self._settle()
+
     def _settle(self) -> None:
-        """Finish first what writes that failed have left to be done."""
-        if self._unsettled:
-            with self._lock:
-                self._unsettled.settle()
+        """Finish what writes that failed have left, in order; a step that fails stays for the next time."""
+        if not self._unsettled:
+            return
+        with self._lock, self._settling:
+            while self._unsettled:
+                self._unsettled[0]()
+                self._unsettled.popleft()
 
     def _ours(self, namespace: Namespace) -> Filter:
         return self._dialect.any_of("namespace", [namespace_key(namespace)])
 
     def _plan(
         self, query: Query, namespace: str, corpus: Filter, wanted: list[Nearest]
-    ) -> tuple[int | None, int | None]:
+    ) -> dict[str, int]:
         """Add the query's lists to `wanted`; return where its dense and its lexical list will be."""
         which = note_filter(self._dialect, namespace, query.where) if query.where else corpus
-        dense = lexical = None
+        places: dict[str, int] = {}
         if query.limit < 1:
-            return None, None
+            return places
         if query.vector is not None:
             vector = check_vector(query.vector, self._dimensions, "vector of a query")
-            dense = len(wanted)
+            places["dense"] = len(wanted)
             wanted.append(Nearest(vector, query.limit, which, corpus))
         if query.text is not None and (terms := self._bm25.encode_query(query.text))[0]:
-            lexical = len(wanted)
+            places["lexical"] = len(wanted)
             wanted.append(Nearest(terms, query.limit, which, corpus))
-        return dense, lexical
+        return places
 
     def _found(
         self,
@@ -234,7 +220,7 @@ class PointReader:
         self._check_open()
         key = namespace_key(namespace)
         known = [note_id for note_id in ids if is_id(note_id)]
-        points = self._notes.retrieve(known, fields, vectors=vectors) if known else {}
+        points = self._notes.retrieve(known, fields, vectors=vectors)
         return {i: point for i, point in points.items() if point.payload.get("namespace") == key}
 
 

@@ -37,13 +37,13 @@ class Sidecar:
     @classmethod
     def new(cls, *, embedder: str, dimensions: int, bm25: Bm25) -> Sidecar:
         """Return the fingerprint of a collection made now."""
-        return cls(
-            embedder=embedder,
-            dimensions=dimensions,
-            template=TEMPLATE,
-            bm25=bm25.fingerprint,
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
+        made = datetime.now(UTC).isoformat(timespec="seconds")
+        given: dict[str, Any] = {
+            "embedder": embedder,
+            "dimensions": dimensions,
+            "bm25": bm25.fingerprint,
+        }
+        return cls(**given, template=TEMPLATE, created_at=made)
 
     @classmethod
     def parse(cls, stored: object, where: str) -> Sidecar:
@@ -53,47 +53,36 @@ class Sidecar:
             StoreError: It is none, or of a later version of this package.
         """
         if not isinstance(stored, dict) or not isinstance(stored.get("format"), int):
-            message = (
+            raise StoreError(
                 f"{where} holds no memory of amem-integrations; choose another place or collection"
             )
-            raise StoreError(message)
         if stored["format"] > FORMAT:
-            message = (
+            raise StoreError(
                 f"{where} was written in format {stored['format']}, this version of amem-integrations "
                 f"reads up to format {FORMAT}; install a newer version"
             )
-            raise StoreError(message)
         while (number := stored["format"]) in MIGRATIONS and number < FORMAT:
             stored = {**MIGRATIONS[number](stored), "format": number + 1}
         try:
             return cls(**stored)
         except TypeError as error:
-            message = f"the description of the memory in {where} is damaged: {error}"
-            raise StoreError(message) from error
+            raise StoreError(
+                f"the description of the memory in {where} is damaged: {error}"
+            ) from error
 
     @classmethod
     def read(cls, path: Path) -> Sidecar:
-        """Return the fingerprint in a file.
-
-        Raises:
-            StoreError: There is none, or it is damaged or of a later version.
-        """
+        """Return the fingerprint in a file; raise `StoreError` if there is none that can be read."""
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             stored = None
         except (OSError, ValueError) as error:
-            message = f"{path} cannot be read: {error}; restore it from a backup"
-            raise StoreError(message) from error
+            raise StoreError(f"{path} cannot be read: {error}; restore it from a backup") from error
         return cls.parse(stored, str(path.parent))
 
     def write(self, path: Path) -> None:
-        """Put the fingerprint in a file, whole or not at all.
-
-        Raises:
-            StoreFullError: There is no room on the disk.
-            StoreError: The folder cannot be written to.
-        """
+        """Put the fingerprint in a file, whole or not at all; raise `StoreError` if that fails."""
         draft = path.with_suffix(".tmp")
         try:
             with draft.open("w", encoding="utf-8") as file:
@@ -103,8 +92,9 @@ class Sidecar:
             draft.replace(path)
         except OSError as error:
             kind = StoreFullError if error.errno in {errno.ENOSPC, errno.EDQUOT} else StoreError
-            message = f"{path} cannot be written: {error}; make room, or make the folder writable"
-            raise kind(message) from error
+            raise kind(
+                f"{path} cannot be written: {error}; make room, or make the folder writable"
+            ) from error
 
     def described(self) -> dict[str, Any]:
         """Return what was made with what, and the schema of the notes in it."""
@@ -116,11 +106,7 @@ class Sidecar:
         return replace(self, closed=closed)
 
     def check(self, wanted: Sidecar, where: str) -> None:
-        """Do nothing if vectors made as `wanted` fit in here.
-
-        Raises:
-            EmbedderMismatchError: They do not; the message names what differs.
-        """
+        """Raise `EmbedderMismatchError`, which names what differs, if vectors made as `wanted` do not fit."""
         if wanted.embedder == AS_MADE:
             return
         names = ["dimensions", "template", "bm25"]
@@ -132,8 +118,7 @@ class Sidecar:
             if getattr(self, name) != getattr(wanted, name)
         ]
         if differing:
-            message = (
+            raise EmbedderMismatchError(
                 f"{where} was built with {'; '.join(differing)}. Open it with what it was built with, "
                 "or embed its notes anew: amem_integrations.moving.reindex(location, embedder)"
             )
-            raise EmbedderMismatchError(message)

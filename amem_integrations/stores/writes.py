@@ -1,24 +1,48 @@
-"""The writing half of a note store: what is checked, and in which order things are written."""
+"""The writing half of a note store: what is checked, and in which order things are written.
+
+The history is written before the notes. So each write puts an *intent* into the history collection, which
+says what the write is about to do. It is read when a store is opened after a process was killed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NoReturn
 
 from ..errors import InvalidInputError, StoreError
 from ..notes import Change, ChangeKind, Namespace
-from ..ports import Indexed
+from ..ports import OPS_KEPT, Indexed
 from .collection import Point, is_written
 from .conditions import seq_range
-from .intents import Removal, intended, is_made
-from .payloads import change_point_id, decode_change, encode_change, encode_note
+from .payloads import (
+    change_point_id,
+    check_vector,
+    decode_change,
+    encode_change,
+    encode_note,
+    is_id,
+    namespace_key,
+)
 from .reads import PointReader, batches
-from .validation import check_vector, is_id, namespace_key
 
+INTENT = "intent"  # the kind of the point that announces a write; no change has it
 RECEIPTS: tuple[ChangeKind, ...] = ("delete", "clear")  # what stays when a namespace is cleared
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What is to go: these notes of a namespace (its key) and their changes, or (None) all of it.
+
+    `receipts` are the points to be kept. With `upto` nothing goes that was added after this `seq`.
+    """
+
+    namespace: str
+    ids: Sequence[str] | None
+    receipts: Sequence[str] = ()
+    upto: int | None = None
 
 
 class PointStore(PointReader):
@@ -43,30 +67,22 @@ class PointStore(PointReader):
         Raises:
             TypeError: Always: a store holds an open folder or a connection.
         """
-        message = (
+        raise TypeError(
             f"{type(self).__name__} cannot be pickled or copied: it holds an open folder or "
             "connection; pass its location, and open it again in the other process"
         )
-        raise TypeError(message)
 
     def insert(
         self, namespace: Namespace, items: Sequence[Indexed], changes: Sequence[Change]
     ) -> set[str]:
-        """Store notes whose ids are not there yet; return the ids that were new.
-
-        Notes that are there stay as they are, and changes about them are not recorded.
-
-        Raises:
-            InvalidInputError: Something cannot be stored; nothing was.
-            StoreError: The store could not write, or an id belongs to a note of another namespace.
-        """
+        """See `NoteStore.insert`; changes about notes that were there are not recorded."""
         key = namespace_key(namespace)
         points: dict[str, Point] = {}
         for item in items:
             points.setdefault(item.note.id, self._encode(namespace, item))
         records = [_change_point(namespace, change) for change in changes]
         with self._changing(changes):
-            taken = self._notes.retrieve(list(points), ("namespace",)) if points else {}
+            taken = self._notes.retrieve(list(points), ("namespace",))
             _check_owner(taken.values(), key)
             new = [point for point in points.values() if point.id not in taken]
             lost = self._write(_about_others(records, taken), new, self._notes.insert)
@@ -75,47 +91,31 @@ class PointStore(PointReader):
     def replace(
         self, namespace: Namespace, items: Sequence[Indexed], changes: Sequence[Change]
     ) -> set[str]:
-        """Write new versions of stored notes; return the ids of those that were stale.
-
-        A stale note is one whose stored revision is not one less than its own, or that is gone; it is not
-        written, and changes about it are not recorded. Writing the same version again, known by its
-        last operation id, succeeds.
-
-        Raises:
-            InvalidInputError: Something cannot be stored; nothing was.
-            StoreError: The store could not write.
-        """
+        """See `NoteStore.replace`: all or nothing, on a server all but what is stale."""
         namespace_key(namespace)
         points = {item.note.id: self._encode(namespace, item) for item in items}
         if len(points) < len(items):
-            message = "replace was given two versions of one note; give the last one only"
-            raise InvalidInputError(message)
+            raise InvalidInputError(
+                "replace was given two versions of one note; give the last one only"
+            )
         records = [_change_point(namespace, change) for change in changes]
         with self._changing(changes):
             stored = self._stored(namespace, items)
             written = {i for i, old in stored.items() if _is_same_write(points[i], old)}
             stale = {i for i in points if not _follows(points[i], stored.get(i))} - written
-            ready = [
-                _completed(point, stored[i])
-                for i, point in points.items()
-                if i not in stale | written
-            ]
+            if stale and not self.remote:
+                return set(points)
+            ready = [_completed(points[i], stored[i]) for i in points if i not in stale | written]
             about = _about_others(records, stale)
             lost = self._write(about, ready, self._notes.swap, whole=not stale)
         return stale | lost
 
     def rewrite_changes(self, namespace: Namespace, changes: Sequence[Change]) -> None:
-        """Replace stored changes by these, which have the same ids; unknown ones are not added.
-
-        Raises:
-            InvalidInputError: Something cannot be stored; nothing was.
-            StoreError: The store could not write.
-        """
+        """See `NoteStore.rewrite_changes`."""
         namespace_key(namespace)
         records = [_change_point(namespace, change) for change in changes]
         with self._changing():
-            if stored := self._stored_only(records):
-                self._history.upsert(stored)
+            self._history.upsert(self._stored_only(records))
 
     def delete(
         self,
@@ -124,15 +124,7 @@ class PointStore(PointReader):
         receipts: Sequence[Change],
         rewritten: Sequence[Change] = (),
     ) -> None:
-        """Remove these notes and all changes about them; keep the receipts.
-
-        Changes that only mention a note stay as they are, or as they are given in `rewritten`.
-
-        Raises:
-            InvalidInputError: A change cannot be stored; nothing was removed.
-            StoreError: The store could not write. The removal was not begun, or will be finished before
-                the next write.
-        """
+        """See `NoteStore.delete`."""
         key = namespace_key(namespace)
         kept = [_change_point(namespace, receipt) for receipt in receipts]
         records = [_change_point(namespace, change) for change in rewritten]
@@ -141,11 +133,7 @@ class PointStore(PointReader):
             self._remove(removal, kept, self._stored_only(records))
 
     def clear(self, namespace: Namespace, receipts: Sequence[Change]) -> None:
-        """Remove everything of a namespace but the receipts of this and of earlier removals.
-
-        Raises:
-            StoreError: As by `delete`.
-        """
+        """See `NoteStore.clear`."""
         key = namespace_key(namespace)
         records = [_change_point(namespace, receipt) for receipt in receipts]
         with self._changing(receipts):
@@ -163,7 +151,7 @@ class PointStore(PointReader):
     def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool) -> None:
         """The announced write was carried out, and its operations have written all, or only a part."""
 
-    def _drop(self, intent: Point) -> None:
+    def _drop(self, *intents: Point) -> None:
         """Make the announced write one that nobody has to finish."""
 
     def _failed(self, ops: Collection[str]) -> None:
@@ -173,7 +161,7 @@ class PointStore(PointReader):
     def _changing(self, changes: Sequence[Change] = ()) -> Iterator[None]:
         try:
             with self._writing():
-                self._unsettled.settle()
+                self._settle()
                 yield
         except BaseException:
             self._failed({change.op for change in changes})
@@ -188,13 +176,13 @@ class PointStore(PointReader):
         whole: bool = True,
     ) -> set[str]:
         """Write the changes, then the notes; return the ids that another process was faster with."""
-        intent = self._intent(records, {"changes": intended(records, notes)}) if records else None
+        intent = self._intent(records, {"changes": _intended(records, notes)}) if records else None
         try:
             self._upsert_history(intent, records)
-            lost = write(notes) if notes else set()
+            lost = write(notes)
             self._forget(records, lost)
         except BaseException:
-            self._unsettled.add(partial(self._forget_unwritten, intent, records, notes))
+            self._unsettled.append(partial(self._forget_unwritten, intent, records, notes))
             raise
         if intent is not None:
             self._ended(intent, _about_others(records, lost), complete=whole and not lost)
@@ -203,16 +191,18 @@ class PointStore(PointReader):
     def _forget_unwritten(
         self, intent: Point | None, records: Sequence[Point], notes: Sequence[Point]
     ) -> None:
-        found = self._notes.retrieve([n.id for n in notes], ("revision", "ops")) if notes else {}
+        found = self._notes.retrieve([n.id for n in notes], ("revision", "ops"))
         self._forget(records, {n.id for n in notes if not is_written(n, found.get(n.id))})
         if intent is not None:
             self._drop(intent)
 
     def _forget(self, records: Sequence[Point], lost: Collection[str]) -> None:
         """Remove the changes of notes that another process changed in between."""
-        undone = [record.id for record in records if record.payload["note_id"] in lost]
-        if undone:
-            self._history.delete(self._dialect.ids(undone))
+        self._erase([record.id for record in records if record.payload["note_id"] in lost])
+
+    def _erase(self, points: Sequence[str]) -> None:
+        if points:
+            self._history.delete(self._dialect.ids(points))
 
     def _remove(
         self, removal: Removal, receipts: Sequence[Point], rewritten: Sequence[Point] = ()
@@ -223,17 +213,16 @@ class PointStore(PointReader):
             self._upsert_history(intent, [*receipts, *rewritten])
         except BaseException:
             # The engine may have logged what it refused, and would carry it out when it is next opened.
-            self._unsettled.add(partial(self._withdraw, intent, receipts))
+            self._unsettled.append(partial(self._withdraw, intent, receipts))
             raise
         try:
             self._carry_out(removal, intent)
         except BaseException:
-            self._unsettled.add(partial(self._carry_out, removal, intent))
+            self._unsettled.append(partial(self._carry_out, removal, intent))
             raise
 
     def _withdraw(self, intent: Point | None, receipts: Sequence[Point]) -> None:
-        if receipts:
-            self._history.delete(self._dialect.ids([receipt.id for receipt in receipts]))
+        self._erase([receipt.id for receipt in receipts])
         if intent is not None:
             self._drop(intent)
 
@@ -264,10 +253,8 @@ class PointStore(PointReader):
             return
         changes = intent.get("changes") or []
         ids = list({note_id for _, note_id, _, _ in changes})
-        notes = self._notes.retrieve(ids, ("revision", "ops")) if ids else {}
-        undone = [made for made, note_id, *how in changes if not is_made(notes.get(note_id), *how)]
-        if undone:
-            self._history.delete(self._dialect.ids(undone))
+        notes = self._notes.retrieve(ids, ("revision", "ops"))
+        self._erase([made for made, i, *how in changes if not _is_made(notes.get(i), *how)])
 
     def _changes_of(self, ops: Sequence[str]) -> list[Change]:
         """Return all changes of these operations, of any namespace, oldest first."""
@@ -277,12 +264,10 @@ class PointStore(PointReader):
         return sorted(changes, key=lambda change: (change.seq, change.id))
 
     def _upsert_history(self, intent: Point | None, records: Sequence[Point]) -> None:
-        if points := [*records] if intent is None else [intent, *records]:
-            self._history.upsert(points)
+        self._history.upsert([*records] if intent is None else [intent, *records])
 
     def _stored_only(self, records: Sequence[Point]) -> list[Point]:
-        ids = [record.id for record in records]
-        found = self._history.retrieve(ids, ("namespace",)) if ids else {}
+        found = self._history.retrieve([record.id for record in records], ("namespace",))
         return [record for record in records if record.id in found]
 
     def _encode(self, namespace: Namespace, item: Indexed) -> Point:
@@ -307,11 +292,10 @@ def _change_point(namespace: Namespace, change: Change) -> Point:
 def _check_owner(taken: Collection[Point], namespace: str) -> None:
     others = [point.id for point in taken if point.payload.get("namespace") != namespace]
     if others:
-        message = (
+        raise StoreError(
             f"the ids {others} belong to notes of another namespace than {namespace}; nothing was "
             "written. Ids come from the namespace: these notes were imported with ids that do not"
         )
-        raise StoreError(message)
 
 
 def _about_others(records: Sequence[Point], ids: Collection[str]) -> list[Point]:
@@ -325,14 +309,31 @@ def _follows(new: Point, old: Point | None) -> bool:
 def _is_same_write(new: Point, old: Point) -> bool:
     """Return whether `old` is `new`, written by an earlier try whose answer was lost."""
     last = new.payload["ops"][-1:]
-    return (
-        bool(last)
-        and last == old.payload["ops"][-1:]
-        and new.payload["revision"] == old.payload["revision"]
-    )
+    same = new.payload["revision"] == old.payload["revision"]
+    return same and bool(last) and last == old.payload["ops"][-1:]
 
 
 def _completed(new: Point, old: Point) -> Point:
     """Return `new` with the vectors of `old` where it has none of its own."""
     dense = old.dense if new.dense is None else new.dense
     return Point(new.id, new.payload, dense, old.lexical if new.lexical is None else new.lexical)
+
+
+def _intended(records: Sequence[Point], notes: Sequence[Point]) -> list[list[Any]]:
+    """Return which change is made true by which version of a note, known by revision and operation."""
+    versions = {
+        note.id: (note.payload["revision"], (note.payload["ops"] or [None])[-1]) for note in notes
+    }
+    return [
+        [record.id, record.payload["note_id"], *versions[record.payload["note_id"]]]
+        for record in records
+        if record.payload["note_id"] in versions
+    ]
+
+
+def _is_made(note: Point | None, revision: int, op: str | None) -> bool:
+    """Return whether a version was written, as far as the note remembers; in doubt it was."""
+    if note is None or note.payload["revision"] < revision:
+        return False
+    forgotten = note.payload["revision"] - revision >= OPS_KEPT
+    return forgotten or op is None or op in note.payload["ops"]

@@ -26,6 +26,7 @@ from .fakes import as_completion
 
 Item = Mapping[str, Any]
 Pair = tuple[str, str]
+Annotations = str | os.PathLike[str] | Iterable[Mapping[str, Any]]
 
 
 class RecordedModel:
@@ -42,12 +43,7 @@ class RecordedModel:
         unknown: Keys that were asked about and are not in the annotations; replies leave them out.
     """
 
-    def __init__(
-        self,
-        annotations: str | os.PathLike[str] | Iterable[Mapping[str, Any]],
-        *,
-        name: str = "recorded",
-    ) -> None:
+    def __init__(self, annotations: Annotations, *, name: str = "recorded") -> None:
         self.name = name
         self.unknown: set[str | None] = set()
         self._records = {record["id"]: record for record in _load(annotations)}
@@ -94,33 +90,21 @@ class RecordedModel:
 
     def _construct(self, inputs: Item) -> BaseModel:
         records = [(note["alias"], self._record(note)) for note in inputs["notes"]]
-        return ConstructReply(
-            notes=[
-                NoteAttributes(
-                    id=alias,
-                    context=record["context"],
-                    keywords=record["keywords"],
-                    tags=record["tags"],
-                )
-                for alias, record in records
-                if record
-            ]
-        )
+        notes = [
+            NoteAttributes(id=alias, **_attributes(record)) for alias, record in records if record
+        ]
+        return ConstructReply(notes=notes)
 
     def _evolve(self, inputs: Item) -> BaseModel:
         keys = _keys(inputs)
-        notes = [
-            NoteEvolution(
-                id=note["alias"],
-                links=self._links(note, keys),
-                updates=[
-                    _update(alias, update)
-                    for alias, update in self._among(note, "updates", _shown(note, keys))
-                ],
-            )
-            for note in inputs["notes"]
-        ]
-        return EvolveReply(notes=[note for note in notes if note.links or note.updates])
+        notes = []
+        for note in inputs["notes"]:
+            found = self._among(note, "updates", _shown(note, keys))
+            updates = [ProposedUpdate(to=alias, **_attributes(update)) for alias, update in found]
+            links = self._links(note, keys)
+            if links or updates:
+                notes.append(NoteEvolution(id=note["alias"], links=links, updates=updates))
+        return EvolveReply(notes=notes)
 
     def _link(self, inputs: Item) -> BaseModel:
         note = inputs["notes"][0]
@@ -130,12 +114,7 @@ class RecordedModel:
     def _revise(self, inputs: Item) -> BaseModel:
         neighbour = inputs["neighbour"]
         for _, update in self._among(inputs["note"], "updates", {neighbour["key"]: ""}):
-            return ReviseReply(
-                change=True,
-                context=update["context"],
-                keywords=update.get("keywords", []),
-                tags=update["tags"],
-            )
+            return ReviseReply(change=True, **_attributes(update))
         return ReviseReply(change=False)
 
     def _links(self, note: Item, keys: Mapping[str, str | None]) -> list[ProposedLink]:
@@ -165,13 +144,9 @@ class RecordedModel:
         return found
 
 
-def _update(alias: str, update: Item) -> ProposedUpdate:
-    return ProposedUpdate(
-        to=alias,
-        context=update["context"],
-        keywords=update.get("keywords", []),
-        tags=update["tags"],
-    )
+def _attributes(item: Item) -> dict[str, Any]:
+    given = {"context": item["context"], "tags": item["tags"]}
+    return {**given, "keywords": item.get("keywords", [])}
 
 
 def _keys(inputs: Item) -> dict[str, str | None]:
@@ -183,9 +158,7 @@ def _shown(note: Item, keys: Mapping[str, str | None]) -> dict[str | None, str]:
     return {keys[candidate["alias"]]: candidate["alias"] for candidate in note["candidates"]}
 
 
-def _load(
-    annotations: str | os.PathLike[str] | Iterable[Mapping[str, Any]],
-) -> Iterable[Mapping[str, Any]]:
+def _load(annotations: Annotations) -> Iterable[Item]:
     if not isinstance(annotations, str | os.PathLike):
         return annotations
     lines = Path(annotations).read_text(encoding="utf-8").splitlines()

@@ -220,16 +220,39 @@ def test_an_interrupted_reindex_leaves_the_old_and_goes_on_where_it_was(tmp_path
             memory.reindex(Flaky(dimensions=32, name="other"))
         # It is as before, and can be used; what changes now is seen to when it is done again.
         notes = memory.get_all(namespace=ANN, limit=1000)
-        memory.delete(notes[0].id, namespace=ANN)
         memory.update(notes[1].id, namespace=ANN, content="changed meanwhile")
         before = memory.get_all(namespace=ANN, limit=1000), memory.history(None, namespace=ANN)
         embedder = HashEmbedder(dimensions=32, name="other")
-        assert memory.reindex(embedder) == 199
+        assert memory.reindex(embedder) == 200
         assert embedder.encoded == 200 - 128 + 1
         assert (
             memory.get_all(namespace=ANN, limit=1000),
             memory.history(None, namespace=ANN),
         ) == before
+
+
+@pytest.mark.parametrize("removing", ["delete", "clear"])
+def test_what_an_interrupted_reindex_left_holds_nothing_that_is_deleted_later(tmp_path, removing):
+    class Down(HashEmbedder):
+        def embed_documents(self, texts):
+            if any("note 199" in text for text in texts):
+                raise KeyboardInterrupt
+            return super().embed_documents(texts)
+
+    with opened(tmp_path) as memory:
+        secret = memory.add("SECRET-TEXT", namespace=ANN, evolve=False)
+        memory.add_many([f"note {n}" for n in range(200)], namespace=ANN, evolve=False)
+        with pytest.raises(KeyboardInterrupt):
+            memory.reindex(Down(dimensions=32, name="other"))
+        draft = tmp_path / "amem.reindex"
+        files = [path for path in draft.rglob("*") if path.is_file()]
+        assert any(b"SECRET-TEXT" in path.read_bytes() for path in files)
+        if removing == "delete":
+            memory.delete(secret.id, namespace=ANN)
+        else:
+            memory.clear(namespace=ANN)
+        assert not draft.exists()
+        assert memory.reindex(OTHER) == (200 if removing == "delete" else 0)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

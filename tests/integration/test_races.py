@@ -197,3 +197,33 @@ def test_a_long_note_that_was_best_does_not_hide_the_next(open_memory):
         [NoteInput(content="cello " * 900), NoteInput(content="cello lesson")], namespace=ANN
     )
     assert "cello lesson" in memory.context("cello", namespace=ANN, max_tokens=200)
+
+
+def test_a_commit_is_written_whole_though_one_of_its_notes_was_changed_meanwhile(open_memory):
+    memory = open_memory(models.model(models.update_first("It was moved to May.")))
+    one, two, plan = planned(memory)
+    store = memory._runtime.store
+    replace, calls = store.replace, []
+
+    def race(namespace, items, changes):
+        if not calls:  # another writer is faster, at the last moment
+            store.replace = replace
+            memory.update(one.id, namespace=ANN, metadata={"meanwhile": True})
+            store.replace = race
+        unwritten = replace(namespace, items, changes)
+        calls.append(({item.note.id for item in items}, unwritten))
+        return unwritten
+
+    store.replace = race
+    report = memory.commit(plan, namespace=ANN)
+
+    both = {one.id, two.id}
+    assert calls[0] == (both, both)  # nothing of it was written
+    assert calls[1] == (both, set())
+    first, second = memory.get(one.id, namespace=ANN), memory.get(two.id, namespace=ANN)
+    assert (set(first.links), set(second.links)) == ({two.id}, {one.id})
+    assert first.metadata == {"meanwhile": True}
+    assert [entry.text for entry in first.contexts][-1] == "It was moved to May."
+    kinds = [made.kind for made in store.changes_by_op(ANN, [plan.id])]
+    assert sorted(kinds) == ["evolve", "link", "link", "prompt"]
+    assert report.links == len(report.evolved) == 1

@@ -19,8 +19,8 @@ from amem_integrations.stores.payloads import (
     decode_note,
     encode_change,
     encode_note,
+    namespace_key,
 )
-from amem_integrations.stores.validation import namespace_key
 
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 names = texts.filter(bool)
@@ -126,6 +126,8 @@ def test_the_payload_is_flat_versioned_and_made_for_filters() -> None:
             'attributes_source="rules"',
             "state",
             'state="pending"',
+            "chunk",
+            "chunk=0",
             "at",
             "at=true",
             "metadata",

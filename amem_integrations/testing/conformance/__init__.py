@@ -6,24 +6,25 @@
         def make_store(self, folder):
             return MyStore(folder, dimensions=DIMENSIONS)
 
-`make_store` returns an open, empty store for vectors of `DIMENSIONS` numbers; `folder` is a fresh folder
-that it may use, `METADATA_INDEXES` what it may need to know of metadata. A store whose methods are coroutine functions is not covered: wrap it.
-
-`machine.NoteStoreMachine` (it needs hypothesis) makes any sequence of calls, to several stores at once.
+`METADATA_INDEXES` says what a store may need to know of metadata. One whose methods are coroutine functions
+is not covered: wrap it. `machine.NoteStoreMachine` (it needs hypothesis) makes any sequence of calls, to
+several stores at once.
 """
+
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-for _rules in ("_filtering", "_history", "_reading", "_searching", "_writing", "machine"):
+for _rules in ("filtering", "reading", "writing", "machine"):
     pytest.register_assert_rewrite(f"{__name__}.{_rules}")  # so that a failure shows the values
 
 # ruff: noqa: E402 - only what is imported later is rewritten
-from ._builders import DIMENSIONS, change, item, note, note_id, unit
-from ._filtering import METADATA_INDEXES, FilteringRules
-from ._history import HistoryRules
-from ._reading import ReadingRules
-from ._searching import SearchingRules
-from ._writing import WritingRules
+from ...ports import NoteStore
+from .builders import DIMENSIONS, change, done, item, note, note_id, unit
+from .filtering import METADATA_INDEXES, FilteringRules
+from .reading import ReadingRules
+from .writing import HistoryRules, WritingRules
 
 __all__ = [
     "DIMENSIONS",
@@ -37,7 +38,16 @@ __all__ = [
 ]
 
 
-class NoteStoreConformance(
-    WritingRules, HistoryRules, ReadingRules, SearchingRules, FilteringRules
-):
+class NoteStoreConformance(WritingRules, HistoryRules, ReadingRules, FilteringRules):
     """All the rules; subclass it and say how to make your store."""
+
+    def make_store(self, folder: Path) -> NoteStore:
+        """Return an open, empty store for vectors of `DIMENSIONS` numbers, in a fresh folder if it likes."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[NoteStore]:
+        """A fresh store, closed after the test."""
+        store = self.make_store(tmp_path / "store")
+        yield store
+        done(store.close())

@@ -15,7 +15,7 @@ from ..._sync import MaybeAwaitable
 from ...filters import Condition, Conditions, matches
 from ...notes import Change, Namespace, Note
 from ...ports import Indexed, NoteStore, Query, Ranked, Vector
-from ._builders import ANN, BOB, change, done, link, note, note_id, unit
+from .builders import ANN, BOB, change, done, link, note, note_id, unit
 
 T = TypeVar("T")
 
@@ -31,19 +31,10 @@ speakers = st.none() | st.sampled_from(("Ann", "Bob"))
 
 
 @dataclass
-class Held:
-    """One note as a dictionary holds it."""
-
-    note: Note
-    vector: Vector | None
-    text: str | None
-
-
-@dataclass
 class Model:
     """What a store should hold: notes by id, and changes, of one namespace."""
 
-    notes: dict[str, Held] = field(default_factory=dict)
+    notes: dict[str, Indexed] = field(default_factory=dict)
     changes: dict[str, Change] = field(default_factory=dict)
 
     def ordered(self, where: Conditions = ()) -> list[Note]:
@@ -62,12 +53,8 @@ class Model:
 
     def mentions(self, note_id: str) -> list[Change]:
         """Return the changes about other notes that mention this one, oldest first."""
-        return [
-            made
-            for made in self.recorded()
-            if made.note_id != note_id
-            and (made.cause == note_id or note_id in made.data.get("shown", ()))
-        ]
+        others = [made for made in self.recorded() if made.note_id != note_id]
+        return [c for c in others if note_id in (c.cause, *c.data.get("shown", ()))]
 
 
 class NoteStoreMachine(RuleBasedStateMachine):
@@ -111,7 +98,7 @@ class NoteStoreMachine(RuleBasedStateMachine):
             recorded.append(self._change(space, fresh.id, "add"))
         for item in items:
             if item.note.id not in model.notes:
-                model.notes[item.note.id] = Held(item.note, item.vector, item.text)
+                model.notes[item.note.id] = item
                 new.add(item.note.id)
         model.changes |= {made.id: made for made in recorded if made.note_id in new}
         assert self._all(lambda store: store.insert(space, items, recorded)) == new
@@ -142,14 +129,15 @@ class NoteStoreMachine(RuleBasedStateMachine):
             version = replace(version, seq=held.note.seq)
         recorded = self._change(space, wanted, "update")
         ids = [_id(space, other) for other in shown]
-        recorded = replace(
-            recorded, cause=ids[0] if ids else None, data={"shown": ids[1:], "text": "x"}
-        )
+        cause, data = next(iter(ids), None), {"shown": ids[1:], "text": "x"}
+        recorded = replace(recorded, cause=cause, data=data)
         stale = {wanted}
         if held and ahead == 1:
             stale = set()
             keep = held.vector if vector is None else vector
-            model.notes[wanted] = Held(version, keep, held.text if text is None else text)
+            model.notes[wanted] = Indexed(
+                note=version, vector=keep, text=held.text if text is None else text
+            )
             model.changes[recorded.id] = recorded
         item = Indexed(note=version, vector=vector, text=text)
         assert self._all(lambda store: store.replace(space, [item], [recorded])) == stale
@@ -214,10 +202,8 @@ class NoteStoreMachine(RuleBasedStateMachine):
         about = _id(space, name)
         recorded = [made for made in self.models[space].recorded() if made.note_id == about]
         assert self._all(lambda store: store.changes(space, note_id=about)) == recorded
-        assert (
-            self._all(lambda store: store.changes(space, limit=limit))
-            == (self.models[space].recorded()[-limit:])
-        )
+        latest = self._all(lambda store: store.changes(space, limit=limit))
+        assert latest == self.models[space].recorded()[-limit:]
 
     @invariant()
     def the_stores_hold_what_the_dictionary_holds(self) -> None:

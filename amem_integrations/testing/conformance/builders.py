@@ -1,19 +1,17 @@
-"""Short ways to make notes, changes and vectors, and the fixture all rules share."""
+"""Short ways to make notes, changes and vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
-import pytest
 
 from ..._sync import MaybeAwaitable, resolve, run
 from ...notes import Change, ContextEntry, Link, Namespace, Note
-from ...ports import Indexed, NoteStore, Vector
+from ...ports import Indexed, Vector
 
 T = TypeVar("T")
 
@@ -22,21 +20,6 @@ ANN: Namespace = ("ann",)
 BOB: Namespace = ("bob",)
 NOW = datetime(2026, 5, 8, 12, 30, 15, 123456, tzinfo=UTC)
 SEQ = 1_800_000_000_000_000_000  # nanoseconds; a double cannot tell neighbours apart here
-
-
-class StoreRules:
-    """What all groups of rules need: a store."""
-
-    def make_store(self, folder: Path) -> NoteStore:
-        """Return an open, empty store for vectors of `DIMENSIONS` numbers."""
-        raise NotImplementedError
-
-    @pytest.fixture
-    def store(self, tmp_path: Path) -> Iterator[NoteStore]:
-        """A fresh store, closed after the test."""
-        store = self.make_store(tmp_path / "store")
-        yield store
-        done(store.close())
 
 
 def done(value: MaybeAwaitable[T]) -> T:

@@ -1,0 +1,134 @@
+"""Rules about conditions: every operator on every kind of field."""
+# ruff: noqa: S101, D102 - asserting is what a test does, and its name is the rule
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from ...errors import InvalidInputError
+from ...filters import matches, parse
+from ...notes import Note
+from ...ports import Indexed, NoteStore
+from .builders import ANN, NOW, SEQ, done, entry, note, note_id
+
+LATER = NOW + timedelta(microseconds=1)
+EARLY = datetime(2023, 5, 7, tzinfo=UTC)
+
+
+def _notes() -> list[Note]:
+    return [
+        note(
+            "a", number=0, speaker="Ann", thread="1", at=EARLY, state="done", key="k",
+            contexts=(entry("a", tags=("craft", "home"), keywords=("clay",)),),
+            metadata={"n": 1, "city": "Rome", "when": "2026-05-08T12:00:00Z", "odd key": "x", "in": {"x": 1}},
+        ),
+        note(
+            "b", number=1, speaker="Bob", thread="2", state="pending", superseded_by=note_id("a"),
+            contexts=(entry("b", tags=("craft",), model="rules"),),
+            metadata={"n": 2.5, "city": ["Rome", "Oslo"], "flag": True, "none": None},
+        ),
+        note("c", number=2, source="import", at=LATER, state="failed", metadata={"n": "1", "big": 2**60 + 1}),
+        note("d", number=3, expires_at=NOW, recorded_at=EARLY, metadata={"n": 1.0, "flag": False, "list": [], "odd=key": 1, "long": "long " * 100}),
+    ]  # fmt: skip
+
+
+# The fields that the cases compare by `$gt` and the like, for a store that wants to know them beforehand.
+METADATA_INDEXES = {"n": "float", "when": "datetime"}
+# By field: a condition, and the notes that meet it.
+BY_FIELD: Mapping[str, list[tuple[Any, str]]] = {
+    "id": [(note_id("a"), "a"), ("not an id", ""),
+        ({"$in": [note_id("a"), note_id("c"), "x"]}, "ac"), ({"$ne": note_id("a")}, "bcd")],
+    "seq": [(SEQ + 1, "b"), ({"$ne": SEQ + 1}, "acd"), ({"$gt": SEQ + 1}, "cd"),
+        ({"$gte": SEQ + 1}, "bcd"), ({"$lt": SEQ + 1}, "a"), ({"$lte": SEQ + 1}, "ab"),
+        ({"$gt": SEQ, "$lt": SEQ + 3}, "bc"), ({"$in": [SEQ, SEQ + 3]}, "ad")],
+    "content": [("this is a", "a"), ("this is", "")],
+    "speaker": [("Ann", "a"), (None, "cd"), ({"$ne": None}, "ab"), ({"$ne": "Ann"}, "bcd"),
+        ({"$in": ["Ann", "Bob", "Zoë"]}, "ab"), ({"$in": ["Ann", None]}, "acd"), ({"$in": []}, ""),
+        ("ann", "")],
+    "source": [("import", "c")],
+    "thread": [("1", "a"), (1, "")],
+    "key": [("k", "a")],
+    "state": [({"$in": ["pending", "failed"]}, "bcd")],
+    "superseded_by": [(None, "acd")],
+    "tags": [("craft", "ab"), ({"$ne": "home"}, "bcd"), ({"$in": ["home", "clay"]}, "a"),
+        (None, "cd")],
+    "keywords": [("clay", "ab")],
+    "attributes_source": [("rules", "b")],
+    "at": [(None, "bd"), (EARLY, "a"), ({"$gt": NOW}, "c"), ({"$gte": LATER}, "c"),
+        ({"$gt": LATER}, ""), ({"$lt": NOW}, "a"), ({"$ne": EARLY}, "bcd"),
+        ({"$in": [EARLY, LATER]}, "ac"), ({"$ne": None}, "ac")],
+    "when": [({"$lte": EARLY}, "ad")],
+    "recorded_at": [({"$gte": NOW}, "abc")],
+    "expires_at": [({"$lte": NOW}, "d"), (None, "abc")],
+    "metadata.city": [("Rome", "ab"), ("Oslo", "b"), (None, "cd"), ({"$ne": None}, "ab")],
+    "metadata.n": [(1, "ad"), (1.0, "ad"), ("1", "c"), (2.5, "b"), ({"$gt": 1}, "b"),
+        ({"$lte": 1}, "ad"), ({"$in": [1, "1"]}, "acd"), ({"$ne": 1}, "bc"), (None, ""), (True, ""),
+        ({"$in": [True, 2.5]}, "b"), ({"$ne": True}, "abcd")],
+    "metadata.big": [(2**60 + 1, "c"), (2**60 + 2, "")],
+    "metadata.flag": [(True, "b"), (False, "d"), (1, ""), ({"$in": [1, 0]}, ""),
+        ({"$ne": 1}, "abcd"), ({"$ne": True}, "acd")],
+    "attempts": [(True, ""), (0, "abcd"), ({"$lt": 1}, "abcd"), (None, "")],
+    "metadata.in": [(None, "bcd")],
+    "metadata.odd=key": [(1, "d")],
+    "metadata.odd": [("key=1", "")],
+    "metadata.long": [("long " * 100, "d"), ("long " * 99, "")],
+    "metadata.none": [(None, "abcd")],
+    "metadata.list": [(None, "abcd")],
+    "metadata.when": [({"$lt": NOW}, "a")],
+    "metadata.odd key": [("x", "a")],
+    "metadata.in.x": [(1, "a")],
+    "metadata.missing": [("x", "")],
+}  # fmt: skip
+CASES: list[tuple[Mapping[str, Any], str]] = [
+    ({}, "abcd"),
+    ({"speaker": "Ann", "state": "pending"}, ""),
+    ({"tags": "craft", "metadata.city": "Rome", "at": {"$lt": NOW}}, "a"),
+    *(({field: wanted}, notes) for field, cases in BY_FIELD.items() for wanted, notes in cases),
+]
+
+
+class FilteringRules:
+    """What a store promises about conditions."""
+
+    def test_conditions_select_the_notes_that_meet_them(self, store: NoteStore) -> None:
+        done(store.insert(ANN, [Indexed(note=each) for each in _notes()], []))
+        names = {each.id: each.content[-1] for each in _notes()}
+        wrong = {}
+        for where, expected in CASES:
+            found = "".join(names[hit.id] for hit in done(store.scan(ANN, where=parse(where))))
+            counted = done(store.count(ANN, parse(where)))
+            if (found, counted) != (expected, len(expected)):
+                wrong[repr(where)] = (found, counted)
+        assert wrong == {}
+
+    def test_the_core_judges_a_note_by_conditions_as_the_store_does(self) -> None:
+        for where, expected in CASES:
+            found = [n.content[-1] for n in _notes() if matches(n, parse(where))]
+            assert "".join(found) == expected, where
+
+    @pytest.mark.parametrize(
+        "where",
+        [
+            {"seq": "1"},
+            {"seq": 1.5},
+            {"seq": None},
+            {"at": "2026-05-08"},
+            {"at": 5},
+            {"metadata.n": float("inf")},
+            {"metadata.n": {"$lt": float("nan")}},
+            {"metadata.n": 2**64},
+            {"metadata.a..b": 1},
+            {'metadata.a"b': 1},
+            {"speaker": "half \ud83d"},
+        ],
+        ids=lambda where: repr(where).encode("ascii", "backslashreplace").decode(),
+    )
+    def test_a_comparison_that_makes_no_sense_is_refused(
+        self, store: NoteStore, where: Mapping[str, Any]
+    ) -> None:
+        with pytest.raises(InvalidInputError):
+            done(store.count(ANN, parse(where)))
