@@ -38,6 +38,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "migrate": (".maintenance_commands", "Copy the whole memory to another folder or server."),
     "optimize": (".maintenance_commands", "Build the index for very many notes."),
+    "compact": (
+        ".maintenance_commands",
+        "Write a folder anew, without the bytes of what was deleted.",
+    ),
     "doctor": (".doctor", "Check the memory, and say what is wrong."),
     "eval": ("amem_integrations.evaluation.commands", "Measure the memory."),
 }
