@@ -18,8 +18,7 @@ from ..notes import Namespace, Note, NoteInput
 from ..plans import EvolutionReport
 from .command import command
 from .importers import Format, Part, export_namespace, is_export, read
-from .lookup import notes_by_id
-from .open_memory import open_to_write
+from .open_memory import notes_by_id, open_to_write
 from .options import MODEL, NAMESPACE, Options, format_namespace, parse_time
 from .terminal import (
     StageProgress,

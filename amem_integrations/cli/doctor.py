@@ -15,6 +15,7 @@ from .. import AgenticMemory
 from .._sync import resolve, run
 from ..errors import StoreError
 from ..notes import Namespace, Note
+from ..pages import note_pages
 from ..ports import NoteStore
 from ..stores.collection import CHANGE_INDEXES, NOTE_INDEXES
 from ..stores.edge import MIN_FREE_BYTES
@@ -22,8 +23,7 @@ from ..stores.edge_shard import EdgeShard
 from ..stores.folder import free_bytes
 from ..stores.sidecar import Sidecar
 from .command import FAILED, command
-from .lookup import PAGE, all_notes
-from .open_memory import folder, folder_description, no_memory, open_to_read
+from .open_memory import PAGE, folder, folder_description, no_memory, open_to_read
 from .options import Options
 from .terminal import SHORT_ID, clean, console, one_line, print_json
 
@@ -128,12 +128,17 @@ def _survey(memory: AgenticMemory, store: NoteStore) -> Survey:
     """Read all notes of all namespaces once."""
     survey = Survey()
     for namespace in memory.namespaces():
-        notes = list(all_notes(memory, namespace))
+        notes = run(_all_notes(store, namespace))
         links = {note.id: set(note.links) for note in notes}
         for note in notes:
             _survey_note(survey, note, links)
         survey.without_vector += _without_vector(store, namespace, list(links))
     return survey
+
+
+async def _all_notes(store: NoteStore, namespace: Namespace) -> list[Note]:
+    """Return all notes, those that have expired too: they are there until they are swept."""
+    return [note async for page in note_pages(store, namespace) for note in page]
 
 
 def _survey_note(survey: Survey, note: Note, links: Mapping[str, set[str]]) -> None:
