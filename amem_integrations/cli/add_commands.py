@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +13,7 @@ from .. import AgenticMemory
 from ..checks import check_note_input
 from ..config import MemoryConfig
 from ..errors import InvalidInputError, ModelUnavailableError
-from ..notes import Namespace, Note, NoteInput
+from ..notes import Namespace, Note, NoteInput, Source
 from ..plans import EvolutionReport
 from .command import command
 from .importers import Format, Part, export_namespace, is_export, read
@@ -36,21 +35,12 @@ BATCH = 64  # notes stored at once: about a second of embedding
 app = typer.Typer(rich_markup_mode=None)
 
 
-class NoteSource(StrEnum):
-    """Where a note comes from."""
-
-    USER = "user"
-    ASSISTANT = "assistant"
-    TOOL = "tool"
-    IMPORT = "import"
-
-
 Content = Annotated[str, typer.Argument(help='What to remember; "-" reads standard input.')]
 At = Annotated[str | None, typer.Option(help="When it happened: 2026-05-08 or 2026-05-08T18:30Z.")]
 Key = Annotated[str | None, typer.Option(help="Identifies it; the same key again is a correction.")]
 Thread = Annotated[str | None, typer.Option(help="The conversation it belongs to.")]
 Speaker = Annotated[str | None, typer.Option(help="Who said it.")]
-Source = Annotated[NoteSource, typer.Option(help="Where it comes from.")]
+SourceOption = Annotated[Source, typer.Option(help="Where it comes from.")]
 Metadata = Annotated[
     list[str] | None, typer.Option(metavar="NAME=VALUE", help="May be given several times.")
 ]
@@ -75,7 +65,7 @@ def add(
     key: Key = None,
     thread: Thread = None,
     speaker: Speaker = None,
-    source: Source = NoteSource.USER,
+    source: SourceOption = "user",
     metadata: Metadata = None,
     later: Later = False,
 ) -> None:
@@ -89,7 +79,7 @@ def add(
         "key": key,
         "thread": thread,
         "speaker": speaker,
-        "source": source.value,
+        "source": source,
         "metadata": dict(map(_parse_pair, metadata or [])),
         "evolve": not later,
     }

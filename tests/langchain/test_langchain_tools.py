@@ -18,8 +18,8 @@ from typing_extensions import TypedDict
 from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
-    ModelUnavailableError,
     NamespaceError,
+    StoreUnavailableError,
 )
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import memory_tools
@@ -263,18 +263,18 @@ def test_a_tool_that_asks_its_run_cannot_be_used_outside_one(memory: AgenticMemo
     assert memory.namespaces() == []
 
 
-class Deaf(HashEmbedder):
-    """An embedder that does not answer."""
+class Silent(AgenticMemory):
+    """A memory whose server does not answer."""
 
-    def embed_query(self, text: str) -> Any:
-        raise ModelUnavailableError("the embedder is down")
+    def search(self, *args: Any, **options: Any) -> Any:
+        raise StoreUnavailableError("the server does not answer")
 
 
 def test_when_the_memory_does_not_answer_the_model_is_told() -> None:
-    with AgenticMemory.open(":memory:", embedder=Deaf()) as memory:
+    with Silent.open(":memory:", embedder=HashEmbedder()) as memory:
         message = call(tools(memory)["search_memory"], query="Oslo")
         assert (message.status, "does not answer" in message.text) == ("error", True)
-        with pytest.raises(ModelUnavailableError):
+        with pytest.raises(StoreUnavailableError):
             call(tools(memory, on_error="raise")["search_memory"], query="Oslo")
 
 
