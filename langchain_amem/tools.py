@@ -115,7 +115,6 @@ class Actions:
         with self._explained("search"):
             hits = await call(self.memory.search, query, namespace=namespace, k=self.k)
             return self._text(hits), [hit.to_dict() for hit in hits]
-        raise _silent()
 
     search, asearch = both(_search)
 
@@ -127,7 +126,6 @@ class Actions:
             )
             await self._evolve(call, namespace, note.id)
             return f"Remembered as note {note.id}.", []
-        raise _silent()
 
     remember, aremember = both(_remember)
 
@@ -139,7 +137,6 @@ class Actions:
             await call(self.memory.update, note_id, namespace=namespace, content=content)
             await self._evolve(call, namespace, note_id)
             return f"Note {note_id} is corrected.", []
-        raise _silent()
 
     correct, acorrect = both(_correct)
 
@@ -148,7 +145,6 @@ class Actions:
         with self._explained("forget"):
             await call(self.memory.delete, note_id, namespace=namespace)
             return f"Note {note_id} is forgotten.", []
-        raise _silent()
 
     forget, aforget = both(_forget)
 
@@ -159,12 +155,14 @@ class Actions:
 
     @contextmanager
     def _explained(self, doing: str) -> Iterator[None]:
-        """Tell the model what it did wrong; leave the block when the memory does not answer."""
-        with self.failures.tolerated(doing):
+        """Tell the model what it did wrong, or that the memory does not answer."""
+        with self.failures.tolerated(doing) as reasons:
             try:
                 yield
             except (InvalidInputError, NoteNotFoundError) as error:
                 raise ToolException(str(error)) from error
+        if reasons:
+            raise ToolException("The memory does not answer now; go on without it.")
 
     def _text(self, hits: Sequence[ScoredNote]) -> str:
         if not hits:
@@ -175,10 +173,6 @@ class Actions:
             f"{len(hits)} notes were found, too long to be shown in {self.max_tokens} tokens; their ids "
             f"are {', '.join(hit.note.id for hit in hits)}."
         )
-
-
-def _silent() -> ToolException:
-    return ToolException("The memory does not answer now; go on without it.")
 
 
 _TOOLS: dict[Kind, tuple[str, type[MemoryInput], str]] = {

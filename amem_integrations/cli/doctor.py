@@ -36,6 +36,12 @@ _MARKS: Mapping[Level, tuple[str, str]] = {
     "wrong": ("WRONG", "red"),
 }
 
+_PAIRS = {
+    "dangling links": "lead to a note that is gone",
+    "one-sided links": "are missing at their other end",
+    "orphaned contexts": "name a note that is gone as their cause",
+}
+
 app = typer.Typer(rich_markup_mode=None)
 
 
@@ -55,9 +61,9 @@ class Survey:
 
     states: Counter[str] = field(default_factory=Counter)
     failed: list[Note] = field(default_factory=list)
-    dangling: list[tuple[str, str]] = field(default_factory=list)
-    one_sided: list[tuple[str, str]] = field(default_factory=list)
-    orphaned: list[tuple[str, str]] = field(default_factory=list)
+    pairs: dict[str, list[tuple[str, str]]] = field(
+        default_factory=lambda: {about: [] for about in _PAIRS}
+    )
     without_vector: list[str] = field(default_factory=list)
     links: int = 0
 
@@ -148,11 +154,11 @@ def _survey_note(survey: Survey, note: Note, links: Mapping[str, set[str]]) -> N
         survey.failed.append(note)
     for target in note.links:
         if target not in links:
-            survey.dangling.append((note.id, target))
+            survey.pairs["dangling links"].append((note.id, target))
         elif note.id not in links[target]:
-            survey.one_sided.append((note.id, target))
+            survey.pairs["one-sided links"].append((note.id, target))
     missing = {entry.cause for entry in note.contexts} - links.keys()
-    survey.orphaned += [(note.id, cause) for cause in missing]
+    survey.pairs["orphaned contexts"] += [(note.id, cause) for cause in missing]
 
 
 def _without_vector(store: NoteStore, namespace: Namespace, ids: Sequence[str]) -> Iterator[str]:
@@ -175,11 +181,8 @@ def _check_notes(survey: Survey) -> Iterator[Check]:
         ids = ", ".join(note_id[:SHORT_ID] for note_id in survey.without_vector[:_EXAMPLES])
         text = f"{len(survey.without_vector)} notes are found by words only: {ids}"
         yield Check("wrong", "vectors", text, "run `amem reindex`")
-    yield _check_pairs("dangling links", survey.dangling, "lead to a note that is gone")
-    yield _check_pairs("one-sided links", survey.one_sided, "are missing at their other end")
-    yield _check_pairs(
-        "orphaned contexts", survey.orphaned, "name a note that is gone as their cause"
-    )
+    for about, pairs in survey.pairs.items():
+        yield _check_pairs(about, pairs)
 
 
 def _failures(failed: Sequence[Note]) -> str:
@@ -188,7 +191,7 @@ def _failures(failed: Sequence[Note]) -> str:
     return "; ".join([f"{len(failed)} notes", *shown, *more])
 
 
-def _check_pairs(about: str, pairs: Sequence[tuple[str, str]], what: str) -> Check:
+def _check_pairs(about: str, pairs: Sequence[tuple[str, str]]) -> Check:
     if not pairs:
         return Check("good", about, "none")
     shown = ", ".join(f"{one[:SHORT_ID]} -> {other[:SHORT_ID]}" for one, other in pairs[:_EXAMPLES])
@@ -196,7 +199,7 @@ def _check_pairs(about: str, pairs: Sequence[tuple[str, str]], what: str) -> Che
         "searches leave them out; `amem history NOTE` shows where one comes from, `amem undo` takes "
         "it back"
     )
-    return Check("wrong", about, f"{len(pairs)} {what}: {shown}", advice)
+    return Check("wrong", about, f"{len(pairs)} {_PAIRS[about]}: {shown}", advice)
 
 
 def _check_closing(description: Sidecar) -> Iterator[Check]:

@@ -9,7 +9,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool
-from langchain_kit import ANN, BOB, Contents, Talker, User, scripted, user
+from langchain_kit import ANN, BOB, Contents, Silent, Talker, User, scripted, user
 from langchain_tests.integration_tests import ToolsIntegrationTests
 from langchain_tests.unit_tests import ToolsUnitTests
 from pydantic import BaseModel
@@ -263,15 +263,9 @@ def test_a_tool_that_asks_its_run_cannot_be_used_outside_one(memory: AgenticMemo
     assert memory.namespaces() == []
 
 
-class Silent(AgenticMemory):
-    """A memory whose server does not answer."""
-
-    def search(self, *args: Any, **options: Any) -> Any:
-        raise StoreUnavailableError("the server does not answer")
-
-
 def test_when_the_memory_does_not_answer_the_model_is_told() -> None:
     with Silent.open(":memory:", embedder=HashEmbedder()) as memory:
+        memory.silent = True
         message = call(tools(memory)["search_memory"], query="Oslo")
         assert (message.status, "does not answer" in message.text) == ("error", True)
         with pytest.raises(StoreUnavailableError):
