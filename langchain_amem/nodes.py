@@ -24,7 +24,7 @@ from typing_extensions import TypedDict
 from amem_integrations import AgenticMemory, EvolutionReport, MissingExtraError
 from amem_integrations.adapting import LEFT_OVERS, Call, OnError, both, evolve_turn
 
-from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken
+from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken, merged
 from .recall import Recall
 from .remember import Remember
 from .runs import (
@@ -52,10 +52,6 @@ def _newest(_left: list[str], right: list[str]) -> list[str]:
     return right
 
 
-def _merged(left: dict[str, Entry] | None, right: dict[str, Entry] | None) -> dict[str, Entry]:
-    return {**(left or {}), **(right or {})}
-
-
 class MemoryState(TypedDict, total=False):
     """The keys that the nodes write by default; inherit from it beside your own state.
 
@@ -68,7 +64,7 @@ class MemoryState(TypedDict, total=False):
     memories: str
     remembered: Annotated[list[str], _newest]
     evolution: dict[str, Any]
-    memory_turn: Annotated[dict[str, Entry], _merged]
+    memory_turn: Annotated[dict[str, Entry], merged]
 
 
 def recall_node(

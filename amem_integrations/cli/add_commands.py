@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -207,9 +208,7 @@ def _import_export(options: Options, file: Path) -> None:
     namespace = options.namespace or export_namespace(file)
     with open_to_write(options, create=True) as memory, progress() as show:
         before = memory.stats(namespace=namespace)["notes"]
-        items = memory.import_(
-            file, namespace=namespace, progress=lambda done, total: show("storing", done, total)
-        )
+        items = memory.import_(file, namespace=namespace, progress=partial(show, "storing"))
         after = memory.stats(namespace=namespace)["notes"]
     added = after - before
     known = f", {items - added} were there" if items > added else ""
@@ -219,24 +218,14 @@ def _import_export(options: Options, file: Path) -> None:
 
 
 def _evolve(
-    memory: AgenticMemory,
-    namespace: Namespace | None,
-    show: StageProgress,
-    *,
-    upgrade: bool = False,
-    retry: bool = False,
+    memory: AgenticMemory, namespace: Namespace | None, show: StageProgress, **options: bool
 ) -> EvolutionReport:
     """Evolve what is unfinished.
 
     Raises:
         ModelUnavailableError: The model did not answer; finished notes stay finished.
     """
-    report = memory.evolve(
-        namespace=namespace,
-        upgrade=upgrade,
-        retry=retry,
-        progress=lambda done, total: show("linking", done, total),
-    )
+    report = memory.evolve(namespace=namespace, progress=partial(show, "linking"), **options)
     if report.interrupted:
         raise ModelUnavailableError(report.interrupted)
     return report

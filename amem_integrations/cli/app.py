@@ -10,6 +10,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from . import INTERRUPTED
+
 # By name: the module whose `app` has the command, and its line in `amem --help`. A module whose `app` has no
 # command of that name is a group of commands itself.
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -45,8 +47,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "doctor": (".doctor", "Check the memory, and say what is wrong."),
     "eval": ("amem_integrations.evaluation.commands", "Measure the memory."),
 }
-
-_INTERRUPTED = 130  # the status that a shell shows for a program ended by Ctrl-C
 
 # The base class of all errors of usage; Typer gives a public name only to this subclass.
 _UsageError: Any = typer.BadParameter.__base__
@@ -85,7 +85,7 @@ class LazyGroup(TyperGroup):
             sys.exit(error.exit_code)
         except typer.Abort:  # Ctrl-C while a command is imported
             typer.echo("amem: stopped", err=True)
-            sys.exit(_INTERRUPTED)
+            sys.exit(INTERRUPTED)
         sys.exit(status if isinstance(status, int) else 0)
 
 

@@ -101,6 +101,7 @@ def test_after_compacting_no_byte_of_what_was_deleted_is_left(amem):
     amem("add", "Mira moved to Porto.", "--key", "first")
     amem("add", f"The password of the safe is {secret}.", "--key", "secret")
     amem("delete", "secret", "--yes")
+    assert [file for file in files(amem.folder) if secret.lower() in file.lower()]
     sizes = amem.json("compact")
     assert sizes["before"] > 0
     assert sizes["after"] > 0
