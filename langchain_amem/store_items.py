@@ -255,27 +255,34 @@ class Items:
             before = kept.get((put.namespace, put.key), ())
             item = put.item(before[0] if before else None, now)
             same = next((note for note in before if note.namespace == put.place), None)
-            if same is None:
+            if same is not None and self._update(same, item):
+                written.setdefault(put.place, []).append(same.id)
+            else:
                 new.setdefault(put.place, []).append(item)
-                continue
-            self.memory.update(
-                same.id,
-                namespace=put.place,
-                content=item.content,
-                metadata=item.metadata,
-                expires_at=item.expires_at or (same.expires_at and NEVER),
-            )
-            written.setdefault(put.place, []).append(same.id)
         for place, items in new.items():
-            written.setdefault(place, []).extend(self._add(place, items, now))
+            written.setdefault(place, []).extend(self._add(place, items))
         return written
 
-    def _add(self, place: Namespace, items: Sequence[NoteInput], now: datetime) -> list[str]:
+    def _update(self, note: Note, item: NoteInput) -> bool:
+        """Return whether a note took over what was put; it may have expired since it was read."""
+        with suppress(NoteNotFoundError):
+            self.memory.update(
+                note.id,
+                namespace=note.namespace,
+                content=item.content,
+                metadata=item.metadata,
+                expires_at=item.expires_at or (note.expires_at and NEVER),
+            )
+            return True
+        return False
+
+    def _add(self, place: Namespace, items: Sequence[NoteInput]) -> list[str]:
         """Store new items, and return their ids.
 
         An expired item that was not swept yet has the id of its successor, which takes its place.
         """
         notes = self.memory.add_many(items, namespace=place, evolve=False)
+        now = datetime.now(UTC)
         expired = {note.key for note in notes if note.is_expired(now)}
         again = [
             replace(item, expires_at=NEVER)

@@ -364,6 +364,16 @@ def test_a_ttl_can_be_changed_and_taken_away(store: AMemStore, ttl: float | None
     assert store.get(NS, "k") is None
 
 
+def test_an_item_that_expires_while_it_is_put_again_is_put(meddling: Meddling) -> None:
+    store = AMemStore(meddling)
+    store.put(NS, "k", {"v": "old"}, ttl=60)
+    note = store.note(NS, "k")
+    assert note is not None
+    meddling.then = lambda: meddling.update(note.id, namespace=NS, expires_at=datetime.now(UTC))
+    store.put(NS, "k", {"v": "new"})
+    assert store.get(NS, "k").value == {"v": "new"}  # type: ignore[union-attr]
+
+
 def test_a_read_that_prolongs_embeds_nothing() -> None:
     embedder = Counting()
     with AgenticMemory.open(":memory:", embedder=embedder, model=scripted()) as memory:
