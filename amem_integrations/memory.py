@@ -129,7 +129,7 @@ class AgenticMemory:
             EmbedderMismatchError: The collection was made with another embedder.
             StoreUnavailableError: The server does not answer.
             MissingExtraError: No embedder was given and none is installed.
-            ConfigurationError: `location`, `model` or `embedder` is none.
+            ConfigurationError: `location`, `model` or `embedder` is none, or an option is unknown.
         """
         place = Location.of(location, collection, client_options)
         model, embedder = open_model(model), open_embedder(embedder)

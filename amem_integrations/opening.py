@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from inspect import Parameter, signature
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,12 @@ _WRAPPERS = {
     "langchain_core": "langchain_amem.LangChain",
     "llama_index": "llamaindex_amem.LlamaIndex",
 }
+
+
+# Parameters of stores and clients that the location and the memory give.
+_GIVEN = {
+    "location", "path", "url", "host", "base_url", "dimensions", "embedder", "collection", "check_compatibility",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +73,19 @@ def _is_served(path: str) -> bool:
 
 
 def open_store(location: Location, *, embedder: str, dimensions: int) -> NoteStore:
-    """Return the store that a location stands for, for vectors of an embedder."""
-    common: dict[str, Any] = {
-        "dimensions": dimensions,
-        "embedder": embedder,
-        "collection": location.collection,
-    }
-    # Each store brings its engine along, so only the one that is needed is imported.
-    if location.is_folder:
-        from .stores.edge import EdgeStore  # noqa: PLC0415
+    """Return the store that a location stands for, for vectors of an embedder.
 
-        return EdgeStore(location.path, **common, **location.options)
-    from .stores.qdrant import QdrantStore  # noqa: PLC0415
-
-    return QdrantStore(location.path, **common, **location.options)
+    Raises:
+        ConfigurationError: The store does not know one of the options.
+    """
+    store: NoteStore = _store_class(location)(
+        location.path,
+        dimensions=dimensions,
+        embedder=embedder,
+        collection=location.collection,
+        **location.options,
+    )
+    return store
 
 
 def open_as_made(location: Location) -> tuple[NoteStore, str, int]:
@@ -87,14 +93,39 @@ def open_as_made(location: Location) -> tuple[NoteStore, str, int]:
 
     Raises:
         StoreError: There is none.
+        ConfigurationError: The store does not know one of the options.
     """
+    made: tuple[NoteStore, str, int] = _store_class(location).as_made(
+        location.path, location.collection, **location.options
+    )
+    return made
+
+
+def _store_class(location: Location) -> Any:  # noqa: ANN401 - EdgeStore or QdrantStore
+    """Return the class of the store, which takes the options; only the engine that is needed is imported."""
     if location.is_folder:
         from .stores.edge import EdgeStore  # noqa: PLC0415
 
-        return EdgeStore.as_made(location.path, location.collection, **location.options)
+        _check_options(location, EdgeStore)
+        return EdgeStore
+    from httpx import Client  # noqa: PLC0415
+    from qdrant_client import QdrantClient  # noqa: PLC0415
+
     from .stores.qdrant import QdrantStore  # noqa: PLC0415
 
-    return QdrantStore.as_made(location.path, location.collection, **location.options)
+    # QdrantClient hands on to httpx what it does not know itself.
+    _check_options(location, QdrantStore, QdrantClient, Client)
+    return QdrantStore
+
+
+def _check_options(location: Location, *takers: type) -> None:
+    parameters = [each for taker in takers for each in signature(taker).parameters.values()]
+    known = {each.name for each in parameters if each.kind is not Parameter.VAR_KEYWORD} - _GIVEN
+    if unknown := sorted(location.options.keys() - known):
+        raise ConfigurationError(
+            f"unknown options {', '.join(map(repr, unknown))} for {location.path!r}; beside its own "
+            f"parameters AgenticMemory.open takes {', '.join(sorted(known))}"
+        )
 
 
 def open_embedder(embedder: Embedder | None) -> Embedder:

@@ -219,6 +219,11 @@ def answered_parts(
     return [(whose, part) for whose, part in cut if part.start < part.stop]
 
 
+def merged(left: Mapping[str, Entry] | None, right: Mapping[str, Entry] | None) -> dict[str, Entry]:
+    """Return the entries of two updates of a state; of one name the later."""
+    return {**(left or {}), **(right or {})}
+
+
 def finished(messages: Sequence[BaseMessage], namespace: Namespace) -> Entry:
     """Return the entry after everything has been stored."""
     return {"namespace": list(namespace), "cursor": messages[-1].id if messages else None}

@@ -17,7 +17,7 @@ from amem_integrations import (
 )
 from amem_integrations.adapting import PASSING, Background, Call, OnError, both, evolve_turn
 
-from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken
+from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken, merged
 from .recall import Recall
 from .remember import Remember
 from .runs import Failures, Namespace, NamespaceOf, Run, checked_source, namespace_of, run_now
@@ -38,14 +38,10 @@ Entries = dict[str, Entry]
 STEP = 8  # notes evolved at once in the background: closing waits for one step
 
 
-def _merged(left: Entries | None, right: Entries | None) -> Entries:
-    return {**(left or {}), **(right or {})}
-
-
 class AMemState(AgentState[Any]):
     """What the middleware keeps in the agent's state: JSON, by its name, in no input or output."""
 
-    amem: NotRequired[Annotated[Entries, PrivateStateAttr, _merged]]
+    amem: NotRequired[Annotated[Entries, PrivateStateAttr, merged]]
 
 
 class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middleware are invariant

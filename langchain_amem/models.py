@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
@@ -205,8 +206,12 @@ def open_memory(
         ConfigurationError: An option that `AgenticMemory.open` does not know.
         MissingExtraError: A name was given, and langchain is not installed.
     """
-    chat: Any = _load("init_chat_model", model) if isinstance(model, str) else model
-    encoder: Any = _load("init_embeddings", embedder) if isinstance(embedder, str) else embedder
+    chat: Any = model
+    encoder: Any = embedder
+    if isinstance(model, str):
+        chat = _langchain("chat_models").init_chat_model(model)
+    if isinstance(embedder, str):
+        encoder = _langchain("embeddings").init_embeddings(embedder)
     if isinstance(chat, BaseChatModel):
         chat = LangChainChatModel(chat)
     if isinstance(encoder, Embeddings):
@@ -221,17 +226,11 @@ def open_memory(
     )
 
 
-def _load(loader: str, name: str) -> Any:  # noqa: ANN401 - a model or embeddings
+def _langchain(module: str) -> Any:  # noqa: ANN401 - a module of an extra
     try:
-        from langchain.chat_models import init_chat_model  # noqa: PLC0415 - an extra
-        from langchain.embeddings import init_embeddings  # noqa: PLC0415 - an extra
+        return import_module(f"langchain.{module}")
     except ImportError as error:
         raise MissingExtraError("langchain", "langchain") from error
-    loaders: dict[str, Any] = {
-        "init_chat_model": init_chat_model,
-        "init_embeddings": init_embeddings,
-    }
-    return loaders[loader](name)
 
 
 def name_of(model: object) -> str:

@@ -13,7 +13,7 @@ https://docs.langchain.com/oss/python/langgraph/graph-api#nodes
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -24,10 +24,19 @@ from typing_extensions import TypedDict
 from amem_integrations import AgenticMemory, EvolutionReport, MissingExtraError
 from amem_integrations.adapting import LEFT_OVERS, Call, OnError, both, evolve_turn
 
-from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken
+from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken, merged
 from .recall import Recall
 from .remember import Remember
-from .runs import Failures, NamespaceOf, checked_source, namespace_of, report, run_of, source_name
+from .runs import (
+    Failures,
+    Namespace,
+    NamespaceOf,
+    checked_source,
+    namespace_of,
+    report,
+    run_of,
+    source_name,
+)
 
 try:
     import langgraph.runtime  # noqa: F401 - a node asks it for its run
@@ -43,10 +52,6 @@ def _newest(_left: list[str], right: list[str]) -> list[str]:
     return right
 
 
-def _merged(left: dict[str, Entry] | None, right: dict[str, Entry] | None) -> dict[str, Entry]:
-    return {**(left or {}), **(right or {})}
-
-
 class MemoryState(TypedDict, total=False):
     """The keys that the nodes write by default; inherit from it beside your own state.
 
@@ -59,7 +64,7 @@ class MemoryState(TypedDict, total=False):
     memories: str
     remembered: Annotated[list[str], _newest]
     evolution: dict[str, Any]
-    memory_turn: Annotated[dict[str, Entry], _merged]
+    memory_turn: Annotated[dict[str, Entry], merged]
 
 
 def recall_node(
@@ -93,37 +98,16 @@ def recall_node(
         NamespaceError: In a run that does not say whose memory it is.
     """
     recall = Recall(memory=memory, k=k, max_tokens=max_tokens, failures=Failures(on_error))
-    step = RecallStep(
-        recall=recall,
-        namespace=checked_source(namespace),
-        messages_key=messages_key,
-        output_key=output_key,
-        turn_key=turn_key,
-    )
-    return RunnableLambda(step.run, step.arun, name="recall")
+    whose = checked_source(namespace)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallStep:
-    """Recalls for what is asked, and notes what the run was asked and for whom."""
-
-    recall: Recall
-    namespace: NamespaceOf
-    messages_key: str
-    output_key: str
-    turn_key: str
-
-    async def _run(self, call: Call, state: State, config: RunnableConfig) -> Update:
-        """Return the text recalled."""
-        run, messages = run_of(state, config), _messages(state, self.messages_key)
-        namespace = namespace_of(self.namespace, run)
-        turns, mine = _value(state, self.turn_key) or {}, source_name(self.namespace)
-        entry, _ = begin(messages, turns.get(mine, {}), namespace)
-        hits = await self.recall.find(call, messages, namespace, run.thread)
+    async def step(call: Call, state: State, config: RunnableConfig) -> Update:
+        turn = _Turn.of(whose, state, config, messages_key, turn_key)
+        entry, _ = begin(turn.messages, turn.entry, turn.namespace)
+        hits = await recall.find(call, turn.messages, turn.namespace, turn.thread)
         report("recall", notes=[hit.note.id for hit in hits])
-        return {self.output_key: self.recall.text(hits), self.turn_key: {**turns, mine: entry}}
+        return {output_key: recall.text(hits), turn_key: turn.entries_with(entry)}
 
-    run, arun = both(_run)
+    return _node("recall", step)
 
 
 def remember_node(
@@ -146,8 +130,7 @@ def remember_node(
     Args:
         memory: The memory to write to.
         namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`).
-        should_store: Says of each message whether it is stored; by default what people said and what
-            the agent answered, without tool calls and their results.
+        should_store: Says of each message whether it is stored; by default questions and answers are.
         remember_unanswered: Whether what was said in a run that failed is stored with the next one.
         messages_key: Where the state keeps its messages.
         output_key: Where the ids go.
@@ -164,38 +147,18 @@ def remember_node(
         should_store=checked_filter(should_store),
         unanswered=remember_unanswered,
     )
-    step = RememberStep(
-        remember=remember,
-        namespace=checked_source(namespace),
-        messages_key=messages_key,
-        output_key=output_key,
-        turn_key=turn_key,
-    )
-    return RunnableLambda(step.run, step.arun, name="remember")
+    whose = checked_source(namespace)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RememberStep:
-    """Stores what the run was asked and what it answered, for whom it was asked."""
-
-    remember: Remember
-    namespace: NamespaceOf
-    messages_key: str
-    output_key: str
-    turn_key: str
-
-    async def _run(self, call: Call, state: State, config: RunnableConfig) -> Update:
-        """Return the ids of the notes."""
-        run, messages = run_of(state, config), _messages(state, self.messages_key)
-        namespace = namespace_of(self.namespace, run)
-        turns, mine = _value(state, self.turn_key) or {}, source_name(self.namespace)
-        entry = turns.get(mine, {})
-        stored, after = await self.remember.turn(call, messages, entry, namespace, run.thread)
+    async def step(call: Call, state: State, config: RunnableConfig) -> Update:
+        turn = _Turn.of(whose, state, config, messages_key, turn_key)
+        stored, after = await remember.turn(
+            call, turn.messages, turn.entry, turn.namespace, turn.thread
+        )
         ids = [note_id for found in stored.values() for note_id in found]
         report("remember", notes=ids)
-        return {self.output_key: ids, self.turn_key: {**turns, mine: after}}
+        return {output_key: ids, turn_key: turn.entries_with(after)}
 
-    run, arun = both(_run)
+    return _node("remember", step)
 
 
 def evolve_node(
@@ -223,40 +186,74 @@ def evolve_node(
     Raises:
         NamespaceError: In a run that does not say whose memory it is.
     """
-    step = EvolveStep(
-        memory=memory,
-        namespace=checked_source(namespace),
-        limit=limit,
-        remembered_key=remembered_key,
-        output_key=output_key,
-        failures=Failures(on_error),
-    )
-    return RunnableLambda(step.run, step.arun, name="evolve")
+    whose, failures = checked_source(namespace), Failures(on_error)
+
+    async def step(call: Call, state: State, config: RunnableConfig) -> Update:
+        ids = _value(state, remembered_key) or ()
+        done, space = EvolutionReport(), namespace_of(whose, run_of(state, config))
+        with failures.tolerated("evolve", answered=True) as reasons:
+            done = await evolve_turn(call, memory, space, ids, left_overs=limit)
+        if reasons:
+            done = EvolutionReport(interrupted="; ".join(reasons))
+        plain = as_json(done.to_dict())
+        report("evolve", **plain)
+        return {output_key: plain}
+
+    return _node("evolve", step)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvolveStep:
-    """Evolves what this turn remembered, and some of what earlier ones left."""
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What a node does, called under `invoke` and `ainvoke` alike."""
 
-    memory: AgenticMemory
-    namespace: NamespaceOf
-    limit: int
-    remembered_key: str
-    output_key: str
-    failures: Failures
+    flow: Callable[[Call, State, RunnableConfig], Awaitable[Update]]
 
     async def _run(self, call: Call, state: State, config: RunnableConfig) -> Update:
-        """Return what was done."""
-        namespace = namespace_of(self.namespace, run_of(state, config))
-        ids = _value(state, self.remembered_key) or ()
-        done = None
-        with self.failures.tolerated("evolve", answered=True) as reasons:
-            done = await evolve_turn(call, self.memory, namespace, ids, left_overs=self.limit)
-        plain = as_json((done or EvolutionReport(interrupted="; ".join(reasons))).to_dict())
-        report("evolve", **plain)
-        return {self.output_key: plain}
+        """Return what the node writes into the state."""
+        return await self.flow(call, state, config)
 
     run, arun = both(_run)
+
+
+def _node(name: str, flow: Callable[[Call, State, RunnableConfig], Awaitable[Update]]) -> Node:
+    step = _Step(flow)
+    return RunnableLambda(step.run, step.arun, name=name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What a node reads of a run: whose it is, its messages, and what was noted of it under `name`."""
+
+    namespace: Namespace
+    thread: str | None
+    messages: list[BaseMessage]
+    name: str
+    entries: Mapping[str, Entry]
+
+    @classmethod
+    def of(
+        cls,
+        whose: NamespaceOf,
+        state: State,
+        config: RunnableConfig,
+        messages_key: str,
+        turn_key: str,
+    ) -> _Turn:
+        run = run_of(state, config)
+        return cls(
+            namespace=namespace_of(whose, run),
+            thread=run.thread,
+            messages=convert_to_messages(_value(state, messages_key) or []),
+            name=source_name(whose),
+            entries=_value(state, turn_key) or {},
+        )
+
+    @property
+    def entry(self) -> Entry:
+        return self.entries.get(self.name, {})
+
+    def entries_with(self, entry: Entry) -> dict[str, Entry]:
+        return {**self.entries, self.name: entry}
 
 
 def as_json(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -268,8 +265,3 @@ def as_json(value: Mapping[str, Any]) -> dict[str, Any]:
 def _value(state: State, key: str) -> Any:  # noqa: ANN401 - the user's own type
     """Return a value of the state, or None if it is not there."""
     return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
-
-
-def _messages(state: State, key: str) -> list[BaseMessage]:
-    """Return the messages of the state, whichever form LangChain allows they are in."""
-    return convert_to_messages(_value(state, key) or [])

@@ -12,17 +12,19 @@ from amem_integrations import AgenticMemory, AmemError, ConfigurationError, Miss
 from amem_integrations.adapting import Call, both, evolve_turn
 
 from .runs import Failures, Namespace
-from .store_items import Items, Put, checked_labels, found_item, item_of, prepare
+from .store_items import Items, Put, checked_labels, item_fields, prepare
 from .store_search import Search, fits
 
 try:
     from langgraph.store.base import (
         BaseStore,
         GetOp,
+        Item,
         ListNamespacesOp,
         Op,
         PutOp,
         Result,
+        SearchItem,
         SearchOp,
         TTLConfig,
     )
@@ -47,8 +49,8 @@ class AMemStore(BaseStore):
     - **What is not indexed** (`index=False`, or no text at the paths) comes last in a search, without a
       score, and only if there is room. It is kept apart, in the namespace `(*namespace,
       "langgraph.unindexed")` of the memory, where no search of the memory finds it.
-    - **Time to live.** What has expired is not shown, and removed by `sweep_ttl`, which `start_ttl_sweeper`
-      calls at intervals. A read that refreshes prolongs by a tenth more than the time to live, and then need
+    - **Time to live.** What has expired is found by no search and no other door of the memory, and deleted by
+      `sweep_ttl`, which `start_ttl_sweeper` calls at intervals. A read that refreshes prolongs by a tenth more than the time to live, and then need
       not write again for so long.
 
     https://reference.langchain.com/python/langgraph/store/
@@ -120,7 +122,7 @@ class AMemStore(BaseStore):
         return self._items.find(checked_labels(namespace), key)
 
     def sweep_ttl(self) -> int:
-        """Delete what has expired, and return how many items that were."""
+        """Delete what has expired, items or other notes of the memory, and return how many that were."""
         return self._items.sweep()
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
@@ -184,13 +186,13 @@ class AMemStore(BaseStore):
             return None
         if op.refresh_ttl:
             self._items.refresh([note])
-        return item_of(note)
+        return Item(**item_fields(note))
 
     def _search(self, op: SearchOp) -> Result:
         found = Search(self._items, op).run(checked_labels(op.namespace_prefix))
         if op.refresh_ttl:
             self._items.refresh([note for note, _ in found])
-        return [found_item(note, score) for note, score in found]
+        return [SearchItem(**item_fields(note), score=score) for note, score in found]
 
     def _list(self, op: ListNamespacesOp) -> Result:
         """Return the namespaces asked for, sorted; only as many are looked into as have to be."""

@@ -10,7 +10,7 @@ import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -29,15 +29,11 @@ from .runs import Namespace
 try:
     from langgraph.store.base import (
         InvalidNamespaceError,
-        Item,
         PutOp,
-        SearchItem,
         get_text_at_path,
     )
 except ImportError as error:
     raise MissingExtraError("langgraph", "langgraph") from error
-
-Metadata = dict[str, Any]
 
 FLAG = "langgraph_store"  # metadata: says that a note is an item of a store
 KEY = "store:"  # begins the key of such a note
@@ -50,6 +46,9 @@ MAX_TEXT = 8_000
 
 # A read prolongs by this much more than it has to, so that the next ones need not write.
 SPARE = 0.1
+
+# For an item that expired once, and is put without a time to live: a note can be given another time, not none.
+NEVER = datetime.max.replace(tzinfo=UTC)
 
 PAGES = (32, 256)  # the first pages of a listing are small: most callers want a few items
 
@@ -76,6 +75,23 @@ class Put:
     def place(self) -> Namespace:
         """The namespace of the memory where the item is kept."""
         return self.namespace if self.text else apart(self.namespace)
+
+    def item(self, before: Note | None, now: datetime) -> NoteInput:
+        """Return the note to be; `before` is the item as it was."""
+        metadata = {
+            FLAG: True,
+            "value": self.value,
+            "created_at": before.metadata["created_at"] if before else now.isoformat(),
+            "updated_at": now.isoformat(),
+            **({} if self.minutes is None else {"ttl": self.minutes}),
+        }
+        return NoteInput(
+            content=self.text or f"{KEY}{self.key}",
+            key=f"{KEY}{self.key}",
+            metadata=metadata,
+            expires_at=None if self.minutes is None else now + timedelta(minutes=self.minutes),
+            split=False,
+        )
 
 
 def prepare(op: PutOp, fields: Sequence[str]) -> Put:
@@ -161,24 +177,19 @@ def is_item(note: Note) -> bool:
     return FLAG in note.metadata
 
 
-def item_of(note: Note) -> Item:
-    """Return the item that a note is."""
-    return Item(**_fields(note))
-
-
-def found_item(note: Note, score: float | None) -> SearchItem:
-    """Return the item that a note is, as the result of a search."""
-    return SearchItem(**_fields(note), score=score)
-
-
-def _fields(note: Note) -> dict[str, Any]:
+def item_fields(note: Note) -> dict[str, Any]:
+    """Return what LangGraph's `Item` and `SearchItem` are made of."""
     return {
         "namespace": shown(note.namespace),
-        "key": (note.key or "").removeprefix(KEY),
+        "key": _key(note),
         "value": value_of(note),
         "created_at": datetime.fromisoformat(note.metadata["created_at"]),
         "updated_at": datetime.fromisoformat(note.metadata["updated_at"]),
     }
+
+
+def _key(note: Note) -> str:
+    return (note.key or "").removeprefix(KEY)
 
 
 def value_of(note: Note) -> dict[str, Any]:
@@ -187,37 +198,14 @@ def value_of(note: Note) -> dict[str, Any]:
     return value
 
 
-def alive(note: Note) -> bool:
-    """Return whether an item has not expired."""
-    return _end(note) > datetime.now(UTC)
-
-
-def _end(note: Note) -> datetime:
-    end = note.metadata.get("expires_at")
-    return datetime.max.replace(tzinfo=UTC) if end is None else datetime.fromisoformat(end)
-
-
-def _expiry(minutes: float | None, now: datetime, spare: float = 0.0) -> Metadata:
-    """Return the metadata by which an item expires: the only place that says where that is kept."""
-    if minutes is None:
-        return {}
-    end = now + timedelta(minutes=minutes * (1 + spare))
-    return {"ttl": minutes, "expires_at": end.isoformat()}
-
-
-def _metadata(put: Put, before: Note | None, now: datetime) -> Metadata:
-    # What has expired is gone, whether it was swept or not: its successor is a new item.
-    created = before.metadata["created_at"] if before and alive(before) else now.isoformat()
-    times = {"created_at": created, "updated_at": now.isoformat(), **_expiry(put.minutes, now)}
-    return {FLAG: True, "value": put.value, **times}
-
-
-def _prolonged(note: Note, now: datetime) -> Metadata | None:
-    """Return the metadata of an item that is read now, or None if it lives long enough as it is."""
+def _prolonged(note: Note, now: datetime) -> datetime | None:
+    """Return when an item that is read now expires, or None if it lives long enough as it is."""
     minutes = note.metadata.get("ttl")
-    if minutes is None or _end(note) >= now + timedelta(minutes=minutes):
+    if minutes is None or note.expires_at is None:
         return None
-    return {**note.metadata, **_expiry(minutes, now, SPARE)}
+    if note.expires_at >= now + timedelta(minutes=minutes):
+        return None
+    return now + timedelta(minutes=minutes * (1 + SPARE))
 
 
 class Items:
@@ -234,25 +222,29 @@ class Items:
             self._locks = _locks.setdefault(memory, [threading.Lock() for _ in range(LOCKS)])
 
     def find(self, namespace: Namespace, key: str) -> Note | None:
-        """Return the note of an item, if there is one that has not expired."""
-        kept = self._kept(namespace, [key]).get(key, ())
-        return next((note for note in kept if alive(note)), None)
+        """Return the note of an item, if there is one."""
+        return next(iter(self._kept(namespace, [key]).get(key, ())), None)
 
     def write(self, puts: Sequence[Put]) -> dict[Namespace, list[str]]:
         """Write items, or remove them; return by namespace the ids of the notes that may now be evolved.
 
         The new items of a namespace are stored all together.
         """
+        keys: dict[Namespace, list[str]] = {}
+        for put in puts:
+            keys.setdefault(put.namespace, []).append(put.key)
         with self._holding([(put.namespace, put.key) for put in puts]):
-            namespaces = dict.fromkeys(put.namespace for put in puts)
             kept = {
                 (namespace, key): notes
-                for namespace in namespaces
-                for key, notes in self._kept(
-                    namespace, [put.key for put in puts if put.namespace == namespace]
-                ).items()
+                for namespace, wanted in keys.items()
+                for key, notes in self._kept(namespace, wanted).items()
             }
-            return self._write(puts, kept)
+            written = self._write([put for put in puts if put.value is not None], kept)
+            for put in puts:
+                for note in kept.get((put.namespace, put.key), ()):
+                    if put.value is None or note.namespace != put.place:
+                        self._remove(note)
+            return {place: ids for place, ids in written.items() if not is_apart(place)}
 
     def _write(
         self, puts: Sequence[Put], kept: Mapping[tuple[Namespace, str], Sequence[Note]]
@@ -260,26 +252,45 @@ class Items:
         now, new = datetime.now(UTC), dict[Namespace, list[NoteInput]]()
         written: dict[Namespace, list[str]] = {}
         for put in puts:
-            if put.value is None:
-                continue
             before = kept.get((put.namespace, put.key), ())
-            content = put.text or f"{KEY}{put.key}"
-            metadata = _metadata(put, before[0] if before else None, now)
+            item = put.item(before[0] if before else None, now)
             same = next((note for note in before if note.namespace == put.place), None)
-            if same is not None:
-                self.memory.update(same.id, namespace=put.place, content=content, metadata=metadata)
+            if same is not None and self._update(same, item):
                 written.setdefault(put.place, []).append(same.id)
-                continue
-            item = NoteInput(content=content, key=f"{KEY}{put.key}", metadata=metadata, split=False)
-            new.setdefault(put.place, []).append(item)
+            else:
+                new.setdefault(put.place, []).append(item)
         for place, items in new.items():
-            notes = self.memory.add_many(items, namespace=place, evolve=False)
-            written.setdefault(place, []).extend(note.id for note in notes)
-        for put in puts:
-            for note in kept.get((put.namespace, put.key), ()):
-                if put.value is None or note.namespace != put.place:
-                    self._remove(note)
-        return {place: ids for place, ids in written.items() if not is_apart(place)}
+            written.setdefault(place, []).extend(self._add(place, items))
+        return written
+
+    def _update(self, note: Note, item: NoteInput) -> bool:
+        """Return whether a note took over what was put; it may have expired since it was read."""
+        with suppress(NoteNotFoundError):
+            self.memory.update(
+                note.id,
+                namespace=note.namespace,
+                content=item.content,
+                metadata=item.metadata,
+                expires_at=item.expires_at or (note.expires_at and NEVER),
+            )
+            return True
+        return False
+
+    def _add(self, place: Namespace, items: Sequence[NoteInput]) -> list[str]:
+        """Store new items, and return their ids.
+
+        An expired item that was not swept yet has the id of its successor, which takes its place.
+        """
+        notes = self.memory.add_many(items, namespace=place, evolve=False)
+        now = datetime.now(UTC)
+        expired = {note.key for note in notes if note.is_expired(now)}
+        again = [
+            replace(item, expires_at=NEVER)
+            for item in items
+            if item.key in expired and item.expires_at is None
+        ]
+        self.memory.add_many(again, namespace=place, evolve=False)
+        return [note.id for note in notes]
 
     def places(self, prefix: Namespace) -> list[Namespace]:
         """Return the namespaces of the memory that may hold items under a prefix."""
@@ -290,11 +301,11 @@ class Items:
         return sorted({shown(place) for place in self.memory.namespaces()})
 
     def holds_any(self, namespace: Namespace) -> bool:
-        """Return whether a namespace holds an item that has not expired."""
-        return any(any(map(alive, self.scan(s, 1))) for s in (namespace, apart(namespace)))
+        """Return whether a namespace holds an item."""
+        return any(any(True for _ in self.scan(s, 1)) for s in (namespace, apart(namespace)))
 
     def scan(self, place: Namespace, first: int = PAGES[0]) -> Iterator[Note]:
-        """Return the items of a place, expired or not, in the order in which they were first put."""
+        """Return the items of a place, in the order in which they were first put."""
         after, limit = -1, first
         while True:
             where = {"seq": {"$gt": after}, f"metadata.{FLAG}": True}
@@ -307,31 +318,23 @@ class Items:
     def refresh(self, notes: Iterable[Note]) -> None:
         """Give items that were read their time to live again, with a write only if it is needed."""
         now = datetime.now(UTC)
-        for note in notes:
-            if _prolonged(note, now) is None:
-                continue
-            with self._held(note) as current:
-                for item in current:
-                    if metadata := _prolonged(item, now):
-                        self.memory.update(item.id, namespace=item.namespace, metadata=metadata)
+        for note in (note for note in notes if _prolonged(note, now)):
+            namespace, key = shown(note.namespace), _key(note)
+            with self._holding([(namespace, key)]), suppress(NoteNotFoundError):
+                # Another thread may have put it again since it was read.
+                for item in self._kept(namespace, [key]).get(key, ()):
+                    if expires_at := _prolonged(item, now):
+                        self.memory.update(item.id, namespace=item.namespace, expires_at=expires_at)
 
     def sweep(self) -> int:
-        """Delete what has expired, and return how much that was."""
+        """Delete what has expired, and return how many notes that were."""
         swept = 0
-        for note in [n for place in self.places(()) for n in self.scan(place) if not alive(n)]:
-            with self._held(note) as current:
-                gone = [item for item in current if item.id == note.id and not alive(item)]
-                for item in gone:
-                    self._remove(item)
-                swept += len(gone)
+        for place in self.places(()):
+            with ExitStack() as held:  # all of them: what is put again meanwhile must stay
+                for lock in self._locks:
+                    held.enter_context(lock)
+                swept += self.memory.sweep(namespace=place)
         return swept
-
-    @contextmanager
-    def _held(self, note: Note) -> Iterator[Sequence[Note]]:
-        """Yield an item as it is now; another thread may have put it again since it was read."""
-        namespace, key = shown(note.namespace), (note.key or "").removeprefix(KEY)
-        with self._holding([(namespace, key)]):
-            yield self._kept(namespace, [key]).get(key, ())
 
     def _kept(self, namespace: Namespace, keys: Sequence[str]) -> dict[str, list[Note]]:
         """Return the notes of items, by key; the newer one first if a crash left two of one."""
@@ -339,7 +342,7 @@ class Items:
         found: dict[str, list[Note]] = {}
         for place in (namespace, apart(namespace)):
             for note in self.memory.get_all(namespace=place, where=where, limit=len(keys)):
-                found.setdefault((note.key or "").removeprefix(KEY), []).append(note)
+                found.setdefault(_key(note), []).append(note)
         for notes in found.values():
             notes.sort(key=lambda note: str(note.metadata["updated_at"]), reverse=True)
         return found

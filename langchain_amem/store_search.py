@@ -12,7 +12,7 @@ from typing import Any
 from amem_integrations import MissingExtraError, Note, ScoredNote
 
 from .runs import Namespace
-from .store_items import Items, alive, is_apart, is_item, value_of
+from .store_items import Items, is_apart, is_item, value_of
 
 try:
     from langgraph.store.base import MatchCondition, SearchOp
@@ -75,7 +75,7 @@ class Search:
         return found
 
     def _fits(self, note: Note) -> bool:
-        return is_item(note) and alive(note) and matches(value_of(note), self.op.filter)
+        return is_item(note) and matches(value_of(note), self.op.filter)
 
 
 def falling(hits: Sequence[ScoredNote]) -> Iterator[tuple[Note, float]]:

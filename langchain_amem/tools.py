@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -67,8 +67,7 @@ def memory_tools(
         memory=memory, k=k, max_tokens=max_tokens, evolve=evolve, failures=Failures(on_error)
     )
     whose = checked_source(namespace)
-    make = _for_runs if callable(whose) else _for_one
-    return [make(kind, actions, whose) for kind in kinds]
+    return [_tool(kind, actions, whose) for kind in kinds]
 
 
 class MemoryInput(BaseModel):
@@ -89,17 +88,16 @@ class RememberInput(MemoryInput):
     content: str = Field(description="one fact or event, in a full sentence with names and dates")
 
 
-class CorrectInput(MemoryInput):
-    """Arguments of `correct_memory`."""
-
-    note_id: str = Field(description="id of the note, as search_memory shows it")
-    content: str = Field(description="what the note should say instead")
-
-
 class ForgetInput(MemoryInput):
     """Arguments of `forget_memory`."""
 
     note_id: str = Field(description="id of the note, as search_memory shows it")
+
+
+class CorrectInput(ForgetInput):
+    """Arguments of `correct_memory`."""
+
+    content: str = Field(description="what the note should say instead")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +115,6 @@ class Actions:
         with self._explained("search"):
             hits = await call(self.memory.search, query, namespace=namespace, k=self.k)
             return self._text(hits), [hit.to_dict() for hit in hits]
-        raise _silent()
 
     search, asearch = both(_search)
 
@@ -129,7 +126,6 @@ class Actions:
             )
             await self._evolve(call, namespace, note.id)
             return f"Remembered as note {note.id}.", []
-        raise _silent()
 
     remember, aremember = both(_remember)
 
@@ -141,7 +137,6 @@ class Actions:
             await call(self.memory.update, note_id, namespace=namespace, content=content)
             await self._evolve(call, namespace, note_id)
             return f"Note {note_id} is corrected.", []
-        raise _silent()
 
     correct, acorrect = both(_correct)
 
@@ -150,7 +145,6 @@ class Actions:
         with self._explained("forget"):
             await call(self.memory.delete, note_id, namespace=namespace)
             return f"Note {note_id} is forgotten.", []
-        raise _silent()
 
     forget, aforget = both(_forget)
 
@@ -161,12 +155,14 @@ class Actions:
 
     @contextmanager
     def _explained(self, doing: str) -> Iterator[None]:
-        """Tell the model what it did wrong; leave the block when the memory does not answer."""
-        with self.failures.tolerated(doing):
+        """Tell the model what it did wrong, or that the memory does not answer."""
+        with self.failures.tolerated(doing) as reasons:
             try:
                 yield
             except (InvalidInputError, NoteNotFoundError) as error:
                 raise ToolException(str(error)) from error
+        if reasons:
+            raise ToolException("The memory does not answer now; go on without it.")
 
     def _text(self, hits: Sequence[ScoredNote]) -> str:
         if not hits:
@@ -177,10 +173,6 @@ class Actions:
             f"{len(hits)} notes were found, too long to be shown in {self.max_tokens} tokens; their ids "
             f"are {', '.join(hit.note.id for hit in hits)}."
         )
-
-
-def _silent() -> ToolException:
-    return ToolException("The memory does not answer now; go on without it.")
 
 
 _TOOLS: dict[Kind, tuple[str, type[MemoryInput], str]] = {
@@ -207,37 +199,32 @@ _TOOLS: dict[Kind, tuple[str, type[MemoryInput], str]] = {
 }
 
 
-def _for_one(kind: Kind, actions: Actions, whose: NamespaceOf) -> BaseTool:
-    """Return a tool for one namespace."""
-    space = namespace_of(whose, None)
+def _tool(kind: Kind, actions: Actions, whose: NamespaceOf) -> BaseTool:
+    """Return a tool; with a callable namespace, one that LangGraph gives its runtime."""
     act, aact = getattr(actions, kind), getattr(actions, f"a{kind}")
+    name, schema, description = _TOOLS[kind]
 
-    def run(**arguments: Any) -> Any:  # noqa: ANN401 - text and artifact
-        return act(space, **arguments)
+    def run(runtime: Any = None, **arguments: Any) -> Any:  # noqa: ANN401 - ToolRuntime; text and artifact
+        return act(_asked(name, whose, runtime), **arguments)
 
-    async def arun(**arguments: Any) -> Any:  # noqa: ANN401 - text and artifact
-        return await aact(space, **arguments)
+    async def arun(runtime: Any = None, **arguments: Any) -> Any:  # noqa: ANN401 - as `run`
+        return await aact(_asked(name, whose, runtime), **arguments)
 
-    return _tool(kind, run, arun, _TOOLS[kind][1])
-
-
-def _for_runs(kind: Kind, actions: Actions, whose: NamespaceOf) -> BaseTool:
-    """Return a tool that asks the run it is called in whose memory it is."""
-    act, aact = getattr(actions, kind), getattr(actions, f"a{kind}")
-
-    def run(runtime: Any = None, **arguments: Any) -> Any:  # noqa: ANN401 - ToolRuntime
-        return act(_asked(kind, whose, runtime), **arguments)
-
-    async def arun(runtime: Any = None, **arguments: Any) -> Any:  # noqa: ANN401 - ToolRuntime
-        return await aact(_asked(kind, whose, runtime), **arguments)
-
-    return _tool(kind, run, arun, _with_runtime(_TOOLS[kind][1]))
+    return StructuredTool(
+        name=name,
+        description=description,
+        args_schema=_with_runtime(schema) if callable(whose) else schema,
+        func=run,
+        coroutine=arun,
+        response_format="content_and_artifact",
+        handle_tool_error=True,
+    )
 
 
-def _asked(kind: Kind, whose: NamespaceOf, runtime: Any) -> Namespace:  # noqa: ANN401 - ToolRuntime
-    if runtime is None:
+def _asked(tool: str, whose: NamespaceOf, runtime: Any) -> Namespace:  # noqa: ANN401 - ToolRuntime
+    if callable(whose) and runtime is None:
         raise NamespaceError(
-            f"the tool {_TOOLS[kind][0]!r} asks the run of an agent whose memory it is, and it was called "
+            f"the tool {tool!r} asks the run of an agent whose memory it is, and it was called "
             "outside of one; use it in create_agent or a ToolNode, or give memory_tools a tuple as namespace"
         )
     return namespace_of(whose, runtime)
@@ -251,21 +238,3 @@ def _with_runtime(schema: type[MemoryInput]) -> type[MemoryInput]:
         raise MissingExtraError("langgraph", "langgraph") from error
     # A bare ToolRuntime would make pydantic warn about every context that is not None.
     return create_model(schema.__name__, __base__=schema, runtime=(ToolRuntime[Any, Any], None))
-
-
-def _tool(
-    kind: Kind,
-    run: Callable[..., Any],
-    arun: Callable[..., Coroutine[Any, Any, Any]],
-    schema: type[MemoryInput],
-) -> BaseTool:
-    name, _, description = _TOOLS[kind]
-    return StructuredTool(
-        name=name,
-        description=description,
-        args_schema=schema,
-        func=run,
-        coroutine=arun,
-        response_format="content_and_artifact",
-        handle_tool_error=True,
-    )

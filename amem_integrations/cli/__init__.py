@@ -7,7 +7,7 @@ import sys
 from ..errors import MissingExtraError
 
 _EXTRA = ("typer", "rich")
-_INTERRUPTED = 130  # the status that a shell shows for a program ended by Ctrl-C
+INTERRUPTED = 130  # the status that a shell shows for a program ended by Ctrl-C
 
 
 def main() -> None:
@@ -21,4 +21,4 @@ def main() -> None:
             raise
         sys.exit(f"amem: {MissingExtraError(error.name, 'cli')}")
     except KeyboardInterrupt:
-        sys.exit(_INTERRUPTED)
+        sys.exit(INTERRUPTED)

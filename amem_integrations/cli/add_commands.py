@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,12 +14,11 @@ from .. import AgenticMemory
 from ..checks import check_note_input
 from ..config import MemoryConfig
 from ..errors import InvalidInputError, ModelUnavailableError
-from ..notes import Namespace, Note, NoteInput
+from ..notes import Namespace, Note, NoteInput, Source
 from ..plans import EvolutionReport
 from .command import command
 from .importers import Format, Part, export_namespace, is_export, read
-from .lookup import notes_by_id
-from .open_memory import open_to_write
+from .open_memory import notes_by_id, open_to_write
 from .options import MODEL, NAMESPACE, Options, format_namespace, parse_time
 from .terminal import (
     StageProgress,
@@ -37,21 +36,12 @@ BATCH = 64  # notes stored at once: about a second of embedding
 app = typer.Typer(rich_markup_mode=None)
 
 
-class NoteSource(StrEnum):
-    """Where a note comes from."""
-
-    USER = "user"
-    ASSISTANT = "assistant"
-    TOOL = "tool"
-    IMPORT = "import"
-
-
 Content = Annotated[str, typer.Argument(help='What to remember; "-" reads standard input.')]
 At = Annotated[str | None, typer.Option(help="When it happened: 2026-05-08 or 2026-05-08T18:30Z.")]
 Key = Annotated[str | None, typer.Option(help="Identifies it; the same key again is a correction.")]
 Thread = Annotated[str | None, typer.Option(help="The conversation it belongs to.")]
 Speaker = Annotated[str | None, typer.Option(help="Who said it.")]
-Source = Annotated[NoteSource, typer.Option(help="Where it comes from.")]
+SourceOption = Annotated[Source, typer.Option(help="Where it comes from.")]
 Metadata = Annotated[
     list[str] | None, typer.Option(metavar="NAME=VALUE", help="May be given several times.")
 ]
@@ -76,7 +66,7 @@ def add(
     key: Key = None,
     thread: Thread = None,
     speaker: Speaker = None,
-    source: Source = NoteSource.USER,
+    source: SourceOption = "user",
     metadata: Metadata = None,
     later: Later = False,
 ) -> None:
@@ -90,7 +80,7 @@ def add(
         "key": key,
         "thread": thread,
         "speaker": speaker,
-        "source": source.value,
+        "source": source,
         "metadata": dict(map(_parse_pair, metadata or [])),
         "evolve": not later,
     }
@@ -218,9 +208,7 @@ def _import_export(options: Options, file: Path) -> None:
     namespace = options.namespace or export_namespace(file)
     with open_to_write(options, create=True) as memory, progress() as show:
         before = memory.stats(namespace=namespace)["notes"]
-        items = memory.import_(
-            file, namespace=namespace, progress=lambda done, total: show("storing", done, total)
-        )
+        items = memory.import_(file, namespace=namespace, progress=partial(show, "storing"))
         after = memory.stats(namespace=namespace)["notes"]
     added = after - before
     known = f", {items - added} were there" if items > added else ""
@@ -230,24 +218,14 @@ def _import_export(options: Options, file: Path) -> None:
 
 
 def _evolve(
-    memory: AgenticMemory,
-    namespace: Namespace | None,
-    show: StageProgress,
-    *,
-    upgrade: bool = False,
-    retry: bool = False,
+    memory: AgenticMemory, namespace: Namespace | None, show: StageProgress, **options: bool
 ) -> EvolutionReport:
     """Evolve what is unfinished.
 
     Raises:
         ModelUnavailableError: The model did not answer; finished notes stay finished.
     """
-    report = memory.evolve(
-        namespace=namespace,
-        upgrade=upgrade,
-        retry=retry,
-        progress=lambda done, total: show("linking", done, total),
-    )
+    report = memory.evolve(namespace=namespace, progress=partial(show, "linking"), **options)
     if report.interrupted:
         raise ModelUnavailableError(report.interrupted)
     return report

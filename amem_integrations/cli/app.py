@@ -10,6 +10,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from . import INTERRUPTED
+
 # By name: the module whose `app` has the command, and its line in `amem --help`. A module whose `app` has no
 # command of that name is a group of commands itself.
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -19,17 +21,17 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "search": (".search_commands", "Find notes by meaning, by words and over links."),
     "show": (".search_commands", "Show a note, or list the last ones."),
     "stats": (".search_commands", "Count notes, links and states."),
-    "update": (".edit_commands", "Correct the text of a note."),
+    "update": (".change_commands", "Correct the text of a note."),
     "delete": (
-        ".edit_commands",
+        ".change_commands",
         "Remove a note for good, with its history.",
     ),
-    "clear": (".edit_commands", "Remove all notes of a namespace for good, with their history."),
-    "history": (".history_commands", "Show what was changed, as diffs, oldest first."),
-    "undo": (".history_commands", "Take a change back."),
-    "proposals": (".history_commands", "Show the updates that the gate stopped."),
-    "approve": (".history_commands", "Write a proposal although the gate stopped it."),
-    "reject": (".history_commands", "Take a proposal off the list."),
+    "clear": (".change_commands", "Remove all notes of a namespace for good, with their history."),
+    "history": (".change_commands", "Show what was changed, as diffs, oldest first."),
+    "undo": (".change_commands", "Take a change back."),
+    "proposals": (".change_commands", "Show the updates that the gate stopped."),
+    "approve": (".change_commands", "Write a proposal although the gate stopped it."),
+    "reject": (".change_commands", "Take a proposal off the list."),
     "graph": (".graph", "Draw the notes and their links."),
     "export": (".maintenance_commands", "Write a namespace to a file, with links and history."),
     "reindex": (
@@ -38,11 +40,13 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "migrate": (".maintenance_commands", "Copy the whole memory to another folder or server."),
     "optimize": (".maintenance_commands", "Build the index for very many notes."),
+    "compact": (
+        ".maintenance_commands",
+        "Write a folder anew, without the bytes of what was deleted.",
+    ),
     "doctor": (".doctor", "Check the memory, and say what is wrong."),
     "eval": ("amem_integrations.evaluation.commands", "Measure the memory."),
 }
-
-_INTERRUPTED = 130  # the status that a shell shows for a program ended by Ctrl-C
 
 # The base class of all errors of usage; Typer gives a public name only to this subclass.
 _UsageError: Any = typer.BadParameter.__base__
@@ -81,7 +85,7 @@ class LazyGroup(TyperGroup):
             sys.exit(error.exit_code)
         except typer.Abort:  # Ctrl-C while a command is imported
             typer.echo("amem: stopped", err=True)
-            sys.exit(_INTERRUPTED)
+            sys.exit(INTERRUPTED)
         sys.exit(status if isinstance(status, int) else 0)
 
 

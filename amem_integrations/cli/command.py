@@ -11,10 +11,10 @@ from typing import Any
 import typer
 
 from ..errors import AmemError, ConfigurationError
+from . import INTERRUPTED
 from .options import COMMON, Options, Ports, Shared, parse_namespace
 
 FAILED = 1
-INTERRUPTED = 130  # the status that a shell shows for a program ended by Ctrl-C
 
 Function = Callable[..., None]
 Values = dict[str, Any]

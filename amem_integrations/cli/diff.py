@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from ..notes import Change, Note
@@ -41,11 +42,8 @@ def _step(name: str, step: Data) -> list[str]:
     if kind in ("own", "entry"):
         return [*_lines("-", before), *_lines("+", after)]
     if kind == "link":
-        return [
-            _link_line(sign, {**link, "target": other})
-            for sign, link in (("-", before), ("+", after))
-            if link
-        ]
+        sides = (("-", before), ("+", after))
+        return [_link_line(sign, {**link, "target": other}) for sign, link in sides if link]
     return _compared(name, before, after)
 
 
@@ -79,23 +77,16 @@ def _lines(sign: str, entry: Data | None) -> list[str]:
     return [f"{sign}{name}: {_text(given[key])}" for key, name in _ENTRY.items() if given.get(key)]
 
 
-def _evolved(data: Data) -> list[str]:
-    rest = {name: value for name, value in data.items() if name != "entry"}
-    return [*_lines("+", data.get("entry")), *_plain(rest)]
-
-
-def _proposal(data: Data) -> list[str]:
+def _entry(data: Data) -> list[str]:
+    """Return the lines of an entry that was added, or was proposed and not written."""
     rest = {name: value for name, value in data.items() if name not in ("entry", "rejected")}
-    why = f" not written: {_text(data.get('rejected'))}"
-    return [*_lines("+", data.get("entry")), *_plain(rest), why]
+    why = [f" not written: {_text(data['rejected'])}"] if data.get("rejected") else []
+    return [*_lines("+", data.get("entry")), *_plain(rest), *why]
 
 
-def _link(sign: str) -> Callable[[Data], list[str]]:
-    def write(data: Data) -> list[str]:
-        because = [f" because {data['why']}"] if data.get("why") else []
-        return [_link_line(sign, data), *because]
-
-    return write
+def _link(sign: str, data: Data) -> list[str]:
+    because = [f" because {data['why']}"] if data.get("why") else []
+    return [_link_line(sign, data), *because]
 
 
 def _link_line(sign: str, link: Data) -> str:
@@ -118,9 +109,9 @@ def _text(value: object) -> str:
 
 
 _WRITERS: Mapping[str, Callable[[Data], list[str]]] = {
-    "evolve": _evolved,
-    "proposal": _proposal,
-    "link": _link("+"),
-    "unlink": _link("-"),
+    "evolve": _entry,
+    "proposal": _entry,
+    "link": partial(_link, "+"),
+    "unlink": partial(_link, "-"),
     "failure": _failure,
 }

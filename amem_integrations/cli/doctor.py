@@ -15,6 +15,7 @@ from .. import AgenticMemory
 from .._sync import resolve, run
 from ..errors import StoreError
 from ..notes import Namespace, Note
+from ..pages import note_pages
 from ..ports import NoteStore
 from ..stores.collection import CHANGE_INDEXES, NOTE_INDEXES
 from ..stores.edge import MIN_FREE_BYTES
@@ -22,8 +23,7 @@ from ..stores.edge_shard import EdgeShard
 from ..stores.folder import free_bytes
 from ..stores.sidecar import Sidecar
 from .command import FAILED, command
-from .lookup import PAGE, all_notes
-from .open_memory import folder, folder_description, no_memory, open_to_read
+from .open_memory import PAGE, folder, folder_description, no_memory, open_to_read
 from .options import Options
 from .terminal import SHORT_ID, clean, console, one_line, print_json
 
@@ -34,6 +34,12 @@ _MARKS: Mapping[Level, tuple[str, str]] = {
     "good": ("ok", "green"),
     "hint": ("note", "yellow"),
     "wrong": ("WRONG", "red"),
+}
+
+_PAIRS = {
+    "dangling links": "lead to a note that is gone",
+    "one-sided links": "are missing at their other end",
+    "orphaned contexts": "name a note that is gone as their cause",
 }
 
 app = typer.Typer(rich_markup_mode=None)
@@ -55,9 +61,9 @@ class Survey:
 
     states: Counter[str] = field(default_factory=Counter)
     failed: list[Note] = field(default_factory=list)
-    dangling: list[tuple[str, str]] = field(default_factory=list)
-    one_sided: list[tuple[str, str]] = field(default_factory=list)
-    orphaned: list[tuple[str, str]] = field(default_factory=list)
+    pairs: dict[str, list[tuple[str, str]]] = field(
+        default_factory=lambda: {about: [] for about in _PAIRS}
+    )
     without_vector: list[str] = field(default_factory=list)
     links: int = 0
 
@@ -128,12 +134,17 @@ def _survey(memory: AgenticMemory, store: NoteStore) -> Survey:
     """Read all notes of all namespaces once."""
     survey = Survey()
     for namespace in memory.namespaces():
-        notes = list(all_notes(memory, namespace))
+        notes = run(_all_notes(store, namespace))
         links = {note.id: set(note.links) for note in notes}
         for note in notes:
             _survey_note(survey, note, links)
         survey.without_vector += _without_vector(store, namespace, list(links))
     return survey
+
+
+async def _all_notes(store: NoteStore, namespace: Namespace) -> list[Note]:
+    """Return all notes, those that have expired too: they are there until they are swept."""
+    return [note async for page in note_pages(store, namespace) for note in page]
 
 
 def _survey_note(survey: Survey, note: Note, links: Mapping[str, set[str]]) -> None:
@@ -143,11 +154,11 @@ def _survey_note(survey: Survey, note: Note, links: Mapping[str, set[str]]) -> N
         survey.failed.append(note)
     for target in note.links:
         if target not in links:
-            survey.dangling.append((note.id, target))
+            survey.pairs["dangling links"].append((note.id, target))
         elif note.id not in links[target]:
-            survey.one_sided.append((note.id, target))
+            survey.pairs["one-sided links"].append((note.id, target))
     missing = {entry.cause for entry in note.contexts} - links.keys()
-    survey.orphaned += [(note.id, cause) for cause in missing]
+    survey.pairs["orphaned contexts"] += [(note.id, cause) for cause in missing]
 
 
 def _without_vector(store: NoteStore, namespace: Namespace, ids: Sequence[str]) -> Iterator[str]:
@@ -170,11 +181,8 @@ def _check_notes(survey: Survey) -> Iterator[Check]:
         ids = ", ".join(note_id[:SHORT_ID] for note_id in survey.without_vector[:_EXAMPLES])
         text = f"{len(survey.without_vector)} notes are found by words only: {ids}"
         yield Check("wrong", "vectors", text, "run `amem reindex`")
-    yield _check_pairs("dangling links", survey.dangling, "lead to a note that is gone")
-    yield _check_pairs("one-sided links", survey.one_sided, "are missing at their other end")
-    yield _check_pairs(
-        "orphaned contexts", survey.orphaned, "name a note that is gone as their cause"
-    )
+    for about, pairs in survey.pairs.items():
+        yield _check_pairs(about, pairs)
 
 
 def _failures(failed: Sequence[Note]) -> str:
@@ -183,7 +191,7 @@ def _failures(failed: Sequence[Note]) -> str:
     return "; ".join([f"{len(failed)} notes", *shown, *more])
 
 
-def _check_pairs(about: str, pairs: Sequence[tuple[str, str]], what: str) -> Check:
+def _check_pairs(about: str, pairs: Sequence[tuple[str, str]]) -> Check:
     if not pairs:
         return Check("good", about, "none")
     shown = ", ".join(f"{one[:SHORT_ID]} -> {other[:SHORT_ID]}" for one, other in pairs[:_EXAMPLES])
@@ -191,7 +199,7 @@ def _check_pairs(about: str, pairs: Sequence[tuple[str, str]], what: str) -> Che
         "searches leave them out; `amem history NOTE` shows where one comes from, `amem undo` takes "
         "it back"
     )
-    return Check("wrong", about, f"{len(pairs)} {what}: {shown}", advice)
+    return Check("wrong", about, f"{len(pairs)} {_PAIRS[about]}: {shown}", advice)
 
 
 def _check_closing(description: Sidecar) -> Iterator[Check]:

@@ -1,10 +1,12 @@
-"""`amem export`, `reindex`, `migrate` and `optimize`: maintenance of a whole memory."""
+"""`amem export`, `reindex`, `migrate`, `optimize` and `compact`: maintenance of a whole memory."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -13,8 +15,9 @@ import typer
 
 from .. import EdgeStore, moving
 from ..errors import ConfigurationError
+from ..stores.folder import used_bytes
 from .command import command
-from .open_memory import embedder_name, open_to_read, open_to_write
+from .open_memory import embedder_name, folder, open_to_read, open_to_write
 from .options import EMBEDDER, NAMESPACE, Options, format_namespace
 from .terminal import print_result, progress
 
@@ -132,11 +135,32 @@ def optimize(options: Options) -> None:
     It is the graph that finds neighbours quickly (HNSW), worth it from about 200,000 notes in a folder. It
     takes minutes, and cannot be interrupted.
     """
-    if options.remote:
-        raise ConfigurationError(
-            "a server optimises its collections by itself; there is nothing to do"
-        )
-    with open_to_read(options) as (_, store):
-        done = isinstance(store, EdgeStore) and store.optimize()
+    with _open_folder(options) as store:
+        done = store.optimize()
     text = "The graph is built." if done else "Nothing to do: exact search is quick enough here."
     print_result(text, {"optimized": done}, as_json=options.as_json)
+
+
+@command(app, "compact")
+def compact(options: Options) -> None:
+    """Write a folder anew, without the bytes of what was deleted.
+
+    Until then the engine only marks them as gone. It takes about as long as an import.
+    """
+    with _open_folder(options) as store:
+        before = used_bytes(folder(options))
+        store.compact()
+    after = used_bytes(folder(options))
+    text = f"The folder takes {after:,} bytes; it took {before:,}."
+    print_result(text, {"before": before, "after": after}, as_json=options.as_json)
+
+
+@contextmanager
+def _open_folder(options: Options) -> Iterator[EdgeStore]:
+    if options.remote:
+        raise ConfigurationError(
+            f"{options.memory!r} is no folder; a server maintains its collections by itself"
+        )
+    with open_to_read(options) as (_, store):
+        assert isinstance(store, EdgeStore)  # noqa: S101 - what a folder is opened with
+        yield store

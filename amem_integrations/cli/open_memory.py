@@ -1,19 +1,36 @@
-"""Opens the memory that a command is about, with as much as the command needs."""
+"""Opens the memory that a command is about, and finds notes and changes in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+from uuid import UUID
 
 from .. import AgenticMemory
 from .._sync import resolve, run
-from ..errors import ConfigurationError, StoreError, StoreUnavailableError
+from ..errors import (
+    ConfigurationError,
+    InvalidInputError,
+    NoteNotFoundError,
+    StoreError,
+    StoreUnavailableError,
+)
+from ..notes import Change, Namespace, Note
+from ..opening import Location, open_as_made
 from ..ports import NoteStore, Vector
 from ..stores.folder import settle
 from ..stores.sidecar import Sidecar
-from .options import Options
+from .options import Options, format_namespace
+
+T = TypeVar("T", Note, Change)
+
+PAGE = 256
+
+_START = re.compile(r"[0-9a-f-]{4,36}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +42,11 @@ class UnloadedEmbedder:
 
     def embed_documents(self, texts: object) -> Vector:
         """Raise a `ConfigurationError`."""
-        raise self._error(texts)
-
-    def embed_query(self, text: object) -> Vector:
-        """Raise a `ConfigurationError`."""
-        raise self._error(text)
-
-    def _error(self, given: object) -> ConfigurationError:
-        return ConfigurationError(
-            f"cannot embed {given!r:.60}: {self.name!r} is not loaded; open the memory with its embedder"
+        raise ConfigurationError(
+            f"cannot embed {texts!r:.60}: {self.name!r} is not loaded; open the memory with its embedder"
         )
+
+    embed_query = embed_documents
 
 
 @contextmanager
@@ -109,13 +121,8 @@ def no_memory(options: Options) -> StoreError:
 
 def _open_store(options: Options) -> tuple[NoteStore, str, int]:
     """Return the store as it was made, and the name and dimensions of its embedder."""
-    if options.remote:
-        from .. import QdrantStore  # noqa: PLC0415 - imports the client
-
-        return QdrantStore.as_made(options.memory, options.collection, **options.client_options)
-    from .. import EdgeStore  # noqa: PLC0415 - imports the engine
-
-    return EdgeStore.as_made(options.memory, options.collection)
+    place = Location.of(options.memory, options.collection, options.client_options)
+    return open_as_made(place)
 
 
 def _known_embedder(options: Options) -> str | None:
@@ -129,3 +136,79 @@ def _known_embedder(options: Options) -> str | None:
         raise
     except StoreError:
         return None  # there is none; if it cannot be opened, opening it raises the error
+
+
+def find_note(memory: AgenticMemory, name: str, namespace: Namespace) -> Note:
+    """Return the note that a name stands for.
+
+    Raises:
+        NoteNotFoundError: There is none.
+        InvalidInputError: Several ids start with it.
+    """
+    if _is_id(name):
+        return memory.get(name, namespace=namespace)
+    if keyed := memory.get_all(namespace=namespace, where={"key": name}, limit=1):
+        return keyed[0]
+    notes = all_notes(memory, namespace) if _START.fullmatch(name) else ()
+    found = [note for note in notes if note.id.startswith(name)]
+    if not found:
+        raise NoteNotFoundError(
+            f"no note has the id or key {name!r} in namespace {format_namespace(namespace)}; "
+            "`amem show` lists the last ones"
+        )
+    return _only(name, found)
+
+
+def find_change(memory: AgenticMemory, name: str, namespace: Namespace) -> Change:
+    """Return the change whose id starts with a name.
+
+    Raises:
+        NoteNotFoundError: There is none.
+        InvalidInputError: There are several.
+    """
+    changes = memory.history(None, namespace=namespace)
+    found = [change for change in changes if change.id.startswith(name)]
+    if not found:
+        raise NoteNotFoundError(
+            f"there is no change {name!r} in namespace {format_namespace(namespace)}; "
+            "`amem history` lists them"
+        )
+    return _only(name, found)
+
+
+def notes_by_id(
+    memory: AgenticMemory, ids: Collection[str], namespace: Namespace
+) -> dict[str, Note]:
+    """Return those of the notes that exist, by id."""
+    wanted, found = list(dict.fromkeys(ids)), dict[str, Note]()
+    for start in range(0, len(wanted), PAGE):
+        where = {"id": {"$in": wanted[start : start + PAGE]}}
+        notes = memory.get_all(namespace=namespace, where=where, limit=PAGE)
+        found |= {note.id: note for note in notes}
+    return found
+
+
+def all_notes(memory: AgenticMemory, namespace: Namespace) -> Iterator[Note]:
+    """Return all notes of a namespace, oldest first."""
+    after = -1
+    while True:
+        where = {"seq": {"$gt": after}}
+        page = memory.get_all(namespace=namespace, where=where, limit=PAGE)
+        yield from page
+        if len(page) < PAGE:
+            return
+        after = page[-1].seq
+
+
+def _only(name: str, found: Sequence[T]) -> T:
+    if len(found) > 1:
+        ids = ", ".join(sorted(each.id for each in found)[:5])
+        raise InvalidInputError(f"{name!r} starts {len(found)} ids: {ids}; give more of the id")
+    return found[0]
+
+
+def _is_id(name: str) -> bool:
+    try:
+        return str(UUID(name)) == name.lower()
+    except ValueError:
+        return False

@@ -20,87 +20,62 @@ if TYPE_CHECKING:  # they import numpy
 
 Shared = Mapping[str, Any]  # by name of an option: its annotation and its default
 
+
+def _option(kind: Any, default: object, *names: str, **settings: Any) -> tuple[Any, object]:  # noqa: ANN401 - of Typer
+    return Annotated[kind, typer.Option(*names, **settings)], default
+
+
 COMMON: Shared = {
-    "memory": (
-        Annotated[
-            str,
-            typer.Option(
-                "--memory",
-                "-m",
-                metavar="LOCATION",
-                envvar="AMEM_MEMORY",
-                help="A folder, or the URL of a Qdrant server.",
-            ),
-        ],
+    "memory": _option(
+        str,
         "./memory",
+        *("--memory", "-m"),
+        metavar="LOCATION",
+        envvar="AMEM_MEMORY",
+        help="A folder, or the URL of a Qdrant server.",
     ),
-    "collection": (
-        Annotated[str, typer.Option(help="Name of the memory, if several are in one place.")],
-        "amem",
-    ),
-    "api_key": (
-        Annotated[
-            str | None,
-            typer.Option(
-                envvar="QDRANT_API_KEY",
-                show_envvar=True,
-                help="API key of the Qdrant server, if it needs one.",
-            ),
-        ],
+    "collection": _option(str, "amem", help="Name of the memory, if several are in one place."),
+    "api_key": _option(
+        str | None,
         None,
+        envvar="QDRANT_API_KEY",
+        show_envvar=True,
+        help="API key of the Qdrant server, if it needs one.",
     ),
-    "as_json": (Annotated[bool, typer.Option("--json", help="Print JSON.")], False),
+    "as_json": _option(bool, False, "--json", help="Print JSON."),
 }
 NAMESPACE: Shared = {
-    "namespace": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--namespace",
-                "-n",
-                envvar="AMEM_NAMESPACE",
-                help='The owner of the notes: labels with "/" between them, such as team/ann, or a JSON list.',
-            ),
-        ],
+    "namespace": _option(
+        str | None,
         None,
+        *("--namespace", "-n"),
+        envvar="AMEM_NAMESPACE",
+        help='The owner of the notes: labels with "/" between them, such as team/ann, or a JSON list.',
     )
 }
 EMBEDDER: Shared = {
-    "embedder": (
-        Annotated[
-            str | None,
-            typer.Option(
-                metavar="NAME",
-                envvar="AMEM_EMBEDDER",
-                help="A model by name or folder, or openai:NAME. By default the "
-                "one the memory was made with; for a new memory all-MiniLM-L6-v2.",
-            ),
-        ],
+    "embedder": _option(
+        str | None,
         None,
+        metavar="NAME",
+        envvar="AMEM_EMBEDDER",
+        help="A model by name or folder, or openai:NAME. By default the "
+        "one the memory was made with; for a new memory all-MiniLM-L6-v2.",
     ),
-    "base_url": (
-        Annotated[
-            str | None,
-            typer.Option(
-                envvar="OPENAI_BASE_URL",
-                help="URL of an OpenAI-compatible endpoint: Ollama, vLLM, …",
-            ),
-        ],
+    "base_url": _option(
+        str | None,
         None,
+        envvar="OPENAI_BASE_URL",
+        help="URL of an OpenAI-compatible endpoint: Ollama, vLLM, …",
     ),
 }
 MODEL: Shared = {
     **EMBEDDER,
-    "model": (
-        Annotated[
-            str | None,
-            typer.Option(
-                envvar="AMEM_MODEL",
-                help="A chat model, such as gpt-4o-mini, with OPENAI_API_KEY; without one notes are "
-                "made by rules.",
-            ),
-        ],
+    "model": _option(
+        str | None,
         None,
+        envvar="AMEM_MODEL",
+        help="A chat model, such as gpt-4o-mini, with OPENAI_API_KEY; without one notes are made by rules.",
     ),
 }
 

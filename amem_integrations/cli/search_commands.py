@@ -14,10 +14,10 @@ from rich.text import Text
 from .. import AgenticMemory
 from .._sync import resolve, run
 from ..errors import InvalidInputError
+from ..ids import now
 from ..notes import Namespace, Note, ScoredNote
 from .command import command
-from .lookup import find_note, notes_by_id
-from .open_memory import open_to_read, open_to_write
+from .open_memory import find_note, notes_by_id, open_to_read, open_to_write
 from .options import EMBEDDER, NAMESPACE, Options, format_namespace, parse_time
 from .terminal import (
     SHORT_ID,
@@ -90,7 +90,8 @@ def show(options: Options, note: NoteName = None, limit: Limit = 20) -> None:
     with open_to_read(options) as (memory, store):
         if note is None:
             last = run(resolve(store.scan(namespace, limit=limit, newest_first=True)))
-            _print_list(last[::-1], as_json=options.as_json)
+            shown = [each for each in last[::-1] if not each.is_expired(now())]
+            _print_list(shown, as_json=options.as_json)
             return
         found = find_note(memory, note, namespace)
         if options.as_json:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
 
-from amem_integrations import EdgeStore
+from amem_integrations import AgenticMemory, EdgeStore
 from amem_integrations.cli import doctor
 from amem_integrations.notes import ContextEntry
 from amem_integrations.ports import Indexed
 from amem_integrations.stores.collection import NOTE_INDEXES, Point
 from amem_integrations.stores.edge_shard import EdgeShard
-from amem_integrations.testing import ScriptedModel
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 
 def findings(amem, *, status):
@@ -156,3 +157,12 @@ def test_a_server_that_is_down_is_named(amem):
     done = amem("doctor", "--memory", "http://127.0.0.1:9")
     assert done.exit_code == 1
     assert "did not answer" in done.stdout
+
+
+def test_what_has_expired_is_not_shown_and_nothing_is_wrong_with_it(wedding):
+    first = wedding.json("show", "first")
+    with AgenticMemory.open(str(wedding.folder), embedder=HashEmbedder(256)) as memory:
+        memory.update(first["id"], namespace=("ann",), expires_at=datetime.now(UTC))
+    assert first["id"] not in [note["id"] for note in wedding.json("show")]
+    report = wedding.json("doctor")
+    assert report["ok"], report

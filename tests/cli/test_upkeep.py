@@ -96,8 +96,33 @@ def test_there_is_nothing_to_optimise_in_a_small_memory(wedding):
     assert "by itself" in wedding.fails("optimize", "--memory", "http://127.0.0.1:9")
 
 
+def test_after_compacting_no_byte_of_what_was_deleted_is_left(amem):
+    secret = "Xylophantasie"
+    amem("add", "Mira moved to Porto.", "--key", "first")
+    amem("add", f"The password of the safe is {secret}.", "--key", "secret")
+    amem("delete", "secret", "--yes")
+    assert [file for file in files(amem.folder) if secret.lower() in file.lower()]
+    sizes = amem.json("compact")
+    assert sizes["before"] > 0
+    assert sizes["after"] > 0
+    assert not [file for file in files(amem.folder) if secret.lower() in file.lower()]
+    assert [note["content"] for note in amem.json("show")] == ["Mira moved to Porto."]
+    assert amem("doctor").exit_code == 0
+    assert "bytes" in amem("compact").stdout
+
+
+def test_a_server_is_not_compacted(amem):
+    assert "is no folder" in amem.fails("compact", "--memory", "http://127.0.0.1:9")
+
+
+def files(folder):
+    """Return the contents of all files, every byte as a letter."""
+    return [path.read_bytes().decode("latin-1") for path in folder.rglob("*") if path.is_file()]
+
+
 @pytest.mark.parametrize(
-    "arguments", [("export", "x"), ("reindex",), ("migrate", "x"), ("optimize",), ("history",)]
+    "arguments",
+    [("export", "x"), ("reindex",), ("migrate", "x"), ("optimize",), ("compact",), ("history",)],
 )
 def test_what_is_not_there_is_not_looked_after(amem, arguments):
     assert "there is no memory in" in amem.fails(*arguments)

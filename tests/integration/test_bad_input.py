@@ -7,6 +7,7 @@ from support import models
 
 from amem_integrations import (
     AgenticMemory,
+    ConfigurationError,
     InvalidInputError,
     MemoryConfig,
     NamespaceError,
@@ -173,3 +174,12 @@ def test_the_steps_leave_out_notes_that_are_not_there(memory, name):
     plan = memory.propose([name, raw.id], namespace=ANN)
     assert [note.id for note in plan.notes] == [raw.id]
     assert memory.commit(plan, namespace=ANN).done == (raw.id,)
+
+
+@pytest.mark.parametrize("place", [":memory:", "folder", "http://127.0.0.1:9"])
+def test_an_option_that_no_store_knows_is_named_beside_those_that_are_known(place, tmp_path):
+    location = str(tmp_path / place) if place == "folder" else place
+    known = "durability" if place == "folder" else "api_key.*timeout.*verify"
+    with pytest.raises(ConfigurationError, match=f"'embeddings'.*{known}"):
+        AgenticMemory.open(location, embedder=HashEmbedder(), embeddings=HashEmbedder())
+    assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from langgraph.errors import EmptyInputError
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
 
-from amem_integrations import AgenticMemory
+from amem_integrations import AgenticMemory, ModelRequest
 from amem_integrations.testing import HashEmbedder
 from langchain_amem import (
     MemoryState,
@@ -48,6 +48,7 @@ class Crashing(AgenticMemory):
     step: str | None = None
     when = "before"
     crash: Callable[[], None]
+    requests: Sequence[ModelRequest]  # what its model was asked
 
     def reach(self, step: str, when: str) -> None:
         """Break if it is to happen here."""

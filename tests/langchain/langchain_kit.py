@@ -13,7 +13,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
 
-from amem_integrations import ModelRequest
+from amem_integrations import AgenticMemory, ModelRequest, StoreUnavailableError
 from amem_integrations.testing import ScriptedModel
 
 ANN = ("ann",)
@@ -69,6 +69,22 @@ def evolve(request: ModelRequest) -> dict[str, Any]:
             for to in [candidate["alias"] for candidate in note["candidates"]][:1]
         ]
     }
+
+
+class Silent(AgenticMemory):
+    """A memory whose server stops answering to searches."""
+
+    silent = False
+
+    def search(self, *args: Any, **options: Any) -> Any:
+        if self.silent:
+            raise StoreUnavailableError("the server does not answer")
+        return super().search(*args, **options)
+
+    async def asearch(self, *args: Any, **options: Any) -> Any:
+        if self.silent:
+            raise StoreUnavailableError("the server does not answer")
+        return await super().asearch(*args, **options)
 
 
 def scripted() -> ScriptedModel:

@@ -18,13 +18,14 @@ from langchain_core.load import dumps
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
 from langchain_core.tools import tool
-from langchain_kit import ANN, BOB, Contents, Talker, scripted
+from langchain_kit import ANN, BOB, Contents, Silent, Talker, scripted
 
 from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
     ModelUnavailableError,
     NamespaceError,
+    StoreUnavailableError,
 )
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import AMemMemory, AMemRetriever
@@ -250,7 +251,7 @@ def deaf() -> Iterator[AgenticMemory]:
         yield memory
 
 
-async def test_without_an_embedder_the_chain_runs_and_what_waits_is_counted(
+async def test_without_an_embedder_the_chain_runs_and_what_did_not_evolve_is_counted(
     deaf: AgenticMemory,
 ) -> None:
     mine = AMemMemory(memory=deaf, namespace=ANN)
@@ -258,6 +259,22 @@ async def test_without_an_embedder_the_chain_runs_and_what_waits_is_counted(
     assert chain.invoke({"input": "Hello."})["response"] == "I do not know."
     await chain.ainvoke({"input": "Hello."})
     assert mine.failures == {"evolve": 2}
+    strict = AMemMemory(memory=deaf, namespace=ANN, on_error="raise")
+    with pytest.raises(ModelUnavailableError):
+        conversation(strict, TEXT).invoke({"input": "Hello."})
+
+
+async def test_without_a_store_the_chain_runs_and_the_failure_is_counted() -> None:
+    with Silent.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
+        memory.silent = True
+        mine = AMemMemory(memory=memory, namespace=ANN)
+        chain = conversation(mine, TEXT)
+        assert chain.invoke({"input": "Hello."})["response"] == "I do not know."
+        await chain.ainvoke({"input": "Hello."})
+        assert mine.failures["recall"] == 2
+        strict = AMemMemory(memory=memory, namespace=ANN, on_error="raise")
+        with pytest.raises(StoreUnavailableError):
+            conversation(strict, TEXT).invoke({"input": "Hello."})
 
 
 def test_evolution_can_be_left_to_later(memory: AgenticMemory) -> None:

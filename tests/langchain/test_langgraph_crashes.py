@@ -56,7 +56,9 @@ def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 @pytest.fixture
 def fragile() -> Any:
-    with Crashing.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
+    model = scripted()
+    with Crashing.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
+        memory.requests = model.requests
         seed(memory)
         memory.crash = raising
         yield memory
@@ -105,12 +107,12 @@ def test_as_a_node_the_subgraph_resumes_inside(fragile: Crashing, step: str) -> 
     graph = parent.compile(checkpointer=InMemorySaver())
     with pytest.raises(CrashError):
         graph.invoke({"messages": []}, CONFIG)
-    asked = len(fragile._runtime.model.requests)
+    asked = len(fragile.requests)
     state = graph.invoke(None, CONFIG)
     assert visits == ["before"]
     assert picture(fragile) == undisturbed()
     assert len(state["evolution"]["done"]) == 3
-    again = [request.task for request in fragile._runtime.model.requests[asked:]]
+    again = [request.task for request in fragile.requests[asked:]]
     assert (
         again == {"construct": ["construct", "evolve"], "propose": ["evolve"], "commit": []}[step]
     )
@@ -126,7 +128,9 @@ async def test_a_commit_done_twice_reports_what_it_did_the_first_time(
         graph.invoke(START_WITH, CONFIG)
     resumed = await graph.ainvoke(None, CONFIG) if asynchronous else graph.invoke(None, CONFIG)
     report = resumed["evolution"]
-    with Crashing.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
+    model = scripted()
+    with Crashing.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
+        memory.requests = model.requests
         seed(memory)
         whole = build_evolution_graph(memory).invoke(START_WITH)["evolution"]
     for told in (report, whole):
@@ -218,7 +222,9 @@ def test_after_kill_9_another_process_resumes(
 def test_after_an_exception_every_graph_resumes(
     whole: dict[str, Any], kind: str, step: str, when: str, durability: Any, asynchronous: bool
 ) -> None:
-    with Crashing.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
+    model = scripted()
+    with Crashing.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
+        memory.requests = model.requests
         seed(memory)
         memory.step, memory.when, memory.crash = step, when, raising
         invoke = invoking(GRAPHS[kind](memory, InMemorySaver()), durability, asynchronous)
@@ -236,8 +242,8 @@ def test_a_crash_in_the_review_asks_again_and_no_model(fragile: Crashing, when: 
     fragile.step, fragile.when = "review", when
     with pytest.raises(CrashError):
         graph.invoke(START_WITH, CONFIG)
-    asked = len(fragile._runtime.model.requests)
+    asked = len(fragile.requests)
     assert "__interrupt__" in graph.invoke(None, CONFIG)
     graph.invoke(Command(resume=True), CONFIG)
-    assert len(fragile._runtime.model.requests) == asked
+    assert len(fragile.requests) == asked
     assert picture(fragile) == undisturbed()

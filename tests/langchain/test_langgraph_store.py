@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +20,7 @@ from store_contract import NS, StoreContract
 
 from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError
 from amem_integrations.testing import HashEmbedder, ScriptedModel
-from langchain_amem import AMemStore
+from langchain_amem import AMemRetriever, AMemStore
 
 # Versions of LangGraph's stores that match namespaces as text have more faults.
 OLD = not hasattr(langgraph.store.base, "validate_op_namespace")
@@ -52,8 +52,7 @@ class TestAMemStoreOnDisk(StoreContract):
     @pytest.fixture
     def store(self, folder: AgenticMemory) -> AMemStore:
         for space in folder.namespaces():
-            for note in folder.get_all(namespace=space, limit=1000):
-                folder.delete(note.id, namespace=space)
+            folder.clear(namespace=space)
         return AMemStore(folder)
 
 
@@ -258,10 +257,11 @@ def test_a_raw_batch_is_checked_too(store: AMemStore) -> None:
 def test_the_default_ttl_is_used_and_reading_need_not_refresh_it(memory: AgenticMemory) -> None:
     store = AMemStore(memory, ttl={"default_ttl": 1.0, "refresh_on_read": False})
     store.put(NS, "k", {"v": 1})
-    expires = store.note(NS, "k").metadata["expires_at"]  # type: ignore[union-attr]
+    expires = store.note(NS, "k").expires_at  # type: ignore[union-attr]
+    assert expires is not None
     store.get(NS, "k")
     store.search(NS)
-    assert store.note(NS, "k").metadata["expires_at"] == expires  # type: ignore[union-attr]
+    assert store.note(NS, "k").expires_at == expires  # type: ignore[union-attr]
 
 
 def test_reading_writes_once_in_a_tenth_of_the_ttl(store: AMemStore, memory: AgenticMemory) -> None:
@@ -283,7 +283,8 @@ def test_what_is_read_lives_for_its_ttl_from_then_on(store: AMemStore) -> None:
             read()
             note = store.note(NS, "k")
             assert note is not None
-            left = datetime.fromisoformat(note.metadata["expires_at"]) - datetime.now(UTC)
+            assert note.expires_at is not None
+            left = note.expires_at - datetime.now(UTC)
             assert timedelta(minutes=59.9) < left <= timedelta(minutes=66)
 
 
@@ -322,12 +323,80 @@ def test_a_read_that_prolongs_brings_back_no_old_value(meddling: Meddling) -> No
     assert store.get(NS, "k").value == {"v": "new"}  # type: ignore[union-attr]
 
 
-def test_sweeping_spares_what_was_put_again_meanwhile(meddling: Meddling) -> None:
+def test_sweeping_spares_what_is_put_again_meanwhile(memory: AgenticMemory) -> None:
+    store = AMemStore(memory)
+    with ThreadPoolExecutor(2) as pool:
+        for number in range(30):
+            store.put(NS, "k", {"v": "old"}, ttl=0.0)
+            swept = pool.submit(store.sweep_ttl)
+            put = pool.submit(AMemStore(memory).put, NS, "k", {"v": number})
+            assert swept.result() in (0, 1)
+            put.result()
+            assert store.get(NS, "k").value == {"v": number}  # type: ignore[union-attr]
+            store.delete(NS, "k")
+
+
+def test_no_door_of_the_memory_finds_what_has_expired(memory: AgenticMemory) -> None:
+    store, text = AMemStore(memory), "Ann moved to Oslo."
+    store.put(NS, "k", {"text": text}, ttl=60)
+    note = store.note(NS, "k")
+    assert note is not None
+    retriever = AMemRetriever(memory=memory, namespace=NS)
+    assert memory.search(text, namespace=NS)
+    assert retriever.invoke(text)
+    memory.update(note.id, namespace=NS, expires_at=datetime.now(UTC))
+    assert memory.search(text, namespace=NS) == []
+    assert memory.context(text, namespace=NS) == ""
+    assert memory.get_all(namespace=NS) == []
+    assert retriever.invoke(text) == []
+    assert store.get(NS, "k") is None
+    assert store.note(NS, "k") is None
+    assert store.search(NS, query=text) == []
+    assert store.list_namespaces() == []
+
+
+@pytest.mark.parametrize("ttl", [0.0, 60.0, None])
+def test_a_ttl_can_be_changed_and_taken_away(store: AMemStore, ttl: float | None) -> None:
+    store.put(NS, "k", {"v": 1}, ttl=ttl)
+    store.put(NS, "k", {"v": 2}, ttl=None)
+    assert store.get(NS, "k").value == {"v": 2}  # type: ignore[union-attr]
+    store.put(NS, "k", {"v": 3}, ttl=0.0)
+    assert store.get(NS, "k") is None
+
+
+def test_an_item_that_expires_while_it_is_put_again_is_put(meddling: Meddling) -> None:
     store = AMemStore(meddling)
-    store.put(NS, "k", {"v": "old"}, ttl=0.0)
-    meddling.then = lambda: AMemStore(meddling).put(NS, "k", {"v": "new"})
-    assert store.sweep_ttl() == 0
+    store.put(NS, "k", {"v": "old"}, ttl=60)
+    note = store.note(NS, "k")
+    assert note is not None
+    meddling.then = lambda: meddling.update(note.id, namespace=NS, expires_at=datetime.now(UTC))
+    store.put(NS, "k", {"v": "new"})
     assert store.get(NS, "k").value == {"v": "new"}  # type: ignore[union-attr]
+
+
+def test_a_read_that_prolongs_embeds_nothing() -> None:
+    embedder = Counting()
+    with AgenticMemory.open(":memory:", embedder=embedder, model=scripted()) as memory:
+        store = AMemStore(memory, evolve_on_put=True)
+        store.put(NS, "k", {"text": "Ann moved to Oslo."}, ttl=60)
+        before, embedded = store.note(NS, "k"), embedder.texts
+        store.get(NS, "k", refresh_ttl=True)
+        after = store.note(NS, "k")
+        assert before is not None
+        assert after is not None
+        assert after.expires_at > before.expires_at  # type: ignore[operator]
+        assert (after.state, after.contexts) == ("done", before.contexts)
+        assert embedder.texts == embedded
+
+
+class Counting(HashEmbedder):
+    """Counts the texts it embeds."""
+
+    texts = 0
+
+    def embed_documents(self, texts: Sequence[str]) -> Any:
+        self.texts += len(texts)
+        return super().embed_documents(texts)
 
 
 def test_threads_that_put_one_key_leave_a_whole_item(memory: AgenticMemory) -> None:

@@ -1,4 +1,4 @@
-"""`amem history`, `undo`, `proposals`, `approve` and `reject`."""
+"""`amem update`, `delete`, `clear`, `history`, `undo`, `proposals`, `approve` and `reject`."""
 
 from __future__ import annotations
 
@@ -10,20 +10,33 @@ from rich.console import Console
 from rich.text import Text
 
 from .. import AgenticMemory
-from ..errors import NoteNotFoundError
+from ..errors import ConfigurationError, NoteNotFoundError
 from ..notes import Change, Namespace, Note
 from .command import command
 from .diff import diff
-from .lookup import find_change, find_note, notes_by_id
-from .open_memory import open_to_read, open_to_write
-from .options import EMBEDDER, NAMESPACE, Options
-from .terminal import change_values, clean, console, headline, one_line, print_json, short_id
+from .open_memory import find_change, find_note, notes_by_id, open_to_read, open_to_write
+from .options import EMBEDDER, MODEL, NAMESPACE, Options, format_namespace
+from .terminal import (
+    SHORT_ID,
+    change_values,
+    clean,
+    console,
+    headline,
+    note_values,
+    one_line,
+    print_json,
+    print_result,
+    short_id,
+)
 
 _STYLES = {"+": "green", "-": "red"}
 
 app = typer.Typer(rich_markup_mode=None)
 
-NoteName = Annotated[
+NoteName = Annotated[str, typer.Argument(metavar="NOTE", help="Id, start of the id, or key.")]
+Content = Annotated[str, typer.Argument(help="The new text.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it: this cannot be undone.")]
+AnyNote = Annotated[
     str | None, typer.Argument(metavar="NOTE", help="Id, start of the id, or key; none: all notes.")
 ]
 ChangeName = Annotated[
@@ -33,8 +46,53 @@ Limit = Annotated[int, typer.Option("-k", "--limit", min=1, help="Most changes: 
 NewText = Annotated[str | None, typer.Option("--text", help="Write this text instead.")]
 
 
+@command(app, "update", MODEL, NAMESPACE)
+def update(options: Options, note: NoteName, content: Content) -> None:
+    """Correct the text of a note.
+
+    The old text stays in the history; `amem undo` brings it back.
+    """
+    namespace = options.required_namespace
+    with open_to_write(options) as memory:
+        found = find_note(memory, note, namespace)
+        memory.update(found.id, namespace=namespace, content=content)
+        memory.evolve(namespace=namespace)
+        updated = memory.get(found.id, namespace=namespace)
+    text = f"{updated.id[:SHORT_ID]} {updated.state}"
+    print_result(text, note_values(updated), as_json=options.as_json)
+
+
+@command(app, "delete", EMBEDDER, NAMESPACE)
+def delete(options: Options, note: NoteName, yes: Yes = False) -> None:
+    """Remove a note for good, with its history."""
+    namespace = options.required_namespace
+    with open_to_write(options) as memory:
+        found = find_note(memory, note, namespace)
+        _require(yes, f"note {found.id}")
+        memory.delete(found.id, namespace=namespace)
+    print_result(f"{found.id[:SHORT_ID]} deleted", {"deleted": found.id}, as_json=options.as_json)
+
+
+@command(app, "clear", NAMESPACE)
+def clear(options: Options, yes: Yes = False) -> None:
+    """Remove all notes of a namespace for good, with their history."""
+    namespace = options.required_namespace
+    name = format_namespace(namespace)
+    with open_to_read(options) as (memory, _):
+        notes = memory.stats(namespace=namespace)["notes"]
+        _require(yes, f"all {notes} notes of {name}")
+        memory.clear(namespace=namespace)
+    values = {"cleared": list(namespace), "notes": notes}
+    print_result(f"{name}: {notes} notes removed", values, as_json=options.as_json)
+
+
+def _require(yes: bool, what: str) -> None:
+    if not yes:
+        raise ConfigurationError(f"this removes {what} for good; add --yes to do it")
+
+
 @command(app, "history", NAMESPACE)
-def history(options: Options, note: NoteName = None, limit: Limit = 50) -> None:
+def history(options: Options, note: AnyNote = None, limit: Limit = 50) -> None:
     """Show what was changed, as diffs, oldest first.
 
     That is every context, link, correction and failure, with its cause.
