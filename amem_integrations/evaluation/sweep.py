@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import InvalidInputError
 from ..ports import Embedder
 from .data import CATEGORIES, Conversation, Result
-from .document import BOOTSTRAP, Picture, Section, Table, Values, category, measure, with_interval
+from .document import BOOTSTRAP, Picture, Section, Table, Values, category, measure, table
 from .report import COUNTED, FOUND_MEASURES, Report, estimated, scored
 from .systems import MAIN
 
@@ -155,28 +155,21 @@ def sections(report: Values) -> Iterator[Section]:
 
 def _tables(report: Values) -> Iterator[Table]:
     if choice := report.get("choice"):
-        yield Table(
-            caption="The choice, and what it gives on the conversations it was not made on",
-            head=["", "k", "reported"],
-            rows=[
-                [measure(name), str(one["k"]), with_interval(one["reported"])]
-                for name, one in choice.items()
-            ],
+        yield table(
+            "The choice, and what it gives on the conversations it was not made on",
+            ["k", "reported"],
+            ([measure(name), one["k"], one["reported"]] for name, one in choice.items()),
         )
     for side, about in ((REPORTED_ON, "reported"), (CHOSEN_ON, "that choose")):
-        yield Table(
-            caption=f"All curves, on the conversations {about}",
-            head=["", "questions", *(f"k = {k}" for k in report["ks"])],
-            rows=[
-                [
-                    measure(name),
-                    category(of),
-                    *(with_interval(found.get(str(k))) for k in report["ks"]),
-                ]
+        yield table(
+            f"All curves, on the conversations {about}",
+            ["questions", *(f"k = {k}" for k in report["ks"])],
+            (
+                [measure(name), category(of), *(found.get(str(k)) for k in report["ks"])]
                 for name, by_category in report["curves"][side].items()
                 for of, found in by_category.items()
                 if any(one.get("mean") is not None for one in found.values())
-            ],
+            ),
             words=2,
             folded=True,
         )

@@ -21,7 +21,7 @@ from ..errors import InvalidInputError
 from ..notes import Note
 from ..ports import Embedder, Vector
 from .core_access import embedding_text, result_of
-from .document import Picture, Section, Table, Values, counted, share, with_interval
+from .document import Picture, Section, Table, Values, counted, share, table
 from .plots import links, space
 from .statistics import SEED, estimate
 
@@ -227,22 +227,22 @@ def _graph(notes: Values) -> Picture:
 
 
 def _table(notes: Values) -> Table:
-    return Table(
-        caption="How near the notes of a session are, with 95 % bootstrap intervals over notes",
-        head=["", "purity", "by chance", "silhouette", "by chance"],
-        rows=[
+    return table(
+        "How near the notes of a session are, with 95 % bootstrap intervals over notes",
+        ["purity", "by chance", "silhouette", "by chance"],
+        (
             [
                 space.TITLES.get(name, name),
                 _figure(view, "purity"),
-                share(view.get("chance")),
+                view.get("chance"),
                 _figure(view, "silhouette"),
-                share(view.get("silhouette_chance")),
+                view.get("silhouette_chance"),
             ]
             for name, view in notes["views"].items()
-        ],
+        ),
     )
 
 
-def _figure(view: Values, name: str) -> str:
+def _figure(view: Values, name: str) -> dict[str, float | None]:
     low, high = view.get(f"{name}_interval") or (None, None)
-    return with_interval({"mean": view.get(name), "low": low, "high": high})
+    return {"mean": view.get(name), "low": low, "high": high}

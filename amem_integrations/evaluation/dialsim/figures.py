@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from ...ports import Embedder
@@ -20,11 +19,9 @@ from ..document import (
     Values,
     cost_tables,
     counted,
-    listed,
     measure,
     percent,
-    share,
-    with_interval,
+    table,
 )
 from ..report import Prices, Report, builds, costs, estimated, latency, rounded
 from ..scoring import MEASURES, SCORINGS, Scores, score
@@ -263,28 +260,22 @@ def sections(report: Values) -> Iterator[Section]:
 
 
 def _pictures(answers: Values) -> Iterator[Picture]:
-    from ..plots import bars  # noqa: PLC0415 - imports matplotlib
-
-    panels = [
-        bars.Panel(
-            _FORMATS[name],
-            "share of right answers",
-            {
-                "all": Estimate.of(found["accuracy"]),
-                **{group: Estimate.of(found[group]["accuracy"]) for group in _GROUPS},
-            },
-        )
+    panels = {
+        _FORMATS[name]: {
+            "all": Estimate.of(found["accuracy"]),
+            **{group: Estimate.of(found[group]["accuracy"]) for group in _GROUPS},
+        }
         for name, found in answers.items()
         if found["accuracy"]["mean"] is not None
-    ]
+    }
     if panels:
-        words = " ".join(f"{panel.title}: {listed(panel.values)}." for panel in panels)
-        yield Picture(
-            name="dialsim",
-            alt=f"Bars of right answers. {words}",
-            caption="Right answers to all questions, to those that can be answered, and to those that cannot "
+        yield Picture.bars(
+            "dialsim",
+            "Bars of right answers.",
+            "Right answers to all questions, to those that can be answered, and to those that cannot "
             f"yet (right is to say so), with {BOOTSTRAP}.",
-            draw=partial(bars.draw, panels),
+            panels,
+            "share of right answers",
         )
 
 
@@ -294,41 +285,41 @@ def _tables(name: str, found: Values) -> Iterator[Table]:
     more = f"; {found['unreadable']} chose no option, or several, and count as wrong"
     if name == Format.OPEN:
         more = "" if Estimate.of(found["accuracy"]) else "; they are a judge's, and there was none"
-    yield Table(
-        caption=f"{title}: right answers with {BOOTSTRAP}{more}",
-        head=["", "questions", "accuracy", "refused"],
-        rows=[
-            [group, str(one["questions"]), with_interval(one["accuracy"]), share(one["refused"])]
+    yield table(
+        f"{title}: right answers with {BOOTSTRAP}{more}",
+        ["questions", "accuracy", "refused"],
+        (
+            [group, *map(one.get, ("questions", "accuracy", "refused"))]
             for group, one in groups.items()
-        ],
+        ),
     )
     for scoring, label in _SCORED.items():
         if measures := list(found.get(scoring, {})):
-            yield Table(
-                caption=f"{title}: wording against the right answer, {label}",
-                head=["", *map(measure, measures)],
-                rows=[
-                    [group, *(with_interval(one[scoring][key]) for key in measures)]
+            yield table(
+                f"{title}: wording against the right answer, {label}",
+                map(measure, measures),
+                (
+                    [group, *map(one[scoring].get, measures)]
                     for group, one in groups.items()
                     if scoring in one
-                ],
+                ),
                 folded=True,
             )
 
 
 def _counts(report: Values) -> Table:
     questions = report["questions"]
-    counts = {
-        "sessions dated before the one they follow": report.get("sessions_dated_back", 0),
-        **{f"asked: {name}": n for name, n in questions.get("by_source", {}).items()},
-        **{
-            f"session left out: {why}": n
-            for why, n in questions.get("sessions_left_out", {}).items()
-        },
-        **{
-            f"question left out: {why}": n
-            for why, n in questions.get("questions_left_out", {}).items()
-        },
+    groups = {
+        "asked": "by_source",
+        "session left out": "sessions_left_out",
+        "question left out": "questions_left_out",
     }
-    rows = [[name, str(n)] for name, n in counts.items()]
-    return Table(caption="What was asked and left out", head=["", "count"], rows=rows, folded=True)
+    rows = [
+        ["sessions dated before the one they follow", report.get("sessions_dated_back", 0)],
+        *(
+            [f"{group}: {name}", count]
+            for group, key in groups.items()
+            for name, count in questions.get(key, {}).items()
+        ),
+    ]
+    return table("What was asked and left out", ["count"], rows, folded=True)

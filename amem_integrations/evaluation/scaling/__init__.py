@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import AmemError, InvalidInputError
-from ..document import Picture, Section, Table, Values, number
+from ..document import Picture, Section, Table, Values, number, table
 from .measure import Progress, Row, Setup, encoding_ms, measure_row
 
 __all__ = ["Setup", "encoding_ms", "measure_all", "run_apart", "save", "sections"]
@@ -199,21 +199,23 @@ def _tables(rows: Sequence[Values]) -> Iterator[Table]:
         {name: title for name, title in columns.items() if all(name in row for row in rows)}
         for columns in (_TIMES, _SPACES)
     )
-    yield Table(
-        caption="Milliseconds: median, and below it the 95th percentile; the ratio is of the medians",
-        head=["notes", *times.values(), "search / scan"],
-        rows=[
+    yield table(
+        "Milliseconds: median, and below it the 95th percentile; the ratio is of the medians",
+        [*times.values(), "search / scan"],
+        (
             [
-                f"{row['notes']:,}",
+                row["notes"],
                 *("\n".join(number(row[name][p]) for p in ("p50", "p95")) for name in times),
                 number(row["search_ms"]["p50"] / row["dense_scan_ms"]["p50"]),
             ]
             for row in rows
-        ],
+        ),
+        first="notes",
     )
-    yield Table(
-        caption="What a memory takes up, in MB of 2²⁰ bytes, and what it takes to insert a note that is "
+    yield table(
+        "What a memory takes up, in MB of 2²⁰ bytes, and what it takes to insert a note that is "
         "encoded already",
-        head=["notes", *spaces.values()],
-        rows=[[f"{row['notes']:,}", *(number(row[name]) for name in spaces)] for row in rows],
+        spaces.values(),
+        ([row["notes"], *(number(row[name]) for name in spaces)] for row in rows),
+        first="notes",
     )
