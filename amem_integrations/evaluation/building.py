@@ -34,14 +34,7 @@ Progress = Callable[[int, int], None]  # done, total
 
 @dataclass(slots=True, kw_only=True)
 class Built:
-    """A memory, and what building it takes.
-
-    Attributes:
-        memory: The open memory.
-        namespace: Of its notes.
-        model: What makes the notes; None means rules.
-        known: What building took, if the memory was built in an earlier run.
-    """
+    """A memory, the model that makes its notes, and what building took in an earlier run, if it is `known`."""
 
     memory: AgenticMemory
     namespace: tuple[str, ...]
@@ -69,12 +62,11 @@ class Built:
         notes = self.notes()
         spent = self.memory.usage()["total"] if self.model else {}
         recorded = self.model if isinstance(self.model, RecordedModel) else None
+        tokens = ("input_tokens", "output_tokens", "rejected_replies")
         return Writes(
             notes=len(notes),
             model_calls=spent.get("calls", 0),
-            input_tokens=spent.get("input_tokens", 0),
-            output_tokens=spent.get("output_tokens", 0),
-            rejected_replies=spent.get("rejected_replies", 0),
+            **{name: spent.get(name, 0) for name in tokens},
             links=sum(link.direction == "out" for note in notes for link in note.links.values()),
             updates=sum(entry.cause != note.id for note in notes for entry in note.contexts),
             unfinished=sum(note.state != "done" for note in notes),
@@ -86,7 +78,7 @@ class Built:
 
 @contextmanager
 def kept_memory(
-    folder: Path,
+    folder: Path | None,
     build: Callable[[Built], None],
     *,
     namespace: tuple[str, ...],
@@ -96,10 +88,19 @@ def kept_memory(
 ) -> Iterator[Built]:
     """Open the memory kept in a folder; it is built first if it is not there or not finished.
 
+    Without a folder it is an empty one that is deleted afterwards.
+
     Raises:
         StoreError: It cannot be opened, such as by two runs at the same time.
         ModelUnavailableError: It has to be built, and the model gave no answer.
     """
+    if folder is None:
+        with (
+            TemporaryDirectory(prefix="amem-eval-") as passing,
+            AgenticMemory.open(passing, model=model, embedder=embedder, config=config) as memory,
+        ):
+            yield Built(memory=memory, namespace=namespace, model=model)
+        return
     known = _read(folder / DONE)
     if known is None:
         _discard(folder / "memory", embedder)
@@ -114,20 +115,6 @@ def kept_memory(
         yield built
 
 
-@contextmanager
-def passing_memory(
-    *, namespace: tuple[str, ...], embedder: Embedder, model: ChatModel | None, config: MemoryConfig
-) -> Iterator[Built]:
-    """Open an empty memory in a folder that is deleted afterwards."""
-    with (
-        TemporaryDirectory(prefix="amem-eval-") as folder,
-        AgenticMemory.open(
-            Path(folder) / "memory", model=model, embedder=embedder, config=config
-        ) as memory,
-    ):
-        yield Built(memory=memory, namespace=namespace, model=model)
-
-
 def _read(done: Path) -> Writes | None:
     """Return what building took, or None if it was not finished or the file is unreadable."""
     try:
@@ -140,7 +127,6 @@ def _read(done: Path) -> Writes | None:
 
 
 def _discard(folder: Path, embedder: Embedder) -> None:
-    """Delete what an interrupted run left, unless another run is still building it."""
     if not folder.exists():
         return
     try:

@@ -24,7 +24,6 @@ app = typer.Typer(help="Measure the memory.", no_args_is_help=True, rich_markup_
 
 
 def _command(name: str, function: Callable[[Any], None], kind: type[Run], *without: str) -> None:
-    """Add a command with the options of a kind."""
 
     def call(caller: typer.Context, options: dict[str, Any], _: dict[str, Any]) -> None:
         ports = caller.obj if isinstance(caller.obj, Ports) else Ports()
@@ -207,7 +206,6 @@ def _formats(text: str) -> tuple[dialsim.Format, ...]:
 
 
 def _renamed(pairs: Sequence[str]) -> dict[str, str]:
-    """Return the new names by the old ones."""
     new_names = {}
     for pair in pairs:
         old, _, new = (part.strip() for part in pair.partition("="))

@@ -123,8 +123,7 @@ class Outcome:
     shown: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class Spent(NamedTuple):
     """Calls of a language model, and tokens as the endpoint counts them."""
 
     calls: int = 0
@@ -134,12 +133,7 @@ class Spent:
     @staticmethod
     def total(parts: Iterable[Spent]) -> Spent:
         """Return the sum."""
-        every = list(parts)
-        return Spent(
-            calls=sum(one.calls for one in every),
-            input_tokens=sum(one.input_tokens for one in every),
-            output_tokens=sum(one.output_tokens for one in every),
-        )
+        return Spent(*map(sum, zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,9 +181,7 @@ class Writes:
     @property
     def spent(self) -> Spent:
         """The model's calls and tokens."""
-        return Spent(
-            calls=self.model_calls, input_tokens=self.input_tokens, output_tokens=self.output_tokens
-        )
+        return Spent(self.model_calls, self.input_tokens, self.output_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

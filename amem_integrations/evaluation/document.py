@@ -305,7 +305,6 @@ def number(value: float | None) -> str:
 
 
 def _listed(values: Mapping[str, Estimate | None]) -> str:
-    """Return the figures of systems in words, for a reader who does not see the chart."""
     return ", ".join(
         f"{system(name)} {share(one.mean if one else None)}" for name, one in values.items()
     )

@@ -17,7 +17,7 @@ from typing import Any
 
 from .plots.style import DARK, LIGHT, png  # isort: skip - says which extra is missing
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, StrictUndefined
 
 from ..errors import InvalidInputError
 from . import scaling, sections, sweep, views
@@ -39,22 +39,12 @@ PARTS: dict[str, Callable[[Values], Iterator[Section]]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Image:
-    """A chart on both papers, as data URIs, and its size in pixels."""
-
     alt: str
     caption: str
     light: str
     dark: str
     width: int
     height: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """A section whose charts have been drawn."""
-
-    section: Section
-    images: list[_Image]
 
 
 def write(folder: Path) -> Path:
@@ -78,7 +68,11 @@ def write(folder: Path) -> Path:
     pictures = folder / PICTURES
     pictures.mkdir(exist_ok=True)
     parts = (_drawn(folder / f"{name}.json", values, pictures) for name, values in reports.items())
-    text = _template().render(
+    html = (files(__package__) / "page.html").read_text(encoding="utf-8")
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    text = environment.from_string(html).render(
         title="Evaluation of a memory",
         facts=_facts(reports.get("report", {})),
         shown=list(chain.from_iterable(parts)),
@@ -106,10 +100,10 @@ def _read(file: Path) -> dict[str, Any]:
     return values
 
 
-def _drawn(file: Path, values: Values, pictures: Path) -> list[_Drawn]:
+def _drawn(file: Path, values: Values, pictures: Path) -> list[tuple[Section, list[_Image]]]:
     try:
         return [
-            _Drawn(section, [_image(picture, pictures) for picture in section.pictures])
+            (section, [_image(picture, pictures) for picture in section.pictures])
             for section in PARTS[file.stem](values)
         ]
     except (AttributeError, KeyError, IndexError, TypeError) as error:
@@ -131,7 +125,6 @@ def _uri(image: bytes) -> str:
 
 
 def _facts(report: Values) -> list[tuple[str, str]]:
-    """Return what was measured, in short."""
     settings, conversations = report.get("settings", {}), report.get("conversations", {})
     writers = {str(one["written_by"]) for one in conversations.values() if "written_by" in one}
     facts = {
@@ -142,11 +135,3 @@ def _facts(report: Values) -> list[tuple[str, str]]:
         "Embedder": settings.get("embedder", {}).get("name"),
     }
     return [(name, str(value)) for name, value in facts.items() if value]
-
-
-def _template() -> Template:
-    text = (files(__package__) / "page.html").read_text(encoding="utf-8")
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(text)

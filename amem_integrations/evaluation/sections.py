@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from .data import CATEGORIES
 from .document import (
@@ -58,9 +59,11 @@ def sections(report: Values) -> Iterator[Section]:
         yield Section(
             title="Answers",
             about=[
-                f"A model answered each question from the first {report.get('answered_from', 'k')} notes of "
-                "each system, or from the whole conversation. The figures are by LoCoMo's own scoring "
-                f"unless another is named; shown are {BOOTSTRAP}."
+                (
+                    f"A model answered each question from the first {report.get('answered_from', 'k')} notes of "
+                    "each system, or from the whole conversation. The figures are by LoCoMo's own scoring "
+                    f"unless another is named; shown are {BOOTSTRAP}."
+                )
             ],
             pictures=list(_answer_pictures(answers)),
             tables=list(_answer_tables(answers)),
@@ -121,7 +124,6 @@ def _found_pictures(report: Values, systems: Sequence[str]) -> Iterator[Picture]
 def _recall_over_calls(
     builds: Values, k: int, found: Mapping[str, Estimate | None]
 ) -> Iterator[Picture]:
-    """Yield the chart of recall over model calls, if any were made and systems differ."""
     calls = {name: one["calls_per_note"] for name, one in builds.items()}
     if MAIN in calls:
         calls[WITHOUT_LINKS] = calls[MAIN]  # it is the same memory
@@ -138,7 +140,13 @@ def _recall_over_calls(
             caption=f"What is found by what building costs: recall among the first {k} over the model calls "
             f"for a note (a scale that is logarithmic but has a 0), with {BOOTSTRAP}. The plain rankings need "
             "none. Systems of about equal cost are drawn a little apart.",
-            draw=partial(scatter.calls, points, quality=f"recall, k = {k}"),
+            draw=partial(
+                scatter.draw,
+                points,
+                x="model calls a note, to build the memory",
+                y=f"recall, k = {k}",
+                linear=0.1,
+            ),
         )
 
 
@@ -229,7 +237,7 @@ def _head(name: str, ks: Iterable[str]) -> list[str]:
     return [f"{name}@{k}" for k in ks]
 
 
-def _at(values: Values, names: Iterable[str]) -> list[object]:
+def _at(values: Values, names: Iterable[str]) -> list[Any]:
     return [values.get(name) for name in names]
 
 
@@ -275,7 +283,13 @@ def _answer_pictures(answers: Values) -> Iterator[Picture]:
             caption="Official F1 by the context that was put before a question, on a logarithmic scale, with "
             f"{BOOTSTRAP}. A token is taken as four bytes. Systems of about equal cost are drawn a little "
             "apart.",
-            draw=partial(scatter.tokens, points, quality="F1, official scoring"),
+            draw=partial(
+                scatter.draw,
+                points,
+                x="tokens of context a question",
+                y="F1, official scoring",
+                linear=1.0,
+            ),
         )
 
 

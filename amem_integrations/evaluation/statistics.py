@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,32 +21,7 @@ RESAMPLES = 2_000
 Values = Sequence[float | None]
 
 
-class Estimate(TypedDict):
-    """A mean with its 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
-
-
-class Difference(TypedDict):
-    """How much better one system is than another: the mean difference, with its 95 % interval.
-
-    `other_side` is the share of resamples in which the better one is not better: about the one-sided
-    p-value, and 1 where they are equal. `questions` counts those that both have a value for.
-    """
-
-    difference: float
-    low: float
-    high: float
-    other_side: float
-    questions: int
-
-
-class Against(Difference):
-    """The difference over all questions, and over those of each category."""
-
-    by_category: dict[str, Difference]
+Estimate = dict[str, float]  # `mean`, and the bounds `low` and `high` of its 95 % interval
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -68,10 +43,15 @@ def estimate(values: Values) -> Estimate | None:
     return {"mean": float(np.mean(known)), "low": low, "high": high}
 
 
-def difference(first: Values, second: Values) -> Difference | None:
+def difference(first: Values, second: Values) -> dict[str, Any] | None:
     """Return how much `first` exceeds `second`, question by question, where both have a value.
 
     Resamples draw pairs, so what makes a question hard for both does not widen the interval.
+
+    Returns:
+        The mean `difference`, the bounds `low` and `high` of its 95 % interval, the number of `questions`
+        that both have a value for, and `other_side`, the share of resamples in which the better one is not
+        better: about the one-sided p-value, and 1 where they are equal. None without such questions.
 
     Raises:
         InvalidInputError: The values are not as many.
@@ -95,17 +75,14 @@ def difference(first: Values, second: Values) -> Difference | None:
 
 def compare(
     values: Mapping[str, Values], categories: Sequence[int], main: str
-) -> dict[str, Against]:
+) -> dict[str, dict[str, Any]]:
     """Return how much better the system `main` is than each other one, by one measure.
 
-    Args:
-        values: The value of each question by system; None where there is none.
-        categories: The category of each question.
-        main: The system that the others are compared with.
+    `values` are those of each question by system, None where there is none.
 
     Returns:
-        By the other systems' names; those without a question in common are left out, and so are
-        categories without one.
+        By the other systems' names the difference over all questions, and in `by_category` over those of each
+        category. Systems and categories without a question in common are left out.
 
     Raises:
         InvalidInputError: There is no system `main`, or lengths differ.
@@ -113,7 +90,7 @@ def compare(
     if main not in values:
         raise InvalidInputError(f"there is no system {main!r}; there are {', '.join(values)}")
     _same_length({"categories": categories, **values})
-    found: dict[str, Against] = {}
+    found: dict[str, dict[str, Any]] = {}
     for other in values:
         whole = None if other == main else difference(values[main], values[other])
         if whole is not None:
@@ -133,14 +110,12 @@ def _of(values: Values, categories: Sequence[int], category: int) -> list[float 
 
 
 def _resampled(values: Sequence[float]) -> NDArray[np.float64]:
-    """Return the mean of each resample."""
     means: NDArray[np.float64] = _draws(len(values)) @ np.asarray(values) / len(values)
     return means
 
 
 @lru_cache(maxsize=16)
 def _draws(units: int) -> NDArray[np.uint16]:
-    """Return how often each value is drawn in each resample, [RESAMPLES, units]."""
     chosen = np.random.default_rng(SEED).integers(units, size=(RESAMPLES, units))
     rows = np.arange(RESAMPLES)[:, None] * units
     counts = np.bincount((chosen + rows).ravel(), minlength=RESAMPLES * units)

@@ -95,7 +95,6 @@ def _curves(results: Sequence[Result], ks: Sequence[int], embedder: Embedder | N
 
 
 def _by_category(by_k: Mapping[int, Sequence[_Pair]]) -> Report:
-    """Return the estimates over all questions and for each category."""
     groups = {"all": tuple(CATEGORIES), **{str(one): (one,) for one in CATEGORIES}}
     return {
         name: {

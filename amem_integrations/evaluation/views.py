@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.decomposition import PCA  # type: ignore[import-untyped,unused-ignore]
 from sklearn.manifold import TSNE  # type: ignore[import-untyped,unused-ignore]
 from sklearn.metrics import silhouette_samples  # type: ignore[import-untyped,unused-ignore]
 
@@ -22,7 +23,7 @@ from ..notes import Note
 from ..ports import Embedder, Vector
 from .core_access import embedding_text, result_of
 from .document import Picture, Section, Table, Values, counted, share, table
-from .plots import links, space
+from .plots import note_map
 from .statistics import SEED, estimate
 
 BARE, ENRICHED, EVOLVED = "content", "enriched", "evolved"
@@ -36,19 +37,13 @@ Labels = NDArray[np.int64]
 
 
 def views(notes: Sequence[Note], embedder: Embedder) -> dict[str, Any]:
-    """Return what `notes.json` holds, as JSON values.
+    """Return what `notes.json` holds on the notes of one conversation, as JSON values.
 
-    Args:
-        notes: Those of one conversation, with what they became.
-        embedder: The embedder that they are looked at through.
-
-    Returns:
-        `conversation`, the last part of the notes' namespace; `sessions`, that of each note; `links`,
-        pairs of indexes, each once; and `views` by name, each with `points` by t-SNE, the mean `silhouette`
-        by session (cosine distance), `purity`, the mean share of the `neighbours` nearest notes that are of
-        the note's own session; for both the 95 % bootstrap interval over notes (`…_interval`); and `chance`
-        and `silhouette_chance`, what they are for random sessions. Figures that are not defined, such as
-        those of a single session, are None.
+    `sessions` is that of each note, `links` are pairs of indexes, each once. Each of the `views` has `points`
+    by t-SNE, the mean `silhouette` by session (cosine distance), `purity`, the mean share of the `neighbours`
+    nearest notes that are of the note's own session; for both the 95 % bootstrap interval over notes
+    (`…_interval`) and what they are for random sessions (`chance`, `silhouette_chance`). Figures that are
+    not defined, such as those of a single session, are None.
 
     Raises:
         InvalidInputError: There are no notes.
@@ -105,7 +100,9 @@ def chance_of_purity(labels: Labels) -> float | None:
 
 def points(vectors: Vector) -> list[list[float]]:
     """Return two coordinates for each row by t-SNE from its principal components; always the same."""
-    placed = _components(vectors)
+    parts = min(2, *vectors.shape)
+    with np.errstate(invalid="ignore"):  # equal vectors have no variance
+        placed = np.pad(PCA(parts).fit_transform(vectors), ((0, 0), (0, 2 - parts)))
     if len(vectors) > 3:  # noqa: PLR2004 - fewer have no neighbourhoods to keep
         start = placed * 1e-4 / max(float(placed[:, 0].std()), 1e-12)  # as scikit-learn has it
         placed = TSNE(
@@ -115,16 +112,6 @@ def points(vectors: Vector) -> list[list[float]]:
             random_state=SEED,
         ).fit_transform(vectors)
     return [[round(float(x), 3) for x in row] for row in placed]
-
-
-def _components(vectors: Vector) -> NDArray[np.float64]:
-    """Return the first two principal components of each row, zeros where there are fewer."""
-    centred = np.asarray(vectors, dtype=float) - np.mean(vectors, axis=0, dtype=float)
-    turned, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-    found = np.zeros((len(centred), 2))
-    found[:, : min(2, len(sizes))] = (turned * sizes)[:, :2]
-    found *= np.where(found[np.abs(found).argmax(axis=0), [0, 1]] < 0, -1, 1)  # either way is right
-    return found
 
 
 def _view(vectors: Vector, labels: Labels) -> dict[str, Any]:
@@ -143,7 +130,6 @@ def _view(vectors: Vector, labels: Labels) -> dict[str, Any]:
 
 
 def _texts(notes: Sequence[Note]) -> dict[str, list[str]]:
-    """Return what the engine has encoded, or would have, of each note in each view."""
     return {
         BARE: [embedding_text(replace(note, contexts=())) for note in notes],
         ENRICHED: [
@@ -171,7 +157,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _interval(values: Sequence[float]) -> list[float] | None:
     found = estimate(values)
-    return found and [round(found["low"], DIGITS), round(found["high"], DIGITS)]
+    return [round(found[name], DIGITS) for name in ("low", "high")] if found else None
 
 
 def sections(notes: Values) -> Iterator[Section]:
@@ -202,7 +188,7 @@ def sections(notes: Values) -> Iterator[Section]:
 
 def _scatter(notes: Values) -> Picture:
     words = "; ".join(
-        f"{space.TITLES.get(name, name)}: purity {share(view.get('purity'))}"
+        f"{note_map.TITLES.get(name, name)}: purity {share(view.get('purity'))}"
         for name, view in notes["views"].items()
     )
     return Picture(
@@ -210,19 +196,19 @@ def _scatter(notes: Values) -> Picture:
         alt=f"Three clouds of points, one for each view, coloured by session. {words}.",
         caption="t-SNE of the notes' vectors by cosine, a point a note, coloured by session. Axes have no "
         "unit, and distances between far groups mean little; the figures below each view are what counts.",
-        draw=partial(space.draw, notes),
+        draw=partial(note_map.views, notes),
     )
 
 
 def _graph(notes: Values) -> Picture:
-    places = links.layout(notes)
+    places = note_map.layout(notes)
     return Picture(
         name="links",
         alt=f"A graph of {counted(len(notes['sessions']), 'note')} and {counted(len(notes['links']), 'link')}, "
         "coloured by session.",
         caption=f"{counted(len(notes['links']), 'link')} between the notes: a larger point has more of them; "
         "linked notes are drawn near each other.",
-        draw=partial(links.draw, notes, places),
+        draw=partial(note_map.links, notes, places),
     )
 
 
@@ -232,7 +218,7 @@ def _table(notes: Values) -> Table:
         ["purity", "by chance", "silhouette", "by chance"],
         (
             [
-                space.TITLES.get(name, name),
+                note_map.TITLES.get(name, name),
                 _figure(view, "purity"),
                 view.get("chance"),
                 _figure(view, "silhouette"),

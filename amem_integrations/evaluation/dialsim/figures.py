@@ -27,7 +27,7 @@ from ..report import Prices, Report, builds, costs, estimated, latency, rounded
 from ..scoring import MEASURES, SCORINGS, Scores, score
 from ..statistics import mean
 from .choosing import Asked, Choice, Format
-from .tv_show import LETTERS, Show
+from .tv_show import LETTERS, Show, ShowQuestion
 
 CAUTION = (
     "This project has not run this on the published DialSim files yet; it is tested on a small show of its "
@@ -52,7 +52,7 @@ _SCORED = {"official": "LoCoMo's own scoring", "amem": "scoring of the authors o
 class _Marked:
     """An answer with its marks: `right` is None for an open answer that no judge has seen."""
 
-    asked: Asked
+    question: ShowQuestion
     answer: Answer
     right: float | None
     refused: bool
@@ -69,17 +69,12 @@ def build(
     embedder: Embedder,
     prices: Prices | None = None,
 ) -> Report:
-    """Return the report on a run.
+    """Return the report on a run: what was heard, asked, found and answered.
 
-    Args:
-        show: What was heard.
-        choice: What was asked.
-        result: What was found and answered.
-        settings: Goes into the report as it is.
-        embedder: Compares open answers with right ones.
-        prices: By stage, of a million tokens, in and out.
+    `embedder` compares open answers with right ones.
     """
     asked = choice.asked
+    kinds = Counter(one.question.kind for one in asked)
     return {
         "caution": CAUTION,
         "show": show.name,
@@ -93,7 +88,7 @@ def build(
             "asked": len(asked),
             "unanswerable": sum(not one.question.answerable for one in asked),
             "by_source": dict(Counter(one.question.source for one in asked)),
-            "by_kind": dict(sorted(Counter(one.question.kind for one in asked).items())),
+            "by_kind": dict(sorted(kinds.items())),
             "sessions_left_out": dict(choice.left_out),
             "questions_left_out": dict(show.left_out),
         },
@@ -119,12 +114,11 @@ def _marked(
 ) -> list[_Marked]:
     if form is Format.CHOICE:
         return [_choice(one, answer) for one, answer in zip(asked, given, strict=True)]
-    questions = [outcome.question for outcome in result.outcomes]
-    texts = [answer.text for answer in given]
-    scores = score(list(zip(questions, texts, strict=True)), embedder=embedder)
+    texts = ((o.question, one.text) for o, one in zip(result.outcomes, given, strict=True))
+    scores = score(list(texts), embedder=embedder)
     return [
         _Marked(
-            asked=one,
+            question=one.question,
             answer=answer,
             right=None if answer.correct is None else float(answer.correct),
             refused=refuses(answer.text),
@@ -137,7 +131,7 @@ def _marked(
 def _choice(asked: Asked, answer: Answer) -> _Marked:
     option = chosen(answer.text, asked.question.options)
     return _Marked(
-        asked=asked,
+        question=asked.question,
         answer=answer,
         right=float(option == asked.question.right),
         refused=option == len(asked.question.options) - 1,
@@ -147,20 +141,19 @@ def _choice(asked: Asked, answer: Answer) -> _Marked:
 
 def _figures(marked: Sequence[_Marked]) -> Report:
     of_kind: dict[str, list[_Marked]] = {}
-    for one in sorted(marked, key=lambda one: (one.asked.question.source, one.asked.question.kind)):
-        of_kind.setdefault(f"{one.asked.question.source}/{one.asked.question.kind}", []).append(one)
+    for one in sorted(marked, key=lambda one: (one.question.source, one.question.kind)):
+        of_kind.setdefault(f"{one.question.source}/{one.question.kind}", []).append(one)
     return {
         **_group(marked),
         "unreadable": sum(not one.readable for one in marked),
         "context_tokens": rounded(mean([one.answer.context_tokens for one in marked])),
-        "answerable": _group([one for one in marked if one.asked.question.answerable]),
-        "unanswerable": _group([one for one in marked if not one.asked.question.answerable]),
+        "answerable": _group([one for one in marked if one.question.answerable]),
+        "unanswerable": _group([one for one in marked if not one.question.answerable]),
         "by_kind": {kind: _group(some) for kind, some in of_kind.items()},
     }
 
 
 def _group(marked: Sequence[_Marked]) -> Report:
-    """Return how many there are, the shares of right answers and of refusals, and all measures of open ones."""
     scored = [one.scores for one in marked if one.scores is not None]
     return {
         "questions": len(marked),
@@ -182,8 +175,17 @@ def chosen(answer: str, options: Sequence[str]) -> int | None:
     What "the answer is" counts first, then a letter in brackets, a bare letter at the beginning, a refusal
     (which is the last option), and the words of one option and of no other.
     """
-    for read in (_settled, _labelled, _begun_with, _refused, _worded):
-        if places := read(answer, options):
+    begun = _BARE.match(answer)
+    for places in (
+        *(
+            _places(map("".join, found), options)
+            for found in (_SETTLED.findall(answer), _LABEL.findall(answer))
+        ),
+        _places([begun[1]] if begun else [], options),
+        {len(options) - 1} if refuses(answer) else set(),
+        _worded(_plain(answer), [_plain(option) for option in options]),
+    ):
+        if places:
             return places.pop() if len(places) == 1 else None
     return None
 
@@ -193,37 +195,19 @@ def refuses(answer: str) -> bool:
     return _REFUSAL.search(answer) is not None
 
 
-def _settled(answer: str, options: Sequence[str]) -> set[int]:
-    return _places(map("".join, _SETTLED.findall(answer)), options)
-
-
-def _labelled(answer: str, options: Sequence[str]) -> set[int]:
-    return _places(map("".join, _LABEL.findall(answer)), options)
-
-
-def _begun_with(answer: str, options: Sequence[str]) -> set[int]:
-    found = _BARE.match(answer)
-    return _places([found[1]], options) if found else set()
-
-
-def _refused(answer: str, options: Sequence[str]) -> set[int]:
-    return {len(options) - 1} if refuses(answer) else set()
+def _places(letters: Iterable[str], options: Sequence[str]) -> set[int]:
+    places = (LETTERS.index(letter.upper()) for letter in letters)
+    return {place for place in places if place < len(options)}
 
 
 def _worded(answer: str, options: Sequence[str]) -> set[int]:
-    plain = [_plain(option) for option in options]
-    held = {place for place, option in enumerate(plain) if _holds(_plain(answer), option)}
+    held = {place for place, option in enumerate(options) if _holds(answer, option)}
     # "Ann and Ben" holds "Ann", too, but does not choose it.
     return {
         place
         for place in held
-        if not any(place != other and _holds(plain[other], plain[place]) for other in held)
+        if not any(place != other and _holds(options[other], options[place]) for other in held)
     }
-
-
-def _places(letters: Iterable[str], options: Sequence[str]) -> set[int]:
-    places = (LETTERS.index(letter.upper()) for letter in letters)
-    return {place for place in places if place < len(options)}
 
 
 def _holds(text: str, part: str) -> bool:

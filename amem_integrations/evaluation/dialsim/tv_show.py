@@ -15,8 +15,10 @@ The files are the user's own; nothing of them is part of this package.
 
 from __future__ import annotations
 
+import json
+import pickle
 import re
-from collections import Counter
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
@@ -31,9 +33,19 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from ...errors import InvalidInputError
 from ..data import Turn
 from ..locomo import MONTHS
-from . import pickles
 
 Source = Literal["graph", "quiz"]
+
+# A pickle is a program that can run anything; one that names more than Python's containers is refused.
+_CONTAINERS: Mapping[str, type] = {
+    "builtins.dict": dict,
+    "builtins.list": list,
+    "builtins.set": set,
+    "builtins.frozenset": frozenset,
+    "builtins.tuple": tuple,
+    "collections.OrderedDict": OrderedDict,
+    "collections.defaultdict": defaultdict,
+}
 
 AGENTS = {"friends": "Ross", "bigbang": "Sheldon", "theoffice": "Michael"}
 EVERYONE = "default"  # the wording for an asker who has none of their own
@@ -125,7 +137,6 @@ class _RawQuestion(BaseModel):
 
 
 def _numbered(kinds: object) -> object:
-    """Return questions by number whether they are listed or numbered already."""
     if not isinstance(kinds, Mapping):
         return kinds or {}
     return {
@@ -147,12 +158,9 @@ class _RawSession(BaseModel):
 def load(
     path: str | PathLike[str], *, agent: str | None = None, sessions: int | None = None
 ) -> Show:
-    """Return the show of a file.
+    """Return the show of a file, which is named after it; of so many `sessions`, from the first one.
 
-    Args:
-        path: The file; it is named after the show.
-        agent: Who is asked; for the three published shows it is known.
-        sessions: How many to take, from the first one; all by default.
+    `agent` is who is asked; for the three published shows it is known.
 
     Raises:
         InvalidInputError: The file holds something else, or it is not known who is asked.
@@ -166,13 +174,53 @@ def load(
             f"who is asked in {name!r}? It is known of {', '.join(AGENTS)}; name the character (agent)"
         )
     left_out: Counter[str] = Counter()
-    raw = islice(_raw_sessions(pickles.read(file), file), sessions)
+    raw = islice(_raw_sessions(read(file), file), sessions)
     found = tuple(_session(session_id, one, left_out) for session_id, one in raw)
     if not any(session.questions for session in found):
         raise InvalidInputError(
             f"{str(file)!r} has no question that can be asked: {dict(left_out)}"
         )
     return Show(name=name, agent=played, sessions=found, left_out=dict(left_out))
+
+
+class _Forbidden(pickle.UnpicklingError):
+    """A pickle names something that is not a container."""
+
+
+class _ContainerUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> type:
+        full = f"{module}.{name}".replace("__builtin__.", "builtins.")  # its name in Python 2
+        if full not in _CONTAINERS:
+            raise _Forbidden(full)
+        return _CONTAINERS[full]
+
+
+def read(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
+    """Return the contents of a JSON file or a pickle; its first bytes decide which it is.
+
+    Raises:
+        InvalidInputError: It is neither, or a pickle that would build more than containers.
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        is_json = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
+        file.seek(0)
+        try:
+            return (
+                json.loads(file.read().decode("utf-8-sig"))
+                if is_json
+                else _ContainerUnpickler(file).load()
+            )
+        except _Forbidden as error:
+            raise InvalidInputError(
+                f"{str(path)!r} is a pickle that builds {error}, and so could run code: it was not loaded. "
+                "If you trust who made it, write it as JSON yourself and give that file"
+            ) from error
+        except OSError:
+            raise
+        except Exception as error:  # a broken pickle can end in nearly any error, as its docs say
+            form = "not a JSON file" if is_json else "neither a JSON file nor a whole pickle"
+            raise InvalidInputError(f"{str(path)!r} is {form}: {error!r}") from error
 
 
 def _raw_sessions(data: object, file: Path) -> Iterator[tuple[str, object]]:
@@ -230,7 +278,6 @@ def _questions(raw: _RawSession, left_out: Counter[str]) -> Iterator[ShowQuestio
 
 
 def _right(raw: _RawQuestion) -> int | str:
-    """Return the index of the right option, or why there is none."""
     if not any(raw.questions.values()):
         return "no wording"
     if not _FEWEST <= len(raw.options) <= len(LETTERS):
@@ -269,7 +316,7 @@ def _speaker_and_text(text: str) -> tuple[str | None, str]:
 
 
 def parse_date(text: str) -> datetime:
-    """Return the day that a text such as `September 22, 1994` or `1994-09-22` stands for, as 00:00 UTC.
+    """Return the day of a text such as `September 22, 1994` or `1994-09-22`, as 00:00 UTC.
 
     Raises:
         InvalidInputError: It is written in another way.

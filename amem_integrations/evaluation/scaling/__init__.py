@@ -1,7 +1,7 @@
 """Time of a search, and space of a memory, over the number of notes.
 
 `measure` builds a memory of synthetic notes (`synthetic`) and times searches in it beside the engine's own calls
-(`replay`) and a plain scan. Here this is done for each size, in a process of its own, and kept as it is found.
+and a plain scan. Here this is done for each size, in a process of its own, and kept as it is found.
 """
 
 from __future__ import annotations
@@ -100,9 +100,7 @@ def save(path: Path, report: Report) -> None:
 def run_apart(work: Callable[[Progress], T], progress: Progress) -> T:
     """Return what a function returns that runs in a fresh process, whose memory is only its own.
 
-    Args:
-        work: A function that can be pickled; called with a progress callback.
-        progress: Called, in this process, with what `work` reports.
+    `work` can be pickled, and is given a callback whose reports go to `progress` in this process.
 
     Raises:
         AmemError: What `work` raised, or its process died.
@@ -144,19 +142,16 @@ def _work(work: Callable[[Progress], object], sender: Connection) -> None:
 
 def sections(report: Values) -> Iterator[Section]:
     """Yield the section on `scale.json`, if anything was measured."""
-    rows, settings = report["rows"], report.get("settings", {})
+    rows, settings = report["rows"], report["settings"]
     if not rows:
         return
-    given = {
-        name: settings.get(name, "?") for name in ("dimensions", "links", "queries", "k", "rounds")
-    }
     about = [
         (
             "Synthetic notes in one namespace of the embedded engine, {dimensions} dimensions, {links} links "
             "from each to earlier ones; {queries} queries for {k} notes, {rounds} times. A search is hybrid, "
             "follows links and returns whole notes; the vector of the query is known beforehand. Each size was "
             "measured in a process of its own."
-        ).format_map(given),
+        ).format_map(settings),
         (
             "Compare times within a row, not between machines: everything in it was timed in turn, query by "
             "query. The numpy scan is the least that an exact search takes: one product of the query with all "

@@ -32,12 +32,7 @@ _FIRST_SEQ = 1_700_000_000_000_000_000
 
 
 class World:
-    """Synthetic notes.
-
-    Args:
-        links: Links of a note to earlier ones; on average as many lead to it.
-        seed: Which world.
-    """
+    """Synthetic notes, each with so many `links` to earlier ones; on average as many lead to it."""
 
     def __init__(self, *, links: int = 2, seed: int = 7) -> None:
         self._links, self._seed = links, seed
@@ -59,9 +54,12 @@ class World:
     def vectors(self, start: int, stop: int) -> Vector:
         """Return the unit vectors of the notes from `start` to `stop`, each near its topic's centre."""
         first = start // BLOCK
-        blocks = [self._block(number) for number in range(first, -(-stop // BLOCK))]
-        rows: Vector = np.concatenate(blocks)[start - first * BLOCK : stop - first * BLOCK]
-        return rows
+        rows = np.empty((-(-stop // BLOCK) * BLOCK - first * BLOCK, DIMENSIONS), dtype=np.float32)
+        for number, block in enumerate(rows.reshape(-1, BLOCK, DIMENSIONS), first):
+            noise = np.random.default_rng((self._seed, _NOISE, number)).normal(size=block.shape)
+            places = np.arange(number * BLOCK, (number + 1) * BLOCK)
+            block[:] = _units(self._topics[places % TOPICS] + noise)
+        return rows[start - first * BLOCK : stop - first * BLOCK]
 
     def query(self, place: int) -> Vector:
         """Return a unit vector that asks about a topic, and is no note's own."""
@@ -79,7 +77,17 @@ class World:
                 yield Indexed(note=note, vector=vector, text=lexical_text(note))
 
     def _note(self, place: int, links: dict[str, Link]) -> Note:
-        at = START + timedelta(minutes=place)
+        at, own = START + timedelta(minutes=place), self._own[place % TOPICS]
+        entry = ContextEntry(
+            text=self.text(place, 20),
+            keywords=tuple(own[:4]),
+            tags=tuple(own[4:7]),
+            cause=note_id(place),
+            model="synthetic",
+            change=note_id(place),
+            at=at,
+            recorded_at=at,
+        )
         return Note(
             id=note_id(place),
             seq=_FIRST_SEQ + place,
@@ -90,28 +98,10 @@ class World:
             speaker=f"speaker{place % 2}",
             thread=f"thread{place // 20}",
             key=str(place),
-            contexts=(self._entry(place, at),),
+            contexts=(entry,),
             links=links,
             state="done",
         )
-
-    def _entry(self, place: int, at: datetime) -> ContextEntry:
-        own = self._own[place % TOPICS]
-        return ContextEntry(
-            text=self.text(place, 20),
-            keywords=tuple(own[:4]),
-            tags=tuple(own[4:7]),
-            cause=note_id(place),
-            model="synthetic",
-            change=note_id(place),
-            at=at,
-            recorded_at=at,
-        )
-
-    def _block(self, number: int) -> Vector:
-        places = np.arange(number * BLOCK, (number + 1) * BLOCK)
-        noise = np.random.default_rng((self._seed, _NOISE, number)).normal(size=(BLOCK, DIMENSIONS))
-        return _units(self._topics[places % TOPICS] + noise)
 
 
 class _Links:
