@@ -22,6 +22,7 @@ from ..errors import StoreError, StoreLockedError
 from ..notes import Note
 from ..ports import ChatModel, Embedder
 from ..testing import RecordedModel
+from .cache import write_whole
 from .data import Turn, Writes
 
 log = logging.getLogger("amem_integrations")
@@ -111,7 +112,7 @@ def kept_memory(
         if known is None:
             build(built)
             built.known = built.writes()
-            _write(folder / DONE, json.dumps(asdict(built.known)))
+            write_whole(folder / DONE, json.dumps(asdict(built.known)))
         yield built
 
 
@@ -136,9 +137,3 @@ def _discard(folder: Path, embedder: Embedder) -> None:
     except StoreError as error:
         log.info("%s was left unfinished: %s", folder, error)
     shutil.rmtree(folder)
-
-
-def _write(path: Path, text: str) -> None:
-    draft = path.with_suffix(".draft")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)

@@ -42,6 +42,13 @@ def key_of(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is complete whenever the process is stopped."""
+    draft = path.with_name(f".{path.name}")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
+
+
 class Cache:
     """Values under keys in one SQLite file; safe in many threads, and shared by several processes."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import typer
@@ -14,11 +13,13 @@ from ..errors import InvalidInputError
 from ..notes import Note
 from ..ports import Embedder
 from . import dialsim, golds, locomo, provenance, sweep
-from .data import Conversation
+from .data import Conversation, Result
 from .eval_options import Compare, Locomo, Run, Scale, Simulate, Sweep, names, numbers, options_of
 from .report import build
-from .runner import Settings
+from .runner import OnNotes, Settings
 from .systems import ABLATIONS, BASELINES
+
+_Read = tuple[list[Conversation], dict[str, locomo.Annotations], dict[str, Any] | None]
 
 app = typer.Typer(help="Measure the memory.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -32,42 +33,39 @@ def _command(name: str, function: Callable[[Any], None], kind: type[Run], *witho
     add_command(app, name, function, options_of(kind, *without), call)
 
 
-@dataclass(frozen=True, slots=True)
-class _Data:
-    """The conversations that the options of a command name, and what a report says of them."""
+def _run(
+    given: Locomo, settings: Settings, read: _Read, on_notes: OnNotes | None = None
+) -> tuple[list[Result], dict[str, Any], Embedder]:
+    """Run an evaluation on LoCoMo; return its results, what a report says of it, and the embedder."""
+    conversations, written, corrected = read
+    embedder = given.ports.embedder(given.embedder, None)
+    results = given.results(conversations, settings, embedder, written, on_notes)
+    described = provenance.describe(
+        settings,
+        dataset=given.dataset,
+        embedder=embedder,
+        models=given.models_described(),
+        k=list(settings.ks),
+        systems=list(settings.chosen),
+        conversations=[one.id for one in conversations],
+        annotations={name: provenance.file_digest(one.file) for name, one in written.items()},
+        golds=corrected,
+    )
+    return results, described, embedder
 
-    conversations: list[Conversation]
-    written: dict[str, locomo.Annotations]
-    golds: dict[str, Any] | None
 
-    @classmethod
-    def read(cls, given: Locomo) -> _Data:
-        published = locomo.load(given.dataset)
-        known, corrected = published, None
-        if given.golds is not None:
-            corrections = golds.load(given.golds)
-            known = golds.apply(published, corrections)
-            counts = golds.count(corrections, published, known)
-            corrected = {**provenance.file_digest(given.golds), **counts}
-        chosen = locomo.select(known, names=names(given.conversations), ratio=given.ratio)
-        written = locomo.load_annotations(given.annotations or [], known)
-        ids = {one.id for one in chosen}
-        return cls(chosen, {name: one for name, one in written.items() if name in ids}, corrected)
-
-    def described(self, given: Locomo, settings: Settings, embedder: Embedder) -> dict[str, Any]:
-        return provenance.describe(
-            settings,
-            dataset=given.dataset,
-            embedder=embedder,
-            models=given.models_described(),
-            k=list(settings.ks),
-            systems=list(settings.chosen),
-            conversations=[one.id for one in self.conversations],
-            annotations={
-                name: provenance.file_digest(one.file) for name, one in self.written.items()
-            },
-            golds=self.golds,
-        )
+def _read(given: Locomo) -> _Read:
+    """Return the conversations, their annotations, and what corrections there were."""
+    known, corrected = locomo.load(given.dataset), None
+    if given.golds is not None:
+        corrections, published = golds.load(given.golds), known
+        known = golds.apply(published, corrections)
+        counts = golds.count(corrections, published, known)
+        corrected = {**provenance.file_digest(given.golds), **counts}
+    chosen = locomo.select(known, names=names(given.conversations), ratio=given.ratio)
+    written = locomo.load_annotations(given.annotations or [], known)
+    ids = {one.id for one in chosen}
+    return chosen, {name: one for name, one in written.items() if name in ids}, corrected
 
 
 def locomo_command(given: Compare) -> None:
@@ -80,7 +78,7 @@ def locomo_command(given: Compare) -> None:
     from . import sections, views  # noqa: PLC0415 - slow, and needs an extra
 
     prices = given.prices  # before anything is paid for
-    data = _Data.read(given)
+    data = _read(given)
     settings = Settings(
         ks=numbers(given.k),
         answer_ks=(given.answer_k,) if given.answer else (),
@@ -88,18 +86,17 @@ def locomo_command(given: Compare) -> None:
         concurrency=given.concurrency,
         build_concurrency=given.build_concurrency,
     )
-    embedder = given.ports.embedder(given.embedder, None)
     looked_at: list[dict[str, Any]] = []  # of the first conversation
 
     def look_at(notes: Sequence[Note], through: Embedder) -> None:
         if not looked_at:
             looked_at.append(views.views(notes, through))
 
-    results = given.results(data.conversations, settings, embedder, data.written, look_at)
+    results, described, embedder = _run(given, settings, data, look_at)
     report = build(
         results,
         settings.ks,
-        data.described(given, settings, embedder),
+        described,
         embedder=embedder if given.answer else None,
         prices=prices,
     )
@@ -112,22 +109,16 @@ def sweep_command(given: Sweep) -> None:
 
     Each memory is built once. The best number is chosen on some conversations and reported on others.
     """
-    data, ks = _Data.read(given), numbers(given.k)
-    sides = sweep.split(data.conversations, names(given.choose))
+    data, ks = _read(given), numbers(given.k)
+    sides = sweep.split(data[0], names(given.choose))
     settings = Settings(
         ks=ks,
         answer_ks=ks if given.answer else (),
         concurrency=given.concurrency,
         build_concurrency=given.build_concurrency,
     )
-    embedder = given.ports.embedder(given.embedder, None)
-    report = sweep.build(
-        given.results(data.conversations, settings, embedder, data.written),
-        ks,
-        sides,
-        data.described(given, settings, embedder),
-        embedder=embedder if given.answer else None,
-    )
+    results, described, embedder = _run(given, settings, data)
+    report = sweep.build(results, ks, sides, described, embedder=embedder if given.answer else None)
     given.write("sweep", "How many hits to show", report, sweep.sections(report))
 
 

@@ -186,17 +186,14 @@ class Writes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One conversation: what was found and answered, and what it cost; times in milliseconds.
+    """One conversation, by its id: what was found and answered, and what it cost.
 
     Attributes:
-        conversation: Its id.
         written_by: What made the notes: `"annotations"`, `"rules"`, or the name of a model.
-        notes: How many there are.
         outcomes: For each question, what was found.
         writes: By variant of the memory, what building it took.
         search_ms: For each question, the memory's search, with the encoding of the question.
         embed_query_ms: The encoding alone.
-        answers: By condition, an answer to each question.
         spent: What answering and judging took.
         full_tokens: Length of the whole conversation as context, in tokens of about four bytes.
     """

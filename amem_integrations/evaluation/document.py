@@ -164,6 +164,12 @@ def table(
     )
 
 
+def joined(mean: float | None, interval: Sequence[float] | None) -> Values:
+    """Return a mean and its interval, which stand apart in a report, as one estimate."""
+    low, high = interval or (None, None)
+    return {"mean": mean, "low": low, "high": high}
+
+
 def system_table(
     caption: str,
     head: Iterable[str],

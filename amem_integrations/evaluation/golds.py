@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError, mod
 
 from ..errors import InvalidInputError
 from .data import Conversation, Question
-from .locomo import evidence_ids, turn_ids
+from .locomo import evidence_ids, problem, turn_ids
 
 # The conversations of locomo10.json in its order, by which the audit counts them.
 LOCOMO10 = tuple(f"conv-{number}" for number in (26, 30, 41, 42, 43, 44, 47, 48, 49, 50))
@@ -144,10 +144,8 @@ def _correction(item: Any, where: str) -> Correction:  # noqa: ANN401 - JSON, or
             return Correction.model_validate_json(item)
         return Correction.model_validate(item)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "the whole"
         raise InvalidInputError(
-            f"{where} is no correction of a gold answer: {field}: {first['msg']}"
+            f"{where} is no correction of a gold answer: {problem(error)}"
         ) from error
 
 

@@ -67,11 +67,10 @@ def select(
     if not 0 < ratio <= 1:
         raise InvalidInputError(f"ratio={ratio!r} must be above 0 and at most 1")
     known = [conversation.id for conversation in conversations]
-    for name in names:
-        if name not in known:
-            raise InvalidInputError(
-                f"there is no conversation {name!r}; there are {', '.join(known)}"
-            )
+    if unknown := [name for name in names if name not in known]:
+        raise InvalidInputError(
+            f"there is no conversation {unknown[0]!r}; there are {', '.join(known)}"
+        )
     chosen = [one for one in conversations if not names or one.id in names]
     # The small amount keeps .3 of ten at three: .3 is a little less than three tenths.
     return chosen[: max(1, int(len(chosen) * ratio + 1e-9))]
@@ -87,14 +86,9 @@ def parse_date(text: str) -> datetime:
     try:
         # By hand: what `strptime` takes for a month depends on the locale.
         hour, minute, half, day, month, year = found.groups() if found else ("",) * 6
-        return datetime(
-            int(year),
-            MONTHS.index(month[:3].lower()) + 1,
-            int(day),
-            int(hour) % 12 + (12 if half.lower() == "p" else 0),
-            int(minute),
-            tzinfo=UTC,
-        )
+        hours = int(hour) % 12 + (12 if half.lower() == "p" else 0)
+        number = MONTHS.index(month[:3].lower()) + 1
+        return datetime(int(year), number, int(day), hours, int(minute), tzinfo=UTC)
     except ValueError as error:
         raise InvalidInputError(
             f"date {text!r} is not written as '1:56 pm on 8 May, 2023'"
@@ -244,13 +238,11 @@ def read_annotations(file: Path) -> tuple[Annotation, ...]:
         InvalidInputError: A line is no such annotation.
         OSError: The file cannot be read.
     """
-    lines = file.read_bytes().splitlines()
-    found = [
-        _annotation(file, number, line) for number, line in enumerate(lines, 1) if line.strip()
-    ]
+    lines = enumerate(file.read_bytes().splitlines(), 1)
+    found = tuple(_annotation(file, number, line) for number, line in lines if line.strip())
     if not found:
         raise InvalidInputError(f"{str(file)!r} holds no annotations")
-    return tuple(found)
+    return found
 
 
 def _subject(annotations: Annotations, conversations: Sequence[Conversation]) -> str:
@@ -272,8 +264,12 @@ def _annotation(file: Path, number: int, line: bytes) -> Annotation:
     try:
         return Annotation.model_validate_json(line)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "the line"
         raise InvalidInputError(
-            f"line {number} of {str(file)!r} is no annotation of a turn: {field}: {first['msg']}"
+            f"line {number} of {str(file)!r} is no annotation of a turn: {problem(error)}"
         ) from error
+
+
+def problem(error: ValidationError) -> str:
+    """Return the first thing that is wrong, and where."""
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'the whole'}: {first['msg']}"

@@ -21,6 +21,7 @@ from jinja2 import Environment, StrictUndefined
 
 from ..errors import InvalidInputError
 from . import scaling, sections, sweep, views
+from .cache import write_whole
 from .dialsim import figures as dialsim
 from .document import Picture, Section, System, Values, flat, number, system
 
@@ -48,13 +49,7 @@ class _Image:
 
 
 def write(folder: Path) -> Path:
-    """Write `report.html`, and its charts as PNG files in `plots/`, from the reports in a folder.
-
-    Read are `report.json`, `sweep.json`, `dialsim.json`, `notes.json` and `scale.json`, as far as they are
-    there.
-
-    Returns:
-        The path of the page.
+    """Write `report.html`, and its charts as PNG files in `plots/`, from the reports in a folder; return its path.
 
     Raises:
         InvalidInputError: The folder holds none of them, or one is in another form.
@@ -84,9 +79,7 @@ def write(folder: Path) -> Path:
         label=lambda cell: system(cell) if isinstance(cell, System) else cell,
     )
     page = folder / PAGE
-    draft = page.with_name(f".{PAGE}")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(page)
+    write_whole(page, text)
     return page
 
 

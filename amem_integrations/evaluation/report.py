@@ -97,13 +97,9 @@ def _retrieval(results: Sequence[Result], ks: Sequence[int]) -> Report:
 
 def _system(outcomes: Sequence[Outcome], system: str, ks: Sequence[int]) -> Report:
     counted = _of(outcomes, COUNTED)
-    estimates = {k: estimated(_values(counted, system, k, recall)) for k in ks}
     return {
         **_measured(counted, system, ks),
-        "recall_interval": {
-            str(k): None if one["mean"] is None else [one["low"], one["high"]]
-            for k, one in estimates.items()
-        },
+        "recall_interval": {str(k): interval(_values(counted, system, k, recall)) for k in ks},
         "by_category": {
             str(one): _measured(_of(outcomes, (one,)), system, ks) for one in CATEGORIES
         },
@@ -147,7 +143,7 @@ def _of(outcomes: Sequence[Outcome], categories: Collection[int]) -> list[Outcom
     return [outcome for outcome in outcomes if outcome.question.category in categories]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Scored:
     """One answer with its scores, by scoring and measure; a judge's verdict is 0 or 1."""
 
@@ -160,7 +156,7 @@ class Scored:
 def scored(results: Sequence[Result], embedder: Embedder) -> dict[tuple[str, int], list[Scored]]:
     """Return all answers with their scores, by system and number of hits, always in the same order."""
     every = [
-        ((condition.system, condition.k), result, outcome.question, answer)
+        (condition, result, outcome.question, answer)
         for result in results
         for condition, given in result.answers.items()
         if condition.task == ANSWER.prompt
@@ -168,16 +164,11 @@ def scored(results: Sequence[Result], embedder: Embedder) -> dict[tuple[str, int
     ]
     marks = score([(question, answer.text) for _, _, question, answer in every], embedder=embedder)
     table: dict[tuple[str, int], list[Scored]] = {}
-    for (where, result, question, answer), mark in zip(every, marks, strict=True):
+    for (condition, result, question, answer), mark in zip(every, marks, strict=True):
         verdict = {} if answer.correct is None else {JUDGE: float(answer.correct)}
-        table.setdefault(where, []).append(
-            Scored(
-                category=question.category,
-                answer=answer,
-                full_tokens=result.full_tokens,
-                scores={"official": {**mark.official, **verdict}, "amem": mark.amem},
-            )
-        )
+        scores = {"official": {**mark.official, **verdict}, "amem": mark.amem}
+        one = Scored(question.category, answer, result.full_tokens, scores)
+        table.setdefault((condition.system, condition.k), []).append(one)
     return table
 
 
@@ -294,6 +285,12 @@ def rounded(value: Any) -> Any:  # noqa: ANN401 - a JSON value
     if isinstance(value, Mapping):
         return {name: rounded(one) for name, one in value.items()}
     return round(value, DIGITS) if isinstance(value, float) else value
+
+
+def interval(values: statistics.Values) -> list[float] | None:
+    """Return the bounds of the 95 % bootstrap interval of a mean; None of nothing."""
+    one = estimated(values)
+    return None if one["mean"] is None else [one["low"], one["high"]]
 
 
 def estimated(values: statistics.Values) -> Report:

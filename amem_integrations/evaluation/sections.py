@@ -19,6 +19,7 @@ from .document import (
     category,
     cost_tables,
     counted,
+    joined,
     measure,
     number,
     ordered,
@@ -86,9 +87,8 @@ def _about(report: Values) -> Iterator[str]:
         )
 
 
-def _recall(found: Values, k: int) -> dict[str, float | None]:
-    low, high = found["recall_interval"][str(k)] or (None, None)
-    return {"mean": found["recall"][str(k)], "low": low, "high": high}
+def _recall(found: Values, k: int) -> Values:
+    return joined(found["recall"][str(k)], found["recall_interval"][str(k)])
 
 
 def _found_pictures(report: Values, systems: Sequence[str]) -> Iterator[Picture]:

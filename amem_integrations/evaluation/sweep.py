@@ -14,6 +14,7 @@ from ..errors import InvalidInputError
 from ..ports import Embedder
 from .data import CATEGORIES, Conversation, Result
 from .document import BOOTSTRAP, Picture, Section, Table, Values, category, measure, table
+from .locomo import select
 from .report import COUNTED, FOUND_MEASURES, Report, estimated, scored
 from .systems import MAIN
 
@@ -34,12 +35,9 @@ def split(
         InvalidInputError: An unknown name, or nothing left on one side.
     """
     ids = [one.id for one in conversations]
-    for name in choose:
-        if name not in ids:
-            raise InvalidInputError(
-                f"there is no conversation {name!r}; there are {', '.join(ids)}"
-            )
-    chosen = [name for name in ids if name in choose] if choose else ids[: len(ids) // 2]
+    chosen = (
+        [one.id for one in select(conversations, names=choose)] if choose else ids[: len(ids) // 2]
+    )
     rest = [name for name in ids if name not in chosen]
     if not chosen or not rest:
         raise InvalidInputError(
@@ -83,13 +81,12 @@ def _curves(results: Sequence[Result], ks: Sequence[int], embedder: Embedder | N
         for name, value in FOUND_MEASURES.items()
     }
     if embedder is not None and any(result.answers for result in results):
-        table = scored(results, embedder)
+        answered = scored(results, embedder)
         for name in ANSWERS:
+            marks = {k: answered.get((MAIN, k), []) for k in ks}
             values[name] = {
-                k: [
-                    (one.category, one.scores["official"][name]) for one in table.get((MAIN, k), ())
-                ]
-                for k in ks
+                k: [(one.category, one.scores["official"][name]) for one in some]
+                for k, some in marks.items()
             }
     return {name: _by_category(by_k) for name, by_k in values.items()}
 

@@ -22,16 +22,14 @@ from ..errors import InvalidInputError
 from ..notes import Note
 from ..ports import Embedder, Vector
 from .core_access import embedding_text, result_of
-from .document import Picture, Section, Table, Values, counted, share, table
+from .document import Picture, Section, Table, Values, counted, joined, share, table
 from .plots import note_map
-from .statistics import SEED, estimate
-
-BARE, ENRICHED, EVOLVED = "content", "enriched", "evolved"
+from .report import interval, rounded
+from .statistics import SEED, mean
 
 NEIGHBOURS = 5
 PERPLEXITY = 30.0
 SHUFFLES = 20  # of the sessions, for what the silhouette is by chance
-DIGITS = 4
 
 Labels = NDArray[np.int64]
 
@@ -120,23 +118,23 @@ def _view(vectors: Vector, labels: Labels) -> dict[str, Any]:
     dealt = [silhouette(vectors, dice.permutation(labels)) for _ in range(SHUFFLES)]
     return {
         "points": points(vectors),
-        "silhouette": _mean(silhouettes),
-        "silhouette_interval": _interval(silhouettes),
-        "silhouette_chance": _mean([one for some in dealt for one in some]),
-        "purity": _mean(purities),
-        "purity_interval": _interval(purities),
-        "chance": _mean([] if (chance := chance_of_purity(labels)) is None else [chance]),
+        "silhouette": rounded(mean(silhouettes)),
+        "silhouette_interval": interval(silhouettes),
+        "silhouette_chance": rounded(mean([one for some in dealt for one in some])),
+        "purity": rounded(mean(purities)),
+        "purity_interval": interval(purities),
+        "chance": rounded(chance_of_purity(labels)),
     }
 
 
 def _texts(notes: Sequence[Note]) -> dict[str, list[str]]:
     return {
-        BARE: [embedding_text(replace(note, contexts=())) for note in notes],
-        ENRICHED: [
+        "content": [embedding_text(replace(note, contexts=())) for note in notes],
+        "enriched": [
             embedding_text(replace(note, contexts=(note.own_entry,) if note.own_entry else ()))
             for note in notes
         ],
-        EVOLVED: [embedding_text(note) for note in notes],
+        "evolved": [embedding_text(note) for note in notes],
     }
 
 
@@ -149,15 +147,6 @@ def _pairs(notes: Sequence[Note]) -> list[list[int]]:
         if target in places
     }
     return [list(pair) for pair in sorted(pairs)]
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return round(float(np.mean(values)), DIGITS) if values else None
-
-
-def _interval(values: Sequence[float]) -> list[float] | None:
-    found = estimate(values)
-    return [round(found[name], DIGITS) for name in ("low", "high")] if found else None
 
 
 def sections(notes: Values) -> Iterator[Section]:
@@ -219,16 +208,11 @@ def _table(notes: Values) -> Table:
         (
             [
                 note_map.TITLES.get(name, name),
-                _figure(view, "purity"),
+                joined(view.get("purity"), view.get("purity_interval")),
                 view.get("chance"),
-                _figure(view, "silhouette"),
+                joined(view.get("silhouette"), view.get("silhouette_interval")),
                 view.get("silhouette_chance"),
             ]
             for name, view in notes["views"].items()
         ),
     )
-
-
-def _figure(view: Values, name: str) -> dict[str, float | None]:
-    low, high = view.get(f"{name}_interval") or (None, None)
-    return {"mean": view.get(name), "low": low, "high": high}

@@ -19,18 +19,13 @@ from ...errors import InvalidInputError
 from ..data import AS_IT_STANDS, Conversation, Question, Task, Turn
 from .tv_show import LETTERS, Session, Show, ShowQuestion, Source
 
-GRAPH_SHARE = 0.7
-FUTURE_SHARE = 0.215  # of the kinds drawn from; other kinds are repeated to reach it
-UNANSWERABLE_SHARE = 0.27
-DRAWS = 20  # questions drawn until one can be asked
-NEARBY = 3  # turns before the agent's and up to it, or after and including it
-
 CONSTANTS = {
-    "graph_share": GRAPH_SHARE,
-    "future_share": FUTURE_SHARE,
-    "unanswerable_share": UNANSWERABLE_SHARE,
-    "draws": DRAWS,
-    "nearby": NEARBY,
+    "graph_share": (GRAPH_SHARE := 0.7),
+    # Of the kinds drawn from; other kinds are repeated to reach it.
+    "future_share": (FUTURE_SHARE := 0.215),
+    "unanswerable_share": (UNANSWERABLE_SHARE := 0.27),
+    "draws": (DRAWS := 20),  # questions drawn until one can be asked
+    "nearby": (NEARBY := 3),  # turns before the agent's and up to it, or after and including it
 }
 
 

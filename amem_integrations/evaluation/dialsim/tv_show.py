@@ -32,7 +32,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from ...errors import InvalidInputError
 from ..data import Turn
-from ..locomo import MONTHS
+from ..locomo import MONTHS, problem
 
 Source = Literal["graph", "quiz"]
 
@@ -62,23 +62,18 @@ _DATE = re.compile(r"([a-z]{3,9})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})", r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowQuestion:
-    """A question that can be asked in a session.
+    """A question that can be asked in a session, in the words of each character, and of `default`.
 
-    Attributes:
-        id: Its position in the session, such as `graph/past/3`.
-        source: A temporal knowledge graph of the show (`hard_q` in the file) or a fan quiz (`easy_q`).
-        kind: As in the file: `past`, `fu_cur`, `ans_w_time`, `dont_know_unans`, …
-        wordings: The question in the words of each character, and of `default`.
-        options: What to choose from; the last one is not to know.
-        right: The index of the right option.
+    `source` is a temporal knowledge graph of the show (`hard_q` in the file) or a fan quiz (`easy_q`), `kind` as
+    in the file: `past`, `fu_cur`, `ans_w_time`, `dont_know_unans`, … The last option is not to know.
     """
 
-    id: str
+    id: str  # its position in the session, such as graph/past/3
     source: Source
     kind: str
     wordings: Mapping[str, str]
     options: tuple[str, ...]
-    right: int
+    right: int  # the index of the right option
 
     @property
     def answerable(self) -> bool:
@@ -108,13 +103,9 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Show:
-    """A show, in the order of the file.
+    """A show in the order of the file: the memory belongs to `agent`, who is asked.
 
-    Attributes:
-        name: Such as `friends`.
-        agent: The character whom the memory belongs to, and who is asked.
-        sessions: The scenes.
-        left_out: How many questions cannot be asked, by the reason.
+    `left_out` counts the questions that cannot be asked, by the reason.
     """
 
     name: str
@@ -243,10 +234,8 @@ def _session(session_id: str, item: Any, left_out: Counter[str]) -> Session:  # 
         raw = _RawSession.model_validate(item)
         at = parse_date(raw.date)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
         raise InvalidInputError(
-            f"session {session_id!r} is not in the form of DialSim: "
-            f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"
+            f"session {session_id!r} is not in the form of DialSim: {problem(error)}"
         ) from error
     except InvalidInputError as error:
         raise InvalidInputError(f"session {session_id!r}: {error}") from error
@@ -295,18 +284,13 @@ def script_turns(script: str, session_id: str, at: datetime) -> Iterator[Turn]:
     A line with a colon begins an utterance, a line without one continues it. Empty lines and the credits of
     writers are left out.
     """
-    spoken: list[list[str]] = []
-    for line in (line.strip() for line in script.split("\n")):
-        if not line or any(credit in line for credit in _CREDITS):
-            continue
-        if ":" in line or not spoken:
-            spoken.append([])
-        spoken[-1].append(line)
-    texts = (_speaker_and_text("\n".join(lines)) for lines in spoken)
-    for number, (speaker, text) in enumerate((speaker, text) for speaker, text in texts if text):
-        yield Turn(
-            id=f"{session_id}#{number}", thread=session_id, speaker=speaker, text=text, at=at
-        )
+    lines = (line.strip() for line in script.split("\n"))
+    kept = [line for line in lines if line and not any(credit in line for credit in _CREDITS)]
+    spoken = re.split(r"\n(?=.*:)", "\n".join(kept))
+    texts = [(speaker, text) for speaker, text in map(_speaker_and_text, spoken) if text]
+    for number, (speaker, text) in enumerate(texts):
+        turn_id = f"{session_id}#{number}"
+        yield Turn(id=turn_id, thread=session_id, speaker=speaker, text=text, at=at)
 
 
 def _speaker_and_text(text: str) -> tuple[str | None, str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import AmemError, InvalidInputError
+from ..cache import write_whole
 from ..document import Picture, Section, Table, Values, number, table
 from .measure import Progress, Row, Setup, encoding_ms, measure_row
 
@@ -47,13 +48,9 @@ def measure_all(sizes: Sequence[int], setup: Setup, path: Path, progress: Progre
     settings are replaced.
 
     Returns:
-        `settings`, and `rows` by size: `notes`; `links`, the mean number a note has; the percentiles
-        `p50` and `p95`, in milliseconds, of a search (`search_ms`), of one that follows no links
-        (`without_links_ms`), of the search's engine calls alone (`engine_ms`), and of an exact scan of
-        the same vectors by numpy in one thread (`dense_scan_ms`); the mean `insert_ms` of a note; and in
-        MB of 2**20 bytes the growth of the process (`memory_mb`; `private_mb` is what of it is not mapped
-        from files; None where the system has no figure), the folder (`disk_mb`) and the bare vectors
-        (`vectors_mb`).
+        `settings`, and `rows` by size: `notes`, the mean number of `links`, the percentiles `p50` and `p95`
+        of what is timed (`…_ms`), the mean `insert_ms` of a note, and sizes in MB of 2**20 bytes (`…_mb`).
+        Memory is by how much the process grew; None where the system has no figure.
 
     Raises:
         InvalidInputError: A size below 1, or the file holds something else.
@@ -62,7 +59,7 @@ def measure_all(sizes: Sequence[int], setup: Setup, path: Path, progress: Progre
     """
     if not sizes or min(sizes) < 1:
         raise InvalidInputError(f"sizes={list(sizes)!r} must be numbers of at least 1")
-    report = known(path, setup.described())
+    report = _known(path, setup.described())
     rows = {row["notes"]: row for row in report["rows"]}
     for size in sorted(set(sizes) - rows.keys()):
         rows[size] = run_apart(partial(measure_row, size, setup), progress)
@@ -71,12 +68,8 @@ def measure_all(sizes: Sequence[int], setup: Setup, path: Path, progress: Progre
     return report
 
 
-def known(path: Path, settings: Mapping[str, Any]) -> Report:
-    """Return the report of a file, or one without rows if there is no file or it has other settings.
-
-    Raises:
-        InvalidInputError: The file holds something else.
-    """
+def _known(path: Path, settings: Mapping[str, Any]) -> Report:
+    """Return the report of a file, or one without rows if there is no file or it has other settings."""
     fresh: Report = {"rows": [], "settings": dict(settings)}
     if not path.exists():
         return fresh
@@ -92,9 +85,7 @@ def known(path: Path, settings: Mapping[str, Any]) -> Report:
 
 def save(path: Path, report: Report) -> None:
     """Write a report so that the file is complete whenever the process is stopped."""
-    draft = path.with_name(f".{path.name}")
-    draft.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    draft.replace(path)
+    write_whole(path, json.dumps(report, indent=2) + "\n")
 
 
 def run_apart(work: Callable[[Progress], T], progress: Progress) -> T:

@@ -27,7 +27,7 @@ BLOCK = 1_000  # vectors made at once
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
 # What is drawn, as part of the seed. None is 0: NumPy ignores zeros at the end of a seed.
-_TOPICS, _NOISE, _QUERIES, _ENDS = 1, 2, 3, 4
+_TOPICS, _NOISE, _QUERIES = 1, 2, 3
 _FIRST_SEQ = 1_700_000_000_000_000_000
 
 
@@ -69,12 +69,17 @@ class World:
 
     def notes(self, number: int) -> Iterator[Indexed]:
         """Return notes with everything that a constructed and linked note has, oldest first."""
-        links = _Links(number, self._links, self._seed)
         for start in range(0, number, BLOCK):
             vectors = self.vectors(start, min(start + BLOCK, number))
             for place, vector in enumerate(vectors, start):
-                note = self._note(place, links.of(place))
+                note = self._note(place, self._linked(place, number))
                 yield Indexed(note=note, vector=vector, text=lexical_text(note))
+
+    def _linked(self, place: int, number: int) -> dict[str, Link]:
+        """Return the links to the notes of the same topic just before, and from those just after."""
+        steps = range(TOPICS, TOPICS * self._links + 1, TOPICS)
+        ends = {place - step: _OUT for step in steps} | {place + step: _IN for step in steps}
+        return {note_id(end): link for end, link in ends.items() if 0 <= end < number}
 
     def _note(self, place: int, links: dict[str, Link]) -> Note:
         at, own = START + timedelta(minutes=place), self._own[place % TOPICS]
@@ -102,27 +107,6 @@ class World:
             links=links,
             state="done",
         )
-
-
-class _Links:
-    """All links, as arrays: as objects they would take most of a process's memory."""
-
-    def __init__(self, number: int, each: int, seed: int) -> None:
-        places = np.arange(number)[:, None]
-        drawn = np.random.default_rng((seed, _ENDS)).random((number, each))
-        # An earlier note of the same topic; the first of a topic has none, and would be its own.
-        self._targets = places % TOPICS + TOPICS * (drawn * (places // TOPICS)).astype(np.int64)
-        ends = self._targets.ravel()
-        self._sources = np.argsort(ends, kind="stable")
-        self._starts = np.searchsorted(ends[self._sources], np.arange(number + 1))
-        self._sources //= max(each, 1)
-
-    def of(self, place: int) -> dict[str, Link]:
-        """Return the links of a note, those to later notes last."""
-        sources = self._sources[self._starts[place] : self._starts[place + 1]]
-        ends = dict.fromkeys(self._targets[place].tolist(), _OUT)
-        ends |= dict.fromkeys(sources.tolist(), _IN)
-        return {note_id(end): link for end, link in ends.items() if end != place}
 
 
 class KnownVectors:
