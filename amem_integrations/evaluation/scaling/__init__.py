@@ -7,6 +7,7 @@ and a plain scan. Here this is done for each size, in a process of its own, and 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -133,7 +134,7 @@ def _work(work: Callable[[Progress], object], sender: Connection) -> None:
 
 def sections(report: Values) -> Iterator[Section]:
     """Yield the section on `scale.json`, if anything was measured."""
-    rows, settings = report["rows"], report["settings"]
+    rows, settings = report["rows"], report.get("settings", {})
     if not rows:
         return
     about = [
@@ -142,7 +143,7 @@ def sections(report: Values) -> Iterator[Section]:
             "from each to earlier ones; {queries} queries for {k} notes, {rounds} times. A search is hybrid, "
             "follows links and returns whole notes; the vector of the query is known beforehand. Each size was "
             "measured in a process of its own."
-        ).format_map(settings),
+        ).format_map(defaultdict(lambda: "?", settings)),
         (
             "Compare times within a row, not between machines: everything in it was timed in turn, query by "
             "query. The numpy scan is the least that an exact search takes: one product of the query with all "
