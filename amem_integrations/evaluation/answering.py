@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.resources import files
+from itertools import product
 from string import Template
 from threading import Event
 from typing import TypeVar
@@ -123,9 +124,7 @@ class Examiner:
                 questions[n].wording(task.prompt),
                 one.context(k),
             )
-            for task in tasks
-            for system, every in found.items()
-            for k in ks
+            for task, (system, every), k in product(tasks, found.items(), ks)
             for n, one in enumerate(every)
         }
         replies = self._each(

@@ -11,7 +11,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -95,21 +95,16 @@ def kept_memory(
         StoreError: It cannot be opened, such as by two runs at the same time.
         ModelUnavailableError: It has to be built, and the model gave no answer.
     """
-    if folder is None:
-        with (
-            TemporaryDirectory(prefix="amem-eval-") as passing,
-            AgenticMemory.open(passing, model=model, embedder=embedder, config=config) as memory,
-        ):
-            yield Built(memory=memory, namespace=namespace, model=model)
-        return
-    known = _read(folder / DONE)
-    if known is None:
-        _discard(folder / "memory", embedder)
-    with AgenticMemory.open(
-        folder / "memory", model=model, embedder=embedder, config=config
-    ) as memory:
-        built = Built(memory=memory, namespace=namespace, model=model, known=known)
+    with TemporaryDirectory(prefix="amem-eval-") as passing, ExitStack() as opened:
+        place = (folder or Path(passing)) / "memory"
+        known = _read(folder / DONE) if folder else None
         if known is None:
+            _discard(place, embedder)
+        memory = AgenticMemory.open(place, model=model, embedder=embedder, config=config)
+        built = Built(
+            memory=opened.enter_context(memory), namespace=namespace, model=model, known=known
+        )
+        if folder and known is None:
             build(built)
             built.known = built.writes()
             write_whole(folder / DONE, json.dumps(asdict(built.known)))

@@ -114,8 +114,7 @@ class Conversation:
 class Outcome:
     """What each system found for a question: ids of turns, best first.
 
-    `shown` is, by system and number of hits, the length of the context made of them, in tokens of about
-    four bytes.
+    `shown` is, by system and number of hits, the length of the context made of them, in tokens.
     """
 
     question: Question

@@ -9,7 +9,6 @@ import json
 import struct
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
@@ -36,16 +35,6 @@ PARTS: dict[str, Callable[[Values], Iterator[Section]]] = {
     "notes": views.sections,
     "scale": scaling.sections,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _Image:
-    alt: str
-    caption: str
-    light: str
-    dark: str
-    width: int
-    height: int
 
 
 def write(folder: Path) -> Path:
@@ -93,7 +82,9 @@ def _read(file: Path) -> dict[str, Any]:
     return values
 
 
-def _drawn(file: Path, values: Values, pictures: Path) -> list[tuple[Section, list[_Image]]]:
+def _drawn(
+    file: Path, values: Values, pictures: Path
+) -> list[tuple[Section, list[dict[str, Any]]]]:
     try:
         return [
             (section, [_image(picture, pictures) for picture in section.pictures])
@@ -106,15 +97,13 @@ def _drawn(file: Path, values: Values, pictures: Path) -> list[tuple[Section, li
         ) from error
 
 
-def _image(picture: Picture, pictures: Path) -> _Image:
+def _image(picture: Picture, pictures: Path) -> dict[str, Any]:
     light, dark = (png(picture.draw(look)) for look in (LIGHT, DARK))
     (pictures / f"{picture.name}.png").write_bytes(light)
     width, height = struct.unpack(">II", light[16:24])  # of the PNG's header
-    return _Image(picture.alt, picture.caption, _uri(light), _uri(dark), width, height)
-
-
-def _uri(image: bytes) -> str:
-    return f"data:image/png;base64,{b64encode(image).decode('ascii')}"
+    uris = (f"data:image/png;base64,{b64encode(image).decode('ascii')}" for image in (light, dark))
+    found = (picture.alt, picture.caption, *uris, width, height)
+    return dict(zip(("alt", "caption", "light", "dark", "width", "height"), found, strict=True))
 
 
 def _facts(report: Values) -> list[tuple[str, str]]:

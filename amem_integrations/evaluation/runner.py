@@ -215,9 +215,8 @@ class _Run:
         self, conversation: Conversation, memories: Mapping[str, Built]
     ) -> tuple[dict[str, list[Found]], list[tuple[float, float]]]:
         """Add the turns and search where a question is asked; return what was found, and the memory's times."""
-        count = len(conversation.questions)
-        found = {system: [Found(ids=(), context=str)] * count for system in self.settings.chosen}
-        times = [(0.0, 0.0)] * count
+        found: dict[str, dict[int, Found]] = {system: {} for system in self.settings.chosen}
+        times: dict[int, tuple[float, float]] = {}
         heard = 0
         for turns, asked in conversation.stages():
             for built in memories.values():
@@ -231,7 +230,9 @@ class _Run:
                     found[system][n], *spent = self.embedder.timed(search)
                     if system == MAIN:
                         times[n] = (spent[0], spent[1])
-        return found, times
+        order = range(len(conversation.questions))
+        every = {system: [hits[n] for n in order] for system, hits in found.items()}
+        return every, [times[n] for n in order]
 
     def _finders(
         self, conversation: Conversation, memories: Mapping[str, Built]
@@ -267,15 +268,10 @@ def _examiner(settings: Settings, models: Models, cache: Cache) -> Examiner | No
 def _outcomes(
     conversation: Conversation, found: Mapping[str, Sequence[Found]], ks: Sequence[int]
 ) -> tuple[Outcome, ...]:
-    searched = {name: hits for name, hits in found.items() if name != FULL}
-    return tuple(
-        Outcome(
-            question=question,
-            found={name: hits[n].ids for name, hits in searched.items()},
-            shown={
-                name: {k: count_tokens(hits[n].context(k)) for k in ks}
-                for name, hits in searched.items()
-            },
-        )
-        for n, question in enumerate(conversation.questions)
-    )
+    outcomes = []
+    for n, question in enumerate(conversation.questions):
+        hits = {name: every[n] for name, every in found.items() if name != FULL}
+        shown = {name: {k: count_tokens(one.context(k)) for k in ks} for name, one in hits.items()}
+        ids = {name: one.ids for name, one in hits.items()}
+        outcomes.append(Outcome(question=question, found=ids, shown=shown))
+    return tuple(outcomes)

@@ -129,8 +129,8 @@ class Rankings:
         """Return the reciprocal rank fusion of both."""
         scores = np.zeros(self._size)
         for ranking in (self.dense(query), self.bm25(query)):
-            for rank, index in enumerate(ranking[:RRF_DEPTH], start=1):
-                scores[index] += 1 / (RRF_K + rank)
+            best = ranking[:RRF_DEPTH]
+            scores[best] += 1 / (RRF_K + np.arange(1, len(best) + 1))
         return [index for index in _ranked(scores) if scores[index] > 0]
 
 

@@ -19,13 +19,18 @@ from ...errors import InvalidInputError
 from ..data import AS_IT_STANDS, Conversation, Question, Task, Turn
 from .tv_show import LETTERS, Session, Show, ShowQuestion, Source
 
+GRAPH_SHARE = 0.7
+FUTURE_SHARE = 0.215  # of the kinds drawn from; other kinds are repeated to reach it
+UNANSWERABLE_SHARE = 0.27
+DRAWS = 20  # questions drawn until one can be asked
+NEARBY = 3  # turns before the agent's and up to it, or after and including it
+
 CONSTANTS = {
-    "graph_share": (GRAPH_SHARE := 0.7),
-    # Of the kinds drawn from; other kinds are repeated to reach it.
-    "future_share": (FUTURE_SHARE := 0.215),
-    "unanswerable_share": (UNANSWERABLE_SHARE := 0.27),
-    "draws": (DRAWS := 20),  # questions drawn until one can be asked
-    "nearby": (NEARBY := 3),  # turns before the agent's and up to it, or after and including it
+    "graph_share": GRAPH_SHARE,
+    "future_share": FUTURE_SHARE,
+    "unanswerable_share": UNANSWERABLE_SHARE,
+    "draws": DRAWS,
+    "nearby": NEARBY,
 }
 
 
@@ -135,14 +140,10 @@ def _moment(turns: Sequence[Turn], agent: str, chance: random.Random) -> int | N
 
 def _asker(turns: Sequence[Turn], index: int, agent: str, chance: random.Random) -> str | None:
     near = turns[max(0, index - NEARBY) : index + NEARBY]
-    others = {  # a dict: the order of a set is not the same in every run
-        turn.speaker: None
-        for turn in near
-        if turn.speaker
-        and agent.casefold() not in turn.speaker.casefold()  # nor a choir with the agent in it
-        and not _is(turn.speaker, "all")
-    }
-    return chance.choice(list(others)) if others else None
+    speakers = [turn.speaker for turn in near if turn.speaker and not _is(turn.speaker, "all")]
+    # Nor a choir with the agent in it. The order of a set would not be the same in every run.
+    others = [one for one in dict.fromkeys(speakers) if agent.casefold() not in one.casefold()]
+    return chance.choice(others) if others else None
 
 
 def _draws(session: Session, chance: random.Random) -> Iterator[ShowQuestion]:

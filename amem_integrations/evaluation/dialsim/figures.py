@@ -177,10 +177,8 @@ def chosen(answer: str, options: Sequence[str]) -> int | None:
     """
     begun = _BARE.match(answer)
     for places in (
-        *(
-            _places(map("".join, found), options)
-            for found in (_SETTLED.findall(answer), _LABEL.findall(answer))
-        ),
+        _places(map("".join, _SETTLED.findall(answer)), options),
+        _places(map("".join, _LABEL.findall(answer)), options),
         _places([begun[1]] if begun else [], options),
         {len(options) - 1} if refuses(answer) else set(),
         _worded(_plain(answer), [_plain(option) for option in options]),
@@ -225,7 +223,7 @@ def sections(report: Values) -> Iterator[Section]:
     yield Section(
         title=f"DialSim: {report['show']}",
         about=[
-            *([report["caution"]] if report.get("caution") else []),
+            report["caution"],
             (
                 f"{report['agent']} hears {counted(report['notes'], 'turn')} of "
                 f"{counted(report['sessions'], 'session')} in their order and is asked "

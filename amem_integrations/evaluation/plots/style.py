@@ -138,9 +138,10 @@ def name_axes(axes: Axes, look: Look, *, x: str = "", y: str = "", title: str = 
 
 def legend(made: Figure, look: Look, entries: Sequence[tuple[str, Line2D]], columns: int) -> None:
     """Put one legend above all axes, where it covers nothing."""
+    labels, lines = zip(*entries, strict=True)
     box = made.legend(
-        [line for _, line in entries],
-        [label for label, _ in entries],
+        lines,
+        labels,
         loc="outside upper left",
         ncols=columns,
         frameon=False,
