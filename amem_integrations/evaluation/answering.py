@@ -63,7 +63,7 @@ def answer(model: ChatModel, prompt: str, question: str, context: str) -> tuple[
     """Return a model's answer to a question, and what it took.
 
     A reply in another form than JSON is taken as the answer itself: that is what a user would be shown. A
-    request that the endpoint refuses is answered by "": it scores as wrong, and the run goes on.
+    request that the endpoint refuses is answered by "", which scores as wrong.
     """
     found, text, spent = _ask(
         model, prompt, AnswerReply, question=question, context=context or _NO_CONTEXT

@@ -1,4 +1,4 @@
-"""What an evaluation has paid for is kept, so that a run that was stopped goes on where it was.
+"""A cache of model replies and vectors, so that a run that was stopped is continued without paying twice.
 
 Replies of models and vectors of embedders are kept one by one in a SQLite file, each before it is used.
 (`building` keeps whole memories in folders beside it.)

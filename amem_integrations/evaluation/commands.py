@@ -19,13 +19,12 @@ from .report import build
 from .runner import OnNotes, Settings
 from .systems import ABLATIONS, BASELINES
 
-_Read = tuple[list[Conversation], dict[str, locomo.Annotations], dict[str, Any] | None]
+_Data = tuple[list[Conversation], dict[str, locomo.Annotations], dict[str, Any] | None]
 
 app = typer.Typer(help="Measure the memory.", no_args_is_help=True, rich_markup_mode=None)
 
 
 def _command(name: str, function: Callable[[Any], None], kind: type[Run], *without: str) -> None:
-
     def call(caller: typer.Context, options: dict[str, Any], _: dict[str, Any]) -> None:
         ports = caller.obj if isinstance(caller.obj, Ports) else Ports()
         function(kind(ports=ports, **options))
@@ -34,7 +33,7 @@ def _command(name: str, function: Callable[[Any], None], kind: type[Run], *witho
 
 
 def _run(
-    given: Locomo, settings: Settings, read: _Read, on_notes: OnNotes | None = None
+    given: Locomo, settings: Settings, read: _Data, on_notes: OnNotes | None = None
 ) -> tuple[list[Result], dict[str, Any], Embedder]:
     """Run an evaluation on LoCoMo; return its results, what a report says of it, and the embedder."""
     conversations, written, corrected = read
@@ -54,7 +53,7 @@ def _run(
     return results, described, embedder
 
 
-def _read(given: Locomo) -> _Read:
+def _read(given: Locomo) -> _Data:
     """Return the conversations, their annotations, and what corrections there were."""
     known, corrected = locomo.load(given.dataset), None
     if given.golds is not None:
@@ -72,8 +71,8 @@ def locomo_command(given: Compare) -> None:
     """Measure recall of evidence on LoCoMo and, with --answer, what a model answers.
 
     Every turn becomes a note and every question a search. Notes are written from the annotations where there
-    are any, else by the model if one is named, else by rules. A run that was stopped goes on where it was: the
-    same command again.
+    are any, else by the model if one is named, else by rules. A run that was stopped is continued by the
+    same command.
     """
     from . import sections, views  # noqa: PLC0415 - slow, and needs an extra
 
@@ -125,9 +124,9 @@ def sweep_command(given: Sweep) -> None:
 def dialsim_command(given: Simulate) -> None:
     """Ask a memory on its way through a DialSim show (needs --model).
 
-    Every utterance becomes a note, in the order of the show. In each session a question is put to what
-    has been said by then, and the model answers it from what the memory finds. A run that was stopped
-    hears the show again, but pays for no reply twice. This has not been run on the published files yet.
+    Every utterance becomes a note, in the order of the show. In each session one question is asked, and the
+    model answers it from what the memory finds by then. A run that was stopped adds the notes again, but
+    replies are kept. This has not been run on the published files yet.
     """
     from .dialsim import figures  # noqa: PLC0415
 
@@ -165,7 +164,7 @@ def scale_command(given: Scale) -> None:
     """Measure how searches slow down, and what a memory takes up, as notes become many.
 
     Notes are synthetic and their vectors known beforehand, so no model is needed. Each size is kept
-    as soon as it is measured: the same command goes on where it was stopped.
+    as soon as it is measured; the same command continues a run that was stopped.
     """
     from . import scaling  # noqa: PLC0415 - needs an extra
 

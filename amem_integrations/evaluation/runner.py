@@ -1,8 +1,7 @@
 """Runs an evaluation of any data set: builds the memory of each conversation and asks it the questions.
 
-Questions that are asked in the middle of a conversation see what was said before them and nothing later: turns
-are added up to there, the memory is searched, and only then the conversation goes on. Questions and answers
-are not remembered, so all answers are given at the end, from what was found.
+For a question in the middle of a conversation, the memory is searched when the turns before it have been added,
+and none of the later ones. Questions and answers are not remembered, so all questions are answered at the end.
 """
 
 from __future__ import annotations
@@ -58,8 +57,7 @@ class Settings:
         systems: What is measured, by the names in `systems`; the memory itself always is.
         tasks: How questions are put to a model, each once in every way.
         concurrency: Calls of a language model at once.
-        build_concurrency: Batches of new notes asked about at once (`MemoryConfig.max_concurrency`). It
-            is apart from `concurrency` because it decides which notes see each other.
+        build_concurrency: `MemoryConfig.max_concurrency`, which decides which notes see each other.
 
     Raises:
         InvalidInputError: No `ks`, one below 1, or an unknown system.

@@ -82,8 +82,8 @@ def _about(report: Values) -> Iterator[str]:
     )
     if report.get("retrieval_against"):
         yield (
-            f"The {BOOTSTRAP} are of each system alone. Whether two differ is told by the table of "
-            "differences, which compares them question by question."
+            f"The {BOOTSTRAP} are of each system alone. The table of differences shows whether two "
+            "differ: it compares them question by question."
         )
 
 

@@ -1,4 +1,4 @@
-"""DialSim (Kim et al., 2024, arXiv 2406.13144): a memory hears the script of a show and is asked on the way.
+"""DialSim (Kim et al., 2024, arXiv 2406.13144): questions asked in the course of a TV show.
 
 `tv_show` reads the file of a show, `choosing` decides what is asked where, and makes a
 conversation of it that `evaluate` runs like any other. `figures` reads which option an answer chooses, and makes the

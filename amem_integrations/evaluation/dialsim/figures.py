@@ -69,7 +69,7 @@ def build(
     embedder: Embedder,
     prices: Prices | None = None,
 ) -> Report:
-    """Return the report on a run: what was heard, asked, found and answered.
+    """Return the report on a run: the show, what was asked, found and answered.
 
     `embedder` compares open answers with right ones.
     """

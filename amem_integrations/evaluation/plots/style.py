@@ -36,7 +36,7 @@ _TICKS = 8  # sessions that are numbered beside the colours, at most
 class Look:
     """Colours of the paper and of what is on it.
 
-    `hues` are for things told apart, in this order; `bars` for the memory, its variants and others.
+    `hues` are for different things, in this order; `bars` for the memory, its variants and others.
     """
 
     name: str
