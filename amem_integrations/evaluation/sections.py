@@ -159,7 +159,7 @@ def _in_words(points: Mapping[str, scatter.Point], unit: str) -> str:
 
 def _found_tables(report: Values, systems: Sequence[str]) -> Iterator[Table]:
     ks = list(map(str, report["settings"]["k"]))
-    found, context = report["retrieval"], report.get("context", {})
+    found = report["retrieval"]
     against = {n: one for n, one in report.get("retrieval_against", {}).items() if n in systems}
     recalls, alls = _head("recall", ks), _head("all", ks)
     yield system_table(
@@ -197,25 +197,30 @@ def _found_tables(report: Values, systems: Sequence[str]) -> Iterator[Table]:
             for of in [found[name]["by_category"][one]]
         ),
     )
+    yield from _context_tables(report.get("context", {}), ks)
+    yield from _conversation_tables(report.get("conversations", {}), ks)
+
+
+def _context_tables(context: Values, ks: Sequence[str]) -> Iterator[Table]:
     if context:
         yield system_table(
             "What is put before a question: tokens of the first k notes, and how much less that is than the whole "
             "conversation",
             [*_head("tokens", ks), *_head("less", ks)],
             {
-                name: [
-                    *map(number, _at(one["tokens"], ks)),
-                    *map(percent, _at(one["saved"], ks)),
-                ]
+                name: [*map(number, _at(one["tokens"], ks)), *map(percent, _at(one["saved"], ks))]
                 for name, one in context.items()
             },
             folded=True,
         )
-    if conversations := report.get("conversations"):
+
+
+def _conversation_tables(conversations: Values, ks: Sequence[str]) -> Iterator[Table]:
+    if conversations:
         yield table(
             "Recall of this memory by conversation, and how many of the links in its annotations led "
             "to one of the candidates",
-            ["written by", "notes", "questions", *recalls, "candidate recall"],
+            ["written by", "notes", "questions", *_head("recall", ks), "candidate recall"],
             (_conversation(name, one, ks) for name, one in conversations.items()),
             words=2,
             folded=True,
