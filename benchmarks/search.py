@@ -17,7 +17,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from amem_integrations import AgenticMemory, EdgeStore
-from amem_integrations.evaluation.scaling.replay import Tape
+from amem_integrations.evaluation.scaling.measure import Tape
 from amem_integrations.evaluation.scaling.synthetic import (
     DIMENSIONS,
     SPACE,
@@ -84,7 +84,7 @@ def _measure(operation: Callable[[int], object], tape: Tape) -> tuple[list[float
 
 def _report(name: str, whole: list[float], engine: list[float], tape: Tape) -> None:
     own, raw = median(whole), median(engine)
-    made = ", ".join(method.__name__ for method, _, _ in tape.calls)
+    made = ", ".join(call.func.__name__ for call in tape.calls)
     aim = ""
     if name == "search":
         aim = "  aim met" if own <= AIM_RATIO * raw + AIM_MS else "  AIM MISSED"

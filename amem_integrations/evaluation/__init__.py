@@ -1,4 +1,4 @@
-"""Evaluation: how much of what was said a memory finds again, and what a model answers from it.
+"""Evaluation: how much of the evidence in conversations a memory finds, and what a model answers from it.
 
 | | |
 | --- | --- |

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.resources import files
+from itertools import product
 from string import Template
 from threading import Event
 from typing import TypeVar
@@ -62,7 +63,7 @@ def answer(model: ChatModel, prompt: str, question: str, context: str) -> tuple[
     """Return a model's answer to a question, and what it took.
 
     A reply in another form than JSON is taken as the answer itself: that is what a user would be shown. A
-    request that the endpoint refuses is answered by "": it scores as wrong, and the run goes on.
+    request that the endpoint refuses is answered by "", which scores as wrong.
     """
     found, text, spent = _ask(
         model, prompt, AnswerReply, question=question, context=context or _NO_CONTEXT
@@ -77,11 +78,7 @@ def judge(model: ChatModel, question: str, gold: str, text: str) -> tuple[bool, 
 
 
 def _ask(model: ChatModel, task: str, reply: type[M], **values: str) -> tuple[M | None, str, Spent]:
-    """Return a reply, or None if it is unreadable or refused; its text, and what it took.
-
-    Raises:
-        ModelUnavailableError: The model gave no reply.
-    """
+    """Return a reply, or None if it is unreadable or refused; its text, and what it took."""
     system, _, prompt = prompt_text(task).partition("\n---\n")
     prompt = Template(prompt.strip()).substitute(values)
     request = ModelRequest(
@@ -92,9 +89,7 @@ def _ask(model: ChatModel, task: str, reply: type[M], **values: str) -> tuple[M 
     except ModelReplyError as error:
         log.warning("%s of %r was refused: %s", task, values["question"], error)
         return None, "", Spent(calls=1)
-    spent = Spent(
-        calls=1, input_tokens=completion.input_tokens, output_tokens=completion.output_tokens
-    )
+    spent = Spent(1, completion.input_tokens, completion.output_tokens)
     with suppress(ModelReplyError):
         return parse(completion.text, reply), completion.text, spent
     return None, completion.text, spent
@@ -129,9 +124,7 @@ class Examiner:
                 questions[n].wording(task.prompt),
                 one.context(k),
             )
-            for task in tasks
-            for system, every in found.items()
-            for k in ks
+            for task, (system, every), k in product(tasks, found.items(), ks)
             for n, one in enumerate(every)
         }
         replies = self._each(
@@ -158,15 +151,10 @@ class Examiner:
         given: dict[Asked, Answer],
         progress: Progress,
     ) -> Spent:
-        """Set the verdict of every answer to a question with a gold; return what that took."""
         jobs = {
-            where: (
-                questions[where[1]].wording(where[0].task),
-                gold,
-                one.text,
-            )
-            for where, one in given.items()
-            if where[0].task in tasks and (gold := questions[where[1]].gold) is not None
+            (condition, n): (questions[n].wording(condition.task), gold, one.text)
+            for (condition, n), one in given.items()
+            if condition.task in tasks and (gold := questions[n].gold) is not None
         }
         verdicts = self._each(
             jobs.values(), lambda job: judge(model, *job), partial(progress, "judge")

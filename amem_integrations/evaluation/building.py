@@ -11,7 +11,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +22,7 @@ from ..errors import StoreError, StoreLockedError
 from ..notes import Note
 from ..ports import ChatModel, Embedder
 from ..testing import RecordedModel
+from .cache import write_whole
 from .data import Turn, Writes
 
 log = logging.getLogger("amem_integrations")
@@ -34,14 +35,7 @@ Progress = Callable[[int, int], None]  # done, total
 
 @dataclass(slots=True, kw_only=True)
 class Built:
-    """A memory, and what building it takes.
-
-    Attributes:
-        memory: The open memory.
-        namespace: Of its notes.
-        model: What makes the notes; None means rules.
-        known: What building took, if the memory was built in an earlier run.
-    """
+    """A memory, the model that makes its notes, and what building took in an earlier run, if it is `known`."""
 
     memory: AgenticMemory
     namespace: tuple[str, ...]
@@ -69,12 +63,11 @@ class Built:
         notes = self.notes()
         spent = self.memory.usage()["total"] if self.model else {}
         recorded = self.model if isinstance(self.model, RecordedModel) else None
+        tokens = ("input_tokens", "output_tokens", "rejected_replies")
         return Writes(
             notes=len(notes),
             model_calls=spent.get("calls", 0),
-            input_tokens=spent.get("input_tokens", 0),
-            output_tokens=spent.get("output_tokens", 0),
-            rejected_replies=spent.get("rejected_replies", 0),
+            **{name: spent.get(name, 0) for name in tokens},
             links=sum(link.direction == "out" for note in notes for link in note.links.values()),
             updates=sum(entry.cause != note.id for note in notes for entry in note.contexts),
             unfinished=sum(note.state != "done" for note in notes),
@@ -86,7 +79,7 @@ class Built:
 
 @contextmanager
 def kept_memory(
-    folder: Path,
+    folder: Path | None,
     build: Callable[[Built], None],
     *,
     namespace: tuple[str, ...],
@@ -96,36 +89,26 @@ def kept_memory(
 ) -> Iterator[Built]:
     """Open the memory kept in a folder; it is built first if it is not there or not finished.
 
+    Without a folder it is an empty one that is deleted afterwards.
+
     Raises:
         StoreError: It cannot be opened, such as by two runs at the same time.
         ModelUnavailableError: It has to be built, and the model gave no answer.
     """
-    known = _read(folder / DONE)
-    if known is None:
-        _discard(folder / "memory", embedder)
-    with AgenticMemory.open(
-        folder / "memory", model=model, embedder=embedder, config=config
-    ) as memory:
-        built = Built(memory=memory, namespace=namespace, model=model, known=known)
+    with TemporaryDirectory(prefix="amem-eval-") as passing, ExitStack() as opened:
+        place = (folder or Path(passing)) / "memory"
+        known = _read(folder / DONE) if folder else None
         if known is None:
+            _discard(place, embedder)
+        memory = AgenticMemory.open(place, model=model, embedder=embedder, config=config)
+        built = Built(
+            memory=opened.enter_context(memory), namespace=namespace, model=model, known=known
+        )
+        if folder and known is None:
             build(built)
             built.known = built.writes()
-            _write(folder / DONE, json.dumps(asdict(built.known)))
+            write_whole(folder / DONE, json.dumps(asdict(built.known)))
         yield built
-
-
-@contextmanager
-def passing_memory(
-    *, namespace: tuple[str, ...], embedder: Embedder, model: ChatModel | None, config: MemoryConfig
-) -> Iterator[Built]:
-    """Open an empty memory in a folder that is deleted afterwards."""
-    with (
-        TemporaryDirectory(prefix="amem-eval-") as folder,
-        AgenticMemory.open(
-            Path(folder) / "memory", model=model, embedder=embedder, config=config
-        ) as memory,
-    ):
-        yield Built(memory=memory, namespace=namespace, model=model)
 
 
 def _read(done: Path) -> Writes | None:
@@ -140,7 +123,6 @@ def _read(done: Path) -> Writes | None:
 
 
 def _discard(folder: Path, embedder: Embedder) -> None:
-    """Delete what an interrupted run left, unless another run is still building it."""
     if not folder.exists():
         return
     try:
@@ -150,9 +132,3 @@ def _discard(folder: Path, embedder: Embedder) -> None:
     except StoreError as error:
         log.info("%s was left unfinished: %s", folder, error)
     shutil.rmtree(folder)
-
-
-def _write(path: Path, text: str) -> None:
-    draft = path.with_suffix(".draft")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)

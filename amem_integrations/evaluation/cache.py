@@ -1,4 +1,4 @@
-"""What an evaluation has paid for is kept, so that a run that was stopped goes on where it was.
+"""A cache of model replies and vectors, so that a run that was stopped is continued without paying twice.
 
 Replies of models and vectors of embedders are kept one by one in a SQLite file, each before it is used.
 (`building` keeps whole memories in folders beside it.)
@@ -42,6 +42,13 @@ def key_of(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is complete whenever the process is stopped."""
+    draft = path.with_name(f".{path.name}")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
+
+
 class Cache:
     """Values under keys in one SQLite file; safe in many threads, and shared by several processes."""
 
@@ -57,7 +64,7 @@ class Cache:
         self._path = folder / FILE
         try:
             self._file = sqlite3.connect(
-                self._path, timeout=_TIMEOUT_S, isolation_level=None, check_same_thread=False
+                self._path, timeout=_TIMEOUT_S, isolation_level="IMMEDIATE", check_same_thread=False
             )
             self._file.execute("PRAGMA journal_mode=WAL")
             self._file.execute(_TABLE)
@@ -79,16 +86,8 @@ class Cache:
 
     def add(self, values: Mapping[str, bytes]) -> None:
         """Keep values, all or none; an earlier one under the same key stays."""
-        with self._locked():
-            self._file.execute("BEGIN IMMEDIATE")
-            try:
-                self._file.executemany(
-                    "INSERT OR IGNORE INTO entries VALUES (?, ?)", values.items()
-                )
-            except BaseException:
-                self._file.execute("ROLLBACK")
-                raise
-            self._file.execute("COMMIT")
+        with self._locked(), self._file:
+            self._file.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?)", values.items())
 
     def close(self) -> None:
         """Close the file; calling it again does nothing."""
@@ -97,11 +96,7 @@ class Cache:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Let one thread at a time use the file.
-
-        Raises:
-            InvalidInputError: It is damaged, cannot be written, or another process keeps it locked.
-        """
+        # An error: it is damaged, cannot be written, or another process keeps it locked.
         with self._lock:
             try:
                 yield
@@ -116,18 +111,12 @@ class Cache:
 
 
 class CachedModel:
-    """A chat model whose replies are kept; tokens of a kept reply count as if it had been asked for.
-
-    Attributes:
-        name: The model's name.
-    """
+    """A chat model whose replies are kept; tokens of a kept reply count as if it had been asked for."""
 
     def __init__(self, model: ChatModel, cache: Cache, *, identity: str) -> None:
         """Keep replies apart from those of models of another `identity`: name, endpoint, temperature."""
         self.name = str(getattr(model, "name", type(model).__name__))
-        self._model = model
-        self._cache = cache
-        self._identity = identity
+        self._model, self._cache, self._identity = model, cache, identity
 
     def generate(self, request: ModelRequest) -> Completion:
         """Return the kept reply, else the model's.
@@ -149,18 +138,15 @@ class CachedModel:
 class CachedEmbedder:
     """An embedder that encodes each text once, in whatever number of runs.
 
-    Attributes:
-        query_ms: For each call of `embed_query`, what encoding that query took when it was encoded,
-            in milliseconds.
-        waited_ms: The time spent in `embed_query` so far, kept vectors included.
+    `query_ms` is, for each call of `embed_query`, what encoding that query took when it was encoded, and
+    `waited_ms` the time spent in these calls so far, in milliseconds.
     """
 
     def __init__(self, embedder: Embedder, cache: Cache) -> None:
         """Keep vectors apart from those of other embedders."""
         self.query_ms: list[float] = []
         self.waited_ms = 0.0
-        self._embedder = embedder
-        self._cache = cache
+        self._embedder, self._cache = embedder, cache
         self._encoding = threading.Lock()
         if (limit := getattr(embedder, "max_tokens", None)) is not None:
             self.max_tokens = limit  # content is split by it
@@ -220,7 +206,6 @@ class CachedEmbedder:
     def _vectors(
         self, role: str, texts: Sequence[str], encode: Callable[[Sequence[str]], Vector]
     ) -> dict[str, tuple[Vector, float]]:
-        """Return the vector of each text, and the milliseconds that encoding it took."""
         keys = {text: key_of(self.identity, role, text) for text in texts}
         with self._encoding:  # two threads never encode the same text
             known = self._cache.get(list(keys.values()))

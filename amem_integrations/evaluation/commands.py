@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import typer
@@ -14,18 +13,18 @@ from ..errors import InvalidInputError
 from ..notes import Note
 from ..ports import Embedder
 from . import dialsim, golds, locomo, provenance, sweep
-from .data import Conversation
+from .data import Conversation, Result
 from .eval_options import Compare, Locomo, Run, Scale, Simulate, Sweep, names, numbers, options_of
 from .report import build
-from .runner import Settings
+from .runner import OnNotes, Settings
 from .systems import ABLATIONS, BASELINES
+
+_Data = tuple[list[Conversation], dict[str, locomo.Annotations], dict[str, Any] | None]
 
 app = typer.Typer(help="Measure the memory.", no_args_is_help=True, rich_markup_mode=None)
 
 
 def _command(name: str, function: Callable[[Any], None], kind: type[Run], *without: str) -> None:
-    """Add a command with the options of a kind."""
-
     def call(caller: typer.Context, options: dict[str, Any], _: dict[str, Any]) -> None:
         ports = caller.obj if isinstance(caller.obj, Ports) else Ports()
         function(kind(ports=ports, **options))
@@ -33,55 +32,52 @@ def _command(name: str, function: Callable[[Any], None], kind: type[Run], *witho
     add_command(app, name, function, options_of(kind, *without), call)
 
 
-@dataclass(frozen=True, slots=True)
-class _Data:
-    """The conversations that the options of a command name, and what a report says of them."""
+def _run(
+    given: Locomo, settings: Settings, read: _Data, on_notes: OnNotes | None = None
+) -> tuple[list[Result], dict[str, Any], Embedder]:
+    """Run an evaluation on LoCoMo; return its results, what a report says of it, and the embedder."""
+    conversations, written, corrected = read
+    embedder = given.ports.embedder(given.embedder, None)
+    results = given.results(conversations, settings, embedder, written, on_notes)
+    described = provenance.describe(
+        settings,
+        dataset=given.dataset,
+        embedder=embedder,
+        models=given.models_described(),
+        k=list(settings.ks),
+        systems=list(settings.chosen),
+        conversations=[one.id for one in conversations],
+        annotations={name: provenance.file_digest(one.file) for name, one in written.items()},
+        golds=corrected,
+    )
+    return results, described, embedder
 
-    conversations: list[Conversation]
-    written: dict[str, locomo.Annotations]
-    golds: dict[str, Any] | None
 
-    @classmethod
-    def read(cls, given: Locomo) -> _Data:
-        published = locomo.load(given.dataset)
-        known, corrected = published, None
-        if given.golds is not None:
-            corrections = golds.load(given.golds)
-            known = golds.apply(published, corrections)
-            counts = golds.count(corrections, published, known)
-            corrected = {**provenance.file_digest(given.golds), **counts}
-        chosen = locomo.select(known, names=names(given.conversations), ratio=given.ratio)
-        written = locomo.load_annotations(given.annotations or [], known)
-        ids = {one.id for one in chosen}
-        return cls(chosen, {name: one for name, one in written.items() if name in ids}, corrected)
-
-    def described(self, given: Locomo, settings: Settings, embedder: Embedder) -> dict[str, Any]:
-        return provenance.describe(
-            settings,
-            dataset=given.dataset,
-            embedder=embedder,
-            models=given.models_described(),
-            k=list(settings.ks),
-            systems=list(settings.chosen),
-            conversations=[one.id for one in self.conversations],
-            annotations={
-                name: provenance.file_digest(one.file) for name, one in self.written.items()
-            },
-            golds=self.golds,
-        )
+def _read(given: Locomo) -> _Data:
+    """Return the conversations, their annotations, and what corrections there were."""
+    known, corrected = locomo.load(given.dataset), None
+    if given.golds is not None:
+        corrections, published = golds.load(given.golds), known
+        known = golds.apply(published, corrections)
+        counts = golds.count(corrections, published, known)
+        corrected = {**provenance.file_digest(given.golds), **counts}
+    chosen = locomo.select(known, names=names(given.conversations), ratio=given.ratio)
+    written = locomo.load_annotations(given.annotations or [], known)
+    ids = {one.id for one in chosen}
+    return chosen, {name: one for name, one in written.items() if name in ids}, corrected
 
 
 def locomo_command(given: Compare) -> None:
     """Measure recall of evidence on LoCoMo and, with --answer, what a model answers.
 
     Every turn becomes a note and every question a search. Notes are written from the annotations where there
-    are any, else by the model if one is named, else by rules. A run that was stopped goes on where it was: the
-    same command again.
+    are any, else by the model if one is named, else by rules. A run that was stopped is continued by the
+    same command.
     """
     from . import sections, views  # noqa: PLC0415 - slow, and needs an extra
 
     prices = given.prices  # before anything is paid for
-    data = _Data.read(given)
+    data = _read(given)
     settings = Settings(
         ks=numbers(given.k),
         answer_ks=(given.answer_k,) if given.answer else (),
@@ -89,18 +85,17 @@ def locomo_command(given: Compare) -> None:
         concurrency=given.concurrency,
         build_concurrency=given.build_concurrency,
     )
-    embedder = given.ports.embedder(given.embedder, None)
     looked_at: list[dict[str, Any]] = []  # of the first conversation
 
     def look_at(notes: Sequence[Note], through: Embedder) -> None:
         if not looked_at:
             looked_at.append(views.views(notes, through))
 
-    results = given.results(data.conversations, settings, embedder, data.written, look_at)
+    results, described, embedder = _run(given, settings, data, look_at)
     report = build(
         results,
         settings.ks,
-        data.described(given, settings, embedder),
+        described,
         embedder=embedder if given.answer else None,
         prices=prices,
     )
@@ -113,31 +108,25 @@ def sweep_command(given: Sweep) -> None:
 
     Each memory is built once. The best number is chosen on some conversations and reported on others.
     """
-    data, ks = _Data.read(given), numbers(given.k)
-    sides = sweep.split(data.conversations, names(given.choose))
+    data, ks = _read(given), numbers(given.k)
+    sides = sweep.split(data[0], names(given.choose))
     settings = Settings(
         ks=ks,
         answer_ks=ks if given.answer else (),
         concurrency=given.concurrency,
         build_concurrency=given.build_concurrency,
     )
-    embedder = given.ports.embedder(given.embedder, None)
-    report = sweep.build(
-        given.results(data.conversations, settings, embedder, data.written),
-        ks,
-        sides,
-        data.described(given, settings, embedder),
-        embedder=embedder if given.answer else None,
-    )
+    results, described, embedder = _run(given, settings, data)
+    report = sweep.build(results, ks, sides, described, embedder=embedder if given.answer else None)
     given.write("sweep", "How many hits to show", report, sweep.sections(report))
 
 
 def dialsim_command(given: Simulate) -> None:
     """Ask a memory on its way through a DialSim show (needs --model).
 
-    Every utterance becomes a note, in the order of the show. In each session a question is put to what
-    has been said by then, and the model answers it from what the memory finds. A run that was stopped
-    hears the show again, but pays for no reply twice. This has not been run on the published files yet.
+    Every utterance becomes a note, in the order of the show. In each session one question is asked, and the
+    model answers it from what the memory finds by then. A run that was stopped adds the notes again, but
+    replies are kept. This has not been run on the published files yet.
     """
     from .dialsim import figures  # noqa: PLC0415
 
@@ -175,7 +164,7 @@ def scale_command(given: Scale) -> None:
     """Measure how searches slow down, and what a memory takes up, as notes become many.
 
     Notes are synthetic and their vectors known beforehand, so no model is needed. Each size is kept
-    as soon as it is measured: the same command goes on where it was stopped.
+    as soon as it is measured; the same command continues a run that was stopped.
     """
     from . import scaling  # noqa: PLC0415 - needs an extra
 
@@ -207,7 +196,6 @@ def _formats(text: str) -> tuple[dialsim.Format, ...]:
 
 
 def _renamed(pairs: Sequence[str]) -> dict[str, str]:
-    """Return the new names by the old ones."""
     new_names = {}
     for pair in pairs:
         old, _, new = (part.strip() for part in pair.partition("="))

@@ -114,8 +114,7 @@ class Conversation:
 class Outcome:
     """What each system found for a question: ids of turns, best first.
 
-    `shown` is, by system and number of hits, the length of the context made of them, in tokens of about
-    four bytes.
+    `shown` is, by system and number of hits, the length of the context made of them, in tokens.
     """
 
     question: Question
@@ -123,8 +122,7 @@ class Outcome:
     shown: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class Spent(NamedTuple):
     """Calls of a language model, and tokens as the endpoint counts them."""
 
     calls: int = 0
@@ -134,12 +132,7 @@ class Spent:
     @staticmethod
     def total(parts: Iterable[Spent]) -> Spent:
         """Return the sum."""
-        every = list(parts)
-        return Spent(
-            calls=sum(one.calls for one in every),
-            input_tokens=sum(one.input_tokens for one in every),
-            output_tokens=sum(one.output_tokens for one in every),
-        )
+        return Spent(*map(sum, zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,24 +180,19 @@ class Writes:
     @property
     def spent(self) -> Spent:
         """The model's calls and tokens."""
-        return Spent(
-            calls=self.model_calls, input_tokens=self.input_tokens, output_tokens=self.output_tokens
-        )
+        return Spent(self.model_calls, self.input_tokens, self.output_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One conversation: what was found and answered, and what it cost; times in milliseconds.
+    """One conversation, by its id: what was found and answered, and what it cost.
 
     Attributes:
-        conversation: Its id.
         written_by: What made the notes: `"annotations"`, `"rules"`, or the name of a model.
-        notes: How many there are.
         outcomes: For each question, what was found.
         writes: By variant of the memory, what building it took.
         search_ms: For each question, the memory's search, with the encoding of the question.
         embed_query_ms: The encoding alone.
-        answers: By condition, an answer to each question.
         spent: What answering and judging took.
         full_tokens: Length of the whole conversation as context, in tokens of about four bytes.
     """

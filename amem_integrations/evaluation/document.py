@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .data import CATEGORIES
 
@@ -76,32 +76,26 @@ class System(str):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean and, if it is known, its interval."""
+    """A mean and its interval."""
 
     mean: float
-    low: float | None = None
-    high: float | None = None
+    low: float
+    high: float
 
     @classmethod
-    def of(cls, found: Mapping[str, float | None] | None) -> Estimate | None:
+    def of(cls, found: Values | None) -> Estimate | None:
         """Return the estimate that a report holds, or None if it is one of nothing."""
-        mean = (found or {}).get("mean")
-        return (
-            None
-            if found is None or mean is None
-            else cls(mean, found.get("low"), found.get("high"))
-        )
-
-    @property
-    def top(self) -> float:
-        """The upper bound, else the mean."""
-        return self.mean if self.high is None else self.high
+        if not found or found["mean"] is None:
+            return None
+        return cls(found["mean"], found["low"], found["high"])
 
     @property
     def reach(self) -> list[list[float]]:
         """The lengths of its error bar, below and above."""
-        low = self.mean if self.low is None else self.low
-        return [[max(0.0, self.mean - low)], [max(0.0, self.top - self.mean)]]
+        return [[max(0.0, self.mean - self.low)], [max(0.0, self.high - self.mean)]]
+
+
+Bars = Mapping[str, Mapping[str, Estimate | None]]  # by title of the panel, then by system
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +106,18 @@ class Picture:
     alt: str
     caption: str
     draw: Callable[[Look], Figure]
+
+    @classmethod
+    def bars(cls, name: str, about: str, caption: str, panels: Bars, x: str) -> Picture:
+        """Return a chart of bars, a panel beside the other, with the figures in its description."""
+
+        def draw(look: Look) -> Figure:
+            from .plots import bars  # noqa: PLC0415 - imports matplotlib
+
+            return bars.draw(panels, x, look)
+
+        words = (f"{title}: {_listed(values)}." for title, values in panels.items())
+        return cls(name=name, alt=f"{about} {' '.join(words)}", caption=caption, draw=draw)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +131,8 @@ class Table:
     caption: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    words: int = 1
-    folded: bool = False
+    words: int
+    folded: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,17 +145,53 @@ class Section:
     tables: Sequence[Table] = ()
 
 
+def table(
+    caption: str,
+    head: Iterable[str],
+    rows: Iterable[Iterable[object]],
+    *,
+    first: str = "",
+    words: int = 1,
+    folded: bool = False,
+) -> Table:
+    """Return a table of values as a report holds them; `first` is the head of the first column."""
+    return Table(
+        caption=caption,
+        head=[first, *head],
+        rows=[[cell(value) for value in row] for row in rows],
+        words=words,
+        folded=folded,
+    )
+
+
+def joined(mean: float | None, interval: Sequence[float] | None) -> Values:
+    """Return a mean and its interval, which stand apart in a report, as one estimate."""
+    low, high = interval or (None, None)
+    return {"mean": mean, "low": low, "high": high}
+
+
 def system_table(
     caption: str,
-    head: Sequence[str],
-    names: Iterable[str],
-    cells: Callable[[str], Iterable[str]],
+    head: Iterable[str],
+    systems: Mapping[str, Iterable[object]],
     *,
     folded: bool = False,
 ) -> Table:
-    """Return a table with a row for each system, in the usual order; `head` is of the other columns."""
-    rows = [[System(name), *cells(name)] for name in ordered(names)]
-    return Table(caption=caption, head=["", *head], rows=rows, folded=folded)
+    """Return a table with a row for each system, in the usual order."""
+    rows = [[System(name), *systems[name]] for name in ordered(systems)]
+    return table(caption, head, rows, folded=folded)
+
+
+def cell(value: object) -> str:
+    """Return a value as a table shows it: a float is a share, a mapping an estimate or a difference."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        if "difference" in value:
+            return f"{gain(value['difference'])}\n{gain(value['low'])} to {gain(value['high'])}"
+        one = Estimate.of(value)
+        return f"{share(one.mean)}\n{share(one.low)} to {share(one.high)}" if one else share(None)
+    return f"{value:,}" if isinstance(value, int) else share(cast("float | None", value))
 
 
 def markdown(title: str, sections: Iterable[Section], settings: Values) -> str:
@@ -163,19 +205,19 @@ def _blocks(title: str, sections: Iterable[Section], settings: Values) -> Iterat
         if section.title != title:
             yield f"## {section.title}"
         yield from section.about
-        for table in section.tables:
-            yield f"{table.caption}:"
-            yield _table(table.head, table.rows)
+        for one in section.tables:
+            yield f"{one.caption}:"
+            yield _markdown_table(one.head, one.rows)
     yield "## Settings"
-    yield _table(("", ""), [(name, f"`{text}`") for name, text in flat(settings)])
+    yield _markdown_table(("", ""), [(name, f"`{text}`") for name, text in flat(settings)])
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+    return "\n".join(f"| {' | '.join(map(_markdown_cell, line))} |" for line in lines)
 
 
-def _cell(text: str) -> str:
+def _markdown_cell(text: str) -> str:
     first, _, second = text.partition("\n")
     plain = f"{first} ({second})" if second else first
     plain = plain.replace("|", "\\|").replace("\n", " ")
@@ -187,37 +229,36 @@ def cost_tables(report: Values) -> Iterator[Table]:
     if builds := report.get("builds"):
         yield system_table(
             "Building each memory; a memory that is searched in two ways is built once",
-            [*_BUILD.values()],
-            builds,
-            lambda name: (number(builds[name].get(key)) for key in _BUILD),
+            _BUILD.values(),
+            {name: _numbers(one, _BUILD) for name, one in builds.items()},
         )
         if all("seconds" in one for one in builds.values()):
             yield system_table(
                 "The links of annotations that led to one of the candidates, notes that were not linked in the "
                 "end, and seconds",
                 ["candidate recall", "unfinished", "seconds"],
-                builds,
-                lambda name: (
-                    share(builds[name]["candidate_recall"]),
-                    *(number(builds[name][key]) for key in ("unfinished", "seconds")),
-                ),
+                {
+                    name: [one["candidate_recall"], *_numbers(one, ("unfinished", "seconds"))]
+                    for name, one in builds.items()
+                },
                 folded=True,
             )
     if stages := {name: one for name, one in report.get("costs", {}).items() if one.get("calls")}:
-        yield Table(
-            caption="What the language models were asked, by stage; a price only where prices were given",
-            head=["", *_STAGE.values()],
-            rows=[
-                [name, *(number(one.get(key)) for key in _STAGE)] for name, one in stages.items()
-            ],
+        yield table(
+            "What the language models were asked, by stage; a price only where prices were given",
+            _STAGE.values(),
+            ([name, *_numbers(one, _STAGE)] for name, one in stages.items()),
         )
     if times := report.get("latency_ms"):
         yield system_table(
             "Milliseconds of the memory's search, with the encoding of the question",
-            [*_TIMES.values()],
-            ["amem"],
-            lambda _: (number(times.get(key)) for key in _TIMES),
+            _TIMES.values(),
+            {"amem": _numbers(times, _TIMES)},
         )
+
+
+def _numbers(values: Values, names: Iterable[str]) -> list[str]:
+    return [number(values.get(name)) for name in names]
 
 
 def system(name: str) -> str:
@@ -269,24 +310,7 @@ def number(value: float | None) -> str:
     return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"  # noqa: PLR2004
 
 
-def with_interval(found: Mapping[str, float | None] | None) -> str:
-    """Return a mean, and on a second line its interval, `.823 to .913`."""
-    if (one := Estimate.of(found)) is None:
-        return share(None)
-    if one.low is None or one.high is None:
-        return share(one.mean)
-    return f"{share(one.mean)}\n{share(one.low)} to {share(one.high)}"
-
-
-def difference(found: Mapping[str, float] | None) -> str:
-    """Return a difference, and on a second line its interval, `+.021 to +.112`."""
-    if found is None:
-        return share(None)
-    return f"{gain(found['difference'])}\n{gain(found['low'])} to {gain(found['high'])}"
-
-
-def listed(values: Mapping[str, Estimate | None]) -> str:
-    """Return the figures of systems in words, for a reader who does not see the chart."""
+def _listed(values: Mapping[str, Estimate | None]) -> str:
     return ", ".join(
         f"{system(name)} {share(one.mean if one else None)}" for name, one in values.items()
     )

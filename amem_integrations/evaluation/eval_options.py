@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -29,7 +29,6 @@ _EMBEDDER = "a sentence-transformers model by name or folder, or openai:NAME"
 
 
 def _option(default: Any, help_: str, *flags: str, **more: Any) -> Any:  # noqa: ANN401
-    """Return a field that is an option of a command."""
     given = typer.Option(default, *flags, help=help_, **more)
     return field(default=default, metadata={"option": given})
 
@@ -50,14 +49,9 @@ class Run:
     ports: Ports = field(default_factory=Ports)
 # fmt: on
 
-    @contextmanager
-    def showing_progress(self) -> Iterator[Callable[[str, int, int], None]]:
+    def showing_progress(self) -> AbstractContextManager[Callable[[str, int, int], None]]:
         """Show how far the run is, if that is wanted."""
-        if self.no_progress:
-            yield lambda *_: None
-            return
-        with progress() as show:
-            yield show
+        return nullcontext(lambda *_: None) if self.no_progress else progress()
 
     def write(self, name: str, title: str, report: Values, sections: Iterator[Section]) -> None:
         """Write a report as JSON, Markdown and on the page; print it as JSON, or its first tables."""
@@ -115,9 +109,9 @@ class Ask(Run):
         Raises:
             InvalidInputError: One of the two is missing.
         """
-        if self.price_input is None and self.price_output is None:
-            return {}
         if self.price_input is None or self.price_output is None:
+            if self.price_input is self.price_output:
+                return {}
             raise InvalidInputError("costs need both --price-input and --price-output")
         same = self._served(self.model) == self._judging
         stages = ("build", "answer", "judge") if same else ("build", "answer")
@@ -144,21 +138,12 @@ class Ask(Run):
 
     def models_described(self) -> dict[str, Any]:
         """Return how the models were asked, as JSON values, without keys and passwords."""
-        served = {
-            "model": self._served(self.model),
-            "judge": self._judging,
-        }
-        return {
-            "notes": "rules" if self.rule_notes or self.model is None else self.model,
-            **{
-                role: {
-                    **asdict(one),
-                    "base_url": re.sub(r"//[^/@]*@", "//", one.address or "") or None,
-                }
-                for role, one in served.items()
-                if one is not None
-            },
-        }
+        found: dict[str, Any] = {"notes": (None if self.rule_notes else self.model) or "rules"}
+        for role, one in (("model", self._served(self.model)), ("judge", self._judging)):
+            if one is not None:
+                address = re.sub(r"//[^/@]*@", "//", one.address or "") or None
+                found[role] = {**asdict(one), "base_url": address}
+        return found
 
     @property
     def _judging(self) -> Served | None:
@@ -187,17 +172,18 @@ class Ask(Run):
         models = self.models()
         self.out.mkdir(parents=True, exist_ok=True)  # before anything is paid for
         with self.showing_progress() as show:
-            found = evaluate(
-                conversations,
-                settings,
-                embedder=embedder,
-                models=models,
-                annotations=written,
-                cache=self.cache or self.out / "cache",
-                progress=lambda name, stage, done, total: show(f"{name} {stage}", done, total),
-                on_notes=on_notes,
+            return list(
+                evaluate(
+                    conversations,
+                    settings,
+                    embedder=embedder,
+                    models=models,
+                    annotations=written,
+                    cache=self.cache or self.out / "cache",
+                    progress=lambda name, stage, done, total: show(f"{name} {stage}", done, total),
+                    on_notes=on_notes,
+                )
             )
-            return list(found)
 
 
 # fmt: off

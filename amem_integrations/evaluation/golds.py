@@ -25,20 +25,16 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError, mod
 
 from ..errors import InvalidInputError
 from .data import Conversation, Question
-from .locomo import evidence_ids, turn_ids
+from .locomo import evidence_ids, problem, turn_ids
 
 # The conversations of locomo10.json in its order, by which the audit counts them.
 LOCOMO10 = tuple(f"conv-{number}" for number in (26, 30, 41, 42, 43, 44, 47, 48, 49, 50))
 
 _AUDITED = re.compile(r"locomo_(\d)_qa(\d+)")
-_CITATION_ONLY = "WRONG_CITATION"
 
 
 class Correction(BaseModel):
-    """What a gold should be; where `answer` or `evidence` is missing, it stays as it is.
-
-    `question` is the text, `index` the place among the conversation's questions; one may be missing.
-    """
+    """What a gold should be; where `answer` or `evidence` is missing, it stays as it is."""
 
     model_config = ConfigDict(frozen=True, coerce_numbers_to_str=True)
 
@@ -60,7 +56,7 @@ class Correction(BaseModel):
         found = _AUDITED.fullmatch(str(data["question_id"]))
         if found is None:
             raise ValueError("question_id is not written as 'locomo_0_qa1'")
-        right = data.get("error_type") == _CITATION_ONLY
+        right = data.get("error_type") == "WRONG_CITATION"
         return {
             "conversation": LOCOMO10[int(found[1])],
             "question": data.get("question"),
@@ -88,15 +84,14 @@ def load(path: str | PathLike[str]) -> list[Correction]:
     raw = Path(path).read_bytes()
     try:
         whole = json.loads(raw)
+        kind, items = "entry", whole if isinstance(whole, list) else [whole]
     except ValueError:  # then it is lines, or nothing that can be read
-        lines = [(place, line) for place, line in enumerate(raw.splitlines(), 1) if line.strip()]
-        found = [_correction(line, f"line {place} of {str(path)!r}") for place, line in lines]
-    else:
-        items = whole if isinstance(whole, list) else [whole]
-        found = [
-            _correction(item, f"entry {place} of {str(path)!r}")
-            for place, item in enumerate(items, 1)
-        ]
+        kind, items = "line", raw.splitlines()
+    found = [
+        _correction(item, f"{kind} {place} of {str(path)!r}")
+        for place, item in enumerate(items, 1)
+        if not isinstance(item, bytes) or item.strip()
+    ]
     if not found:
         raise InvalidInputError(f"{str(path)!r} holds no corrections")
     return found
@@ -128,11 +123,7 @@ def apply(
 def count(
     corrections: Sequence[Correction], before: Sequence[Conversation], after: Sequence[Conversation]
 ) -> dict[str, int]:
-    """Return how many corrections there were, how many of them elsewhere, and what they changed.
-
-    `answers` and `evidence` count questions of which that is now another; `elsewhere` are corrections
-    of conversations that are not among these.
-    """
+    """Return how many corrections there were, how many are of other conversations, and what they changed."""
     here = {conversation.id for conversation in before}
     pairs = [
         (old, new)
@@ -153,10 +144,8 @@ def _correction(item: Any, where: str) -> Correction:  # noqa: ANN401 - JSON, or
             return Correction.model_validate_json(item)
         return Correction.model_validate(item)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "the whole"
         raise InvalidInputError(
-            f"{where} is no correction of a gold answer: {field}: {first['msg']}"
+            f"{where} is no correction of a gold answer: {problem(error)}"
         ) from error
 
 
@@ -172,7 +161,6 @@ def _corrected(conversation: Conversation, corrections: Sequence[Correction]) ->
 
 
 def _place(correction: Correction, questions: dict[int, Question]) -> int:
-    """Return the place of the one question that a correction is about."""
     asked = correction.question
     places = [
         place
@@ -193,13 +181,11 @@ def _place(correction: Correction, questions: dict[int, Question]) -> int:
 
 
 def _with(question: Question, correction: Correction, turns: dict[str, str]) -> Question:
-    evidence = question.evidence
+    for text in correction.evidence or ():
+        if not evidence_ids([text], turns):
+            raise InvalidInputError(
+                f"gold of {correction}: evidence {text!r} names no turn of the conversation"
+            )
     if correction.evidence is not None:
-        for text in correction.evidence:
-            if not evidence_ids([text], turns):
-                raise InvalidInputError(
-                    f"gold of {correction}: evidence {text!r} names no turn of the conversation"
-                )
-        evidence = evidence_ids(correction.evidence, turns)
-    answer = question.answer if correction.answer is None else correction.answer
-    return replace(question, answer=answer, evidence=evidence)
+        question = replace(question, evidence=evidence_ids(correction.evidence, turns))
+    return question if correction.answer is None else replace(question, answer=correction.answer)

@@ -30,7 +30,7 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 
 _DATE = re.compile(r"(\d{1,2}):(\d\d)\s*([ap])m on (\d{1,2}) ([a-z]+),? (\d{4})", re.IGNORECASE)
 _SESSION = re.compile(r"session_(\d+)")
-_TURN_ID = re.compile(r"\bD(\d+):(\d+)\b")
+_TURN_ID = re.compile(r"\bD\d+:\d+\b")
 
 
 def load(path: str | PathLike[str]) -> list[Conversation]:
@@ -67,11 +67,10 @@ def select(
     if not 0 < ratio <= 1:
         raise InvalidInputError(f"ratio={ratio!r} must be above 0 and at most 1")
     known = [conversation.id for conversation in conversations]
-    for name in names:
-        if name not in known:
-            raise InvalidInputError(
-                f"there is no conversation {name!r}; there are {', '.join(known)}"
-            )
+    if unknown := [name for name in names if name not in known]:
+        raise InvalidInputError(
+            f"there is no conversation {unknown[0]!r}; there are {', '.join(known)}"
+        )
     chosen = [one for one in conversations if not names or one.id in names]
     # The small amount keeps .3 of ten at three: .3 is a little less than three tenths.
     return chosen[: max(1, int(len(chosen) * ratio + 1e-9))]
@@ -87,14 +86,9 @@ def parse_date(text: str) -> datetime:
     try:
         # By hand: what `strptime` takes for a month depends on the locale.
         hour, minute, half, day, month, year = found.groups() if found else ("",) * 6
-        return datetime(
-            int(year),
-            MONTHS.index(month[:3].lower()) + 1,
-            int(day),
-            int(hour) % 12 + (12 if half.lower() == "p" else 0),
-            int(minute),
-            tzinfo=UTC,
-        )
+        hours = int(hour) % 12 + (12 if half.lower() == "p" else 0)
+        number = MONTHS.index(month[:3].lower()) + 1
+        return datetime(int(year), number, int(day), hours, int(minute), tzinfo=UTC)
     except ValueError as error:
         raise InvalidInputError(
             f"date {text!r} is not written as '1:56 pm on 8 May, 2023'"
@@ -103,17 +97,15 @@ def parse_date(text: str) -> datetime:
 
 def turn_ids(turns: Iterable[Turn]) -> dict[str, str]:
     """Return the id of every turn, by its id without leading zeros."""
-    return {_plain_id(turn.id): turn.id for turn in turns}
+    return {_plain(turn.id): turn.id for turn in turns}
 
 
 def evidence_ids(evidence: Sequence[str], turns: Mapping[str, str]) -> frozenset[str]:
     """Return the ids of the turns that evidence names; one string can name several, with leading zeros.
 
-    Args:
-        evidence: The strings of the file.
-        turns: As `turn_ids` returns them; ids that are not there are left out.
+    Ids that are not among `turns`, as `turn_ids` returns them, are left out.
     """
-    found = (_without_zeros(match) for text in evidence for match in _TURN_ID.finditer(text))
+    found = _TURN_ID.findall(_plain(" ; ".join(evidence)))
     return frozenset(turns[turn_id] for turn_id in found if turn_id in turns)
 
 
@@ -168,22 +160,14 @@ def _question(item: Mapping[str, Any], turns: Mapping[str, str]) -> Question:
         text=text,
         category=category,
         evidence=evidence_ids([evidence] if isinstance(evidence, str) else evidence, turns),
-        answer=_text(item.get("answer")),
-        adversarial=_text(item.get("adversarial_answer")),
+        answer=None if (answer := item.get("answer")) is None else str(answer),  # a few are numbers
+        adversarial=None if (wrong := item.get("adversarial_answer")) is None else str(wrong),
     )
 
 
-def _text(answer: object) -> str | None:
-    return None if answer is None else str(answer)  # a few are numbers
-
-
-def _plain_id(turn_id: str) -> str:
-    found = _TURN_ID.fullmatch(turn_id)
-    return _without_zeros(found) if found else turn_id
-
-
-def _without_zeros(found: re.Match[str]) -> str:
-    return f"D{int(found[1])}:{int(found[2])}"
+def _plain(text: str) -> str:
+    """Return a text in which ids of turns have no leading zeros."""
+    return re.sub(r"\bD0*(\d+):0*(\d+)\b", r"D\1:\2", text)
 
 
 class RecordedLink(BaseModel):
@@ -254,24 +238,15 @@ def read_annotations(file: Path) -> tuple[Annotation, ...]:
         InvalidInputError: A line is no such annotation.
         OSError: The file cannot be read.
     """
-    lines = file.read_bytes().splitlines()
-    found = [
-        _annotation(file, number, line) for number, line in enumerate(lines, 1) if line.strip()
-    ]
+    lines = enumerate(file.read_bytes().splitlines(), 1)
+    found = tuple(_annotation(file, number, line) for number, line in lines if line.strip())
     if not found:
         raise InvalidInputError(f"{str(file)!r} holds no annotations")
-    return tuple(found)
+    return found
 
 
 def _subject(annotations: Annotations, conversations: Sequence[Conversation]) -> str:
-    """Return the id of the conversation that annotations are about.
-
-    It is the first part of the file's name (`conv-26.annotations.jsonl`); else the one conversation
-    that consists of exactly these turns.
-
-    Raises:
-        InvalidInputError: Neither decides it.
-    """
+    """Return the id of the conversation that begins the file's name, else of the one with exactly these turns."""
     name = annotations.file.name
     named = [one.id for one in conversations if name == one.id or name.startswith(f"{one.id}.")]
     turns = {one.id for one in annotations.turns}
@@ -289,8 +264,12 @@ def _annotation(file: Path, number: int, line: bytes) -> Annotation:
     try:
         return Annotation.model_validate_json(line)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "the line"
         raise InvalidInputError(
-            f"line {number} of {str(file)!r} is no annotation of a turn: {field}: {first['msg']}"
+            f"line {number} of {str(file)!r} is no annotation of a turn: {problem(error)}"
         ) from error
+
+
+def problem(error: ValidationError) -> str:
+    """Return the first thing that is wrong, and where."""
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'the whole'}: {first['msg']}"

@@ -95,32 +95,23 @@ class Named:
         return CachedModel(self.model, cache, identity=self.identity)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Writer:
-    """What makes the notes of a conversation.
+    """What makes the notes of a conversation: `make` returns a chat model; None means rules.
 
-    Attributes:
-        name: For the report.
-        identity: What decides the notes; memories of another identity are built again.
-        make: Returns the chat model; None means rules.
+    Memories made by a writer of another `identity` are built again. `name` is for the report.
     """
 
-    name: str
-    identity: str
-    make: Callable[[], ChatModel | None]
-
-
-RULES = Writer(name="rules", identity="rules", make=lambda: None)
+    name: str = "rules"
+    identity: str = "rules"
+    make: Callable[[], ChatModel | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
-    """The chat models of an evaluation.
+    """The chat models of an evaluation: what makes notes, answers questions, and compares the answers.
 
-    Attributes:
-        writer: Makes the notes of conversations without annotations; None makes them by rules.
-        answerer: Answers the questions.
-        judge: Compares answers with the correct ones; None leaves that out.
+    Without a writer, conversations that have no annotations get notes by rules.
     """
 
     writer: Named | None = None
@@ -131,12 +122,9 @@ class Models:
         """Return what makes the notes of a conversation: its annotations, if there are any."""
         if annotations is not None:
             records = annotations.as_records()
-            return Writer(
-                name="annotations",
-                identity=f"annotations {hashlib.sha256(repr(records).encode()).hexdigest()}",
-                make=lambda: RecordedModel(records),
-            )
+            digest = hashlib.sha256(repr(records).encode()).hexdigest()
+            return Writer("annotations", f"annotations {digest}", lambda: RecordedModel(records))
         if self.writer is None:
-            return RULES
+            return Writer()
         model = self.writer.cached(cache)
-        return Writer(name=model.name, identity=self.writer.identity, make=lambda: model)
+        return Writer(model.name, self.writer.identity, lambda: model)

@@ -9,7 +9,6 @@ import json
 import struct
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
@@ -17,10 +16,11 @@ from typing import Any
 
 from .plots.style import DARK, LIGHT, png  # isort: skip - says which extra is missing
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, StrictUndefined
 
 from ..errors import InvalidInputError
 from . import scaling, sections, sweep, views
+from .cache import write_whole
 from .dialsim import figures as dialsim
 from .document import Picture, Section, System, Values, flat, number, system
 
@@ -37,34 +37,8 @@ PARTS: dict[str, Callable[[Values], Iterator[Section]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Image:
-    """A chart on both papers, as data URIs, and its size in pixels."""
-
-    alt: str
-    caption: str
-    light: str
-    dark: str
-    width: int
-    height: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """A section whose charts have been drawn."""
-
-    section: Section
-    images: list[_Image]
-
-
 def write(folder: Path) -> Path:
-    """Write `report.html`, and its charts as PNG files in `plots/`, from the reports in a folder.
-
-    Read are `report.json`, `sweep.json`, `dialsim.json`, `notes.json` and `scale.json`, as far as they are
-    there.
-
-    Returns:
-        The path of the page.
+    """Write `report.html`, and its charts as PNG files in `plots/`, from the reports in a folder; return its path.
 
     Raises:
         InvalidInputError: The folder holds none of them, or one is in another form.
@@ -78,7 +52,11 @@ def write(folder: Path) -> Path:
     pictures = folder / PICTURES
     pictures.mkdir(exist_ok=True)
     parts = (_drawn(folder / f"{name}.json", values, pictures) for name, values in reports.items())
-    text = _template().render(
+    html = (files(__package__) / "page.html").read_text(encoding="utf-8")
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    text = environment.from_string(html).render(
         title="Evaluation of a memory",
         facts=_facts(reports.get("report", {})),
         shown=list(chain.from_iterable(parts)),
@@ -90,9 +68,7 @@ def write(folder: Path) -> Path:
         label=lambda cell: system(cell) if isinstance(cell, System) else cell,
     )
     page = folder / PAGE
-    draft = page.with_name(f".{PAGE}")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(page)
+    write_whole(page, text)
     return page
 
 
@@ -106,10 +82,12 @@ def _read(file: Path) -> dict[str, Any]:
     return values
 
 
-def _drawn(file: Path, values: Values, pictures: Path) -> list[_Drawn]:
+def _drawn(
+    file: Path, values: Values, pictures: Path
+) -> list[tuple[Section, list[dict[str, Any]]]]:
     try:
         return [
-            _Drawn(section, [_image(picture, pictures) for picture in section.pictures])
+            (section, [_image(picture, pictures) for picture in section.pictures])
             for section in PARTS[file.stem](values)
         ]
     except (AttributeError, KeyError, IndexError, TypeError) as error:
@@ -119,19 +97,16 @@ def _drawn(file: Path, values: Values, pictures: Path) -> list[_Drawn]:
         ) from error
 
 
-def _image(picture: Picture, pictures: Path) -> _Image:
+def _image(picture: Picture, pictures: Path) -> dict[str, Any]:
     light, dark = (png(picture.draw(look)) for look in (LIGHT, DARK))
     (pictures / f"{picture.name}.png").write_bytes(light)
     width, height = struct.unpack(">II", light[16:24])  # of the PNG's header
-    return _Image(picture.alt, picture.caption, _uri(light), _uri(dark), width, height)
-
-
-def _uri(image: bytes) -> str:
-    return f"data:image/png;base64,{b64encode(image).decode('ascii')}"
+    uris = (f"data:image/png;base64,{b64encode(image).decode('ascii')}" for image in (light, dark))
+    found = (picture.alt, picture.caption, *uris, width, height)
+    return dict(zip(("alt", "caption", "light", "dark", "width", "height"), found, strict=True))
 
 
 def _facts(report: Values) -> list[tuple[str, str]]:
-    """Return what was measured, in short."""
     settings, conversations = report.get("settings", {}), report.get("conversations", {})
     writers = {str(one["written_by"]) for one in conversations.values() if "written_by" in one}
     facts = {
@@ -142,11 +117,3 @@ def _facts(report: Values) -> list[tuple[str, str]]:
         "Embedder": settings.get("embedder", {}).get("name"),
     }
     return [(name, str(value)) for name, value in facts.items() if value]
-
-
-def _template() -> Template:
-    text = (files(__package__) / "page.html").read_text(encoding="utf-8")
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(text)

@@ -6,6 +6,7 @@ import ast
 import hashlib
 import platform
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -45,12 +46,7 @@ def describe(
 ) -> dict[str, Any]:
     """Return everything the figures depend on, as JSON values. Files go by name and digest only.
 
-    Args:
-        settings: What was run.
-        dataset: The file with the data set.
-        embedder: The embedder.
-        models: The language models and how they were asked.
-        more: What only this data set has; None is left out.
+    `more` is what only this data set has; None is left out.
     """
     return {
         "dataset": file_digest(dataset),
@@ -88,16 +84,14 @@ def constants() -> Mapping[str, float]:
 
 
 def _numbers(module: ast.Module) -> Iterator[tuple[str, float]]:
-    """Yield the names and values of assignments such as `RRF_K = 10`."""
     for statement in module.body:
-        if not isinstance(statement, ast.Assign | ast.AnnAssign):
-            continue
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        for target in targets:
-            if isinstance(target, ast.Name) and target.id.isupper() and target.id[0] != "_":
-                value = getattr(statement.value, "value", None)  # of a literal
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=value))
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=value))
+            ) if name.isupper() and name[0] != "_":
                 if isinstance(value, int | float) and not isinstance(value, bool):
-                    yield target.id, value
+                    yield name, value
 
 
 @cache
@@ -128,8 +122,6 @@ def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that the figures depend on."""
     found = {"python": platform.python_version()}
     for package in _PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found

@@ -36,12 +36,8 @@ def build(
 ) -> Report:
     """Return the report on some conversations: over all of them, and of each.
 
-    Args:
-        results: What the evaluation found.
-        ks: How many of the first hits count, for each figure.
-        settings: Goes into the report as it is.
-        embedder: Compares answers with gold ones; needed if questions were answered.
-        prices: By stage (`build`, `answer`, `judge`), of a million tokens, in and out.
+    `ks` is how many of the first hits count, for each figure. `embedder` compares answers with gold ones; it is
+    needed if questions were answered. `prices` are by stage (`build`, `answer`, `judge`).
     """
     return {
         **_figures(results, ks),
@@ -78,31 +74,32 @@ FOUND_MEASURES: Mapping[str, Measure] = {"recall": recall, "all_evidence": all_e
 
 
 def _retrieval(results: Sequence[Result], ks: Sequence[int]) -> Report:
-    """Return the numbers of questions and, by system, the shares of evidence found."""
     outcomes = [outcome for result in results for outcome in result.outcomes]
     usable = [outcome for outcome in outcomes if outcome.question.evidence]
+    counted = _of(usable, COUNTED)
     systems = list(usable[0].found) if usable else []
+    values = {
+        (name, str(k)): {system: _values(counted, system, k, measure) for system in systems}
+        for name, measure in FOUND_MEASURES.items()
+        for k in (ks if counted else ())
+    }
     return {
         "questions": {
-            "used": len(_of(usable, COUNTED)),
+            "used": len(counted),
             "skipped": len(outcomes) - len(usable),
             "by_category": {str(one): len(_of(usable, (one,))) for one in CATEGORIES},
         },
         "retrieval": {system: _system(usable, system, ks) for system in systems},
-        "retrieval_against": _found_against(_of(usable, COUNTED), systems, ks),
+        "retrieval_against": _against(values, [one.question.category for one in counted]),
         "context": {system: _context(results, system, ks) for system in systems},
     }
 
 
 def _system(outcomes: Sequence[Outcome], system: str, ks: Sequence[int]) -> Report:
     counted = _of(outcomes, COUNTED)
-    estimates = {k: estimated(_values(counted, system, k, recall)) for k in ks}
     return {
         **_measured(counted, system, ks),
-        "recall_interval": {
-            str(k): None if one["mean"] is None else [one["low"], one["high"]]
-            for k, one in estimates.items()
-        },
+        "recall_interval": {str(k): interval(_values(counted, system, k, recall)) for k in ks},
         "by_category": {
             str(one): _measured(_of(outcomes, (one,)), system, ks) for one in CATEGORIES
         },
@@ -117,28 +114,24 @@ def _measured(outcomes: Sequence[Outcome], system: str, ks: Sequence[int]) -> Re
 
 
 def _context(results: Sequence[Result], system: str, ks: Sequence[int]) -> Report:
-    """Return the mean tokens of a system's context, and what share of the whole conversation it saves."""
     asked = [(result.full_tokens, outcome) for result in results for outcome in result.outcomes]
     whole = sum(full for full, _ in asked)
-    found: Report = {"tokens": {}, "saved": {}}
-    for k in ks:
-        shown = sum(outcome.shown.get(system, {}).get(k, 0) for _, outcome in asked)
-        found["tokens"][str(k)] = round(shown / len(asked), 1)
-        found["saved"][str(k)] = rounded(1 - shown / whole) if whole else None
-    return found
+    shown = {
+        str(k): sum(outcome.shown.get(system, {}).get(k, 0) for _, outcome in asked) for k in ks
+    }
+    return {
+        "tokens": {k: round(tokens / len(asked), 1) for k, tokens in shown.items()},
+        "saved": {k: rounded(1 - tokens / whole) if whole else None for k, tokens in shown.items()},
+    }
 
 
-def _found_against(
-    outcomes: Sequence[Outcome], systems: Sequence[str], ks: Sequence[int]
+def _against(
+    values: Mapping[tuple[str, str], Mapping[str, statistics.Values]], categories: Sequence[int]
 ) -> Report:
-    """Return how much more the memory finds than each other system, by measure and `k`."""
-    categories = [outcome.question.category for outcome in outcomes]
     against: Report = {}
-    for name, measure in FOUND_MEASURES.items():
-        for k in ks if outcomes else ():
-            values = {system: _values(outcomes, system, k, measure) for system in systems}
-            for other, gain in statistics.compare(values, categories, MAIN).items():
-                against.setdefault(other, {}).setdefault(name, {})[str(k)] = all_rounded(gain)
+    for (group, name), by_system in values.items():
+        for other, gain in statistics.compare(by_system, categories, MAIN).items():
+            against.setdefault(other, {}).setdefault(group, {})[name] = rounded(gain)
     return against
 
 
@@ -150,7 +143,7 @@ def _of(outcomes: Sequence[Outcome], categories: Collection[int]) -> list[Outcom
     return [outcome for outcome in outcomes if outcome.question.category in categories]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Scored:
     """One answer with its scores, by scoring and measure; a judge's verdict is 0 or 1."""
 
@@ -163,7 +156,7 @@ class Scored:
 def scored(results: Sequence[Result], embedder: Embedder) -> dict[tuple[str, int], list[Scored]]:
     """Return all answers with their scores, by system and number of hits, always in the same order."""
     every = [
-        ((condition.system, condition.k), result, outcome.question, answer)
+        (condition, result, outcome.question, answer)
         for result in results
         for condition, given in result.answers.items()
         if condition.task == ANSWER.prompt
@@ -171,28 +164,30 @@ def scored(results: Sequence[Result], embedder: Embedder) -> dict[tuple[str, int
     ]
     marks = score([(question, answer.text) for _, _, question, answer in every], embedder=embedder)
     table: dict[tuple[str, int], list[Scored]] = {}
-    for (where, result, question, answer), mark in zip(every, marks, strict=True):
+    for (condition, result, question, answer), mark in zip(every, marks, strict=True):
         verdict = {} if answer.correct is None else {JUDGE: float(answer.correct)}
-        table.setdefault(where, []).append(
-            Scored(
-                category=question.category,
-                answer=answer,
-                full_tokens=result.full_tokens,
-                scores={"official": {**mark.official, **verdict}, "amem": mark.amem},
-            )
-        )
+        scores = {"official": {**mark.official, **verdict}, "amem": mark.amem}
+        one = Scored(question.category, answer, result.full_tokens, scores)
+        table.setdefault((condition.system, condition.k), []).append(one)
     return table
 
 
 def _answers(results: Sequence[Result], embedder: Embedder | None) -> Report:
-    """Return the part of the report on answers, or nothing if no questions were answered."""
     table = {} if embedder is None else scored(results, embedder)
     if not table:
         return {}
     k = max(k for _, k in table)  # one number of hits is reported; the sweep compares several
     by_system = {system: found for (system, hits), found in table.items() if hits == k}
     answers = {system: _answered(found) for system, found in by_system.items()}
-    answers[MAIN]["against"] = _answers_against(by_system)
+    values = {
+        (scoring, name): {
+            system: [one.scores[scoring].get(name) for one in found]
+            for system, found in by_system.items()
+        }
+        for scoring in SCORINGS
+        for name in _measures(by_system[MAIN])
+    }
+    answers[MAIN]["against"] = _against(values, [one.category for one in by_system[MAIN]])
     return {"answers": answers, "answered_from": k}
 
 
@@ -228,21 +223,6 @@ def _measures(found: Sequence[Scored]) -> tuple[str, ...]:
     return (*MEASURES, JUDGE) if judged else MEASURES
 
 
-def _answers_against(by_system: Mapping[str, Sequence[Scored]]) -> Report:
-    """Return how much better the memory's answers are than each other system's, by scoring and measure."""
-    categories = [one.category for one in by_system[MAIN]]
-    against: Report = {}
-    for scoring in SCORINGS:
-        for name in _measures(by_system[MAIN]):
-            values = {
-                system: [one.scores[scoring].get(name) for one in found]
-                for system, found in by_system.items()
-            }
-            for other, gain in statistics.compare(values, categories, MAIN).items():
-                against.setdefault(other, {}).setdefault(scoring, {})[name] = all_rounded(gain)
-    return against
-
-
 def builds(results: Sequence[Result]) -> Report:
     """Return for each variant of the memory what building it took and gave, over all conversations."""
     variants = results[0].writes if results else ()
@@ -270,11 +250,11 @@ def costs(results: Sequence[Result], prices: Prices | None) -> Report:
     """
     stages: dict[str, list[Spent]] = {}
     for result in results:
-        for variant, writes in result.writes.items():
-            stage = BUILD if variant == MAIN else f"{BUILD} {variant}"
-            stages.setdefault(stage, []).append(writes.spent)
-    for result in results:
-        for stage, spent in result.spent.items():
+        building = {
+            BUILD if variant == MAIN else f"{BUILD} {variant}": writes.spent
+            for variant, writes in result.writes.items()
+        }
+        for stage, spent in {**building, **result.spent}.items():
             stages.setdefault(stage, []).append(spent)
     return {
         stage: _priced(Spent.total(spent), (prices or {}).get(stage.partition(" ")[0]))
@@ -286,7 +266,7 @@ def _priced(spent: Spent, prices: tuple[float, float] | None) -> Report:
     cost = None
     if prices is not None:
         cost = (spent.input_tokens * prices[0] + spent.output_tokens * prices[1]) / MILLION
-    return {**asdict(spent), "cost": rounded(cost)}
+    return {**spent._asdict(), "cost": rounded(cost)}
 
 
 def latency(results: Sequence[Result]) -> Report:
@@ -300,23 +280,20 @@ def latency(results: Sequence[Result]) -> Report:
     }
 
 
-def rounded(value: float | None) -> float | None:
-    """Return a figure as it is reported."""
-    return None if value is None else round(value, DIGITS)
+def rounded(value: Any) -> Any:  # noqa: ANN401 - a JSON value
+    """Return a figure, or figures by name at any depth, as they are reported."""
+    if isinstance(value, Mapping):
+        return {name: rounded(one) for name, one in value.items()}
+    return round(value, DIGITS) if isinstance(value, float) else value
 
 
-def all_rounded(values: Mapping[str, Any]) -> Report:
-    """Return figures by name as they are reported, at any depth."""
-
-    def one(value: Any) -> Any:  # noqa: ANN401 - a JSON value
-        if isinstance(value, Mapping):
-            return all_rounded(value)
-        return rounded(value) if isinstance(value, float) else value
-
-    return {name: one(value) for name, value in values.items()}
+def interval(values: statistics.Values) -> list[float] | None:
+    """Return the bounds of the 95 % bootstrap interval of a mean; None of nothing."""
+    one = estimated(values)
+    return None if one["mean"] is None else [one["low"], one["high"]]
 
 
-def estimated(values: Sequence[float | None]) -> Report:
+def estimated(values: statistics.Values) -> Report:
     """Return the mean of what is not None and its 95 % bootstrap interval; of nothing, None each."""
-    found = statistics.estimate(values)
-    return all_rounded(found) if found else {"mean": None, "low": None, "high": None}
+    found: Report = rounded(statistics.estimate(values) or dict.fromkeys(("mean", "low", "high")))
+    return found

@@ -1,15 +1,14 @@
 """Runs an evaluation of any data set: builds the memory of each conversation and asks it the questions.
 
-Questions that are asked in the middle of a conversation see what was said before them and nothing later: turns
-are added up to there, the memory is searched, and only then the conversation goes on. Questions and answers
-are not remembered, so all answers are given at the end, from what was found.
+For a question in the middle of a conversation, the memory is searched when the turns before it have been added,
+and none of the later ones. Questions and answers are not remembered, so all questions are answered at the end.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from ..errors import InvalidInputError
 from ..notes import Note
 from ..ports import Embedder
 from .answering import Examiner
-from .building import Built, kept_memory, passing_memory
+from .building import Built, kept_memory
 from .cache import Cache, CachedEmbedder, key_of
 from .core_access import count_tokens
 from .data import ANSWER, Answer, Condition, Conversation, Outcome, Result, Spent, Task
@@ -58,8 +57,7 @@ class Settings:
         systems: What is measured, by the names in `systems`; the memory itself always is.
         tasks: How questions are put to a model, each once in every way.
         concurrency: Calls of a language model at once.
-        build_concurrency: Batches of new notes asked about at once (`MemoryConfig.max_concurrency`). It
-            is apart from `concurrency` because it decides which notes see each other.
+        build_concurrency: `MemoryConfig.max_concurrency`, which decides which notes see each other.
 
     Raises:
         InvalidInputError: No `ks`, one below 1, or an unknown system.
@@ -81,11 +79,10 @@ class Settings:
         for name in ("concurrency", "build_concurrency"):
             if getattr(self, name) < 1:
                 raise InvalidInputError(f"{name}={getattr(self, name)!r} must be at least 1")
-        for name in self.systems:
-            if name not in KNOWN:
-                raise InvalidInputError(
-                    f"there is no system {name!r}; there are {', '.join(KNOWN)}"
-                )
+        if unknown := [name for name in self.systems if name not in KNOWN]:
+            raise InvalidInputError(
+                f"there is no system {unknown[0]!r}; there are {', '.join(KNOWN)}"
+            )
 
     @property
     def depth(self) -> int:
@@ -138,7 +135,9 @@ def evaluate(
         ModelUnavailableError: A model gave no answer. What was answered before is kept in `cache`.
     """
     chosen = models or Models()
-    with _folder(cache) as folder, closing(Cache(folder)) as kept:
+    with ExitStack() as opened:
+        folder = cache or Path(opened.enter_context(TemporaryDirectory(prefix="amem-eval-")))
+        kept = opened.enter_context(closing(Cache(folder)))
         run = _Run(
             settings=settings,
             folder=folder / "memories",
@@ -195,39 +194,25 @@ class _Run:
         self, conversation: Conversation, variant: str, config: MemoryConfig, writer: Writer
     ) -> AbstractContextManager[Built]:
         """Return the memory of a conversation: built, if all questions come at the end, else empty."""
-        model = writer.make()
-        if not conversation.asked_at_the_end:
-            return passing_memory(
-                namespace=conversation.namespace, embedder=self.embedder, model=model, config=config
-            )
-        key = key_of(
-            conversation.id,
-            [asdict(turn.as_input()) for turn in conversation.turns],
-            writer.identity,
-            self.embedder.identity,
-            asdict(config),
-            code_digest(),
-        )
         stage = "build" if variant == MAIN else f"build {variant}"
         progress = partial(self.progress, conversation.id, stage)
+        turns = [asdict(turn.as_input()) for turn in conversation.turns]
+        identities = writer.identity, self.embedder.identity, asdict(config), code_digest()
+        name = _UNSAFE.sub("_", conversation.id)[:40]
+        kept = self.folder / f"{name}-{key_of(conversation.id, turns, *identities)[:16]}"
         return kept_memory(
-            self.folder / f"{_UNSAFE.sub('_', conversation.id)[:40]}-{key[:16]}",
+            kept if conversation.asked_at_the_end else None,
             lambda built: built.add(conversation.turns, progress),
             namespace=conversation.namespace,
             embedder=self.embedder,
-            model=model,
+            model=writer.make(),
             config=config,
         )
 
     def _converse(
         self, conversation: Conversation, memories: Mapping[str, Built]
     ) -> tuple[dict[str, list[Found]], list[tuple[float, float]]]:
-        """Add the turns and search for the questions where they are asked.
-
-        Returns:
-            What each system found for each question, in their order, and for the memory itself the
-            milliseconds of each search, and those of them spent on encoding the question.
-        """
+        """Add the turns and search where a question is asked; return what was found, and the memory's times."""
         found: dict[str, dict[int, Found]] = {system: {} for system in self.settings.chosen}
         times: dict[int, tuple[float, float]] = {}
         heard = 0
@@ -244,14 +229,12 @@ class _Run:
                     if system == MAIN:
                         times[n] = (spent[0], spent[1])
         order = range(len(conversation.questions))
-        return {name: [hits[n] for n in order] for name, hits in found.items()}, [
-            times[n] for n in order
-        ]
+        every = {system: [hits[n] for n in order] for system, hits in found.items()}
+        return every, [times[n] for n in order]
 
     def _finders(
         self, conversation: Conversation, memories: Mapping[str, Built]
     ) -> dict[str, Finder]:
-        """Return a finder for each system, over what has been added so far."""
         chosen, depth = self.settings.chosen, self.settings.depth
         baselines: dict[str, Finder] = {}
         if set(chosen) & set(BASELINES):
@@ -283,26 +266,10 @@ def _examiner(settings: Settings, models: Models, cache: Cache) -> Examiner | No
 def _outcomes(
     conversation: Conversation, found: Mapping[str, Sequence[Found]], ks: Sequence[int]
 ) -> tuple[Outcome, ...]:
-    """Return what was found for each question, by the systems that search."""
-    searched = {name: hits for name, hits in found.items() if name != FULL}
-    return tuple(
-        Outcome(
-            question=question,
-            found={name: hits[n].ids for name, hits in searched.items()},
-            shown={
-                name: {k: count_tokens(hits[n].context(k)) for k in ks}
-                for name, hits in searched.items()
-            },
-        )
-        for n, question in enumerate(conversation.questions)
-    )
-
-
-@contextmanager
-def _folder(cache: Path | None) -> Iterator[Path]:
-    """Give the cache's folder, or one that is deleted afterwards."""
-    if cache is not None:
-        yield cache
-        return
-    with TemporaryDirectory(prefix="amem-eval-") as folder:
-        yield Path(folder)
+    outcomes = []
+    for n, question in enumerate(conversation.questions):
+        hits = {name: every[n] for name, every in found.items() if name != FULL}
+        shown = {name: {k: count_tokens(one.context(k)) for k in ks} for name, one in hits.items()}
+        ids = {name: one.ids for name, one in hits.items()}
+        outcomes.append(Outcome(question=question, found=ids, shown=shown))
+    return tuple(outcomes)

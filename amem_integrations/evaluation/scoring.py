@@ -34,13 +34,13 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import version
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,10 +56,21 @@ REFUSALS = ("no information available", "not mentioned")
 ROUGE = ("rouge1", "rouge2", "rougeL")
 
 Measured = dict[str, float | None]
+Parts = tuple[tuple[str, ...], tuple[str, ...]]  # answers and golds; neither is empty
+Vectors = Mapping[str, Vector]
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the|and)\b")
 _MARKS = re.compile(r"[.,!?]")
+
+
+class Words(NamedTuple):
+    """The words of a text, as each measure reads them."""
+
+    f1: Collection[str]
+    bleu: Sequence[str]
+    rouge: Sequence[str]
+    meteor: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,14 +85,6 @@ class Scores:
     amem: Measured
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Texts to compare: each of `golds` counts by the best match among `answers`; neither is empty."""
-
-    answers: tuple[str, ...]
-    golds: tuple[str, ...]
-
-
 def score(items: Sequence[tuple[Question, str]], *, embedder: Embedder) -> list[Scores]:
     """Return the scores of answers to questions, in the order given.
 
@@ -93,16 +96,15 @@ def score(items: Sequence[tuple[Question, str]], *, embedder: Embedder) -> list[
     """
     official = [official_parts(question, answer) for question, answer in items]
     amem = [amem_parts(question, answer) for question, answer in items]
-    compared = [parts for parts in (*official, *amem) if parts is not None]
-    texts = (text for parts in compared for text in (*parts.answers, *parts.golds))
-    overlap, similarity = Overlap(), Similarity(embedder, texts)
+    texts = dict.fromkeys(
+        text for parts in (*official, *amem) if parts for some in parts for text in some if text
+    )
+    rows = result_of(embedder.embed_documents(list(texts))) if texts else ()
+    vectors: Vectors = dict(zip(texts, rows, strict=True))
     return [
         Scores(
-            official={
-                **_measured(ours, official_words, overlap, similarity),
-                **_refusal(question, answer),
-            },
-            amem=_measured(theirs, amem_words, overlap, similarity),
+            official={**_measured(ours, official_words, vectors), **_refusal(question, answer)},
+            amem=_measured(theirs, amem_words, vectors),
         )
         for (question, answer), ours, theirs in zip(items, official, amem, strict=True)
     ]
@@ -116,7 +118,7 @@ def describe(embedder: Embedder) -> dict[str, Any]:
     """
     return {
         "embedder": embedder.name,
-        "meteor_stages": list(Overlap().meteor_stages),
+        "meteor_stages": ["exact", "stem", *(["synonyms"] if _wordnet() else [])],
         "versions": {name: version(name) for name in ("nltk", "rouge-score")},
     }
 
@@ -134,16 +136,16 @@ def official_parts(question: Question, answer: str) -> Parts | None:
     if (gold := question.gold) is None:
         return None
     if question.category == LIST:
-        return Parts(_split(answer), _split(gold))
+        return _split(answer), _split(gold)
     if question.category == REASONED:
         gold = gold.split(";")[0]
-    return Parts((answer.strip(),), (gold.strip(),))
+    return (answer.strip(),), (gold.strip(),)
 
 
 def amem_parts(question: Question, answer: str) -> Parts | None:
     """Return what the scoring of A-MEM's authors compares; None where the data set gives no answer."""
     gold = question.adversarial if question.category == ADVERSARIAL else question.answer
-    return None if gold is None else Parts((answer.strip(),), (gold.strip(),))
+    return None if gold is None else ((answer.strip(),), (gold.strip(),))
 
 
 @lru_cache(maxsize=8192)
@@ -170,51 +172,46 @@ def normalised(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
-    """The words of a text, as each measure reads them."""
+def _measured(parts: Parts | None, words: Callable[[str], Words], vectors: Vectors) -> Measured:
+    if parts is None:
+        return dict.fromkeys(MEASURES)
 
-    f1: Collection[str]
-    bleu: Sequence[str]
-    rouge: Sequence[str]
-    meteor: Sequence[str]
+    def pair(answer: str, gold: str) -> dict[str, float]:
+        if not answer or not gold:
+            return dict.fromkeys(MEASURES, 0.0)
+        cosine = float(np.dot(vectors[answer], vectors[gold]))
+        return {**overlap(words(answer), words(gold)), "sbert": max(-1.0, min(1.0, cosine))}
+
+    answers, golds = parts
+    found = [[pair(answer, gold) for answer in answers] for gold in golds]
+    return {name: fmean(max(one[name] for one in row) for row in found) for name in MEASURES}
 
 
-class Overlap:
-    """Measures the overlap of words."""
+def overlap(answer: Words, gold: Words) -> dict[str, float]:
+    """Return every measure of the words of an answer against those of a gold, from 0 to 1.
 
-    def __init__(self) -> None:
-        """Load the libraries.
-
-        Raises:
-            MissingExtraError: nltk or rouge-score is not installed.
-        """
-        bleu = load("nltk.translate.bleu_score")
-        self._bleu, self._smoothing = bleu.sentence_bleu, bleu.SmoothingFunction().method1
-        self._meteor = load("nltk.translate.meteor_score").single_meteor_score
-        scorer = load("rouge_score.rouge_scorer").RougeScorer
-        self._rouge = scorer(ROUGE, tokenizer=_NoTokenizer())
-        self._wordnet = _wordnet()
-
-    @property
-    def meteor_stages(self) -> tuple[str, ...]:
-        """How METEOR matches words: synonyms only where the user's nltk has WordNet."""
-        return ("exact", "stem", *(("synonyms",) if self._wordnet is not None else ()))
-
-    def __call__(self, answer: Words, gold: Words) -> dict[str, float]:
-        """Return every measure of an answer against a gold answer, from 0 to 1."""
-        bleu = self._bleu(
-            [gold.bleu], answer.bleu, weights=(1.0,), smoothing_function=self._smoothing
-        )
-        rouge = self._rouge.score(gold.rouge, answer.rouge)
-        wordnet = _NoSynonyms() if self._wordnet is None else self._wordnet
-        meteor = self._meteor(gold.meteor, answer.meteor, stemmer=porter(), wordnet=wordnet)
-        return {
-            "f1": f1(answer.f1, gold.f1),
-            "bleu1": float(bleu),
-            **{name: float(rouge[name].fmeasure) for name in ROUGE},
-            "meteor": float(meteor),
-        }
+    Raises:
+        MissingExtraError: nltk or rouge-score is not installed.
+    """
+    bleu, meteor = load("nltk.translate.bleu_score"), load("nltk.translate.meteor_score")
+    rouge = _rouge().score(gold.rouge, answer.rouge)
+    return {
+        "f1": f1(answer.f1, gold.f1),
+        "bleu1": float(
+            bleu.sentence_bleu(
+                [gold.bleu],
+                answer.bleu,
+                weights=(1.0,),
+                smoothing_function=bleu.SmoothingFunction().method1,
+            )
+        ),
+        **{name: float(rouge[name].fmeasure) for name in ROUGE},
+        "meteor": float(
+            meteor.single_meteor_score(
+                gold.meteor, answer.meteor, stemmer=porter(), wordnet=_wordnet() or _NoSynonyms()
+            )
+        ),
+    }
 
 
 def f1(answer: Collection[str], gold: Collection[str]) -> float:
@@ -267,8 +264,13 @@ def _splitters() -> tuple[Any, Any]:
     )
 
 
+@cache
+def _rouge() -> Any:  # noqa: ANN401
+    return load("rouge_score.rouge_scorer").RougeScorer(ROUGE, tokenizer=_NoTokenizer())
+
+
+@cache
 def _wordnet() -> Any | None:  # noqa: ANN401
-    """Return nltk's WordNet, or None where the user's nltk has no data for it."""
     reader = load("nltk.corpus").wordnet
     try:
         reader.ensure_loaded()
@@ -278,51 +280,16 @@ def _wordnet() -> Any | None:  # noqa: ANN401
 
 
 class _NoTokenizer:
-    """A tokenizer for rouge-score: the words are given."""
-
     def tokenize(self, words: Sequence[str]) -> Sequence[str]:
         return words
 
 
 class _NoSynonyms:
-    """Stands in for WordNet where there is none."""
-
     def synsets(self, word: str) -> Sequence[Any]:  # noqa: ARG002 - WordNet's signature
         return ()
 
 
-class Similarity:
-    """The cosines between some texts, all encoded in one batch, each once."""
-
-    def __init__(self, embedder: Embedder, texts: Iterable[str]) -> None:
-        """Encode the texts; empty ones are left out."""
-        distinct = list(dict.fromkeys(text for text in texts if text))
-        vectors = result_of(embedder.embed_documents(distinct)) if distinct else ()
-        self._vectors: dict[str, Vector] = dict(zip(distinct, vectors, strict=True))
-
-    def __call__(self, first: str, second: str) -> float:
-        """Return the cosine of two of the texts, from -1 to 1."""
-        return max(-1.0, min(1.0, float(np.dot(self._vectors[first], self._vectors[second]))))
-
-
-def _measured(
-    parts: Parts | None, words: Callable[[str], Words], overlap: Overlap, similarity: Similarity
-) -> Measured:
-    """Return for each measure the mean, over the parts of the gold, of the best match."""
-    if parts is None:
-        return dict.fromkeys(MEASURES)
-
-    def pair(answer: str, gold: str) -> dict[str, float]:
-        if not answer or not gold:
-            return dict.fromkeys(MEASURES, 0.0)
-        return {**overlap(words(answer), words(gold)), "sbert": similarity(answer, gold)}
-
-    found = [[pair(answer, gold) for answer in parts.answers] for gold in parts.golds]
-    return {name: fmean(max(one[name] for one in row) for row in found) for name in MEASURES}
-
-
 def _refusal(question: Question, answer: str) -> dict[str, float]:
-    """Return the score of an adversarial question, as `f1`; nothing for any other."""
     if question.category != ADVERSARIAL:
         return {}
     return {"f1": float(any(refusal in answer.lower() for refusal in REFUSALS))}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from .data import CATEGORIES
 from .document import (
@@ -18,8 +19,7 @@ from .document import (
     category,
     cost_tables,
     counted,
-    difference,
-    listed,
+    joined,
     measure,
     number,
     ordered,
@@ -27,10 +27,9 @@ from .document import (
     share,
     system,
     system_table,
-    with_interval,
+    table,
 )
-from .plots import bars, curves, scatter
-from .plots.bars import Panel
+from .plots import curves, scatter
 from .scoring import SCORINGS
 from .systems import FULL, MAIN, RANKINGS, WITHOUT_LINKS
 
@@ -83,14 +82,13 @@ def _about(report: Values) -> Iterator[str]:
     )
     if report.get("retrieval_against"):
         yield (
-            f"The {BOOTSTRAP} are of each system alone. Whether two differ is told by the table of "
-            "differences, which compares them question by question."
+            f"The {BOOTSTRAP} are of each system alone. The table of differences shows whether two "
+            "differ: it compares them question by question."
         )
 
 
-def _recall(found: Values, k: int) -> dict[str, float | None]:
-    low, high = found["recall_interval"][str(k)] or (None, None)
-    return {"mean": found["recall"][str(k)], "low": low, "high": high}
+def _recall(found: Values, k: int) -> Values:
+    return joined(found["recall"][str(k)], found["recall_interval"][str(k)])
 
 
 def _found_pictures(report: Values, systems: Sequence[str]) -> Iterator[Picture]:
@@ -99,7 +97,7 @@ def _found_pictures(report: Values, systems: Sequence[str]) -> Iterator[Picture]
         k: {name: Estimate.of(_recall(report["retrieval"][name], k)) for name in systems}
         for k in ks
     }
-    yield _bars(
+    yield Picture.bars(
         "recall",
         "Bars of recall.",
         f"Recall of the evidence by system, with {BOOTSTRAP}. “… without links” searches the same memory "
@@ -107,7 +105,8 @@ def _found_pictures(report: Values, systems: Sequence[str]) -> Iterator[Picture]
         "with their speakers, without what a model wrote about them."
         if len(systems) > 1
         else f"Recall of the evidence, with {BOOTSTRAP}.",
-        [Panel(f"k = {k}", "recall of the evidence", found[k]) for k in ks[:3]],
+        {f"k = {k}": found[k] for k in ks[:3]},
+        "recall of the evidence",
     )
     if len(ks) > 1:
         over = {name: {k: one for k in ks if (one := found[k][name])} for name in systems}
@@ -118,14 +117,13 @@ def _found_pictures(report: Values, systems: Sequence[str]) -> Iterator[Picture]
             f"{BOOTSTRAP}; systems are drawn a little apart.",
             draw=partial(curves.systems, over),
         )
-    k = sorted(ks)[len(ks) // 2]
-    yield from _recall_over_calls(report.get("builds", {}), k, found[k])
+    middle = sorted(ks)[len(ks) // 2]
+    yield from _recall_over_calls(report.get("builds", {}), middle, found[middle])
 
 
 def _recall_over_calls(
     builds: Values, k: int, found: Mapping[str, Estimate | None]
 ) -> Iterator[Picture]:
-    """Yield the chart of recall over model calls, if any were made and systems differ."""
     calls = {name: one["calls_per_note"] for name, one in builds.items()}
     if MAIN in calls:
         calls[WITHOUT_LINKS] = calls[MAIN]  # it is the same memory
@@ -136,107 +134,116 @@ def _recall_over_calls(
         if one is not None and calls.get(name) is not None
     }
     if len(points) > 1 and any(each for each, _ in points.values()):
-        words = "; ".join(
-            f"{system(name)}: {number(each)} calls, recall {share(one.mean)}"
-            for name, (each, one) in points.items()
-        )
         yield Picture(
             name="recall-over-calls",
-            alt=f"Points of recall over model calls a note. {words}.",
+            alt=f"Points of recall over model calls a note. {_in_words(points, 'calls, recall')}.",
             caption=f"What is found by what building costs: recall among the first {k} over the model calls "
             f"for a note (a scale that is logarithmic but has a 0), with {BOOTSTRAP}. The plain rankings need "
             "none. Systems of about equal cost are drawn a little apart.",
-            draw=partial(scatter.calls, points, quality=f"recall, k = {k}"),
+            draw=partial(
+                scatter.draw,
+                points,
+                x="model calls a note, to build the memory",
+                y=f"recall, k = {k}",
+                linear=0.1,
+            ),
         )
 
 
+def _in_words(points: Mapping[str, scatter.Point], unit: str) -> str:
+    return "; ".join(
+        f"{system(name)}: {number(cost)} {unit} {share(one.mean)}"
+        for name, (cost, one) in points.items()
+    )
+
+
 def _found_tables(report: Values, systems: Sequence[str]) -> Iterator[Table]:
-    ks: list[int] = report["settings"]["k"]
-    found, context = report["retrieval"], report.get("context", {})
+    ks = list(map(str, report["settings"]["k"]))
+    found = report["retrieval"]
     against = {n: one for n, one in report.get("retrieval_against", {}).items() if n in systems}
-    recall_and_all = [*(f"recall@{k}" for k in ks), *(f"all@{k}" for k in ks)]
-
-    def shares(one: Values, *names: str) -> list[str]:
-        return [share(one[name][str(k)]) for name in names for k in ks]
-
+    recalls, alls = _head("recall", ks), _head("all", ks)
     yield system_table(
         f"Recall with {BOOTSTRAP}, and the share of questions of which all evidence was found",
-        recall_and_all,
-        systems,
-        lambda name: (
-            *(with_interval(_recall(found[name], k)) for k in ks),
-            *shares(found[name], "all_evidence"),
-        ),
+        [*recalls, *alls],
+        {
+            name: [
+                *(_recall(found[name], int(k)) for k in ks),
+                *_at(found[name]["all_evidence"], ks),
+            ]
+            for name in systems
+        },
     )
     if against:
         yield system_table(
             "By how much this memory finds more: mean difference over the same questions, with its 95 % "
             "bootstrap interval; where it holds 0, there may be none",
-            recall_and_all[: len(ks)],
-            against,
-            lambda name: (difference(against[name]["recall"].get(str(k))) for k in ks),
+            recalls,
+            {name: _at(one["recall"], ks) for name, one in against.items()},
         )
-    counts = report["questions"]["by_category"]
-    yield Table(
-        caption="Recall by category of the question; category 5 asks about what was never said, and its "
+    yield _by_category(
+        "Recall by category of the question; category 5 asks about what was never said, and its "
         "evidence is where it sounds as if it was",
-        head=["", "category", "questions", *recall_and_all],
-        rows=[
+        [*recalls, *alls],
+        (
             [
                 System(name),
                 category(one),
-                str(counts[one]),
-                *shares(found[name]["by_category"][one], "recall", "all_evidence"),
+                count,
+                *_at(of["recall"], ks),
+                *_at(of["all_evidence"], ks),
             ]
-            for one in map(str, CATEGORIES)
+            for one, count in report["questions"]["by_category"].items()
             for name in systems
-        ],
-        words=2,
-        folded=True,
-    )
-    if context:
-        yield _contexts(context, ks)
-    yield from _by_conversation(report.get("conversations", {}), ks)
-
-
-def _contexts(context: Values, ks: Sequence[int]) -> Table:
-    return system_table(
-        "What is put before a question: tokens of the first k notes, and how much less that is than the whole "
-        "conversation",
-        [*(f"tokens@{k}" for k in ks), *(f"less@{k}" for k in ks)],
-        context,
-        lambda name: (
-            *(number(context[name]["tokens"][str(k)]) for k in ks),
-            *(percent(context[name]["saved"][str(k)]) for k in ks),
+            for of in [found[name]["by_category"][one]]
         ),
-        folded=True,
     )
+    yield from _context_tables(report.get("context", {}), ks)
+    yield from _conversation_tables(report.get("conversations", {}), ks)
 
 
-def _by_conversation(conversations: Values, ks: Sequence[int]) -> Iterator[Table]:
-    def row(name: str, one: Values) -> list[str]:
-        recall = one["retrieval"].get(MAIN, {}).get("recall", {})
-        candidates = one.get("builds", {}).get(MAIN, {}).get("candidate_recall")
-        counts = (str(one["notes"]), str(one["questions"]["used"]))
-        writer = str(one.get("written_by", share(None)))
-        return [name, writer, *counts, *(share(recall.get(str(k))) for k in ks), share(candidates)]
+def _context_tables(context: Values, ks: Sequence[str]) -> Iterator[Table]:
+    if context:
+        yield system_table(
+            "What is put before a question: tokens of the first k notes, and how much less that is than the whole "
+            "conversation",
+            [*_head("tokens", ks), *_head("less", ks)],
+            {
+                name: [*map(number, _at(one["tokens"], ks)), *map(percent, _at(one["saved"], ks))]
+                for name, one in context.items()
+            },
+            folded=True,
+        )
 
+
+def _conversation_tables(conversations: Values, ks: Sequence[str]) -> Iterator[Table]:
     if conversations:
-        head = [
-            "written by",
-            "notes",
-            "questions",
-            *(f"recall@{k}" for k in ks),
-            "candidate recall",
-        ]
-        yield Table(
-            caption="Recall of this memory by conversation, and how many of the links in its annotations led "
+        yield table(
+            "Recall of this memory by conversation, and how many of the links in its annotations led "
             "to one of the candidates",
-            head=["", *head],
-            rows=[row(name, one) for name, one in conversations.items()],
+            ["written by", "notes", "questions", *_head("recall", ks), "candidate recall"],
+            (_conversation(name, one, ks) for name, one in conversations.items()),
             words=2,
             folded=True,
         )
+
+
+def _conversation(name: str, one: Values, ks: Sequence[str]) -> list[object]:
+    recall = one["retrieval"].get(MAIN, {}).get("recall", {})
+    candidates = one.get("builds", {}).get(MAIN, {}).get("candidate_recall")
+    counts = (one["notes"], one["questions"]["used"])
+    return [name, one.get("written_by"), *counts, *_at(recall, ks), candidates]
+
+
+def _by_category(caption: str, head: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
+    return table(caption, ["category", "questions", *head], rows, words=2, folded=True)
+
+
+def _head(name: str, ks: Iterable[str]) -> list[str]:
+    return [f"{name}@{k}" for k in ks]
+
+
+def _at(values: Values, names: Iterable[str]) -> list[Any]:
+    return [values.get(name) for name in names]
 
 
 def _official(found: Values, name: str) -> Estimate | None:
@@ -245,58 +252,49 @@ def _official(found: Values, name: str) -> Estimate | None:
 
 def _answer_pictures(answers: Values) -> Iterator[Picture]:
     systems = ordered(answers)
-    yield _bars(
+    yield Picture.bars(
         "answers",
         "Bars of answers.",
         f"Answers by what was put before the question, official scoring, with {BOOTSTRAP}.",
-        [
-            Panel(
-                measure(one),
-                "mean over questions",
-                {name: _official(answers[name], one) for name in systems},
-            )
+        {
+            measure(one): {name: _official(answers[name], one) for name in systems}
             for one in _DRAWN
             if one in answers[systems[0]]["official"]
-        ],
+        },
+        "mean over questions",
     )
-    yield _bars(
+    yield Picture.bars(
         "answers-by-category",
         "Bars of F1 by category.",
         f"Official F1 by category of the question, with {BOOTSTRAP}. Category 5 is the share of answers "
         "that refuse.",
-        [
-            Panel(
-                category(one),
-                "F1",
-                {
-                    name: _official(answers[name]["by_category"].get(one, {}), "f1")
-                    for name in systems
-                },
-            )
+        {
+            category(one): {
+                name: _official(answers[name]["by_category"].get(one, {}), "f1") for name in systems
+            }
             for one in _categories(answers)
-        ],
+        },
+        "F1",
     )
-    yield from _f1_over_tokens(answers)
-
-
-def _f1_over_tokens(answers: Values) -> Iterator[Picture]:
     points = {
         name: (float(answers[name]["context_tokens"]), one)
-        for name in ordered(answers)
+        for name in systems
         if (one := _official(answers[name], "f1"))
     }
     if len(points) > 1:
-        words = "; ".join(
-            f"{system(name)}: {number(tokens)} tokens, F1 {share(one.mean)}"
-            for name, (tokens, one) in points.items()
-        )
         yield Picture(
             name="answers-over-tokens",
-            alt=f"Points of F1 over tokens of context. {words}.",
+            alt=f"Points of F1 over tokens of context. {_in_words(points, 'tokens, F1')}.",
             caption="Official F1 by the context that was put before a question, on a logarithmic scale, with "
             f"{BOOTSTRAP}. A token is taken as four bytes. Systems of about equal cost are drawn a little "
             "apart.",
-            draw=partial(scatter.tokens, points, quality="F1, official scoring"),
+            draw=partial(
+                scatter.draw,
+                points,
+                x="tokens of context a question",
+                y="F1, official scoring",
+                linear=1.0,
+            ),
         )
 
 
@@ -309,44 +307,31 @@ def _answer_tables(answers: Values) -> Iterator[Table]:
         yield system_table(
             f"Answers with {BOOTSTRAP}: {_SCORED[scoring]}",
             head,
-            systems,
-            lambda name: (with_interval(answers[name][scoring][one]) for one in measures),  # noqa: B023 - used at once
+            {name: _at(answers[name][scoring], measures) for name in systems},
             folded=not official,
         )
         if official and against:
             yield _answer_differences(against)
-        yield Table(
-            caption=f"Answers by category of the question: {scoring} scoring",
-            head=["", "category", "questions", *head],
-            rows=[
-                [
-                    System(name),
-                    category(of),
-                    str(found["questions"]),
-                    *(with_interval(found[scoring][one]) for one in measures),
-                ]
+        yield _by_category(
+            f"Answers by category of the question: {scoring} scoring",
+            head,
+            (
+                [System(name), category(of), found["questions"], *_at(found[scoring], measures)]
                 for of in _categories(answers)
                 for name in systems
                 if (found := answers[name]["by_category"].get(of))
-            ],
-            words=2,
-            folded=True,
+            ),
         )
 
 
 def _answer_differences(against: Values) -> Table:
-    def cells(name: str) -> Iterator[str]:
-        found = against[name]["official"]["f1"] or {}
-        yield difference(found or None)
-        for one in CATEGORIES:
-            yield difference(found.get("by_category", {}).get(str(one)))
-
+    categories = list(map(str, CATEGORIES))
+    f1 = {name: one["official"]["f1"] or {} for name, one in against.items()}
     return system_table(
         "By how much this memory's answers are better: mean difference of official F1 over the same questions, "
         "with its 95 % bootstrap interval; where it holds 0, there may be none",
-        ["all", *(category(str(one)) for one in CATEGORIES)],
-        against,
-        cells,
+        ["all", *map(category, categories)],
+        {name: [one, *_at(one.get("by_category", {}), categories)] for name, one in f1.items()},
     )
 
 
@@ -355,20 +340,15 @@ def _answer_costs(answers: Values) -> Iterator[Table]:
         yield system_table(
             "What was put before a question",
             ["tokens of context", "less than the whole conversation", "without an answer"],
-            answers,
-            lambda name: (
-                number(answers[name]["context_tokens"]),
-                percent(answers[name]["saved"]),
-                number(answers[name].get("unanswered")),
-            ),
+            {
+                name: [
+                    number(one["context_tokens"]),
+                    percent(one["saved"]),
+                    one.get("unanswered"),
+                ]
+                for name, one in answers.items()
+            },
         )
-
-
-def _bars(name: str, alt: str, caption: str, panels: Sequence[Panel]) -> Picture:
-    words = " ".join(f"{panel.title}: {listed(panel.values)}." for panel in panels)
-    return Picture(
-        name=name, alt=f"{alt} {words}", caption=caption, draw=partial(bars.draw, panels)
-    )
 
 
 def _categories(answers: Values) -> list[str]:

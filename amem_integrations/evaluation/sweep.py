@@ -13,7 +13,8 @@ from typing import Any
 from ..errors import InvalidInputError
 from ..ports import Embedder
 from .data import CATEGORIES, Conversation, Result
-from .document import BOOTSTRAP, Picture, Section, Table, Values, category, measure, with_interval
+from .document import BOOTSTRAP, Picture, Section, Table, Values, category, measure, table
+from .locomo import select
 from .report import COUNTED, FOUND_MEASURES, Report, estimated, scored
 from .systems import MAIN
 
@@ -34,12 +35,9 @@ def split(
         InvalidInputError: An unknown name, or nothing left on one side.
     """
     ids = [one.id for one in conversations]
-    for name in choose:
-        if name not in ids:
-            raise InvalidInputError(
-                f"there is no conversation {name!r}; there are {', '.join(ids)}"
-            )
-    chosen = [name for name in ids if name in choose] if choose else ids[: len(ids) // 2]
+    chosen = (
+        [one.id for one in select(conversations, names=choose)] if choose else ids[: len(ids) // 2]
+    )
     rest = [name for name in ids if name not in chosen]
     if not chosen or not rest:
         raise InvalidInputError(
@@ -83,19 +81,17 @@ def _curves(results: Sequence[Result], ks: Sequence[int], embedder: Embedder | N
         for name, value in FOUND_MEASURES.items()
     }
     if embedder is not None and any(result.answers for result in results):
-        table = scored(results, embedder)
+        answered = scored(results, embedder)
         for name in ANSWERS:
+            marks = {k: answered.get((MAIN, k), []) for k in ks}
             values[name] = {
-                k: [
-                    (one.category, one.scores["official"][name]) for one in table.get((MAIN, k), ())
-                ]
-                for k in ks
+                k: [(one.category, one.scores["official"][name]) for one in some]
+                for k, some in marks.items()
             }
     return {name: _by_category(by_k) for name, by_k in values.items()}
 
 
 def _by_category(by_k: Mapping[int, Sequence[_Pair]]) -> Report:
-    """Return the estimates over all questions and for each category."""
     groups = {"all": tuple(CATEGORIES), **{str(one): (one,) for one in CATEGORIES}}
     return {
         name: {
@@ -155,28 +151,21 @@ def sections(report: Values) -> Iterator[Section]:
 
 def _tables(report: Values) -> Iterator[Table]:
     if choice := report.get("choice"):
-        yield Table(
-            caption="The choice, and what it gives on the conversations it was not made on",
-            head=["", "k", "reported"],
-            rows=[
-                [measure(name), str(one["k"]), with_interval(one["reported"])]
-                for name, one in choice.items()
-            ],
+        yield table(
+            "The choice, and what it gives on the conversations it was not made on",
+            ["k", "reported"],
+            ([measure(name), one["k"], one["reported"]] for name, one in choice.items()),
         )
     for side, about in ((REPORTED_ON, "reported"), (CHOSEN_ON, "that choose")):
-        yield Table(
-            caption=f"All curves, on the conversations {about}",
-            head=["", "questions", *(f"k = {k}" for k in report["ks"])],
-            rows=[
-                [
-                    measure(name),
-                    category(of),
-                    *(with_interval(found.get(str(k))) for k in report["ks"]),
-                ]
+        yield table(
+            f"All curves, on the conversations {about}",
+            ["questions", *(f"k = {k}" for k in report["ks"])],
+            (
+                [measure(name), category(of), *(found.get(str(k)) for k in report["ks"])]
                 for name, by_category in report["curves"][side].items()
                 for of, found in by_category.items()
                 if any(one.get("mean") is not None for one in found.values())
-            ],
+            ),
             words=2,
             folded=True,
         )

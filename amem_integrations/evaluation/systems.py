@@ -70,11 +70,13 @@ def memory_finder(
 
     def find(question: str) -> Found:
         hits = memory.search(question, namespace=namespace, k=depth, links=links)
-        return Found(
-            ids=tuple(hit.note.key or "" for hit in hits), context=lambda k: rendered(hits[:k])
-        )
+        return _found([hit.note for hit in hits])
 
     return find
+
+
+def _found(notes: Sequence[Note]) -> Found:
+    return Found(ids=tuple(note.key or "" for note in notes), context=lambda k: rendered(notes[:k]))
 
 
 def baseline_finders(notes: Sequence[Note], embedder: Embedder, depth: int) -> dict[str, Finder]:
@@ -83,13 +85,7 @@ def baseline_finders(notes: Sequence[Note], embedder: Embedder, depth: int) -> d
     rankings = Rankings([f"{note.speaker}: {note.content}" for note in notes], embedder)
 
     def finder(rank: Callable[[str], Sequence[int]]) -> Finder:
-        def find(question: str) -> Found:
-            shown = [bare[index] for index in rank(question)[:depth]]
-            return Found(
-                ids=tuple(note.key or "" for note in shown), context=lambda k: rendered(shown[:k])
-            )
-
-        return find
+        return lambda question: _found([bare[index] for index in rank(question)[:depth]])
 
     everything = whole(notes)
     return {
@@ -133,8 +129,8 @@ class Rankings:
         """Return the reciprocal rank fusion of both."""
         scores = np.zeros(self._size)
         for ranking in (self.dense(query), self.bm25(query)):
-            for rank, index in enumerate(ranking[:RRF_DEPTH], start=1):
-                scores[index] += 1 / (RRF_K + rank)
+            best = ranking[:RRF_DEPTH]
+            scores[best] += 1 / (RRF_K + np.arange(1, len(best) + 1))
         return [index for index in _ranked(scores) if scores[index] > 0]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.decomposition import PCA  # type: ignore[import-untyped,unused-ignore]
 from sklearn.manifold import TSNE  # type: ignore[import-untyped,unused-ignore]
 from sklearn.metrics import silhouette_samples  # type: ignore[import-untyped,unused-ignore]
 
@@ -21,34 +22,26 @@ from ..errors import InvalidInputError
 from ..notes import Note
 from ..ports import Embedder, Vector
 from .core_access import embedding_text, result_of
-from .document import Picture, Section, Table, Values, counted, share, with_interval
-from .plots import links, space
-from .statistics import SEED, estimate
-
-BARE, ENRICHED, EVOLVED = "content", "enriched", "evolved"
+from .document import Picture, Section, Table, Values, counted, joined, share, table
+from .plots import note_map
+from .report import interval, rounded
+from .statistics import SEED, mean
 
 NEIGHBOURS = 5
 PERPLEXITY = 30.0
 SHUFFLES = 20  # of the sessions, for what the silhouette is by chance
-DIGITS = 4
 
 Labels = NDArray[np.int64]
 
 
 def views(notes: Sequence[Note], embedder: Embedder) -> dict[str, Any]:
-    """Return what `notes.json` holds, as JSON values.
+    """Return what `notes.json` holds on the notes of one conversation, as JSON values.
 
-    Args:
-        notes: Those of one conversation, with what they became.
-        embedder: The embedder that they are looked at through.
-
-    Returns:
-        `conversation`, the last part of the notes' namespace; `sessions`, that of each note; `links`,
-        pairs of indexes, each once; and `views` by name, each with `points` by t-SNE, the mean `silhouette`
-        by session (cosine distance), `purity`, the mean share of the `neighbours` nearest notes that are of
-        the note's own session; for both the 95 % bootstrap interval over notes (`…_interval`); and `chance`
-        and `silhouette_chance`, what they are for random sessions. Figures that are not defined, such as
-        those of a single session, are None.
+    `sessions` is that of each note, `links` are pairs of indexes, each once. Each of the `views` has `points`
+    by t-SNE, the mean `silhouette` by session (cosine distance), `purity`, the mean share of the `neighbours`
+    nearest notes that are of the note's own session; for both the 95 % bootstrap interval over notes
+    (`…_interval`) and what they are for random sessions (`chance`, `silhouette_chance`). Figures that are
+    not defined, such as those of a single session, are None.
 
     Raises:
         InvalidInputError: There are no notes.
@@ -105,7 +98,9 @@ def chance_of_purity(labels: Labels) -> float | None:
 
 def points(vectors: Vector) -> list[list[float]]:
     """Return two coordinates for each row by t-SNE from its principal components; always the same."""
-    placed = _components(vectors)
+    parts = min(2, *vectors.shape)
+    with np.errstate(invalid="ignore"):  # equal vectors have no variance
+        placed = np.pad(PCA(parts).fit_transform(vectors), ((0, 0), (0, 2 - parts)))
     if len(vectors) > 3:  # noqa: PLR2004 - fewer have no neighbourhoods to keep
         start = placed * 1e-4 / max(float(placed[:, 0].std()), 1e-12)  # as scikit-learn has it
         placed = TSNE(
@@ -117,40 +112,29 @@ def points(vectors: Vector) -> list[list[float]]:
     return [[round(float(x), 3) for x in row] for row in placed]
 
 
-def _components(vectors: Vector) -> NDArray[np.float64]:
-    """Return the first two principal components of each row, zeros where there are fewer."""
-    centred = np.asarray(vectors, dtype=float) - np.mean(vectors, axis=0, dtype=float)
-    turned, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-    found = np.zeros((len(centred), 2))
-    found[:, : min(2, len(sizes))] = (turned * sizes)[:, :2]
-    found *= np.where(found[np.abs(found).argmax(axis=0), [0, 1]] < 0, -1, 1)  # either way is right
-    return found
-
-
 def _view(vectors: Vector, labels: Labels) -> dict[str, Any]:
     silhouettes, purities = silhouette(vectors, labels), purity(vectors, labels)
     dice = np.random.default_rng(SEED)
     dealt = [silhouette(vectors, dice.permutation(labels)) for _ in range(SHUFFLES)]
     return {
         "points": points(vectors),
-        "silhouette": _mean(silhouettes),
-        "silhouette_interval": _interval(silhouettes),
-        "silhouette_chance": _mean([one for some in dealt for one in some]),
-        "purity": _mean(purities),
-        "purity_interval": _interval(purities),
-        "chance": _mean([] if (chance := chance_of_purity(labels)) is None else [chance]),
+        "silhouette": rounded(mean(silhouettes)),
+        "silhouette_interval": interval(silhouettes),
+        "silhouette_chance": rounded(mean([one for some in dealt for one in some])),
+        "purity": rounded(mean(purities)),
+        "purity_interval": interval(purities),
+        "chance": rounded(chance_of_purity(labels)),
     }
 
 
 def _texts(notes: Sequence[Note]) -> dict[str, list[str]]:
-    """Return what the engine has encoded, or would have, of each note in each view."""
     return {
-        BARE: [embedding_text(replace(note, contexts=())) for note in notes],
-        ENRICHED: [
+        "content": [embedding_text(replace(note, contexts=())) for note in notes],
+        "enriched": [
             embedding_text(replace(note, contexts=(note.own_entry,) if note.own_entry else ()))
             for note in notes
         ],
-        EVOLVED: [embedding_text(note) for note in notes],
+        "evolved": [embedding_text(note) for note in notes],
     }
 
 
@@ -163,15 +147,6 @@ def _pairs(notes: Sequence[Note]) -> list[list[int]]:
         if target in places
     }
     return [list(pair) for pair in sorted(pairs)]
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return round(float(np.mean(values)), DIGITS) if values else None
-
-
-def _interval(values: Sequence[float]) -> list[float] | None:
-    found = estimate(values)
-    return found and [round(found["low"], DIGITS), round(found["high"], DIGITS)]
 
 
 def sections(notes: Values) -> Iterator[Section]:
@@ -202,7 +177,7 @@ def sections(notes: Values) -> Iterator[Section]:
 
 def _scatter(notes: Values) -> Picture:
     words = "; ".join(
-        f"{space.TITLES.get(name, name)}: purity {share(view.get('purity'))}"
+        f"{note_map.TITLES.get(name, name)}: purity {share(view.get('purity'))}"
         for name, view in notes["views"].items()
     )
     return Picture(
@@ -210,39 +185,34 @@ def _scatter(notes: Values) -> Picture:
         alt=f"Three clouds of points, one for each view, coloured by session. {words}.",
         caption="t-SNE of the notes' vectors by cosine, a point a note, coloured by session. Axes have no "
         "unit, and distances between far groups mean little; the figures below each view are what counts.",
-        draw=partial(space.draw, notes),
+        draw=partial(note_map.views, notes),
     )
 
 
 def _graph(notes: Values) -> Picture:
-    places = links.layout(notes)
+    places = note_map.layout(notes)
     return Picture(
         name="links",
         alt=f"A graph of {counted(len(notes['sessions']), 'note')} and {counted(len(notes['links']), 'link')}, "
         "coloured by session.",
         caption=f"{counted(len(notes['links']), 'link')} between the notes: a larger point has more of them; "
         "linked notes are drawn near each other.",
-        draw=partial(links.draw, notes, places),
+        draw=partial(note_map.links, notes, places),
     )
 
 
 def _table(notes: Values) -> Table:
-    return Table(
-        caption="How near the notes of a session are, with 95 % bootstrap intervals over notes",
-        head=["", "purity", "by chance", "silhouette", "by chance"],
-        rows=[
+    return table(
+        "How near the notes of a session are, with 95 % bootstrap intervals over notes",
+        ["purity", "by chance", "silhouette", "by chance"],
+        (
             [
-                space.TITLES.get(name, name),
-                _figure(view, "purity"),
-                share(view.get("chance")),
-                _figure(view, "silhouette"),
-                share(view.get("silhouette_chance")),
+                note_map.TITLES.get(name, name),
+                joined(view.get("purity"), view.get("purity_interval")),
+                view.get("chance"),
+                joined(view.get("silhouette"), view.get("silhouette_interval")),
+                view.get("silhouette_chance"),
             ]
             for name, view in notes["views"].items()
-        ],
+        ),
     )
-
-
-def _figure(view: Values, name: str) -> str:
-    low, high = view.get(f"{name}_interval") or (None, None)
-    return with_interval({"mean": view.get(name), "low": low, "high": high})

@@ -17,8 +17,7 @@ from support import reports
 
 from amem_integrations.evaluation import document, systems
 from amem_integrations.evaluation.document import Estimate
-from amem_integrations.evaluation.plots import bars, curves, links, scale, scatter, space, style
-from amem_integrations.evaluation.plots.bars import Panel
+from amem_integrations.evaluation.plots import bars, curves, note_map, scale, scatter, style
 from amem_integrations.evaluation.plots.style import DARK, DPI, LIGHT, LOOKS, WIDTH
 
 NAMES = {**reports.SYSTEMS, "full": 0.6, "$new_{one}": 0.3, "日本": 0.2}
@@ -26,7 +25,7 @@ ESTIMATES = {name: Estimate(mean, mean - 0.1, mean + 0.1) for name, mean in NAME
 
 
 def chart_of_bars(look):
-    return bars.draw([Panel("k = 5", "recall", ESTIMATES), Panel("k = $9", "F1", ESTIMATES)], look)
+    return bars.draw({"k = 5": ESTIMATES, "k = $9": ESTIMATES}, "recall", look)
 
 
 def chart_of_systems(look):
@@ -35,19 +34,23 @@ def chart_of_systems(look):
 
 
 def chart_of_calls(look):
-    return scatter.calls(
-        {name: (0.29, one) for name, one in ESTIMATES.items()}, look, quality="recall"
+    return scatter.draw(
+        {name: (0.29, one) for name, one in ESTIMATES.items()},
+        look,
+        x="calls",
+        y="recall",
+        linear=0.1,
     )
 
 
 def chart_of_tokens(look):
     places = {name: (100.0 * n, one) for n, (name, one) in enumerate(ESTIMATES.items())}
-    return scatter.tokens(places, look, quality="F1")
+    return scatter.draw(places, look, x="tokens", y="F1", linear=1.0)
 
 
 def chart_of_links(look):
     notes = reports.notes()
-    return links.draw(notes, links.layout(notes), look)
+    return note_map.links(notes, note_map.layout(notes), look)
 
 
 CHARTS = {
@@ -58,7 +61,7 @@ CHARTS = {
     "sweep": lambda look: curves.sweep(reports.sweep(), look),
     "by category": lambda look: curves.by_category(reports.sweep(), look),
     "scale": lambda look: scale.draw(reports.scale()["rows"], look),
-    "space": lambda look: space.draw(reports.notes(), look),
+    "space": lambda look: note_map.views(reports.notes(), look),
     "links": chart_of_links,
 }
 
@@ -90,8 +93,8 @@ def test_a_chart_is_as_wide_as_a_page_and_not_blank(name, look):
     [
         ("bars", "recall", ""),
         ("systems", "notes put before the question (k)", "recall of the evidence"),
-        ("calls", "model calls a note, to build the memory", "recall"),
-        ("tokens", "tokens of context a question", "F1"),
+        ("calls", "calls", "recall"),
+        ("tokens", "tokens", "F1"),
         ("sweep", "hits shown (k)", ""),
         ("scale", "notes", "milliseconds a query"),
     ],
@@ -116,10 +119,10 @@ def test_bars_are_named_and_have_their_figures_and_intervals():
 
 
 def test_what_is_not_known_is_a_dash_and_no_bar():
-    (axes,) = bars.draw([Panel("F1", "F1", {"amem": Estimate(0.5), "full": None})], LIGHT).axes
+    (axes,) = bars.draw({"F1": {"amem": Estimate(0.5, 0.4, 0.6), "full": None}}, "F1", LIGHT).axes
     assert len(axes.patches) == 1
     assert "\N{EN DASH}" in [text.get_text() for text in axes.texts]
-    assert not axes.collections  # no interval is drawn where none is known
+    assert len(axes.collections) == 1  # one interval
 
 
 def test_the_choice_of_a_sweep_is_marked():
@@ -159,8 +162,8 @@ def test_memory_that_could_not_be_measured_is_left_out():
 
 
 def test_views_show_their_figures_beside_what_chance_gives():
-    made = space.draw(reports.notes(), LIGHT)
-    assert [one.get_title("left") for one in made.axes[:3]] == list(space.TITLES.values())
+    made = note_map.views(reports.notes(), LIGHT)
+    assert [one.get_title("left") for one in made.axes[:3]] == list(note_map.TITLES.values())
     figures = made.axes[1].get_xlabel()
     assert "purity .324 (chance .055)" in figures
     assert "silhouette \N{MINUS SIGN}.050 (chance \N{MINUS SIGN}.080)" in figures
@@ -168,15 +171,15 @@ def test_views_show_their_figures_beside_what_chance_gives():
 
 def test_a_note_is_drawn_larger_the_more_links_it_has():
     notes = {**reports.notes(), "links": [[0, n] for n in range(1, 9)]}
-    points = links.draw(notes, links.layout(notes), LIGHT).axes[0].collections[1]
+    points = note_map.links(notes, note_map.layout(notes), LIGHT).axes[0].collections[1]
     sizes = points.get_sizes()
     assert sizes[0] == max(sizes) > 2 * sizes[1] > 2 * sizes[15]
 
 
 def test_the_layout_of_links_repeats_and_keeps_all_in_the_picture():
     notes = reports.notes()
-    places = links.layout(notes)
-    assert (places == links.layout(notes)).all()
+    places = note_map.layout(notes)
+    assert (places == note_map.layout(notes)).all()
     assert places.shape == (20, 2)
     joined, rest = places[:13], places[13:]
     assert (joined >= 0).all()
@@ -187,10 +190,10 @@ def test_the_layout_of_links_repeats_and_keeps_all_in_the_picture():
 
 @pytest.mark.parametrize("count", [1, 2, 700])
 def test_a_graph_of_any_size_can_be_laid_out(count, monkeypatch):
-    monkeypatch.setattr(links, "_ROUNDS", 3)
+    monkeypatch.setattr(note_map, "_ROUNDS", 3)
     notes = {"sessions": ["s"] * count, "links": [[n, n + 1] for n in range(0, count - 1, 2)]}
-    assert np.isfinite(links.layout(notes)).all()
-    without = links.layout({**notes, "links": []})
+    assert np.isfinite(note_map.layout(notes)).all()
+    without = note_map.layout({**notes, "links": []})
     assert (without[:, 1] < 0).all()
 
 

@@ -25,8 +25,7 @@ from support.dialsim import (
 
 from amem_integrations.errors import InvalidInputError
 from amem_integrations.evaluation import Turn, dialsim
-from amem_integrations.evaluation.dialsim.pickles import read
-from amem_integrations.evaluation.dialsim.tv_show import parse_date, script_turns
+from amem_integrations.evaluation.dialsim.tv_show import parse_date, read, script_turns
 
 DAY = datetime(2005, 5, 5, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import cycle, islice
+from itertools import cycle
 
 from ...errors import InvalidInputError
 from ..data import AS_IT_STANDS, Conversation, Question, Task, Turn
@@ -32,8 +32,6 @@ CONSTANTS = {
     "draws": DRAWS,
     "nearby": NEARBY,
 }
-
-_SOURCES: Sequence[Source] = ("graph", "quiz")
 
 
 class Format(StrEnum):
@@ -102,34 +100,27 @@ class Choice:
 
 
 def choose(show: Show, *, seed: int = 0, questions: int | None = None) -> Choice:
-    """Return what is asked in a show.
-
-    Args:
-        show: The show.
-        seed: Decides all that is random.
-        questions: How many at most, from the first one; as many as there are by default.
+    """Return what is asked in a show: at most so many `questions`, from the first one; all by default.
 
     Raises:
         InvalidInputError: `questions` is below 1.
     """
     if questions is not None and questions < 1:
         raise InvalidInputError(f"questions={questions!r} must be at least 1")
+    asked: list[Asked] = []
     left_out: Counter[str] = Counter()
-    asked = islice(_asked(show, seed, left_out), questions)
+    for session in show.sessions:
+        if len(asked) == questions:
+            break
+        found = _ask(session, show.agent, random.Random(f"{seed}/{session.id}"))  # noqa: S311
+        if isinstance(found, Asked):
+            asked.append(found)
+        else:
+            left_out[found] += 1
     return Choice(asked=tuple(asked), left_out=dict(left_out))
 
 
-def _asked(show: Show, seed: int, left_out: Counter[str]) -> Iterator[Asked]:
-    for session in show.sessions:
-        found = _ask(session, show.agent, random.Random(f"{seed}/{session.id}"))  # noqa: S311
-        if isinstance(found, Asked):
-            yield found
-        else:
-            left_out[found] += 1
-
-
 def _ask(session: Session, agent: str, chance: random.Random) -> Asked | str:
-    """Return what is asked in a session, or why nothing is."""
     if not session.questions:
         return "no question"
     if (turn := _moment(session.turns, agent, chance)) is None:
@@ -143,30 +134,22 @@ def _ask(session: Session, agent: str, chance: random.Random) -> Asked | str:
 
 
 def _moment(turns: Sequence[Turn], agent: str, chance: random.Random) -> int | None:
-    """Return the index of one of the agent's turns, if there is one; not the first, if there are several."""
     indexes = [index for index, turn in enumerate(turns) if _is(turn.speaker, agent)]
     return chance.choice(indexes[1:] or indexes) if indexes else None
 
 
 def _asker(turns: Sequence[Turn], index: int, agent: str, chance: random.Random) -> str | None:
     near = turns[max(0, index - NEARBY) : index + NEARBY]
-    others = {  # a dict: the order of a set is not the same in every run
-        turn.speaker: None
-        for turn in near
-        if turn.speaker
-        and agent.casefold() not in turn.speaker.casefold()  # nor a choir with the agent in it
-        and not _is(turn.speaker, "all")
-    }
-    return chance.choice(list(others)) if others else None
+    speakers = [turn.speaker for turn in near if turn.speaker and not _is(turn.speaker, "all")]
+    # Nor a choir with the agent in it. The order of a set would not be the same in every run.
+    others = [one for one in dict.fromkeys(speakers) if agent.casefold() not in one.casefold()]
+    return chance.choice(others) if others else None
 
 
 def _draws(session: Session, chance: random.Random) -> Iterator[ShowQuestion]:
-    """Yield random questions of one kind, without those about the session's own date."""
-    by_source = {
-        source: [q for q in session.questions if q.source == source] for source in _SOURCES
-    }
-    graph = chance.random() < GRAPH_SHARE
-    questions = by_source["graph" if graph else "quiz"] or by_source["quiz" if graph else "graph"]
+    preferred = "graph" if chance.random() < GRAPH_SHARE else "quiz"
+    of_source = [one for one in session.questions if one.source == preferred]
+    questions = of_source or session.questions
     source = questions[0].source
     rare, share = _RARE[source]
     kind = _kind(list(dict.fromkeys(one.kind for one in questions)), rare, share, chance)
@@ -195,14 +178,11 @@ def _kind(
 
 
 def _names_its_own_date(question: ShowQuestion, session: Session) -> bool:
-    """Return whether a question is about the month or the year that the session is still in.
-
-    What was true "in 1994" cannot be asked before 1994 is over. Only the first wording is looked at.
-    """
+    # What was true "in 1994" cannot be asked before 1994 is over. Only the first wording is looked at.
     first = next(iter(question.wordings.values()))
     month, year = session.date.split()[0], str(session.at.year)
     return f"n {year}" in first or f"{month} {year}" in first
 
 
 def _is(speaker: str | None, name: str) -> bool:
-    return speaker is not None and speaker.casefold() == name.casefold()
+    return (speaker or "").casefold() == name.casefold()

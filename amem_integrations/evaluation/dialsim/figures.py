@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from ...ports import Embedder
@@ -20,17 +19,15 @@ from ..document import (
     Values,
     cost_tables,
     counted,
-    listed,
     measure,
     percent,
-    share,
-    with_interval,
+    table,
 )
 from ..report import Prices, Report, builds, costs, estimated, latency, rounded
 from ..scoring import MEASURES, SCORINGS, Scores, score
 from ..statistics import mean
 from .choosing import Asked, Choice, Format
-from .tv_show import LETTERS, Show
+from .tv_show import LETTERS, Show, ShowQuestion
 
 CAUTION = (
     "This project has not run this on the published DialSim files yet; it is tested on a small show of its "
@@ -55,7 +52,7 @@ _SCORED = {"official": "LoCoMo's own scoring", "amem": "scoring of the authors o
 class _Marked:
     """An answer with its marks: `right` is None for an open answer that no judge has seen."""
 
-    asked: Asked
+    question: ShowQuestion
     answer: Answer
     right: float | None
     refused: bool
@@ -72,17 +69,12 @@ def build(
     embedder: Embedder,
     prices: Prices | None = None,
 ) -> Report:
-    """Return the report on a run.
+    """Return the report on a run: the show, what was asked, found and answered.
 
-    Args:
-        show: What was heard.
-        choice: What was asked.
-        result: What was found and answered.
-        settings: Goes into the report as it is.
-        embedder: Compares open answers with right ones.
-        prices: By stage, of a million tokens, in and out.
+    `embedder` compares open answers with right ones.
     """
     asked = choice.asked
+    kinds = Counter(one.question.kind for one in asked)
     return {
         "caution": CAUTION,
         "show": show.name,
@@ -96,7 +88,7 @@ def build(
             "asked": len(asked),
             "unanswerable": sum(not one.question.answerable for one in asked),
             "by_source": dict(Counter(one.question.source for one in asked)),
-            "by_kind": dict(sorted(Counter(one.question.kind for one in asked).items())),
+            "by_kind": dict(sorted(kinds.items())),
             "sessions_left_out": dict(choice.left_out),
             "questions_left_out": dict(show.left_out),
         },
@@ -122,12 +114,11 @@ def _marked(
 ) -> list[_Marked]:
     if form is Format.CHOICE:
         return [_choice(one, answer) for one, answer in zip(asked, given, strict=True)]
-    questions = [outcome.question for outcome in result.outcomes]
-    texts = [answer.text for answer in given]
-    scores = score(list(zip(questions, texts, strict=True)), embedder=embedder)
+    texts = ((o.question, one.text) for o, one in zip(result.outcomes, given, strict=True))
+    scores = score(list(texts), embedder=embedder)
     return [
         _Marked(
-            asked=one,
+            question=one.question,
             answer=answer,
             right=None if answer.correct is None else float(answer.correct),
             refused=refuses(answer.text),
@@ -140,7 +131,7 @@ def _marked(
 def _choice(asked: Asked, answer: Answer) -> _Marked:
     option = chosen(answer.text, asked.question.options)
     return _Marked(
-        asked=asked,
+        question=asked.question,
         answer=answer,
         right=float(option == asked.question.right),
         refused=option == len(asked.question.options) - 1,
@@ -150,20 +141,19 @@ def _choice(asked: Asked, answer: Answer) -> _Marked:
 
 def _figures(marked: Sequence[_Marked]) -> Report:
     of_kind: dict[str, list[_Marked]] = {}
-    for one in sorted(marked, key=lambda one: (one.asked.question.source, one.asked.question.kind)):
-        of_kind.setdefault(f"{one.asked.question.source}/{one.asked.question.kind}", []).append(one)
+    for one in sorted(marked, key=lambda one: (one.question.source, one.question.kind)):
+        of_kind.setdefault(f"{one.question.source}/{one.question.kind}", []).append(one)
     return {
         **_group(marked),
         "unreadable": sum(not one.readable for one in marked),
         "context_tokens": rounded(mean([one.answer.context_tokens for one in marked])),
-        "answerable": _group([one for one in marked if one.asked.question.answerable]),
-        "unanswerable": _group([one for one in marked if not one.asked.question.answerable]),
+        "answerable": _group([one for one in marked if one.question.answerable]),
+        "unanswerable": _group([one for one in marked if not one.question.answerable]),
         "by_kind": {kind: _group(some) for kind, some in of_kind.items()},
     }
 
 
 def _group(marked: Sequence[_Marked]) -> Report:
-    """Return how many there are, the shares of right answers and of refusals, and all measures of open ones."""
     scored = [one.scores for one in marked if one.scores is not None]
     return {
         "questions": len(marked),
@@ -185,8 +175,15 @@ def chosen(answer: str, options: Sequence[str]) -> int | None:
     What "the answer is" counts first, then a letter in brackets, a bare letter at the beginning, a refusal
     (which is the last option), and the words of one option and of no other.
     """
-    for read in (_settled, _labelled, _begun_with, _refused, _worded):
-        if places := read(answer, options):
+    begun = _BARE.match(answer)
+    for places in (
+        _places(map("".join, _SETTLED.findall(answer)), options),
+        _places(map("".join, _LABEL.findall(answer)), options),
+        _places([begun[1]] if begun else [], options),
+        {len(options) - 1} if refuses(answer) else set(),
+        _worded(_plain(answer), [_plain(option) for option in options]),
+    ):
+        if places:
             return places.pop() if len(places) == 1 else None
     return None
 
@@ -196,37 +193,19 @@ def refuses(answer: str) -> bool:
     return _REFUSAL.search(answer) is not None
 
 
-def _settled(answer: str, options: Sequence[str]) -> set[int]:
-    return _places(map("".join, _SETTLED.findall(answer)), options)
-
-
-def _labelled(answer: str, options: Sequence[str]) -> set[int]:
-    return _places(map("".join, _LABEL.findall(answer)), options)
-
-
-def _begun_with(answer: str, options: Sequence[str]) -> set[int]:
-    found = _BARE.match(answer)
-    return _places([found[1]], options) if found else set()
-
-
-def _refused(answer: str, options: Sequence[str]) -> set[int]:
-    return {len(options) - 1} if refuses(answer) else set()
+def _places(letters: Iterable[str], options: Sequence[str]) -> set[int]:
+    places = (LETTERS.index(letter.upper()) for letter in letters)
+    return {place for place in places if place < len(options)}
 
 
 def _worded(answer: str, options: Sequence[str]) -> set[int]:
-    plain = [_plain(option) for option in options]
-    held = {place for place, option in enumerate(plain) if _holds(_plain(answer), option)}
+    held = {place for place, option in enumerate(options) if _holds(answer, option)}
     # "Ann and Ben" holds "Ann", too, but does not choose it.
     return {
         place
         for place in held
-        if not any(place != other and _holds(plain[other], plain[place]) for other in held)
+        if not any(place != other and _holds(options[other], options[place]) for other in held)
     }
-
-
-def _places(letters: Iterable[str], options: Sequence[str]) -> set[int]:
-    places = (LETTERS.index(letter.upper()) for letter in letters)
-    return {place for place in places if place < len(options)}
 
 
 def _holds(text: str, part: str) -> bool:
@@ -244,7 +223,7 @@ def sections(report: Values) -> Iterator[Section]:
     yield Section(
         title=f"DialSim: {report['show']}",
         about=[
-            *([report["caution"]] if report.get("caution") else []),
+            report["caution"],
             (
                 f"{report['agent']} hears {counted(report['notes'], 'turn')} of "
                 f"{counted(report['sessions'], 'session')} in their order and is asked "
@@ -263,28 +242,22 @@ def sections(report: Values) -> Iterator[Section]:
 
 
 def _pictures(answers: Values) -> Iterator[Picture]:
-    from ..plots import bars  # noqa: PLC0415 - imports matplotlib
-
-    panels = [
-        bars.Panel(
-            _FORMATS[name],
-            "share of right answers",
-            {
-                "all": Estimate.of(found["accuracy"]),
-                **{group: Estimate.of(found[group]["accuracy"]) for group in _GROUPS},
-            },
-        )
+    panels = {
+        _FORMATS[name]: {
+            "all": Estimate.of(found["accuracy"]),
+            **{group: Estimate.of(found[group]["accuracy"]) for group in _GROUPS},
+        }
         for name, found in answers.items()
         if found["accuracy"]["mean"] is not None
-    ]
+    }
     if panels:
-        words = " ".join(f"{panel.title}: {listed(panel.values)}." for panel in panels)
-        yield Picture(
-            name="dialsim",
-            alt=f"Bars of right answers. {words}",
-            caption="Right answers to all questions, to those that can be answered, and to those that cannot "
+        yield Picture.bars(
+            "dialsim",
+            "Bars of right answers.",
+            "Right answers to all questions, to those that can be answered, and to those that cannot "
             f"yet (right is to say so), with {BOOTSTRAP}.",
-            draw=partial(bars.draw, panels),
+            panels,
+            "share of right answers",
         )
 
 
@@ -294,41 +267,41 @@ def _tables(name: str, found: Values) -> Iterator[Table]:
     more = f"; {found['unreadable']} chose no option, or several, and count as wrong"
     if name == Format.OPEN:
         more = "" if Estimate.of(found["accuracy"]) else "; they are a judge's, and there was none"
-    yield Table(
-        caption=f"{title}: right answers with {BOOTSTRAP}{more}",
-        head=["", "questions", "accuracy", "refused"],
-        rows=[
-            [group, str(one["questions"]), with_interval(one["accuracy"]), share(one["refused"])]
+    yield table(
+        f"{title}: right answers with {BOOTSTRAP}{more}",
+        ["questions", "accuracy", "refused"],
+        (
+            [group, *map(one.get, ("questions", "accuracy", "refused"))]
             for group, one in groups.items()
-        ],
+        ),
     )
     for scoring, label in _SCORED.items():
         if measures := list(found.get(scoring, {})):
-            yield Table(
-                caption=f"{title}: wording against the right answer, {label}",
-                head=["", *map(measure, measures)],
-                rows=[
-                    [group, *(with_interval(one[scoring][key]) for key in measures)]
+            yield table(
+                f"{title}: wording against the right answer, {label}",
+                map(measure, measures),
+                (
+                    [group, *map(one[scoring].get, measures)]
                     for group, one in groups.items()
                     if scoring in one
-                ],
+                ),
                 folded=True,
             )
 
 
 def _counts(report: Values) -> Table:
     questions = report["questions"]
-    counts = {
-        "sessions dated before the one they follow": report.get("sessions_dated_back", 0),
-        **{f"asked: {name}": n for name, n in questions.get("by_source", {}).items()},
-        **{
-            f"session left out: {why}": n
-            for why, n in questions.get("sessions_left_out", {}).items()
-        },
-        **{
-            f"question left out: {why}": n
-            for why, n in questions.get("questions_left_out", {}).items()
-        },
+    groups = {
+        "asked": "by_source",
+        "session left out": "sessions_left_out",
+        "question left out": "questions_left_out",
     }
-    rows = [[name, str(n)] for name, n in counts.items()]
-    return Table(caption="What was asked and left out", head=["", "count"], rows=rows, folded=True)
+    rows = [
+        ["sessions dated before the one they follow", report.get("sessions_dated_back", 0)],
+        *(
+            [f"{group}: {name}", count]
+            for group, key in groups.items()
+            for name, count in questions.get(key, {}).items()
+        ),
+    ]
+    return table("What was asked and left out", ["count"], rows, folded=True)

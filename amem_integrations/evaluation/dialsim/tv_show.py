@@ -15,8 +15,10 @@ The files are the user's own; nothing of them is part of this package.
 
 from __future__ import annotations
 
+import json
+import pickle
 import re
-from collections import Counter
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
@@ -30,10 +32,20 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from ...errors import InvalidInputError
 from ..data import Turn
-from ..locomo import MONTHS
-from . import pickles
+from ..locomo import MONTHS, problem
 
 Source = Literal["graph", "quiz"]
+
+# A pickle is a program that can run anything; one that names more than Python's containers is refused.
+_CONTAINERS: Mapping[str, type] = {
+    "builtins.dict": dict,
+    "builtins.list": list,
+    "builtins.set": set,
+    "builtins.frozenset": frozenset,
+    "builtins.tuple": tuple,
+    "collections.OrderedDict": OrderedDict,
+    "collections.defaultdict": defaultdict,
+}
 
 AGENTS = {"friends": "Ross", "bigbang": "Sheldon", "theoffice": "Michael"}
 EVERYONE = "default"  # the wording for an asker who has none of their own
@@ -50,23 +62,18 @@ _DATE = re.compile(r"([a-z]{3,9})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})", r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowQuestion:
-    """A question that can be asked in a session.
+    """A question that can be asked in a session, in the words of each character, and of `default`.
 
-    Attributes:
-        id: Its position in the session, such as `graph/past/3`.
-        source: A temporal knowledge graph of the show (`hard_q` in the file) or a fan quiz (`easy_q`).
-        kind: As in the file: `past`, `fu_cur`, `ans_w_time`, `dont_know_unans`, …
-        wordings: The question in the words of each character, and of `default`.
-        options: What to choose from; the last one is not to know.
-        right: The index of the right option.
+    `source` is a temporal knowledge graph of the show (`hard_q` in the file) or a fan quiz (`easy_q`), `kind` as
+    in the file: `past`, `fu_cur`, `ans_w_time`, `dont_know_unans`, … The last option is not to know.
     """
 
-    id: str
+    id: str  # its position in the session, such as graph/past/3
     source: Source
     kind: str
     wordings: Mapping[str, str]
     options: tuple[str, ...]
-    right: int
+    right: int  # the index of the right option
 
     @property
     def answerable(self) -> bool:
@@ -96,13 +103,9 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Show:
-    """A show, in the order of the file.
+    """A show in the order of the file: the memory belongs to `agent`, who is asked.
 
-    Attributes:
-        name: Such as `friends`.
-        agent: The character whom the memory belongs to, and who is asked.
-        sessions: The scenes.
-        left_out: How many questions cannot be asked, by the reason.
+    `left_out` counts the questions that cannot be asked, by the reason.
     """
 
     name: str
@@ -125,7 +128,6 @@ class _RawQuestion(BaseModel):
 
 
 def _numbered(kinds: object) -> object:
-    """Return questions by number whether they are listed or numbered already."""
     if not isinstance(kinds, Mapping):
         return kinds or {}
     return {
@@ -147,12 +149,9 @@ class _RawSession(BaseModel):
 def load(
     path: str | PathLike[str], *, agent: str | None = None, sessions: int | None = None
 ) -> Show:
-    """Return the show of a file.
+    """Return the show of a file, which is named after it; of so many `sessions`, from the first one.
 
-    Args:
-        path: The file; it is named after the show.
-        agent: Who is asked; for the three published shows it is known.
-        sessions: How many to take, from the first one; all by default.
+    `agent` is who is asked; for the three published shows it is known.
 
     Raises:
         InvalidInputError: The file holds something else, or it is not known who is asked.
@@ -166,13 +165,53 @@ def load(
             f"who is asked in {name!r}? It is known of {', '.join(AGENTS)}; name the character (agent)"
         )
     left_out: Counter[str] = Counter()
-    raw = islice(_raw_sessions(pickles.read(file), file), sessions)
+    raw = islice(_raw_sessions(read(file), file), sessions)
     found = tuple(_session(session_id, one, left_out) for session_id, one in raw)
     if not any(session.questions for session in found):
         raise InvalidInputError(
             f"{str(file)!r} has no question that can be asked: {dict(left_out)}"
         )
     return Show(name=name, agent=played, sessions=found, left_out=dict(left_out))
+
+
+class _Forbidden(pickle.UnpicklingError):
+    """A pickle names something that is not a container."""
+
+
+class _ContainerUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> type:
+        full = f"{module}.{name}".replace("__builtin__.", "builtins.")  # its name in Python 2
+        if full not in _CONTAINERS:
+            raise _Forbidden(full)
+        return _CONTAINERS[full]
+
+
+def read(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
+    """Return the contents of a JSON file or a pickle; its first bytes decide which it is.
+
+    Raises:
+        InvalidInputError: It is neither, or a pickle that would build more than containers.
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        is_json = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
+        file.seek(0)
+        try:
+            return (
+                json.loads(file.read().decode("utf-8-sig"))
+                if is_json
+                else _ContainerUnpickler(file).load()
+            )
+        except _Forbidden as error:
+            raise InvalidInputError(
+                f"{str(path)!r} is a pickle that builds {error}, and so could run code: it was not loaded. "
+                "If you trust who made it, write it as JSON yourself and give that file"
+            ) from error
+        except OSError:
+            raise
+        except Exception as error:  # a broken pickle can end in nearly any error, as its docs say
+            form = "not a JSON file" if is_json else "neither a JSON file nor a whole pickle"
+            raise InvalidInputError(f"{str(path)!r} is {form}: {error!r}") from error
 
 
 def _raw_sessions(data: object, file: Path) -> Iterator[tuple[str, object]]:
@@ -195,10 +234,8 @@ def _session(session_id: str, item: Any, left_out: Counter[str]) -> Session:  # 
         raw = _RawSession.model_validate(item)
         at = parse_date(raw.date)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
         raise InvalidInputError(
-            f"session {session_id!r} is not in the form of DialSim: "
-            f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"
+            f"session {session_id!r} is not in the form of DialSim: {problem(error)}"
         ) from error
     except InvalidInputError as error:
         raise InvalidInputError(f"session {session_id!r}: {error}") from error
@@ -230,7 +267,6 @@ def _questions(raw: _RawSession, left_out: Counter[str]) -> Iterator[ShowQuestio
 
 
 def _right(raw: _RawQuestion) -> int | str:
-    """Return the index of the right option, or why there is none."""
     if not any(raw.questions.values()):
         return "no wording"
     if not _FEWEST <= len(raw.options) <= len(LETTERS):
@@ -248,18 +284,13 @@ def script_turns(script: str, session_id: str, at: datetime) -> Iterator[Turn]:
     A line with a colon begins an utterance, a line without one continues it. Empty lines and the credits of
     writers are left out.
     """
-    spoken: list[list[str]] = []
-    for line in (line.strip() for line in script.split("\n")):
-        if not line or any(credit in line for credit in _CREDITS):
-            continue
-        if ":" in line or not spoken:
-            spoken.append([])
-        spoken[-1].append(line)
-    texts = (_speaker_and_text("\n".join(lines)) for lines in spoken)
-    for number, (speaker, text) in enumerate((speaker, text) for speaker, text in texts if text):
-        yield Turn(
-            id=f"{session_id}#{number}", thread=session_id, speaker=speaker, text=text, at=at
-        )
+    lines = (line.strip() for line in script.split("\n"))
+    kept = [line for line in lines if line and not any(credit in line for credit in _CREDITS)]
+    spoken = re.split(r"\n(?=.*:)", "\n".join(kept))
+    texts = [(speaker, text) for speaker, text in map(_speaker_and_text, spoken) if text]
+    for number, (speaker, text) in enumerate(texts):
+        turn_id = f"{session_id}#{number}"
+        yield Turn(id=turn_id, thread=session_id, speaker=speaker, text=text, at=at)
 
 
 def _speaker_and_text(text: str) -> tuple[str | None, str]:
@@ -269,7 +300,7 @@ def _speaker_and_text(text: str) -> tuple[str | None, str]:
 
 
 def parse_date(text: str) -> datetime:
-    """Return the day that a text such as `September 22, 1994` or `1994-09-22` stands for, as 00:00 UTC.
+    """Return the day of a text such as `September 22, 1994` or `1994-09-22`, as 00:00 UTC.
 
     Raises:
         InvalidInputError: It is written in another way.

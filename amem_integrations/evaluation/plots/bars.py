@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .. import document
-from ..document import Estimate
+from ..document import Bars, Estimate
 from .style import SMALL, Look, family_of, grid, name_axes
 
 _BAR = 0.62  # of the room for a system
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One figure, from 0 to 1, of every system."""
-
-    title: str
-    x: str
-    values: Mapping[str, Estimate | None]
-
-
-def draw(panels: Sequence[Panel], look: Look) -> Figure:
-    """Return a chart of panels that share their systems, the first system on top."""
-    systems = document.ordered(name for panel in panels for name in panel.values)
+def draw(panels: Bars, x: str, look: Look) -> Figure:
+    """Return a chart of panels, with figures from 0 to 1 of the same systems, the first one on top."""
+    systems = document.ordered(name for values in panels.values() for name in values)
     made, axes = grid(look, 1, len(panels), height=0.27 * len(systems) + 0.8, sharey=True)
-    for one, panel in zip(axes, panels, strict=True):
-        name_axes(one, look, x=panel.x, title=panel.title)
+    for one, (title, values) in zip(axes, panels.items(), strict=True):
+        name_axes(one, look, x=x, title=title)
         one.grid(visible=False, axis="y")
         for row, system in enumerate(systems):
-            _bar(one, row, panel.values.get(system), family_of(system, look), look)
+            _bar(one, row, values.get(system), family_of(system, look), look)
         one.set_xlim(0, 1.24)  # room for a figure beside the longest bar
         one.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0", "", ".5", "", "1"])
     axes[0].set_yticks(range(len(systems)), [document.system(name) for name in systems])
@@ -43,21 +31,18 @@ def draw(panels: Sequence[Panel], look: Look) -> Figure:
     return made
 
 
-def _bar(axes: Axes, row: int, estimate: Estimate | None, colour: str, look: Look) -> None:
-    if estimate is None:
-        axes.text(0.02, row, "\N{EN DASH}", va="center", fontsize=SMALL, color=look.soft)
-        return
-    axes.barh(row, estimate.mean, height=_BAR, color=colour)
-    if estimate.low is not None:
-        axes.errorbar(
-            estimate.mean, row, xerr=estimate.reach, color=look.ink, capsize=2, linewidth=1
-        )
+def _bar(axes: Axes, row: int, one: Estimate | None, colour: str, look: Look) -> None:
+    where = (0.02, row)
+    if one is not None:
+        axes.barh(row, one.mean, height=_BAR, color=colour)
+        axes.errorbar(one.mean, row, xerr=one.reach, color=look.ink, capsize=2, linewidth=1)
+        where = (one.high, row)
     axes.annotate(
-        document.share(estimate.mean),
-        (estimate.top, row),
-        xytext=(4, 0),
+        document.share(one.mean if one else None),
+        where,
+        xytext=(4 if one else 0, 0),
         textcoords="offset points",
         va="center",
         fontsize=SMALL,
-        color=look.ink,
+        color=look.ink if one else look.soft,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,14 +13,12 @@ from .. import document
 from ..document import Estimate
 from .style import TEXT, Look, grid, in_shares, legend, look_of, name_axes
 
-Dashes = Literal["-", "--"]
-
-HITS = "hits shown (k)"
 _SPLIT = ("recall", "f1", "all_evidence")  # the first two of these are shown by category
-_SIDES: Mapping[str, tuple[int, Dashes, str]] = {
-    "chosen_on": (1, "--", "^"),
-    "reported_on": (0, "-", "o"),
-}  # hue, line, marker
+_SIDES: Mapping[str, tuple[str, int, dict[str, Any]]] = {
+    "chosen_on": ("conversations that choose k", 1, {"linestyle": "--", "marker": "^"}),
+    "reported_on": ("conversations reported", 0, {"linestyle": "-", "marker": "o"}),
+}  # label, hue, line
+_RING: dict[str, Any] = {"marker": "o", "markersize": 7, "markerfacecolor": "none"}
 
 
 def sweep(values: Mapping[str, Any], look: Look) -> Figure:
@@ -34,55 +32,50 @@ def sweep(values: Mapping[str, Any], look: Look) -> Figure:
             _line(one, values["curves"][side][measure]["all"], side, look)
         if measure in values.get("choice", {}):
             _mark(one, values["choice"][measure], look)
-        name_axes(one, look, x=HITS, title=document.measure(measure))
+        name_axes(one, look, x="hits shown (k)", title=document.measure(measure))
         one.set_xticks(values["ks"])
         in_shares(one)
     for unused in axes[len(measures) :]:
         unused.remove()
-    legend(made, look, _sides(look, chosen=bool(values.get("choice"))), 3)
+    entries = [
+        (label, Line2D([], [], color=look.hues[hue], markersize=4, **line))
+        for label, hue, line in _SIDES.values()
+    ]
+    if values.get("choice"):
+        ring = Line2D([], [], color=look.ink, linestyle=":", **_RING)
+        entries.append(("the choice, and what it gives", ring))
+    legend(made, look, entries, 3)
     return made
 
 
 def by_category(values: Mapping[str, Any], look: Look) -> Figure:
     """Return the curves of the reported conversations, a row for each measure, a panel a category."""
-    shown = [name for name in _SPLIT if name in values["curves"]["reported_on"]]
+    reported = values["curves"]["reported_on"]
+    measures = [name for name in reported if name in [one for one in _SPLIT if one in reported][:2]]
     curves = {
-        measure: {name: one for name, one in found.items() if name != "all" and _known(one)}
-        for measure, found in values["curves"]["reported_on"].items()
-        if measure in shown[:2]
+        (measure, name): found
+        for measure in measures
+        for name, found in reported[measure].items()
+        if name != "all" and any(map(Estimate.of, found.values()))
     }
-    categories = sorted({name for found in curves.values() for name in found})
-    made, axes = grid(
-        look,
-        len(curves),
-        len(categories),
-        height=0.3 + 1.6 * len(curves),
-        sharex=True,
-        sharey="row",
-    )
-    places = [(measure, name) for measure in curves for name in categories]
+    categories = sorted({name for _, name in curves})
+    rows, columns = len(measures), len(categories)
+    made, axes = grid(look, rows, columns, height=0.3 + 1.6 * rows, sharex=True, sharey="row")
+    places = [(measure, name) for measure in measures for name in categories]
     for one, (measure, name) in zip(axes, places, strict=True):
-        first_row, first_column = measure == next(iter(curves)), name == categories[0]
-        last_row = measure == list(curves)[-1]
         name_axes(
             one,
             look,
-            x="k" if last_row else "",
-            y=document.measure(measure) if first_column else "",
-            title=document.category(name) if first_row else "",
+            x="k" if measure == measures[-1] else "",
+            y=document.measure(measure) if name == categories[0] else "",
+            title=document.category(name) if measure == measures[0] else "",
         )
-        if name in curves[measure]:
-            _line(one, curves[measure][name], "reported_on", look)
+        if found := curves.get((measure, name)):
+            _line(one, found, "reported_on", look)
         else:
             one.text(
-                0.5,
-                0.5,
-                "\N{EN DASH}",
-                transform=one.transAxes,
-                ha="center",
-                color=look.soft,
-                fontsize=TEXT,
-            )
+                0.5, 0.5, "\N{EN DASH}", transform=one.transAxes, ha="center", color=look.soft, fontsize=TEXT
+            )  # fmt: skip
         in_shares(one)
     return made
 
@@ -112,61 +105,26 @@ def systems(curves: Mapping[str, Mapping[int, Estimate]], look: Look) -> Figure:
 
 
 def _line(axes: Axes, found: Mapping[str, Mapping[str, Any]], side: str, look: Look) -> None:
-    hue, dashes, marker = _SIDES[side]
-    known = [(int(k), one) for k, value in found.items() if (one := Estimate.of(value))]
-    ks, colour = [k for k, _ in known], look.hues[hue]
-    axes.plot(
-        ks,
-        [one.mean for _, one in known],
-        color=colour,
-        linestyle=dashes,
-        marker=marker,
-        markersize=4,
-        linewidth=1.5,
-    )
-    band = [(k, one.low, one.high) for k, one in known if None not in (one.low, one.high)]
-    if band:
-        where, low, high = zip(*band, strict=True)
-        axes.fill_between(where, low, high, color=colour, alpha=0.14, linewidth=0)
+    _, hue, line = _SIDES[side]
+    known = {int(k): one for k, value in found.items() if (one := Estimate.of(value))}
+    ks, every, colour = list(known), list(known.values()), look.hues[hue]
+    axes.plot(ks, [one.mean for one in every], color=colour, markersize=4, linewidth=1.5, **line)
+    low, high = [one.low for one in every], [one.high for one in every]
+    axes.fill_between(ks, low, high, color=colour, alpha=0.14, linewidth=0)
 
 
 def _mark(axes: Axes, choice: Mapping[str, Any], look: Look) -> None:
-    """Mark the number that was chosen, and what it gives on the conversations it was not chosen on."""
-    axes.axvline(choice["k"], color=look.soft, linewidth=1, linestyle=":")
-    reported = Estimate.of(choice["reported"])
+    k, reported = choice["k"], Estimate.of(choice["reported"])
+    axes.axvline(k, color=look.soft, linewidth=1, linestyle=":")
     if reported is None:
         return
     axes.errorbar(
-        choice["k"], reported.mean, yerr=reported.reach, color=look.ink, capsize=3, linewidth=1.2,
-        marker="o", markersize=7, markerfacecolor="none", zorder=4,
+        k, reported.mean, yerr=reported.reach, color=look.ink, capsize=3, linewidth=1.2, zorder=4, **_RING
     )  # fmt: skip
-    right = choice["k"] > sum(axes.get_xlim()) / 2
+    right = k > sum(axes.get_xlim()) / 2
     axes.annotate(
-        f"k = {choice['k']}: {document.share(reported.mean)}",
-        (choice["k"], 0.03),
-        xycoords=axes.get_xaxis_transform(),
-        xytext=(-5 if right else 5, 0),
-        textcoords="offset points",
-        ha="right" if right else "left",
-        fontsize=TEXT,
-        color=look.ink,
+        f"k = {k}: {document.share(reported.mean)}", (k, 0.03),
+        xycoords=axes.get_xaxis_transform(), xytext=(-5 if right else 5, 0),
+        textcoords="offset points", ha="right" if right else "left", fontsize=TEXT, color=look.ink,
         bbox={"facecolor": look.paper, "edgecolor": "none", "alpha": 0.8, "pad": 1},
-    )
-
-
-def _sides(look: Look, *, chosen: bool) -> list[tuple[str, Line2D]]:
-    names = {"chosen_on": "conversations that choose k", "reported_on": "conversations reported"}
-    entries = []
-    for side, (hue, dashes, marker) in _SIDES.items():
-        line = Line2D([], [], color=look.hues[hue], linestyle=dashes, marker=marker, markersize=4)
-        entries.append((names[side], line))
-    if chosen:
-        ring = Line2D(
-            [], [], color=look.ink, linestyle=":", marker="o", markersize=7, markerfacecolor="none"
-        )
-        entries.append(("the choice, and what it gives", ring))
-    return entries
-
-
-def _known(found: Mapping[str, Mapping[str, Any]]) -> bool:
-    return any(one.get("mean") is not None for one in found.values())
+    )  # fmt: skip

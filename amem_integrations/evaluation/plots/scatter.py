@@ -16,28 +16,15 @@ Point = tuple[float, Estimate]  # what it costs, and how good it is
 _APART = 0.014  # of the width
 
 
-def tokens(systems: Mapping[str, Point], look: Look, *, quality: str) -> Figure:
-    """Return quality over the tokens of context put before a question."""
-    return _scatter(systems, look, x="tokens of context a question", y=quality, linear=1.0)
-
-
-def calls(systems: Mapping[str, Point], look: Look, *, quality: str) -> Figure:
-    """Return quality over the model calls that building the memory took for a note."""
-    return _scatter(
-        systems, look, x="model calls a note, to build the memory", y=quality, linear=0.1
-    )
-
-
-def _scatter(systems: Mapping[str, Point], look: Look, *, x: str, y: str, linear: float) -> Figure:
-    """Draw costs on an axis that is logarithmic above `linear`, and has a 0."""
+def draw(points: Mapping[str, Point], look: Look, *, x: str, y: str, linear: float) -> Figure:
+    """Return the systems' points over an axis of costs that is logarithmic above `linear`, and has a 0."""
     made, (axes,) = grid(look, 1, 1, height=3.2)
     axes.set_xscale("asinh", linear_width=linear)
     entries = []
-    costs = {name: cost for name, (cost, _) in systems.items()}
+    costs = {name: points[name][0] for name in document.ordered(points)}
     moved = _moved(costs, linear)
-    for index, name in enumerate(document.ordered(systems)):
-        estimate = systems[name][1]
-        colour, marker = look_of(name, index, look)
+    for index, name in enumerate(costs):
+        estimate, (colour, marker) = points[name][1], look_of(name, index, look)
         drawn = axes.errorbar(
             moved[name], estimate.mean, yerr=estimate.reach, color=colour, marker=marker,
             markersize=7, capsize=2.5, linewidth=1, linestyle="none",
@@ -54,21 +41,16 @@ def _scatter(systems: Mapping[str, Point], look: Look, *, x: str, y: str, linear
 
 
 def _ticks(costs: Iterable[float], linear: float) -> list[float]:
-    """Return round numbers over the costs: 1, 3, 10, …, and 0 where one is 0."""
-    known = list(costs)
-    low, high = min(known), max(known)
+    low, *_, high = sorted([*costs] * 2)
     steps = [round(linear * step * 10**power, 6) for power in range(8) for step in (1, 3)]
     within = [step for step in steps if low / 1.5 <= step <= high * 1.5]
     return [0.0, *within] if low <= 0 else within
 
 
 def _moved(costs: Mapping[str, float], linear: float) -> dict[str, float]:
-    """Return the costs, with those that are about equal moved a little apart."""
-    order = {name: place for place, name in enumerate(document.ordered(costs))}
-    names = sorted(costs, key=lambda name: (costs[name], order[name]))
+    names = sorted(costs, key=lambda name: costs[name])
     values = [math.asinh(costs[name] / linear) for name in names]
-    gap = _APART * (values[-1] - values[0] or 1.0) if values else 0.0
-    moved = spread(values, gap)
+    moved = spread(values, _APART * (values[-1] - values[0] or 1.0))
     return {name: linear * math.sinh(value) for name, value in zip(names, moved, strict=True)}
 
 

@@ -20,7 +20,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import BoundaryNorm, Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
 from ..systems import MAIN
@@ -36,7 +36,7 @@ _TICKS = 8  # sessions that are numbered beside the colours, at most
 class Look:
     """Colours of the paper and of what is on it.
 
-    `hues` are for things told apart, in this order; `bars` for the memory, its variants and others.
+    `hues` are for different things, in this order; `bars` for the memory, its variants and others.
     """
 
     name: str
@@ -51,9 +51,8 @@ class Look:
     @property
     def ordered(self) -> Colormap:
         """Return the colours of things that have an order."""
-        whole = colormaps["viridis"]
-        steps = [self.order[0] + (self.order[1] - self.order[0]) * n / 255 for n in range(256)]
-        return LinearSegmentedColormap.from_list("sessions", [whole(step) for step in steps])
+        shades = colormaps["viridis"](np.linspace(*self.order, 256))
+        return LinearSegmentedColormap.from_list("sessions", shades)
 
 
 LIGHT = Look(
@@ -107,13 +106,6 @@ def family_of(system: str, look: Look) -> str:
     return variant if system.startswith(f"{MAIN}_") else other
 
 
-def figure(look: Look, height: float, *, width: float = WIDTH) -> Figure:
-    """Return an empty figure of this height in inches, that can be drawn without a display."""
-    made = Figure(figsize=(width, height), facecolor=look.paper, layout="constrained")
-    FigureCanvasAgg(made)
-    return made
-
-
 def grid(
     look: Look,
     rows: int,
@@ -122,23 +114,18 @@ def grid(
     height: float,
     **shared: Any,  # noqa: ANN401
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with so many dressed axes, row by row; `shared` is that of `subplots`."""
-    made = figure(look, height)
-    found = made.subplots(rows, columns, squeeze=False, **shared)
-    for axes in (flat := list(found.flat)):
-        dress(axes, look)
-    return made, flat
-
-
-def dress(axes: Axes, look: Look) -> None:
-    """Give axes the style: lines only where they help to read."""
-    axes.set_facecolor(look.paper)
-    axes.spines[["top", "right"]].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(look.line)
-    axes.tick_params(which="both", colors=look.soft, labelsize=SMALL, length=0)
-    axes.grid(color=look.line, linewidth=0.6)
-    axes.set_axisbelow(True)
+    """Return a figure of `height` inches with its axes, row by row; `shared` is that of `subplots`."""
+    made = Figure(figsize=(WIDTH, height), facecolor=look.paper, layout="constrained")
+    FigureCanvasAgg(made)  # draws without a display
+    found = list(made.subplots(rows, columns, squeeze=False, **shared).flat)
+    for axes in found:
+        axes.set_facecolor(look.paper)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.spines[["left", "bottom"]].set_color(look.line)
+        axes.tick_params(which="both", colors=look.soft, labelsize=SMALL, length=0)
+        axes.grid(color=look.line, linewidth=0.6)
+        axes.set_axisbelow(True)
+    return made, found
 
 
 def name_axes(axes: Axes, look: Look, *, x: str = "", y: str = "", title: str = "") -> None:
@@ -151,9 +138,10 @@ def name_axes(axes: Axes, look: Look, *, x: str = "", y: str = "", title: str = 
 
 def legend(made: Figure, look: Look, entries: Sequence[tuple[str, Line2D]], columns: int) -> None:
     """Put one legend above all axes, where it covers nothing."""
+    labels, lines = zip(*entries, strict=True)
     box = made.legend(
-        [line for _, line in entries],
-        [label for label, _ in entries],
+        lines,
+        labels,
         loc="outside upper left",
         ncols=columns,
         frameon=False,
@@ -175,14 +163,13 @@ def in_shares(axes: Axes) -> None:
 
 def with_commas(axis: Any) -> None:  # noqa: ANN401 - an axis of matplotlib
     """Write an axis of counts and sizes in full, `10,000`, and not as powers of ten."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axis.set_major_formatter("{x:,.10g}")
 
 
 def session_colours(sessions: Sequence[str], look: Look) -> Any:  # noqa: ANN401 - an array of colours
     """Return the colour of each note, given the session of each, in the order of time."""
-    numbers = {name: index for index, name in enumerate(dict.fromkeys(sessions))}
-    places = np.array([numbers[name] for name in sessions], dtype=float)
-    return look.ordered(places / max(len(numbers) - 1, 1))
+    order = list(dict.fromkeys(sessions))
+    return look.ordered(np.array([order.index(name) for name in sessions]) / max(len(order) - 1, 1))
 
 
 def session_key(made: Figure, axes: Sequence[Axes], sessions: Sequence[str], look: Look) -> None:
@@ -203,8 +190,7 @@ def session_key(made: Figure, axes: Sequence[Axes], sessions: Sequence[str], loo
 def bare(axes: Axes) -> None:
     """Remove ticks, grid and frame, where positions have no units."""
     axes.grid(visible=False)
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
 
 

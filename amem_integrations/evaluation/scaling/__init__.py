@@ -1,12 +1,13 @@
 """Time of a search, and space of a memory, over the number of notes.
 
 `measure` builds a memory of synthetic notes (`synthetic`) and times searches in it beside the engine's own calls
-(`replay`) and a plain scan. Here this is done for each size, in a process of its own, and kept as it is found.
+and a plain scan. Here this is done for each size, in a process of its own, and kept as it is found.
 """
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -16,7 +17,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import AmemError, InvalidInputError
-from ..document import Picture, Section, Table, Values, number
+from ..cache import write_whole
+from ..document import Picture, Section, Table, Values, number, table
 from .measure import Progress, Row, Setup, encoding_ms, measure_row
 
 __all__ = ["Setup", "encoding_ms", "measure_all", "run_apart", "save", "sections"]
@@ -47,13 +49,9 @@ def measure_all(sizes: Sequence[int], setup: Setup, path: Path, progress: Progre
     settings are replaced.
 
     Returns:
-        `settings`, and `rows` by size: `notes`; `links`, the mean number a note has; the percentiles
-        `p50` and `p95`, in milliseconds, of a search (`search_ms`), of one that follows no links
-        (`without_links_ms`), of the search's engine calls alone (`engine_ms`), and of an exact scan of
-        the same vectors by numpy in one thread (`dense_scan_ms`); the mean `insert_ms` of a note; and in
-        MB of 2**20 bytes the growth of the process (`memory_mb`; `private_mb` is what of it is not mapped
-        from files; None where the system has no figure), the folder (`disk_mb`) and the bare vectors
-        (`vectors_mb`).
+        `settings`, and `rows` by size: `notes`, the mean number of `links`, the percentiles `p50` and `p95`
+        of what is timed (`…_ms`), the mean `insert_ms` of a note, and sizes in MB of 2**20 bytes (`…_mb`).
+        Memory is by how much the process grew; None where the system has no figure.
 
     Raises:
         InvalidInputError: A size below 1, or the file holds something else.
@@ -62,7 +60,7 @@ def measure_all(sizes: Sequence[int], setup: Setup, path: Path, progress: Progre
     """
     if not sizes or min(sizes) < 1:
         raise InvalidInputError(f"sizes={list(sizes)!r} must be numbers of at least 1")
-    report = known(path, setup.described())
+    report = _known(path, setup.described())
     rows = {row["notes"]: row for row in report["rows"]}
     for size in sorted(set(sizes) - rows.keys()):
         rows[size] = run_apart(partial(measure_row, size, setup), progress)
@@ -71,12 +69,8 @@ def measure_all(sizes: Sequence[int], setup: Setup, path: Path, progress: Progre
     return report
 
 
-def known(path: Path, settings: Mapping[str, Any]) -> Report:
-    """Return the report of a file, or one without rows if there is no file or it has other settings.
-
-    Raises:
-        InvalidInputError: The file holds something else.
-    """
+def _known(path: Path, settings: Mapping[str, Any]) -> Report:
+    """Return the report of a file, or one without rows if there is no file or it has other settings."""
     fresh: Report = {"rows": [], "settings": dict(settings)}
     if not path.exists():
         return fresh
@@ -92,17 +86,13 @@ def known(path: Path, settings: Mapping[str, Any]) -> Report:
 
 def save(path: Path, report: Report) -> None:
     """Write a report so that the file is complete whenever the process is stopped."""
-    draft = path.with_name(f".{path.name}")
-    draft.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    draft.replace(path)
+    write_whole(path, json.dumps(report, indent=2) + "\n")
 
 
 def run_apart(work: Callable[[Progress], T], progress: Progress) -> T:
     """Return what a function returns that runs in a fresh process, whose memory is only its own.
 
-    Args:
-        work: A function that can be pickled; called with a progress callback.
-        progress: Called, in this process, with what `work` reports.
+    `work` can be pickled, and is given a callback whose reports go to `progress` in this process.
 
     Raises:
         AmemError: What `work` raised, or its process died.
@@ -147,16 +137,13 @@ def sections(report: Values) -> Iterator[Section]:
     rows, settings = report["rows"], report.get("settings", {})
     if not rows:
         return
-    given = {
-        name: settings.get(name, "?") for name in ("dimensions", "links", "queries", "k", "rounds")
-    }
     about = [
         (
             "Synthetic notes in one namespace of the embedded engine, {dimensions} dimensions, {links} links "
             "from each to earlier ones; {queries} queries for {k} notes, {rounds} times. A search is hybrid, "
             "follows links and returns whole notes; the vector of the query is known beforehand. Each size was "
             "measured in a process of its own."
-        ).format_map(given),
+        ).format_map(defaultdict(lambda: "?", settings)),
         (
             "Compare times within a row, not between machines: everything in it was timed in turn, query by "
             "query. The numpy scan is the least that an exact search takes: one product of the query with all "
@@ -199,21 +186,23 @@ def _tables(rows: Sequence[Values]) -> Iterator[Table]:
         {name: title for name, title in columns.items() if all(name in row for row in rows)}
         for columns in (_TIMES, _SPACES)
     )
-    yield Table(
-        caption="Milliseconds: median, and below it the 95th percentile; the ratio is of the medians",
-        head=["notes", *times.values(), "search / scan"],
-        rows=[
+    yield table(
+        "Milliseconds: median, and below it the 95th percentile; the ratio is of the medians",
+        [*times.values(), "search / scan"],
+        (
             [
-                f"{row['notes']:,}",
+                row["notes"],
                 *("\n".join(number(row[name][p]) for p in ("p50", "p95")) for name in times),
                 number(row["search_ms"]["p50"] / row["dense_scan_ms"]["p50"]),
             ]
             for row in rows
-        ],
+        ),
+        first="notes",
     )
-    yield Table(
-        caption="What a memory takes up, in MB of 2²⁰ bytes, and what it takes to insert a note that is "
+    yield table(
+        "What a memory takes up, in MB of 2²⁰ bytes, and what it takes to insert a note that is "
         "encoded already",
-        head=["notes", *spaces.values()],
-        rows=[[f"{row['notes']:,}", *(number(row[name]) for name in spaces)] for row in rows],
+        spaces.values(),
+        ([row["notes"], *(number(row[name]) for name in spaces)] for row in rows),
+        first="notes",
     )

@@ -10,6 +10,7 @@ import os
 import platform
 import random
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -27,8 +28,7 @@ from ...stores import EdgeStore
 from ..core_access import FUSION_DEPTH, result_of
 from ..provenance import code_digest, versions
 from ..statistics import percentile
-from .replay import Tape, milliseconds
-from .synthetic import BLOCK, DIMENSIONS, SPACE, KnownVectors, World
+from .synthetic import DIMENSIONS, SPACE, KnownVectors, World
 
 try:
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
@@ -88,6 +88,50 @@ class Setup:
         }
 
 
+class Tape:
+    """The engine calls that an embedded store makes, from now on.
+
+    A call to the memory followed by `replay` measures both in the same moment, so their ratio holds on a
+    busy machine too.
+    """
+
+    def __init__(self, store: EdgeStore) -> None:
+        self.calls: list[partial[Any]] = []
+        for shard in (store._notes, store._history):  # noqa: SLF001 - the engine is private
+            engine: Any = shard
+            engine._shard = _Recorder(engine._shard, self.calls)  # noqa: SLF001
+
+    def time(self, operation: Callable[[], object]) -> tuple[float, float]:
+        """Return the milliseconds of an operation on the memory, and of its engine calls alone."""
+        self.calls.clear()
+        return milliseconds(operation), milliseconds(self.replay)
+
+    def replay(self) -> None:
+        """Make the recorded calls again, with nothing round them."""
+        for call in self.calls:
+            call()
+
+
+class _Recorder:
+    def __init__(self, engine: Any, calls: list[partial[Any]]) -> None:  # noqa: ANN401 - the engine's type is private
+        self._engine, self._calls = engine, calls
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def record(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - whatever it takes
+            call = partial(getattr(self._engine, name), *args, **options)
+            self._calls.append(call)
+            return call()
+
+        return record
+
+
+def milliseconds(operation: Callable[[], object]) -> float:
+    """Return how long an operation takes."""
+    start = time.perf_counter()
+    operation()
+    return (time.perf_counter() - start) * 1000
+
+
 def measure_row(number: int, setup: Setup, progress: Progress) -> Row:
     """Build a memory of `number` notes, measure it, and return a row of the report (see `measure_all`).
 
@@ -106,7 +150,7 @@ def measure_row(number: int, setup: Setup, progress: Progress) -> Row:
                 memory.search(text, namespace=SPACE, k=setup.k)
             grown = growth_mb(before)
             searching = partial(progress, f"{number:,} notes: search")
-            matrix = _matrix(world, number)
+            matrix = world.vectors(0, number)
             times = _times(memory, Tape(store), embedder.known, matrix, setup.k, searching)
         disk = disk_mb(Path(folder))
     bare = {"vectors_mb": round(matrix.nbytes / MB, 2)}
@@ -126,7 +170,6 @@ def encoding_ms(embedder: Embedder, setup: Setup) -> dict[str, Any]:
 
 
 def _fill(store: EdgeStore, world: World, number: int, progress: Progress) -> Row:
-    """Insert the notes; return the mean milliseconds a note takes, and how many links it has."""
     notes = world.notes(number)
     spent, links, done = 0.0, 0, 0
     while batch := list(islice(notes, BATCH)):
@@ -145,36 +188,23 @@ def _times(
     k: int,
     progress: Callable[[int, int], None],
 ) -> Row:
-    """Return the percentiles of all that is timed, one after the other for each query."""
     times: dict[str, list[float]] = {}
     # One thread each: threads of numpy that wait for a processor would make the scan look slow.
     with threadpool_limits(1):
         for done in range(1, ROUNDS + 1):
             for text, vector in asked.items():
-                for name, spent in _timed(memory, tape, text, vector, matrix, k).items():
-                    times.setdefault(name, []).append(spent)
+                find = partial(memory.search, text, namespace=SPACE, k=k)
+                whole, engine = tape.time(find)
+                spent = {
+                    "search_ms": whole,
+                    "engine_ms": engine,
+                    "without_links_ms": milliseconds(partial(find, links=False)),
+                    "dense_scan_ms": milliseconds(partial(_scan, matrix, vector)),
+                }
+                for name, one in spent.items():
+                    times.setdefault(name, []).append(one)
             progress(done, ROUNDS)
     return {name: _percentiles(spent) for name, spent in times.items()}
-
-
-def _timed(
-    memory: AgenticMemory, tape: Tape, text: str, vector: Vector, matrix: Vector, k: int
-) -> dict[str, float]:
-    find = partial(memory.search, text, namespace=SPACE, k=k)
-    whole, engine = tape.time(find)
-    return {
-        "search_ms": whole,
-        "engine_ms": engine,
-        "without_links_ms": milliseconds(partial(find, links=False)),
-        "dense_scan_ms": milliseconds(partial(_scan, matrix, vector)),
-    }
-
-
-def _matrix(world: World, number: int) -> Vector:
-    matrix = np.empty((number, DIMENSIONS), dtype=np.float32)
-    for start in range(0, number, BLOCK):
-        matrix[start : start + BLOCK] = world.vectors(start, min(start + BLOCK, number))
-    return matrix
 
 
 def _scan(matrix: Vector, vector: Vector) -> Sequence[int]:

@@ -27,17 +27,12 @@ BLOCK = 1_000  # vectors made at once
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
 # What is drawn, as part of the seed. None is 0: NumPy ignores zeros at the end of a seed.
-_TOPICS, _NOISE, _QUERIES, _ENDS = 1, 2, 3, 4
+_TOPICS, _NOISE, _QUERIES = 1, 2, 3
 _FIRST_SEQ = 1_700_000_000_000_000_000
 
 
 class World:
-    """Synthetic notes.
-
-    Args:
-        links: Links of a note to earlier ones; on average as many lead to it.
-        seed: Which world.
-    """
+    """Synthetic notes, each with so many `links` to earlier ones; on average as many lead to it."""
 
     def __init__(self, *, links: int = 2, seed: int = 7) -> None:
         self._links, self._seed = links, seed
@@ -59,9 +54,12 @@ class World:
     def vectors(self, start: int, stop: int) -> Vector:
         """Return the unit vectors of the notes from `start` to `stop`, each near its topic's centre."""
         first = start // BLOCK
-        blocks = [self._block(number) for number in range(first, -(-stop // BLOCK))]
-        rows: Vector = np.concatenate(blocks)[start - first * BLOCK : stop - first * BLOCK]
-        return rows
+        rows = np.empty((-(-stop // BLOCK) * BLOCK - first * BLOCK, DIMENSIONS), dtype=np.float32)
+        for number, block in enumerate(rows.reshape(-1, BLOCK, DIMENSIONS), first):
+            noise = np.random.default_rng((self._seed, _NOISE, number)).normal(size=block.shape)
+            places = np.arange(number * BLOCK, (number + 1) * BLOCK)
+            block[:] = _units(self._topics[places % TOPICS] + noise)
+        return rows[start - first * BLOCK : stop - first * BLOCK]
 
     def query(self, place: int) -> Vector:
         """Return a unit vector that asks about a topic, and is no note's own."""
@@ -71,15 +69,30 @@ class World:
 
     def notes(self, number: int) -> Iterator[Indexed]:
         """Return notes with everything that a constructed and linked note has, oldest first."""
-        links = _Links(number, self._links, self._seed)
         for start in range(0, number, BLOCK):
             vectors = self.vectors(start, min(start + BLOCK, number))
             for place, vector in enumerate(vectors, start):
-                note = self._note(place, links.of(place))
+                note = self._note(place, self._linked(place, number))
                 yield Indexed(note=note, vector=vector, text=lexical_text(note))
 
+    def _linked(self, place: int, number: int) -> dict[str, Link]:
+        """Return the links to the notes of the same topic just before, and from those just after."""
+        steps = range(TOPICS, TOPICS * self._links + 1, TOPICS)
+        ends = {place - step: _OUT for step in steps} | {place + step: _IN for step in steps}
+        return {note_id(end): link for end, link in ends.items() if 0 <= end < number}
+
     def _note(self, place: int, links: dict[str, Link]) -> Note:
-        at = START + timedelta(minutes=place)
+        at, own = START + timedelta(minutes=place), self._own[place % TOPICS]
+        entry = ContextEntry(
+            text=self.text(place, 20),
+            keywords=tuple(own[:4]),
+            tags=tuple(own[4:7]),
+            cause=note_id(place),
+            model="synthetic",
+            change=note_id(place),
+            at=at,
+            recorded_at=at,
+        )
         return Note(
             id=note_id(place),
             seq=_FIRST_SEQ + place,
@@ -90,49 +103,10 @@ class World:
             speaker=f"speaker{place % 2}",
             thread=f"thread{place // 20}",
             key=str(place),
-            contexts=(self._entry(place, at),),
+            contexts=(entry,),
             links=links,
             state="done",
         )
-
-    def _entry(self, place: int, at: datetime) -> ContextEntry:
-        own = self._own[place % TOPICS]
-        return ContextEntry(
-            text=self.text(place, 20),
-            keywords=tuple(own[:4]),
-            tags=tuple(own[4:7]),
-            cause=note_id(place),
-            model="synthetic",
-            change=note_id(place),
-            at=at,
-            recorded_at=at,
-        )
-
-    def _block(self, number: int) -> Vector:
-        places = np.arange(number * BLOCK, (number + 1) * BLOCK)
-        noise = np.random.default_rng((self._seed, _NOISE, number)).normal(size=(BLOCK, DIMENSIONS))
-        return _units(self._topics[places % TOPICS] + noise)
-
-
-class _Links:
-    """All links, as arrays: as objects they would take most of a process's memory."""
-
-    def __init__(self, number: int, each: int, seed: int) -> None:
-        places = np.arange(number)[:, None]
-        drawn = np.random.default_rng((seed, _ENDS)).random((number, each))
-        # An earlier note of the same topic; the first of a topic has none, and would be its own.
-        self._targets = places % TOPICS + TOPICS * (drawn * (places // TOPICS)).astype(np.int64)
-        ends = self._targets.ravel()
-        self._sources = np.argsort(ends, kind="stable")
-        self._starts = np.searchsorted(ends[self._sources], np.arange(number + 1))
-        self._sources //= max(each, 1)
-
-    def of(self, place: int) -> dict[str, Link]:
-        """Return the links of a note, those to later notes last."""
-        sources = self._sources[self._starts[place] : self._starts[place + 1]]
-        ends = dict.fromkeys(self._targets[place].tolist(), _OUT)
-        ends |= dict.fromkeys(sources.tolist(), _IN)
-        return {note_id(end): link for end, link in ends.items() if end != place}
 
 
 class KnownVectors:
