@@ -15,7 +15,7 @@ from .. import AgenticMemory
 from .._sync import resolve, run
 from ..errors import StoreError
 from ..notes import Namespace, Note
-from ..pages import note_pages
+from ..fetch import note_pages
 from ..ports import NoteStore
 from ..stores.collection import CHANGE_INDEXES, NOTE_INDEXES
 from ..stores.edge import MIN_FREE_BYTES

@@ -248,6 +248,8 @@ async def _take_over(
         return []
     given = _given(item)
     values = {name: value for name, value in given.items() if getattr(note, name) != value}
+    if note.is_expired(now()):
+        values["expires_at"] = item.expires_at  # it is said again, so it holds again
     following = known.get(chunk_id(note.id, len(whole) + 1))
     if following is not None or any(_says_other(part, known) for part in whole):
         values["content"] = item.content

@@ -223,6 +223,15 @@ def test_an_expired_note_is_found_by_no_door():
     assert memory.sweep() == 0
 
 
+def test_a_key_that_is_added_again_after_it_expired_holds_again():
+    memory = opened()
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    first = memory.add("the code is 4711", namespace=ANN, key="code", expires_at=past)
+    again = memory.add("the code is 4711", namespace=ANN, key="code")
+    assert (again.id, again.expires_at) == (first.id, None)
+    assert memory.get(first.id, namespace=ANN).content == "the code is 4711"
+
+
 def test_an_update_can_set_when_a_note_expires():
     memory = opened()
     note = memory.add("the code is 4711", namespace=ANN)
