@@ -14,8 +14,8 @@ from rich.text import Text
 from .. import AgenticMemory
 from .._sync import resolve, run
 from ..errors import StoreError
-from ..notes import Namespace, Note
 from ..fetch import note_pages
+from ..notes import Namespace, Note
 from ..ports import NoteStore
 from ..stores.collection import CHANGE_INDEXES, NOTE_INDEXES
 from ..stores.edge import MIN_FREE_BYTES
