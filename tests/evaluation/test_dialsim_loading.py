@@ -304,7 +304,7 @@ def test_bytes_are_plain_values_or_an_error(tmp_path_factory, raw):
         ({}, "must hold a dict of episodes"),
         ([session()], "must hold a dict of episodes"),
         ({"a": [session()]}, "episode 'a' of .* must be a dict of sessions"),
-        ({"a": {"1": "Ann: Hello."}}, "session 'a/1' is not in the form of DialSim: it: "),
+        ({"a": {"1": "Ann: Hello."}}, "session 'a/1' is not in the form of DialSim: the whole: "),
         ({"a": {"1": {"script": "Ann: Hello."}}}, "'a/1' .*: date: Field required"),
         ({"a": {"1": session(date=None)}}, "'a/1' .*: date: "),
         ({"a": {"1": {"date": "May 5, 2005"}}}, "'a/1' .*: script: Field required"),
