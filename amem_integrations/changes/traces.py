@@ -110,9 +110,19 @@ class Traces:
     """What is left of texts that are gone. Removing them again looks only at what was written since."""
 
     def __init__(
-        self, runtime: Runtime, namespace: Namespace, op: str, gone: Sequence[Gone]
+        self,
+        runtime: Runtime,
+        namespace: Namespace,
+        op: str,
+        gone: Sequence[Gone],
+        *,
+        whole: str | None = None,
     ) -> None:
-        """Say what is gone; `op` names the operation that removes the traces."""
+        """Say what is gone; `op` names the operation that removes the traces.
+
+        Chunks of a text that goes on are gone from the text, but stay in the history of its first note, `whole`.
+        """
+        self._whole = whole
         self._runtime, self._namespace, self._op = runtime, namespace, op
         self._gone = {item.note_id: item for item in gone}
         self._deleted = {item.note_id for item in gone if item.corrected_at is None}
@@ -237,7 +247,7 @@ class Traces:
             history = await all_changes(store, self._namespace, note_id)
             records |= {made.id: made for made in history}
         blanked = []
-        for made in records.values():
+        for made in (made for made in records.values() if made.note_id != self._whole):
             test = (
                 bool
                 if self._came_from_gone(made, deleted)

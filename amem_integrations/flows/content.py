@@ -95,9 +95,8 @@ async def set_later_chunks(
     await remove_old_text(runtime, namespace, op, done.changes)
     new = {number: text for number, text in wanted.items() if number not in stored}
     await _insert_chunks(runtime, namespace, first, new)
-    await remove_notes(
-        runtime, namespace, [c for number, c in stored.items() if number not in wanted]
-    )
+    stale = [chunk for number, chunk in stored.items() if number not in wanted]
+    await remove_notes(runtime, namespace, stale, whole=first.id)
 
 
 async def remove_old_text(
@@ -109,13 +108,18 @@ async def remove_old_text(
         await Traces(runtime, namespace, f"{op}:retract", gone).remove()
 
 
-async def remove_notes(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]) -> None:
-    """Remove notes for good, with their history, the links to them and every text that quotes them."""
+async def remove_notes(
+    runtime: Runtime, namespace: Namespace, notes: Sequence[Note], *, whole: str | None = None
+) -> None:
+    """Remove notes for good, with their history, the links to them and every text that quotes them.
+
+    Chunks of a text that goes on stay in the history of its first note, `whole`.
+    """
     if not notes:
         return
     op, at, since = new_operation(), now(), clock.tick()
     gone = [Gone(note_id=note.id, texts=texts_of(note)) for note in notes]
-    traces = Traces(runtime, namespace, op, gone)
+    traces = Traces(runtime, namespace, op, gone, whole=whole)
     # Quotes go while the text is there to know them by: should this be interrupted, it can be done again.
     await traces.remove()
     data = {"since": since}  # what is written later may quote the text without our knowing

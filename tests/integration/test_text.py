@@ -203,3 +203,36 @@ def test_text_without_spaces_is_found_by_its_words(memory, texts, query, wanted)
     hits = memory.search(query, namespace=ANN, k=3, explain=True)
     ranked = {hit.note.content: hit.why.lexical_rank for hit in hits}
     assert ranked[texts[wanted]] == 1
+
+
+def whole(memory):
+    notes = memory.get_all(namespace=ANN, limit=1000)
+    return "".join(note.content for note in sorted(notes, key=lambda note: note.chunk))
+
+
+@pytest.mark.parametrize("other", ["Short now.", STORY + " And one thing more.", STORY[::-1]])
+def test_another_text_can_be_undone_whole(memory, other):
+    first = memory.add(STORY, namespace=ANN)
+    memory.update(first.id, namespace=ANN, content=other)
+    assert whole(memory) == other
+    update = [c for c in memory.history(first.id, namespace=ANN) if c.kind == "update"][-1]
+    undone = memory.undo(update.id, namespace=ANN)
+    assert whole(memory) == STORY
+    memory.undo(undone.id, namespace=ANN)
+    assert whole(memory) == other
+
+
+def test_a_short_note_that_becomes_long_is_split_and_joined_again(memory):
+    note = memory.add("tiny", namespace=ANN, key="k")
+    memory.add(STORY, namespace=ANN, key="k")
+    assert memory.stats()["notes"] > 2
+    assert whole(memory) == STORY
+    memory.update(note.id, namespace=ANN, content="tiny again")
+    assert [kept.content for kept in memory.get_all(namespace=ANN)] == ["tiny again"]
+    memory.update(note.id, namespace=ANN, content=STORY)
+    assert whole(memory) == STORY
+
+
+@pytest.mark.parametrize("text", ["!" * 32000, "\n " * 15999 + "x", ".'" * 16000, "a" * 32000])
+def test_any_text_is_cut_in_linear_time_and_joined_again(text):
+    assert "".join(split(text, 150)) == text
