@@ -119,7 +119,7 @@ def _give_back(
             state = _state(made, revised)
             data["state"] = {"before": note.state, "after": state}
             revised = revised.revised(state=state, failure=None, attempts=0)
-        if revised == note:
+        if revised == note and "rest" not in values:
             return note, []
         record = change(op, "undo", note, cause=cause, recorded_at=at, data=data)
         return revised, [record]

@@ -92,7 +92,7 @@ async def set_later_chunks(
     }
     base = {chunk.id: chunk for chunk in stored.values() if chunk.id in changed}
     done = await rewrite(runtime, namespace, op, changed, base=base)
-    await remove_old_text(runtime, namespace, op, done.changes)
+    await remove_old_text(runtime, namespace, op, done.changes, whole=first.id)
     new = {number: text for number, text in wanted.items() if number not in stored}
     await _insert_chunks(runtime, namespace, first, new)
     stale = [chunk for number, chunk in stored.items() if number not in wanted]
@@ -100,12 +100,17 @@ async def set_later_chunks(
 
 
 async def remove_old_text(
-    runtime: Runtime, namespace: Namespace, op: str, changes: Sequence[Change]
+    runtime: Runtime,
+    namespace: Namespace,
+    op: str,
+    changes: Sequence[Change],
+    *,
+    whole: str | None = None,
 ) -> None:
-    """Remove from other notes what was made of the old text of corrected ones."""
+    """Remove from other notes what was made of the old text of corrected ones (chunks of `whole`, if given)."""
     gone = corrections(changes)
     if gone:
-        await Traces(runtime, namespace, f"{op}:retract", gone).remove()
+        await Traces(runtime, namespace, f"{op}:retract", gone, whole=whole).remove()
 
 
 async def remove_notes(
