@@ -20,6 +20,7 @@ from .folder import (
     Folder,
     check_space,
     free_bytes,
+    has_draft,
     remove_draft,
     settle,
     used_bytes,
@@ -95,6 +96,8 @@ class EdgeStore(PointStore):
             check_space(place, OPEN_BYTES, free_bytes, "opening it")
         else:
             check_space(place, max(NEW_BYTES, min_free_bytes), free_bytes, "a new memory")
+        # Only another process could make one, and it would need the lock of this folder.
+        self._has_draft = has_draft(place)
         self._folder = Folder.open(place, wanted)
         self._durability, self._flush_seconds = durability, flush_seconds
         self._min_free_bytes, self._free_bytes = min_free_bytes, free_bytes
@@ -228,7 +231,9 @@ class EdgeStore(PointStore):
 
     def _carry_out(self, removal: Removal, intent: Point | None) -> None:
         # First of all: after a kill the removal, which was announced, is carried out again.
-        remove_draft(self._folder.path)
+        if self._has_draft:
+            remove_draft(self._folder.path)
+            self._has_draft = False
         super()._carry_out(removal, intent)
 
     def _drop(self, *intents: Point) -> None:

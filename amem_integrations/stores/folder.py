@@ -179,12 +179,16 @@ def put_in_place(draft: Path, path: Path) -> None:
     settle(path)
 
 
+def has_draft(path: Path) -> bool:
+    """Return whether an interrupted `reindex` has left its draft beside a collection."""
+    return path.with_name(path.name + REINDEXED).exists()
+
+
 def remove_draft(path: Path) -> None:
     """Remove what an interrupted `reindex` left beside a collection, or raise `StoreError`."""
     draft = path.with_name(path.name + REINDEXED)
     try:
-        if draft.exists():
-            shutil.rmtree(draft)
+        shutil.rmtree(draft)
     except OSError as error:
         raise StoreError(f"{draft} cannot be removed: {error}; remove it") from error
 

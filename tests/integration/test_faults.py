@@ -171,7 +171,7 @@ def test_a_bad_setting_is_a_clear_error(settings):
 
 
 def test_an_unknown_option_of_a_store_is_a_clear_error(tmp_path):
-    with pytest.raises(TypeError, match="durabilty"):
+    with pytest.raises(ConfigurationError, match="durabilty"):
         AgenticMemory.open(tmp_path, embedder=HashEmbedder(), durabilty="always")
 
 

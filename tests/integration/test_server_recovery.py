@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amem_integrations.stores.intents import INTENT
 from support import models
 from support.qdrant_server import FakeQdrant, Fault, serving
 
 from amem_integrations import AgenticMemory, MemoryConfig
 from amem_integrations.stores import QdrantStore
+from amem_integrations.stores.writes import INTENT
 from amem_integrations.testing import HashEmbedder
 from amem_integrations.testing.conformance import DIMENSIONS, change, item, note, note_id
 
@@ -332,9 +332,8 @@ def test_after_a_real_kill_history_and_notes_of_a_memory_agree(
         config=MemoryConfig(min_gate_similarity=-1.0, recent=1, candidates=1),
     ) as memory:
         notes = {found.id: found for found in memory.get_all(namespace=ANN)}
-        history = memory.history(None, namespace=ANN)
-        forgotten = {made for c in history if c.kind == "forget" for made in c.data["entries"]}
-        made = [c for c in history if c.kind in ("construct", "evolve") and c.id not in forgotten]
+        written = [c for c in memory.history(None, namespace=ANN) if not c.data.get("blanked")]
+        made = [change for change in written if change.kind in ("construct", "evolve")]
         entries = {entry.change for found in notes.values() for entry in found.contexts}
         assert {c.id for c in made} == entries
         for found in notes.values():
