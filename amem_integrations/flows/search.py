@@ -218,10 +218,16 @@ async def _best(
 async def _fetch(runtime: Runtime, namespace: Namespace, found: _Found, ids: Sequence[str]) -> None:
     """Fetch the notes that are not known yet, with the cosines that the dense list does not tell."""
     missing = [note_id for note_id in ids if note_id not in found.notes]
-    for item in await resolve(runtime.store.get_indexed(namespace, missing)) if missing else ():
-        found.notes[item.note.id] = item.note
-        if found.vector is not None and item.vector is not None:
-            found.cosines.setdefault(item.note.id, float(item.vector @ found.vector))
+    known = [note_id for note_id in missing if note_id in found.cosines or found.vector is None]
+    if known:  # a vector is larger than its note
+        found.notes |= {
+            note.id: note for note in await resolve(runtime.store.get(namespace, known))
+        }
+    if far := [note_id for note_id in missing if note_id not in known]:
+        for item in await resolve(runtime.store.get_indexed(namespace, far)):
+            found.notes[item.note.id] = item.note
+            if found.vector is not None and item.vector is not None:
+                found.cosines[item.note.id] = float(item.vector @ found.vector)
 
 
 def _hit(found: _Found, note: Note, *, is_match: bool, explain: bool) -> ScoredNote:
