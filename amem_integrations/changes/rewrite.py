@@ -28,11 +28,10 @@ WITHOUT_EMBEDDER = (ModelUnavailableError, ConfigurationError)
 
 @dataclass(slots=True)
 class Rewritten:
-    """The notes as they are now, the changes made, and the new vectors."""
+    """The notes as they are now, and the changes made."""
 
     notes: dict[str, Note] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
-    vectors: dict[str, Vector] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +154,6 @@ async def _write(
         return {item.new.id for item in edited}
     done.notes |= {item.new.id: item.new for item in edited if item.new.id not in unwritten}
     done.changes += [made for made in changes if made.note_id not in unwritten]
-    done.vectors |= {i: row for i, row in rows.items() if row is not None and i not in unwritten}
     return unwritten
 
 
