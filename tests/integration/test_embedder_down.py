@@ -45,9 +45,9 @@ def told(open_memory):
     """A secret in the second note, by which the first one evolved, and which the third one quotes."""
     embedder = WatchedEmbedder()
     memory = open_memory(models.model(evolve, quoting), embedder)
-    turns = ["My bank account", "The PIN is 4711", "I see"]
+    turns = ["My bank account", "The PIN is sesame", "I see"]
     notes = memory.add_many([NoteInput(content=turn, thread="t") for turn in turns], namespace=ANN)
-    assert len(found_by_words(memory, "4711")) == 3
+    assert len(found_by_words(memory, "sesame")) == 3
     memory._runtime.vectors.clear()  # as after a restart
     return memory, embedder, [note.id for note in notes]
 
@@ -65,8 +65,8 @@ def quoting(request):
 def evolve(request):
     """The note that tells the PIN adds an entry to the one before it; nothing else is proposed."""
     for note in request.inputs["notes"]:
-        if "4711" in note["content"]:
-            update = {"to": note["candidates"][0]["alias"], "context": "Its PIN is 4711."}
+        if "sesame" in note["content"]:
+            update = {"to": note["candidates"][0]["alias"], "context": "Its PIN is sesame."}
             return {"notes": [{"id": note["alias"], "updates": [update]}]}
     return {"notes": []}
 
@@ -77,9 +77,9 @@ def test_what_has_to_go_goes_while_the_embedder_is_down(told, caplog):
     embedder.down = True
     memory.delete(pin, namespace=ANN)
     assert [note.id for note in memory.get_all(namespace=ANN)] == [bank, reply]
-    assert "4711" not in repr(memory.get_all(namespace=ANN))
-    assert "4711" not in repr(memory.history(None, namespace=ANN))
-    assert found_by_words(memory, "4711") == set()
+    assert "sesame" not in repr(memory.get_all(namespace=ANN))
+    assert "sesame" not in repr(memory.history(None, namespace=ANN))
+    assert found_by_words(memory, "sesame") == set()
     assert "reindex()" in caplog.text
     # One note is to be constructed again, and gets its vector then; the other keeps its old one.
     assert [note.state for note in memory.get_all(namespace=ANN)] == ["done", "pending"]
@@ -95,8 +95,8 @@ def test_a_correction_goes_through_with_all_that_follows_from_it(told):
     embedder.down = True
     note = memory.update(pin, namespace=ANN, content="I changed the number")
     assert (note.content, note.state) == ("I changed the number", "pending")
-    assert "4711" not in repr(memory.get_all(namespace=ANN))
-    assert found_by_words(memory, "4711") == set()
+    assert "sesame" not in repr(memory.get_all(namespace=ANN))
+    assert found_by_words(memory, "sesame") == set()
     assert found_by_words(memory, "number") == {pin}
     assert np.array_equal(vector(memory, pin), stale)
     assert memory.evolve().interrupted
@@ -109,7 +109,7 @@ async def test_the_asynchronous_twin_deletes_too(told):
     memory, embedder, (_, pin, _) = told
     embedder.down = True
     await memory.adelete(pin, namespace=ANN)
-    assert "4711" not in repr(await memory.aget_all(namespace=ANN))
+    assert "sesame" not in repr(await memory.aget_all(namespace=ANN))
 
 
 def test_what_was_only_to_be_written_waits(told):
