@@ -18,6 +18,7 @@ Namespace = tuple[str, ...]
 Source = Literal["user", "assistant", "tool", "import"]
 State = Literal["pending", "constructed", "done", "failed"]
 Direction = Literal["out", "in"]
+Relation = Literal["updates", "corrects", "retracts", "contradicts"]
 ChangeKind = Literal[
     "add",
     "update",
@@ -33,11 +34,13 @@ ChangeKind = Literal[
     "failure",
     "undo",
     "upgrade",
+    "supersede",
     "clear",
     "prompt",
 ]
 
 SOURCES: tuple[Source, ...] = ("user", "assistant", "tool", "import")
+RELATIONS: tuple[Relation, ...] = ("updates", "corrects", "retracts", "contradicts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,29 @@ class ContextEntry:
     change: str
     at: datetime
     recorded_at: datetime
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supersession:
+    """Why a later note takes the place of an earlier one, which holds this by the id of the later one.
+
+    The later note `updates` the earlier (the world changed), `corrects` it (it was never so), `retracts` it (it no
+    longer holds, and nothing takes its place) or `contradicts` it (neither wins). `since` is the event time from
+    which it counts, `model` who decided (`"user"` for the user).
+    """
+
+    relation: Relation
+    reason: str
+    model: str
+    change: str
+    since: datetime
+    recorded_at: datetime
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the earlier note is no longer current."""
+        return self.relation != "contradicts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +103,8 @@ class Note:
     `seq` (nanoseconds at first add, strictly increasing) orders notes; `at` is only the time of the event, if
     the caller gave one. `id` is also the id of the Qdrant point. A text that is longer than the embedder reads
     is several notes: the first has `chunk` 1 and the id of the whole, the others count on from 2 and name the
-    first in `chunk_of`. A note that is all of its text has `chunk` 0.
+    first in `chunk_of`. A note that is all of its text has `chunk` 0. `supersessions` are by the ids of the later
+    notes that make this one outdated; none of its text goes for it. `until` is how long it holds, if the user said.
     """
 
     id: str
@@ -97,7 +124,8 @@ class Note:
     state: State = "pending"
     failure: str | None = None
     attempts: int = 0
-    superseded_by: str | None = None
+    supersessions: Mapping[str, Supersession] = field(default_factory=dict)
+    until: datetime | None = None
     expires_at: datetime | None = None
     revision: int = 0
     ops: tuple[str, ...] = ()
@@ -128,6 +156,26 @@ class Note:
         """Name of the model that constructed the note (`"rules"` without a language model), if any has."""
         return self.own_entry.model if self.own_entry else None
 
+    @property
+    def superseded_by(self) -> str | None:
+        """The latest note that takes the place of this one, if any does."""
+        return self._newest[0] if self._newest else None
+
+    @property
+    def superseded_since(self) -> datetime | None:
+        """The event time since when another note takes the place of this one."""
+        return self._newest[1].since if self._newest else None
+
+    @property
+    def holds_until(self) -> datetime | None:
+        """Until when it holds, as the user said or as its text says; None: no end is known."""
+        return self.until or (self.own_entry.until if self.own_entry else None)
+
+    @property
+    def _newest(self) -> tuple[str, Supersession] | None:
+        replacing = [(s.since, s.recorded_at, i) for i, s in self.supersessions.items() if s.replaces]
+        return (newest := max(replacing)[2], self.supersessions[newest]) if replacing else None
+
     def is_expired(self, time: datetime) -> bool:
         """Return whether the note is not to be found any more at a time."""
         return self.expires_at is not None and self.expires_at <= time
@@ -153,7 +201,9 @@ class NoteInput:
     speaker: str | None = None
     source: Source = "user"
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    until: datetime | None = None
     expires_at: datetime | None = None
+    supersedes: tuple[str, ...] = ()
     split: bool = True
 
 
@@ -183,13 +233,19 @@ class ScoredNote:
 
     `score` orders hits (higher is better) and is comparable within one search only; `similarity` is
     the cosine of query and note, for thresholds (None if the note has no vector yet). `via` is
-    `"match"` if a search without links finds the note too, or else the links that led here. `why` is filled when the search was asked to explain.
+    `"match"` if a search without links finds the note too, or else the links that led here, or the note that it
+    supersedes. `superseded_by` is the current note that takes the place of this one, at the end of a chain of
+    several; `contradicted_by` are notes that say otherwise without taking its place; `is_over` says that its
+    `until` has passed. `why` is filled when the search was asked to explain.
     """
 
     note: Note
     score: float
     similarity: float | None
     via: Literal["match"] | tuple[Via, ...]
+    superseded_by: str | None = None
+    contradicted_by: tuple[str, ...] = ()
+    is_over: bool = False
     why: Why | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -210,6 +266,9 @@ class ScoredNote:
             "thread": note.thread,
             "at": note.at.isoformat() if note.at else None,
             "recorded_at": note.recorded_at.isoformat(),
+            "superseded_by": self.superseded_by,
+            "contradicted_by": list(self.contradicted_by),
+            "is_over": self.is_over,
             "state": note.state,
             "metadata": dict(note.metadata),
         }

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
 from .. import ranking
 from .._sync import resolve
+from ..changes.past import Past, past_at
 from ..checks import check_count, check_similarity, check_time
 from ..context import as_of as seen_from
 from ..context import render_notes
+from ..currency import Currency, named
 from ..embedding import embed_query
-from ..errors import InvalidInputError, ModelUnavailableError
+from ..errors import InvalidInputError, ModelUnavailableError, NoteNotFoundError
 from ..fetch import existing, note_pages
 from ..filters import Condition, Conditions, matches, parse
 from ..ids import check_namespace, now
@@ -38,14 +40,16 @@ async def search(
     where: Mapping[str, Any] | None = None,
     min_similarity: float | None = None,
     as_of: datetime | None = None,
+    known_at: datetime | None = None,
     links: bool = True,
     explain: bool = False,
 ) -> list[ScoredNote]:
     """Return the `k` best notes for a query, best first.
 
     Dense and BM25 hits are fused by reciprocal rank; then activation spreads over links, so that notes
-    which belong to a hit are found as well (Eq. 8-10 of the paper). While the embedder is unavailable, notes are
-    found by their words alone.
+    which belong to a hit are found as well (Eq. 8-10 of the paper). A note that was superseded never stands above
+    what takes its place, which is brought in beside it if the query does not find it by itself (and `where` lets
+    it). While the embedder is unavailable, notes are found by their words alone.
 
     Args:
         query: What to look for.
@@ -54,26 +58,29 @@ async def search(
         where: Conditions on fields: `{"speaker": "Ann", "metadata.city": {"$in": ["Rome", "Oslo"]}}`;
             operators `$eq $ne $gt $gte $lt $lte $in`.
         min_similarity: Least cosine of query and note; notes without a vector yet are left out too.
-        as_of: Only what had happened by then, without the context that later notes added. Content and
-            links are as they are now.
+        as_of: What was true then: only what had happened by then, superseded by what had happened by then,
+            without the context that later notes added. Content and links are as they are now.
+        known_at: What the memory believed then: only what had been recorded by then, with the content, context,
+            links and supersessions of that moment. Ranked by the vectors of today; what was deleted since is gone.
         links: Whether links are followed.
         explain: Fill in `why`: ranks, fusion and spread.
 
     Raises:
-        InvalidInputError: Empty query, or a bad `k`, `where`, `min_similarity` or `as_of`.
+        InvalidInputError: Empty query, or a bad `k`, `where`, `min_similarity`, `as_of` or `known_at`.
         NamespaceError: The namespace is missing or malformed.
     """
     space = check_namespace(namespace)
-    conditions = _conditions(k, where, min_similarity, as_of)
+    conditions = (*_conditions(k, where, min_similarity), *_by_then(as_of, known_at))
     if not isinstance(query, str) or not query.strip():
         raise InvalidInputError(f"query={query!r} must be text that says what to look for")
     found = await _find(runtime, space, query, conditions, max(ranking.FUSION_DEPTH, k))
+    found.past = await past_at(runtime.store, space, known_at)
     if links:
         await _spread(runtime, space, found)
     notes = await _best(runtime, space, found, conditions, k, min_similarity)
-    matched = set(ranking.matched(found.activations, k))
-    shown = [seen_from(note, as_of) if as_of else note for note in notes]
-    return [_hit(found, note, is_match=note.id in matched, explain=explain) for note in shown]
+    await _fetch_related(runtime, space, found, notes)
+    current = Currency(found.notes, as_of or known_at or now(), now=now())
+    return _hits(found, current, notes, conditions, k=k, explain=explain, as_of=as_of)
 
 
 async def context(
@@ -86,11 +93,12 @@ async def context(
     where: Mapping[str, Any] | None = None,
     min_similarity: float | None = None,
     as_of: datetime | None = None,
+    known_at: datetime | None = None,
 ) -> str:
     """Return the best notes for a query as text for a prompt, or "" if there are none.
 
-    The text is marked as data, at most about `max_tokens` long, and holds no template placeholder. The
-    other arguments are those of `search`.
+    The text is marked as data, at most about `max_tokens` long, and holds no template placeholder. What was
+    superseded is shown in a clause of what takes its place. The other arguments are those of `search`.
     """
     check_count("max_tokens", max_tokens)
     hits = await search(
@@ -101,17 +109,30 @@ async def context(
         where=where,
         min_similarity=min_similarity,
         as_of=as_of,
+        known_at=known_at,
     )
     return render_notes(hits, max_tokens=max_tokens)
 
 
-async def get(runtime: Runtime, note_id: str, *, namespace: Sequence[str]) -> Note:
-    """Return one note.
+async def get(
+    runtime: Runtime,
+    note_id: str,
+    *,
+    namespace: Sequence[str],
+    as_of: datetime | None = None,
+    known_at: datetime | None = None,
+) -> Note:
+    """Return one note, as it stands now, or as it stood at a time (see `search`).
 
     Raises:
-        NoteNotFoundError: There is none with this id in this namespace, or it has expired.
+        NoteNotFoundError: There is none with this id in this namespace, it has expired, or came later.
     """
-    (note,) = await existing(runtime.store, check_namespace(namespace), [note_id])
+    space = check_namespace(namespace)
+    conditions = _by_then(as_of, known_at)
+    notes = await existing(runtime.store, space, [note_id])
+    if not all(matches(note, conditions) for note in notes):
+        raise NoteNotFoundError(f"there was no note {note_id!r} at that time; it came later")
+    (note,) = await _views(runtime, space, notes, as_of, known_at)
     return note
 
 
@@ -121,46 +142,76 @@ async def get_all(
     namespace: Sequence[str],
     limit: int = 100,
     where: Mapping[str, Any] | None = None,
+    as_of: datetime | None = None,
+    known_at: datetime | None = None,
 ) -> list[Note]:
-    """Return up to `limit` notes, oldest first; continue with `where={"seq": {"$gt": last.seq}}`.
+    """Return up to `limit` notes, oldest first, as they stand now, or as they stood at a time (see `search`).
+
+    Continue with `where={"seq": {"$gt": last.seq}}`.
 
     Raises:
-        InvalidInputError: A bad `limit` or `where`.
+        InvalidInputError: A bad `limit`, `where`, `as_of` or `known_at`.
     """
     space = check_namespace(namespace)
     check_count("limit", limit)
     found: list[Note] = []
     time = now()
-    async for page in note_pages(runtime.store, space, parse(where), size=limit):
+    conditions = (*parse(where), *_by_then(as_of, known_at))
+    async for page in note_pages(runtime.store, space, conditions, size=limit):
         found += [note for note in page if not note.is_expired(time)]
         if len(found) >= limit:
             break
-    return found[:limit]
+    return await _views(runtime, space, found[:limit], as_of, known_at)
+
+
+async def _views(
+    runtime: Runtime,
+    namespace: Namespace,
+    notes: Sequence[Note],
+    as_of: datetime | None,
+    known_at: datetime | None,
+) -> list[Note]:
+    """Return notes as they stood at a time, or stand now."""
+    found = _Found(past=await past_at(runtime.store, namespace, known_at))
+    found.add(notes)
+    shown = [found.notes[note.id] for note in notes]
+    await _fetch_related(runtime, namespace, found, shown)
+    current = Currency(found.notes, as_of or known_at or now(), now=now())
+    views = [current.view(note) for note in shown]
+    return [seen_from(note, as_of) for note in views] if as_of else views
 
 
 @dataclass(slots=True)
 class _Found:
     """What a search knows so far: scores, cosines and notes by id, and the links that were followed."""
 
-    vector: Vector | None
-    activations: ranking.Activations
-    cosines: dict[str, float]
+    vector: Vector | None = None
+    activations: ranking.Activations = field(default_factory=dict)
+    cosines: dict[str, float] = field(default_factory=dict)
     notes: dict[str, Note] = field(default_factory=dict)
     links: Mapping[str, Mapping[str, Link]] = field(default_factory=dict)
+    past: Past = Past()
+
+    def add(self, notes: Iterable[Note]) -> None:
+        """Keep notes, as they were known at the time that is asked about."""
+        self.notes |= {note.id: self.past.of(note) for note in notes}
 
 
 def _conditions(
-    k: int,
-    where: Mapping[str, Any] | None,
-    min_similarity: float | None,
-    as_of: datetime | None,
+    k: int, where: Mapping[str, Any] | None, min_similarity: float | None
 ) -> Conditions:
     """Return what every hit must meet."""
     check_count("k", k)
     check_similarity(min_similarity)
+    return parse(where)
+
+
+def _by_then(as_of: datetime | None, known_at: datetime | None) -> Conditions:
+    """Return the conditions that a note had happened by one time, and was recorded by another."""
     check_time("as_of", as_of)
-    conditions = parse(where)
-    return conditions if as_of is None else (*conditions, Condition("when", "$lte", as_of))
+    check_time("known_at", known_at)
+    limits = (("when", as_of), ("recorded_at", known_at))
+    return tuple(Condition(name, "$lte", time) for name, time in limits if time is not None)
 
 
 async def _find(
@@ -220,24 +271,66 @@ async def _fetch(runtime: Runtime, namespace: Namespace, found: _Found, ids: Seq
     missing = [note_id for note_id in ids if note_id not in found.notes]
     known = [note_id for note_id in missing if note_id in found.cosines or found.vector is None]
     if known:  # a vector is larger than its note
-        found.notes |= {
-            note.id: note for note in await resolve(runtime.store.get(namespace, known))
-        }
+        found.add(await resolve(runtime.store.get(namespace, known)))
     if far := [note_id for note_id in missing if note_id not in known]:
         for item in await resolve(runtime.store.get_indexed(namespace, far)):
-            found.notes[item.note.id] = item.note
+            found.add([item.note])
             if found.vector is not None and item.vector is not None:
                 found.cosines[item.note.id] = float(item.vector @ found.vector)
 
 
-def _hit(found: _Found, note: Note, *, is_match: bool, explain: bool) -> ScoredNote:
-    return ScoredNote(
-        note=note,
-        score=found.activations[note.id].score,
-        similarity=found.cosines.get(note.id),
-        via="match" if is_match else _path(note.id, found),
-        why=_why(found.activations[note.id]) if explain else None,
-    )
+async def _fetch_related(
+    runtime: Runtime, namespace: Namespace, found: _Found, notes: Sequence[Note]
+) -> None:
+    """Fetch what supersedes notes, what supersedes that, and so on; and what those that are over had replaced."""
+    todo, seen = list(notes), set[str]()
+    while todo:
+        seen |= {note.id for note in todo}
+        wanted = named(todo)
+        await _fetch(runtime, namespace, found, sorted(wanted))
+        if past := [n.id for n in todo if n.holds_until or _is_retracted(n)]:
+            replaced = await resolve(runtime.store.backlinks(namespace, past))
+            found.add(note for note in replaced if note.id not in found.notes)
+            wanted |= {note.id for note in replaced if not named([note]).isdisjoint(past)}
+        todo = [found.notes[note_id] for note_id in sorted(wanted - seen) if note_id in found.notes]
+
+
+def _is_retracted(note: Note) -> bool:
+    return any(s.relation == "retracts" for s in note.supersessions.values())
+
+
+def _hits(
+    found: _Found,
+    current: Currency,
+    notes: Sequence[Note],
+    where: Conditions,
+    *,
+    k: int,
+    explain: bool,
+    as_of: datetime | None,
+) -> list[ScoredNote]:
+    """Return the first k hits, in the order in which notes may be shown."""
+    matched, hits = set(ranking.matched(found.activations, k)), []
+    ranked = {note.id for note in notes}
+    for note, place in current.in_order(notes):
+        if note.id not in ranked and not matches(note, where):
+            continue
+        activation = found.activations.get(note.id, ranking.Activation())
+        view = current.view(note)
+        hit = ScoredNote(
+            note=seen_from(view, as_of) if as_of else view,
+            score=found.activations[place.id].score,
+            similarity=found.cosines.get(note.id),
+            via="match" if note.id in matched else _path(note, place, found),
+            superseded_by=current.successor(note),
+            contradicted_by=tuple(current.contradictions(note)),
+            is_over=current.is_over(note),
+            why=_why(activation) if explain else None,
+        )
+        hits.append(hit)
+        if len(hits) == k:
+            break
+    return hits
 
 
 def _is_near(cosine: float | None, floor: float | None) -> bool:
@@ -253,10 +346,16 @@ def _why(activation: ranking.Activation) -> Why:
     )
 
 
-def _path(note_id: str, found: _Found) -> tuple[Via, ...] | Literal["match"]:
-    """Return the links that led to a note, the one that gave most first."""
-    sources = sorted(found.activations[note_id].sources)[::-1]
-    steps = [(source, found.links[source][note_id]) for _, source in sources]
+def _path(note: Note, place: Note, found: _Found) -> tuple[Via, ...] | Literal["match"]:
+    """Return the links that led to a note, the one that gave most first; or what it was brought in for."""
+    activation = found.activations.get(note.id)
+    if activation is None:
+        given = place.supersessions.get(note.id) or note.supersessions.get(place.id)
+        relation, reason = (given.relation, given.reason) if given else ("related", "")
+        return (Via(note_id=place.id, relation=relation, reason=reason, strength=1.0),)
+    steps = [
+        (source, found.links[source][note.id]) for _, source in sorted(activation.sources)[::-1]
+    ]
     return (
         tuple(
             Via(

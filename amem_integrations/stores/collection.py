@@ -15,7 +15,7 @@ DENSE, LEXICAL = "dense", "bm25"  # the names of the vectors
 
 # A filter is quick, and allowed by a server in strict mode, only if it names a field as its index does:
 # "a" and "a[]" are two names. So the store makes its filters from the same constants.
-BACKLINKS = ("links[].target", "contexts[].cause")
+BACKLINKS = ("links[].target", "contexts[].cause", "supersessions[].by")
 MENTIONS = ("cause", "data.shown")
 
 # Each index makes a flush in a folder some milliseconds longer, and on a server takes memory maps.
@@ -27,6 +27,7 @@ NOTE_INDEXES: Mapping[str, IndexKind] = {
     "at": "datetime",
     "when": "datetime",
     "recorded_at": "datetime",
+    "until": "datetime",
     "expires_at": "datetime",
     "attempts": "integer",
     TERMS: "keyword",  # everything else that `where` can name

@@ -20,7 +20,7 @@ from .payloads import INTEGERS, TERMS, is_id, is_metadata_name, plain, seq_parts
 Filter = Any  # a filter or a condition in the types of one interface to Qdrant
 IndexKind = Literal["tenant", "keyword", "integer", "float", "datetime", "uuid"]
 
-TIMES = frozenset({"at", "when", "recorded_at", "expires_at"})
+TIMES = frozenset({"at", "when", "recorded_at", "until", "expires_at"})
 NEVER_EMPTY = frozenset({"id", "seq", "when", "recorded_at", "attempts"})
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _BOUNDS = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}

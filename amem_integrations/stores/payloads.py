@@ -25,7 +25,7 @@ from uuid import UUID, uuid5
 import numpy as np
 
 from ..errors import InvalidInputError, NamespaceError, StoreError
-from ..notes import Change, ContextEntry, Link, Namespace, Note
+from ..notes import Change, ContextEntry, Link, Namespace, Note, Supersession
 from ..ports import Vector
 
 Payload = dict[str, Any]
@@ -41,7 +41,7 @@ MAX_TERM = 200  # characters; what is longer is indexed by its hash
 # Fields that are stored as they are, and those of a note that `where` finds by its terms.
 NOTE = (
     "seq", "content", "speaker", "source", "thread", "key", "chunk_of", "state", "failure", "attempts",
-    "superseded_by", "revision", "metadata",
+    "revision", "metadata",
 )  # fmt: skip
 SEARCHED = (
     "content", "speaker", "source", "thread", "key", "keywords", "tags", "attributes_source", "state",
@@ -50,6 +50,7 @@ SEARCHED = (
 CHANGE = ("id", "seq", "op", "kind", "note_id", "cause", "model", "data")
 ENTRY = ("text", "keywords", "tags", "cause", "model", "change")
 LINK = ("relation", "reason", "strength", "direction")
+SUPERSESSION = ("relation", "reason", "model", "change")
 
 # The id of a change's point comes from its namespace and its own id, under this root.
 _CHANGE_IDS = UUID("5b0c7a62-7c1d-5a0e-9b1f-6d1f6f6c2f10")
@@ -102,6 +103,7 @@ def _terms(note: Note) -> list[str]:
     fields = {name: getattr(note, name) for name in SEARCHED}
     # Times are compared as ranges, but whether there is one is a question too.
     fields |= {"at": note.at and True, "expires_at": note.expires_at and True}
+    fields["until"] = note.until and True
     fields["metadata"] = note.metadata
     return [each for name, value in fields.items() for each in _terms_of(name, value)]
 
@@ -145,9 +147,11 @@ def encode_note(note: Note, namespace: Namespace) -> Payload:
         "at": note.at.isoformat(timespec="microseconds") if note.at else None,
         "when": _optional_stamp(note.at, "at") or recorded_at,
         "recorded_at": recorded_at,
+        "until": _optional_stamp(note.until, "until"),
         "expires_at": _optional_stamp(note.expires_at, "expires_at"),
         "contexts": [_encode_entry(entry) for entry in note.contexts],
         "links": [_encode_link(target, link) for target, link in note.links.items()],
+        "supersessions": [_encode_supersession(i, s) for i, s in note.supersessions.items()] or None,
         "ops": note.ops,
         TERMS: _terms(note),
     }
@@ -166,6 +170,10 @@ def decode_note(note_id: str, payload: Payload) -> Note:
         chunk=payload.get("chunk", 0),
         contexts=tuple(map(_decode_entry, payload["contexts"])),
         links={link["target"]: _decode_link(link) for link in payload["links"]},
+        supersessions={
+            each["by"]: _decode_supersession(each) for each in payload.get("supersessions", ())
+        },
+        until=_optional_time(payload.get("until")),
         expires_at=_optional_time(payload.get("expires_at")),
         ops=tuple(payload["ops"]),
     )
@@ -230,13 +238,15 @@ def _encode_entry(entry: ContextEntry) -> Payload:
         **{name: getattr(entry, name) for name in ENTRY},
         "at": stamp(entry.at, "at of a context entry"),
         "recorded_at": stamp(entry.recorded_at, "recorded_at of a context entry"),
+        "until": _optional_stamp(entry.until, "until of a context entry"),
     }
 
 
 def _decode_entry(entry: Payload) -> ContextEntry:
     lists = {name: tuple(entry[name]) for name in ("keywords", "tags")}
     times = {name: _time(entry[name]) for name in ("at", "recorded_at")}
-    return ContextEntry(**{**_picked(entry, ENTRY), **lists, **times})
+    until = _optional_time(entry.get("until"))
+    return ContextEntry(**{**_picked(entry, ENTRY), **lists, **times, "until": until})
 
 
 def _encode_link(target: str, link: Link) -> Payload:
@@ -252,6 +262,20 @@ def _encode_link(target: str, link: Link) -> Payload:
 def _decode_link(link: Payload) -> Link:
     times = {name: _time(link[name]) for name in ("created", "reinforced")}
     return Link(**{**_picked(link, LINK), **times})
+
+
+def _encode_supersession(by: str, supersession: Supersession) -> Payload:
+    return {
+        **{name: getattr(supersession, name) for name in SUPERSESSION},
+        "by": check_id(by, "successor of a note"),
+        "since": stamp(supersession.since, "since of a supersession"),
+        "recorded_at": stamp(supersession.recorded_at, "recorded_at of a supersession"),
+    }
+
+
+def _decode_supersession(supersession: Payload) -> Supersession:
+    times = {name: _time(supersession[name]) for name in ("since", "recorded_at")}
+    return Supersession(**{**_picked(supersession, SUPERSESSION), **times})
 
 
 def namespace_key(namespace: Namespace) -> str:

@@ -1,0 +1,40 @@
+"""What the memory believed at an earlier time: notes with the changes recorded since taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from ..fetch import all_changes
+from ..notes import Change, Namespace, Note
+from ..ports import NoteStore
+from . import fields
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The changes made since some time, by note, oldest first; none for the present."""
+
+    changes: Mapping[str, Sequence[Change]] = field(default_factory=dict)
+
+    def of(self, note: Note) -> Note:
+        """Return the note as it was then. What was deleted or blanked since cannot come back."""
+        for made in reversed(self.changes.get(note.id, ())):
+            for name, step in fields.fields_of(made).items():
+                if name != "rest":
+                    note = fields.put(note, name, step["before"])
+        return note
+
+
+async def past_at(store: NoteStore, namespace: Namespace, time: datetime | None) -> Past:
+    """Return what takes the notes of a namespace back to a time; None is the present."""
+    if time is None:
+        return Past()
+    since: dict[str, list[Change]] = {}
+    after = (time - EPOCH) // timedelta(microseconds=1) * 1000 + 999  # in nanoseconds, as `seq` counts
+    for made in await all_changes(store, namespace, after=after):
+        since.setdefault(made.note_id, []).append(made)
+    return Past(since)

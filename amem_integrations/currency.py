@@ -1,0 +1,135 @@
+"""Pure: which notes are current at an instant, and which others have to stand above a note in a list.
+
+A later note may replace an earlier one (see `Supersession`). Whether it does at some time follows from the notes
+alone, so nothing has to be written when a time passes or when the later note goes: a supersession counts from its
+`since` until the later note is over, has expired or is retracted itself. Then the earlier note is current again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+from .notes import Note
+
+
+class Currency:
+    """What is current at one time, among some notes and those that supersede them."""
+
+    def __init__(self, notes: Mapping[str, Note], time: datetime, *, now: datetime) -> None:
+        """Take the notes by id; one that is not among them supersedes nothing. Expiry is judged `now`."""
+        self._notes, self._time, self._now = notes, time, now
+
+    def successors(self, note: Note) -> list[str]:
+        """Return the notes that replace a note, as ids, newest first."""
+        found = [(s.since, i) for i, s in note.supersessions.items() if self._is_in_force(note, i)]
+        return [note_id for _, note_id in sorted(found, reverse=True)]
+
+    def successor(self, note: Note) -> str | None:
+        """Return the current note at the end of the chain that replaces a note, None for a current one."""
+        chain = self._last(note)
+        return None if chain is note else chain.id
+
+    def contradictions(self, note: Note) -> list[str]:
+        """Return the notes that contradict a note without replacing it, newest first."""
+        found = [
+            (s.since, i)
+            for i, s in note.supersessions.items()
+            if s.relation == "contradicts" and self._is_there(i) and s.since <= self._time
+        ]
+        return [note_id for _, note_id in sorted(found, reverse=True)]
+
+    def is_over(self, note: Note) -> bool:
+        """Return whether a note no longer holds, by its own `until`."""
+        return note.holds_until is not None and note.holds_until <= self._time
+
+    def is_past(self, note: Note) -> bool:
+        """Return whether a note does not hold at that time: it is over, or another takes its place."""
+        return self.is_over(note) or bool(self.successors(note))
+
+    def above(self, note: Note) -> list[str]:
+        """Return the notes that a list must not show below a note, those that replace it first.
+
+        A note that is brought back, because what replaced it is over or was retracted, stands above that, and below
+        the retraction.
+        """
+        lifting = [
+            retraction
+            for i, s in note.supersessions.items()
+            if s.replaces and self._is_there(i) and i not in self.successors(note)
+            for retraction in self._retractions(self._notes[i])
+        ]
+        past = self.is_over(note) or self._retractions(note)
+        brought_back = self._replaced_by(note) if past else []
+        return list(dict.fromkeys([*self.successors(note), *lifting, *brought_back]))
+
+    def in_order(self, ranked: Iterable[Note]) -> Iterator[tuple[Note, Note]]:
+        """Yield each note, best first, with the ranked note whose place it takes: what is above comes first."""
+        seen: set[str] = set()
+        for note in ranked:
+            for placed in self._placed(note, seen):
+                yield placed, note
+
+    def view(self, note: Note) -> Note:
+        """Return the note as it stands at that time: only with the supersessions that count."""
+        if not note.supersessions:
+            return note
+        counting = {*self.successors(note), *self.contradictions(note)}
+        return note.revised(
+            supersessions={i: s for i, s in note.supersessions.items() if i in counting}
+        )
+
+    def _placed(self, note: Note, seen: set[str]) -> Iterator[Note]:
+        if note.id in seen:
+            return
+        seen.add(note.id)
+        for note_id in self.above(note):
+            if note_id in self._notes:
+                yield from self._placed(self._notes[note_id], seen)
+        yield note
+        for note_id in self.contradictions(note):
+            if note_id in self._notes:
+                yield from self._placed(self._notes[note_id], seen)
+
+    def _last(self, note: Note) -> Note:
+        for note_id in self.successors(note):
+            return self._last(self._notes[note_id])
+        return note
+
+    def _is_in_force(self, older: Note, newer_id: str) -> bool:
+        supersession = older.supersessions[newer_id]
+        if not supersession.replaces or supersession.since > self._time:
+            return False
+        if not self._is_there(newer_id):
+            return False
+        newer = self._notes[newer_id]
+        if not is_later(newer, older) or self.is_over(newer):
+            return False
+        return not self._retractions(newer)
+
+    def _is_there(self, note_id: str) -> bool:
+        note = self._notes.get(note_id)
+        return note is not None and not note.is_expired(self._now)
+
+    def _retractions(self, note: Note) -> list[str]:
+        """Return the notes that say that a note does not hold, and put nothing in its place."""
+        return [i for i in self.successors(note) if note.supersessions[i].relation == "retracts"]
+
+    def _replaced_by(self, newer: Note) -> list[str]:
+        """Return the notes that a note had replaced, newest first."""
+        found = [
+            (note.when, note.seq, note.id)
+            for note in self._notes.values()
+            if newer.id in note.supersessions and note.supersessions[newer.id].replaces
+        ]
+        return [note_id for _, _, note_id in sorted(found, reverse=True)]
+
+
+def is_later(newer: Note, older: Note) -> bool:
+    """Return whether one note can supersede another: by event time, then in the order of adding."""
+    return (newer.when, newer.seq) > (older.when, older.seq)
+
+
+def named(notes: Iterable[Note]) -> set[str]:
+    """Return the ids of the notes that supersede or contradict some of these."""
+    return {note_id for note in notes for note_id in note.supersessions}
