@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from .errors import InvalidInputError
-from .notes import Namespace
+from .notes import Namespace, Relation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +49,17 @@ class PlannedUpdate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSupersession:
+    """That the planned note takes the place of `target`, or contradicts it. `rejected` is as for an update."""
+
+    id: str
+    target: str
+    relation: Relation
+    reason: str
+    rejected: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedNote:
     """What is proposed for one new note.
 
@@ -62,6 +73,7 @@ class PlannedNote:
     candidates: tuple[Candidate, ...] = ()
     links: tuple[PlannedLink, ...] = ()
     updates: tuple[PlannedUpdate, ...] = ()
+    supersessions: tuple[PlannedSupersession, ...] = ()
     dropped: int = 0
 
 
@@ -107,10 +119,11 @@ class EvolutionReport:
         done: Ids of the notes that are now linked and finished.
         links: Number of links made.
         evolved: Ids of the earlier notes that were updated.
+        superseded: Ids of the earlier notes that a new one replaced or contradicted.
         proposals: Ids of the changes that the gate stopped; they wait as proposals in the history.
         failed: Ids of notes that could not be finished, and why; a later `evolve` tries them again, up to
             `MemoryConfig.max_attempts` times.
-        dropped: Number of links and updates that named a note which was not shown.
+        dropped: Number of links, updates and supersessions that named a note which was not shown.
         interrupted: Why it stopped before the end, if it did: a model that did not answer. What is
             unfinished stays so, and a later `evolve` goes on from there.
     """
@@ -119,6 +132,7 @@ class EvolutionReport:
     done: tuple[str, ...] = ()
     links: int = 0
     evolved: tuple[str, ...] = ()
+    superseded: tuple[str, ...] = ()
     proposals: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
     dropped: int = 0
@@ -131,6 +145,7 @@ class EvolutionReport:
             done=self.done + other.done,
             links=self.links + other.links,
             evolved=tuple(dict.fromkeys(self.evolved + other.evolved)),
+            superseded=tuple(dict.fromkeys(self.superseded + other.superseded)),
             proposals=self.proposals + other.proposals,
             failed={**self.failed, **other.failed},
             dropped=self.dropped + other.dropped,

@@ -19,6 +19,7 @@ class NoteAttributes(Reply):
 
     id: str = Field(description="the note's id, as shown")
     context: str = Field(default="", description="one sentence that makes the note clear by itself")
+    until: str = Field(default="", description="last day it holds, such as 2024-05-31, if it says so")
     keywords: list[str] = Field(default_factory=list)
     tags: list[str] = Field(default_factory=list)
 
@@ -51,16 +52,24 @@ class ProposedUpdate(Targeted):
     tags: list[str] = Field(default_factory=list)
 
 
+class ProposedSupersession(Targeted):
+    """That the new note takes the place of an earlier one, or contradicts it."""
+
+    relation: str = Field(default="updates", description="updates, corrects, retracts or contradicts")
+    reason: str = Field(default="", description="what is no longer so, in a few words")
+
+
 class NoteEvolution(Reply):
-    """The links and updates of one new note."""
+    """The links and updates of one new note, and what it supersedes."""
 
     id: str = Field(description="the new note's id, as shown")
     links: list[ProposedLink] = Field(default_factory=list)
     updates: list[ProposedUpdate] = Field(default_factory=list)
+    supersedes: list[ProposedSupersession] = Field(default_factory=list)
 
 
 class EvolveReply(Reply):
-    """Reply to `evolve`: links and updates of each new note; a note with neither may be absent."""
+    """Reply to `evolve`: what is proposed for each new note; a note with nothing may be absent."""
 
     notes: list[NoteEvolution]
 
@@ -75,6 +84,7 @@ class ReviseReply(Reply):
     """Reply to `revise`, the paper's call for one neighbour (Eq. 7)."""
 
     change: bool
+    supersedes: str = Field(default="", description="updates, corrects, retracts, contradicts or empty")
     context: str = ""
     keywords: list[str] = Field(default_factory=list)
     tags: list[str] = Field(default_factory=list)
