@@ -20,10 +20,8 @@ from ..ids import now
 from ..notes import Change, ChangeKind, ContextEntry, Link, Namespace, Note
 from ..prompts import PROMPT_TEXTS
 from ..runtime import Runtime
-from .edits import Edit, without
-from .fields import STATED
+from .edits import STATED, Edit, change, without
 from .quotes import Fragments, is_quote
-from .record import change
 from .rewrite import rewrite
 
 # Where a model's words stand in the data of a record.

@@ -9,10 +9,20 @@ from datetime import datetime
 from typing import Any
 
 from .._sync import resolve
-from ..changes import record
-from ..changes.edits import Edit, chain, drop_link, finish, unlinked
-from ..changes.fields import ENTRY, entry_json, link_json, stated
-from ..changes.record import change, entry_data
+from ..changes.edits import (
+    ENTRY,
+    Edit,
+    chain,
+    change,
+    drop_link,
+    entry_data,
+    entry_json,
+    finish,
+    link_json,
+    prompt_records,
+    stated,
+    unlinked,
+)
 from ..changes.rewrite import rewrite
 from ..changes.traces import Gone, Traces, texts_of
 from ..ids import now
@@ -156,7 +166,7 @@ async def commit_plan(
         plan.id,
         planner.edits(plans, known),
         base=known,
-        records=record.prompts(plan.id, space, shown, at),
+        records=prompt_records(plan.id, space, shown, at),
         follow=planner.other_ends,
         again=again,
     )

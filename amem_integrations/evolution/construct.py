@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ..changes import edits, record
-from ..changes.edits import Edit
-from ..changes.fields import stated
+from ..changes.edits import Edit, change, entry_data, fail, prompt_records, stated
 from ..changes.rewrite import rewrite
 from ..errors import ModelReplyError, ModelUnavailableError
 from ..ids import new_operation, now
@@ -35,7 +33,7 @@ async def mark_failed(
     if not reasons:
         return EvolutionReport()
     at = now()
-    failures = {note_id: edits.fail(reason, op, at) for note_id, reason in reasons.items()}
+    failures = {note_id: fail(reason, op, at) for note_id, reason in reasons.items()}
     done = await rewrite(runtime, namespace, f"{op}:failed", failures, base=base)
     for note_id, reason in reasons.items():
         log.warning("note %s could not be finished: %s", note_id, reason)
@@ -92,7 +90,7 @@ async def construct_all(
     steps = {note_id: edit for answer in answers for note_id, edit in answer.edits.items()}
     given = {note.id: note for batch in batches for note in batch.notes}
     shown = [note for batch in batches for note in (*batch.shown_before, *batch.notes)]
-    records = record.prompts(op, namespace, shown if steps else [], at)
+    records = prompt_records(op, namespace, shown if steps else [], at)
     done = await rewrite(runtime, namespace, op, steps, base=given, records=records)
     reasons = {note_id: why for answer in answers for note_id, why in answer.failed.items()}
     failed = await mark_failed(runtime, namespace, reasons, op, base=given)
@@ -102,7 +100,7 @@ async def construct_all(
     unusable = {
         made.note_id: made.data["reason"] for made in done.changes if made.kind == "failure"
     }
-    made = tuple(change.note_id for change in done.changes if change.kind == "construct")
+    made = tuple(c.note_id for c in done.changes if c.kind == "construct")
     return done.notes, failed + EvolutionReport(constructed=made, failed=unusable)
 
 
@@ -149,7 +147,7 @@ def apply(attributes: NoteAttributes, asked: Note, *, model: str, op: str, at: d
     def edit(note: Note) -> tuple[Note, list[Change]]:
         if note.own_entry is not None or stated(note) != stated(asked):
             return note, []
-        made = record.change(op, "construct", note, model=model, recorded_at=at)
+        made = change(op, "construct", note, model=model, recorded_at=at)
         entry = ContextEntry(
             text=" ".join(attributes.context.split()[:MAX_CONTEXT_WORDS]),
             keywords=clean_words(attributes.keywords, MAX_KEYWORDS),
@@ -162,7 +160,7 @@ def apply(attributes: NoteAttributes, asked: Note, *, model: str, op: str, at: d
         )
         contexts = (entry, *note.contexts)
         revised = note.revised(contexts=contexts, state="constructed", failure=None, attempts=0)
-        return revised, [made.with_data(entry=record.entry_data(entry))]
+        return revised, [made.with_data(entry=entry_data(entry))]
 
     return edit
 

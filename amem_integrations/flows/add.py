@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import texts
 from .._sync import resolve
-from ..changes.record import change
+from ..changes.edits import change
 from ..checks import check_note_input
 from ..chunks import Chunk, chunk_id, chunks
 from ..conversation import SPEAKING, from_dict, note_inputs

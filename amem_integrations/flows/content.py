@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import texts
 from .._sync import resolve
-from ..changes import edits, record
+from ..changes import edits
 from ..changes.rewrite import rewrite
 from ..changes.traces import Gone, Traces, corrections, texts_of
 from ..chunks import chunk_id, chunks
@@ -128,7 +128,7 @@ async def remove_notes(
     # Quotes go while the text is there to know them by: should this be interrupted, it can be done again.
     await traces.remove()
     data = {"since": since}  # what is written later may quote the text without our knowing
-    receipts = [record.change(op, "delete", note, recorded_at=at, data=data) for note in notes]
+    receipts = [edits.change(op, "delete", note, recorded_at=at, data=data) for note in notes]
     await resolve(runtime.store.delete(namespace, [note.id for note in notes], receipts))
     await traces.remove(deleted=True)
 
@@ -177,5 +177,5 @@ async def _insert_chunks(
         Indexed(note=note, vector=row, text=texts.lexical_text(note))
         for note, row in zip(notes, rows, strict=True)
     ]
-    added = [record.change(op, "add", note, recorded_at=note.recorded_at) for note in notes]
+    added = [edits.change(op, "add", note, recorded_at=note.recorded_at) for note in notes]
     await resolve(runtime.store.insert(namespace, items, added))

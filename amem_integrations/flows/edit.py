@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from .._sync import resolve
-from ..changes.record import of_namespace
+from ..changes.edits import change_of_namespace
 from ..checks import check_note_input
 from ..errors import InvalidInputError
 from ..fetch import existing
@@ -87,7 +87,7 @@ async def clear(runtime: Runtime, *, namespace: Sequence[str]) -> None:
     """
     space = check_namespace(namespace)
     data = {"notes": await resolve(runtime.store.count(space))}
-    receipt = of_namespace(new_operation(), "clear", space, now(), data)
+    receipt = change_of_namespace(new_operation(), "clear", space, now(), data)
     await resolve(runtime.store.clear(space, [receipt]))
 
 

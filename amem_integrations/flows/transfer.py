@@ -12,9 +12,7 @@ from typing import Any
 
 from .. import export_format, texts
 from .._sync import resolve
-from ..changes import record
-from ..changes.edits import Edit, chain
-from ..changes.fields import link_json
+from ..changes.edits import Edit, chain, change, link_json
 from ..changes.recovery import drop_one_sided
 from ..changes.rewrite import MAX_TRIES, rewrite
 from ..embedding import embed_by
@@ -218,7 +216,7 @@ def _other_end(note_id: str, link: Link, op: str) -> Edit:
         if note_id in note.links:
             return note, []
         data = {"target": note_id, **link_json(other)}
-        made = record.change(op, "link", note, cause=note_id, recorded_at=now(), data=data)
+        made = change(op, "link", note, cause=note_id, recorded_at=now(), data=data)
         return note.revised(links={**note.links, note_id: other}), [made]
 
     return edit
