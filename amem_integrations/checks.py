@@ -10,7 +10,7 @@ from .config import MemoryConfig
 from .errors import InvalidInputError
 from .notes import SOURCES, NoteInput
 
-TIMES = ("at", "default_at", "expires_at")
+TIMES = ("at", "default_at", "until", "expires_at")
 TEXTS = ("content", "key", "thread", "speaker")
 
 
@@ -34,6 +34,8 @@ def check_note_input(item: NoteInput, config: MemoryConfig) -> None:
         check_time(name, getattr(item, name))
     if item.source not in SOURCES:
         raise InvalidInputError(f"source={item.source!r} must be one of {', '.join(SOURCES)}")
+    if isinstance(item.supersedes, str) or not all(isinstance(i, str) for i in item.supersedes):
+        raise InvalidInputError(f"supersedes={item.supersedes!r} must be a list of ids of notes")
     _check_metadata(item.metadata)
 
 

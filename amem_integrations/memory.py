@@ -91,6 +91,7 @@ class AgenticMemory:
 
     update, aupdate = _both(flows.edit.update)
     delete, adelete = _both(flows.edit.delete)
+    supersede, asupersede = _both(flows.edit.supersede)
     clear, sweep = _sync(flows.edit.clear), _sync(flows.edit.sweep)
 
     history, undo = _sync(flows.history.history), _sync(flows.history.undo)

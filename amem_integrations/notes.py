@@ -40,6 +40,7 @@ ChangeKind = Literal[
 ]
 
 SOURCES: tuple[Source, ...] = ("user", "assistant", "tool", "import")
+USER = "user"  # stands for the name of a model where a person decided
 RELATIONS: tuple[Relation, ...] = ("updates", "corrects", "retracts", "contradicts")
 
 
@@ -173,7 +174,9 @@ class Note:
 
     @property
     def _newest(self) -> tuple[str, Supersession] | None:
-        replacing = [(s.since, s.recorded_at, i) for i, s in self.supersessions.items() if s.replaces]
+        replacing = [
+            (s.since, s.recorded_at, i) for i, s in self.supersessions.items() if s.replaces
+        ]
         return (newest := max(replacing)[2], self.supersessions[newest]) if replacing else None
 
     def is_expired(self, time: datetime) -> bool:
@@ -187,10 +190,22 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteInput:
-    """What a caller says about one experience. See `AgenticMemory.add` for the fields.
+    """What a caller says about one experience.
 
-    `default_at` is the event time of a note that is new and has no `at`; it never changes a stored one.
-    `split=False` keeps content in one note however long it is (see `MemoryConfig.split`).
+    Attributes:
+        content: What was said or seen; never changed by a model.
+        at: When it happened, if that is not now; with a time zone.
+        default_at: The event time of a note that is new and has no `at`; it never changes a stored one.
+        key: Identifies the experience, such as a message id; without one, thread, speaker, content and `at` do.
+        thread: The conversation; notes of one thread give each other context.
+        speaker: Who said it.
+        source: `"user"`, `"assistant"`, `"tool"` or `"import"`.
+        metadata: JSON values of your own, to filter on.
+        until: How long it holds. After that it is over: it is found as before, but below what is current, and what
+            it had superseded is current again.
+        expires_at: From this time on the note is not found any more.
+        supersedes: Ids of earlier notes whose place it takes (see `AgenticMemory.supersede`).
+        split: False keeps content in one note however long it is (see `MemoryConfig.split`).
     """
 
     content: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ..changes.edits import Edit, change, entry_data, fail, prompt_records, stated
 from ..changes.rewrite import rewrite
@@ -157,12 +157,28 @@ def apply(attributes: NoteAttributes, asked: Note, *, model: str, op: str, at: d
             change=made.id,
             at=note.when,
             recorded_at=at,
+            until=end_of(attributes.until, note.when),
         )
         contexts = (entry, *note.contexts)
         revised = note.revised(contexts=contexts, state="constructed", failure=None, attempts=0)
         return revised, [made.with_data(entry=entry_data(entry))]
 
     return edit
+
+
+def end_of(text: str, when: datetime) -> datetime | None:
+    """Return the end of the day, or the moment, until which a note holds, as a model named it.
+
+    None where it named none, nothing that can be read, or one before the note itself.
+    """
+    try:
+        end = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    if len(text.strip()) <= len("2024-05-31"):
+        end += timedelta(days=1)
+    end = end if end.tzinfo else end.replace(tzinfo=when.tzinfo)
+    return end if end > when else None
 
 
 async def _answer(runtime: Runtime, op: str, at: datetime, batch: Batch) -> _Answer:

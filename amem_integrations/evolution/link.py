@@ -13,19 +13,20 @@ from ..embedding import embed
 from ..errors import ModelReplyError
 from ..ids import clock, derive, new_operation, now
 from ..notes import Namespace, Note
-from ..plans import Plan, PlannedLink, PlannedNote, PlannedUpdate
+from ..plans import Plan, PlannedLink, PlannedNote, PlannedSupersession, PlannedUpdate
 from ..ports import Vector
 from ..prompts import (
     EvolveReply,
     LinkReply,
     NoteEvolution,
     ProposedLink,
+    ProposedSupersession,
     ProposedUpdate,
     ReviseReply,
     Targeted,
 )
 from ..runtime import Runtime
-from . import candidates, gate, show
+from . import candidates, gate, show, supersede
 from .ask import ask
 from .commit import Planner
 from .construct import Batch
@@ -70,13 +71,12 @@ async def _ask_each(runtime: Runtime, shown: show.ShownBatch) -> dict[str, NoteE
     evolutions = {}
     for note in shown.batch:
         alias = shown.alias[note.id]
-        links = await _ask_links(runtime, shown, note)
-        updates = []
+        evolution = NoteEvolution(id=alias, links=await _ask_links(runtime, shown, note))
         if runtime.config.evolve:
             for candidate in shown.offer.candidates[note.id]:
                 neighbour = shown.offer.notes[candidate.id]
-                updates += await _ask_revision(runtime, shown, note, neighbour)
-        evolutions[alias] = NoteEvolution(id=alias, links=links, updates=updates)
+                await _ask_revision(runtime, shown, note, neighbour, evolution)
+        evolutions[alias] = evolution
     return evolutions
 
 
@@ -96,8 +96,13 @@ async def _ask_links(runtime: Runtime, shown: show.ShownBatch, note: Note) -> li
 
 
 async def _ask_revision(
-    runtime: Runtime, shown: show.ShownBatch, note: Note, neighbour: Note
-) -> list[ProposedUpdate]:
+    runtime: Runtime,
+    shown: show.ShownBatch,
+    note: Note,
+    neighbour: Note,
+    evolution: NoteEvolution,
+) -> None:
+    """Ask whether a neighbour is to be read differently, or is no longer so, and add that to the evolution."""
     alias = shown.alias[neighbour.id]
     others = [
         other
@@ -117,11 +122,14 @@ async def _ask_revision(
             "others": show.briefs(listed, others),
         },
     )
-    if not reply.change:
-        return []
-    return [
-        ProposedUpdate(to=alias, context=reply.context, keywords=reply.keywords, tags=reply.tags)
-    ]
+    if reply.change:
+        evolution.updates.append(
+            ProposedUpdate(
+                to=alias, context=reply.context, keywords=reply.keywords, tags=reply.tags
+            )
+        )
+    if reply.supersedes:
+        evolution.supersedes.append(ProposedSupersession(to=alias, relation=reply.supersedes))
 
 
 MAX_REASON_CHARS = 200
@@ -180,7 +188,7 @@ async def _proposed(runtime: Runtime, namespace: Namespace, op: str, batch: Batc
     except ModelReplyError as error:
         return _Proposed(failed={note.id: str(error) for note in batch.notes}, offer=offer)
     plans = [
-        _planned(op, runtime.model_name, note, shown, evolutions.get(shown.alias[note.id]))
+        _planned(runtime, op, note, shown, evolutions.get(shown.alias[note.id]))
         for note in batch.notes
     ]
     runtime.usage.count("evolve", dropped=sum(plan.dropped for plan in plans))
@@ -196,7 +204,7 @@ async def _judged(
     """
     plans = [plan for part in made for plan in part.notes]
     if not runtime.config.evolve:
-        return [replace(plan, updates=()) for plan in plans]
+        return [replace(plan, updates=(), supersessions=()) for plan in plans]
     entries = [update.context for plan in plans for update in plan.updates]
     if not entries:
         return plans
@@ -222,23 +230,38 @@ def _texts_to_be(op: str, plans: Sequence[PlannedNote], shown: Mapping[str, Note
 
 
 def _planned(
-    op: str, model: str, note: Note, shown: ShownBatch, evolution: NoteEvolution | None
+    runtime: Runtime, op: str, note: Note, shown: ShownBatch, evolution: NoteEvolution | None
 ) -> PlannedNote:
     """Return what is proposed for one note; its updates are not judged yet."""
     links = evolution.links if evolution else []
     updates = evolution.updates if evolution else []
+    replaced = evolution.supersedes if evolution else []
     return PlannedNote(
         id=note.id,
         entry=note.own_entry.change if note.own_entry else "",
-        model=model,
+        model=runtime.model_name,
         candidates=tuple(shown.offer.candidates[note.id]),
         links=tuple(_link(item, i) for i, item in _by_target(links, note, shown).items()),
         updates=tuple(
             _update(op, note, item, shown.offer.notes[i])
             for i, item in _by_target(updates, note, shown).items()
         ),
-        dropped=sum(shown.target(note, item.to) is None for item in [*links, *updates]),
+        supersessions=tuple(_superseded(runtime, op, note, shown, replaced)),
+        dropped=sum(shown.target(note, item.to) is None for item in [*links, *updates, *replaced]),
     )
+
+
+def _superseded(
+    runtime: Runtime,
+    op: str,
+    note: Note,
+    shown: ShownBatch,
+    items: Sequence[ProposedSupersession],
+) -> Iterable[PlannedSupersession]:
+    for target, item in _by_target(items, note, shown).items():
+        one = supersede.planned(op, note, shown.offer.notes[target], item, runtime.config)
+        if one is not None:
+            yield one
 
 
 def _by_target(items: Sequence[T], note: Note, shown: ShownBatch) -> dict[str, T]:

@@ -33,7 +33,9 @@ def raw(note: Note, alias: str | None = None) -> Shown:
         "key": note.key,
         "content": note.content,
         "speaker": note.speaker,
+        "source": note.source,
         "at": note.at.isoformat() if note.at else None,
+        "when": note.when.isoformat(),
         "thread": note.thread,
     }
     return {"alias": alias, **shown} if alias else shown
@@ -46,6 +48,7 @@ def enriched(note: Note, alias: str) -> Shown:
         "context": texts.context(note),
         "keywords": list(note.keywords),
         "tags": list(note.tags),
+        "superseded": note.superseded_by is not None,
     }
 
 
@@ -60,7 +63,8 @@ def brief(shown: Mapping[str, Any], note: Note) -> str:
     """Return one line for a candidate: its context rather than its content, which is longer."""
     tags = texts.inline(", ".join(note.tags), TAGS_CHARS)
     text = texts.inline(shown["context"] or note.content, CANDIDATE_CHARS)
-    return f"{_head(shown, note)} {text}{f' ({tags})' if tags else ''}"
+    outdated = " (outdated)" if shown["superseded"] else ""
+    return f"{_head(shown, note)} {text}{f' ({tags})' if tags else ''}{outdated}"
 
 
 def lines(rows: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ from ..ports import Indexed, Vector
 from ..progress import Meter, Progress, reporter
 from ..runtime import Runtime
 from .content import SHARED, change_note
+from .edit import check_superseded, supersede_by_user
 from .evolve import evolve_notes
 
 
@@ -36,30 +37,28 @@ async def add(
     speaker: str | None = None,
     source: Source = "user",
     metadata: Mapping[str, Any] | None = None,
+    until: datetime | None = None,
     expires_at: datetime | None = None,
+    supersedes: Sequence[str] = (),
     evolve: bool = True,
 ) -> Note:
-    """Return the note made of something experienced.
+    """Return the note made of something experienced; it is stored, and can be found, before any model is called.
 
-    The raw content is stored, and can be found, before any model is called. Adding the same again
-    returns the existing note and costs no model call. The same `key` again is the user's correction:
-    the note takes what is given and keeps what is left out; with other content it is made again.
+    Adding the same again returns the existing note and costs no model call. The same `key` again is the user's
+    correction: the note takes what is given and keeps what is left out; with other content it is made again.
 
     Args:
         content: What was said or seen; never changed by a model.
         namespace: Whose memory it is, such as `("user-42",)`.
-        at: When it happened, if that is not now; with a time zone.
-        key: Identifies the experience, such as a message id; without one, thread, speaker, content
-            and `at` do.
+        at, speaker, source, metadata, until, expires_at: See `NoteInput`.
+        key: Identifies the experience, such as a message id; without one, thread, speaker, content, `at` do.
         thread: The conversation; notes of one thread give each other context.
-        speaker: Who said it.
-        source: `"user"`, `"assistant"`, `"tool"` or `"import"`.
-        metadata: JSON values of your own, to filter on.
-        expires_at: From this time on the note is not found any more.
+        supersedes: Ids of earlier notes whose place it takes (see `supersede`).
         evolve: Construct, link and evolve at once; False leaves that to `evolve()`.
 
     Raises:
-        InvalidInputError: The note cannot be stored as given.
+        InvalidInputError: The note cannot be stored as given, or is not later than one it supersedes.
+        NoteNotFoundError: A note in `supersedes` is not there.
         NamespaceError: The namespace is missing or malformed.
         StoreError: The store refused.
         ModelUnavailableError: Only with `on_model_error="raise"`; the raw note is stored.
@@ -72,7 +71,9 @@ async def add(
         speaker=speaker,
         source=source,
         metadata=metadata or {},
+        until=until,
         expires_at=expires_at,
+        supersedes=tuple(supersedes),
     )
     return (await add_many(runtime, [item], namespace=namespace, evolve=evolve))[0]
 
@@ -97,6 +98,7 @@ async def add_many(
 
     Raises:
         InvalidInputError: An item cannot be stored as given; none is.
+        NoteNotFoundError: An item supersedes a note that is not there; none is stored.
     """
     space = check_namespace(namespace)
     stored = await store_raw(runtime, space, _inputs(items))
@@ -161,6 +163,7 @@ async def store_raw(runtime: Runtime, namespace: Namespace, items: Sequence[Note
     """
     for item in items:
         check_note_input(item, runtime.config)
+    older = await check_superseded(runtime, namespace, items)
     wanted, known = await _identified(runtime, namespace, items)
     added = await _insert(runtime, namespace, _new_parts(items, wanted, known))
     unfinished = {note_id: note for note_id, note in added.items() if note.state == "pending"}
@@ -169,10 +172,10 @@ async def store_raw(runtime: Runtime, namespace: Namespace, items: Sequence[Note
         changed = await _take_over(runtime, namespace, item, whole, known)
         known |= {note.id: note for note in changed}
         unfinished |= {note.id: note for note in changed if note.state == "pending"}
-    return Stored(
-        notes=[_present(known, whole[0].id, namespace) for whole in wanted],
-        unfinished=list(unfinished.values()),
-    )
+    notes = [_present(known, whole[0].id, namespace) for whole in wanted]
+    if older:
+        await supersede_by_user(runtime, namespace, zip(items, notes, strict=True), older)
+    return Stored(notes=notes, unfinished=list(unfinished.values()))
 
 
 async def _identified(
@@ -317,6 +320,7 @@ def _note(namespace: Namespace, part: Chunk, op: str) -> Note:
         key=item.key,
         chunk=part.number,
         chunk_of=part.whole,
+        until=item.until,
         expires_at=item.expires_at,
         ops=(op,),
         metadata=dict(item.metadata),

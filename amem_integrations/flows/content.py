@@ -20,7 +20,13 @@ from ..notes import Change, Namespace, Note, NoteInput
 from ..ports import Indexed
 from ..runtime import Runtime
 
-SHARED = ("at", "speaker", "metadata", "expires_at")  # what all chunks of a text have in common
+SHARED = (
+    "at",
+    "speaker",
+    "metadata",
+    "until",
+    "expires_at",
+)  # what all chunks of a text have in common
 CHUNKS_READ = 4096
 
 

@@ -190,7 +190,7 @@ class _Found:
     cosines: dict[str, float] = field(default_factory=dict)
     notes: dict[str, Note] = field(default_factory=dict)
     links: Mapping[str, Mapping[str, Link]] = field(default_factory=dict)
-    past: Past = Past()
+    past: Past = field(default_factory=Past)
 
     def add(self, notes: Iterable[Note]) -> None:
         """Keep notes, as they were known at the time that is asked about."""
