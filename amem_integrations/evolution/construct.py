@@ -16,8 +16,7 @@ from ..plans import EvolutionReport
 from ..prompts import ConstructReply, NoteAttributes
 from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words
-from . import show
-from .ask import ask
+from .ask import aliases, ask, line, lines, raw
 
 log = logging.getLogger("amem_integrations")
 
@@ -112,9 +111,9 @@ async def ask_attributes(
     Raises:
         ModelUnavailableError: No reply.
     """
-    alias = show.aliases(batch.notes, "n")
-    shown = [show.raw(note, alias[note.id]) for note in batch.notes]
-    earlier = [show.raw(note) for note in batch.shown_before]
+    alias = aliases(batch.notes, "n")
+    shown = [raw(note, alias[note.id]) for note in batch.notes]
+    earlier = [raw(note) for note in batch.shown_before]
     wanted = set(alias.values())
 
     def missing(reply: ConstructReply) -> str | None:
@@ -127,9 +126,9 @@ async def ask_attributes(
             "construct",
             ConstructReply,
             inputs={"notes": shown, "before": earlier},
-            texts={
-                "notes": show.lines(list(map(show.line, shown, batch.notes))),
-                "before": show.lines(list(map(show.line, earlier, batch.shown_before))),
+            values={
+                "notes": lines(list(map(line, shown, batch.notes))),
+                "before": lines(list(map(line, earlier, batch.shown_before))),
             },
             problem_with=missing,
         )

@@ -10,11 +10,10 @@ from typing import Any
 
 from .._sync import resolve
 from ..errors import ModelUnavailableError, NamespaceError
-from ..evolution.candidates import turns_before
 from ..evolution.commit import commit_plan, remove_what_is_gone
 from ..evolution.construct import TURNS_BEFORE, Batch, construct_all
 from ..evolution.gate import Decisions, decide
-from ..evolution.link import propose_all
+from ..evolution.propose import propose_all, turns_before
 from ..evolution.stale_plans import without_quotes
 from ..evolution.upgrade import RULES, upgrade_batch
 from ..fetch import note_pages
