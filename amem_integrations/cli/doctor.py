@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.text import Text
 
 from .. import AgenticMemory
-from .._sync import resolve, run
 from ..errors import StoreError
 from ..fetch import note_pages
 from ..notes import Namespace, Note
 from ..ports import NoteStore
+from ..runtime import resolve, run
 from ..stores.collection import CHANGE_INDEXES, NOTE_INDEXES
 from ..stores.edge import MIN_FREE_BYTES, free_bytes
 from ..stores.edge_shard import EdgeShard

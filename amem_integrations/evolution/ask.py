@@ -13,14 +13,13 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from .. import texts
-from .._sync import resolve
 from ..errors import AmemError, ModelReplyError, ModelUnavailableError
 from ..notes import Note
 from ..plans import Candidate
 from ..ports import ModelRequest, Vector
 from ..prompts import TEMPLATES
 from ..prompts.parse import parse
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 
 M = TypeVar("M", bound=BaseModel)
 

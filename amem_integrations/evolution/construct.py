@@ -27,10 +27,10 @@ async def mark_failed(
     reasons: Mapping[str, str],
     op: str,
     base: Mapping[str, Note] | None = None,
-) -> EvolutionReport:
+) -> None:
     """Record why notes could not be finished; what is known of them stays."""
     if not reasons:
-        return EvolutionReport()
+        return
     at = now()
     failures = {note_id: fail(reason, op, at) for note_id, reason in reasons.items()}
     done = await rewrite(runtime, namespace, f"{op}:failed", failures, base=base)
@@ -39,7 +39,6 @@ async def mark_failed(
         note = done.notes.get(note_id)
         if note is not None and note.attempts >= runtime.config.max_attempts:
             log.warning("it failed %d times; only evolve(retry=True) tries it again", note.attempts)
-    return EvolutionReport(failed=dict(reasons))
 
 
 # Turns of the thread shown before the batch, so that pronouns and "yes, that one" can be resolved.
@@ -92,7 +91,7 @@ async def construct_all(
     records = prompt_records(op, namespace, shown if steps else [], at)
     done = await rewrite(runtime, namespace, op, steps, base=given, records=records)
     reasons = {note_id: why for answer in answers for note_id, why in answer.failed.items()}
-    failed = await mark_failed(runtime, namespace, reasons, op, base=given)
+    await mark_failed(runtime, namespace, reasons, op, base=given)
     for answer in answers:
         if answer.error is not None:
             raise answer.error
@@ -100,7 +99,7 @@ async def construct_all(
         made.note_id: made.data["reason"] for made in done.changes if made.kind == "failure"
     }
     made = tuple(c.note_id for c in done.changes if c.kind == "construct")
-    return done.notes, failed + EvolutionReport(constructed=made, failed=unusable)
+    return done.notes, EvolutionReport(constructed=made, failed={**reasons, **unusable})
 
 
 async def ask_attributes(

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from .. import ranking, texts
-from .._sync import resolve
 from ..changes.edits import Edit, chain
 from ..embedding import embed
 from ..errors import ModelReplyError
@@ -30,7 +29,7 @@ from ..prompts import (
     ReviseReply,
     Targeted,
 )
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 from .ask import Offer, ask, briefs, line, lines
 from .commit import Planner
 from .construct import Batch
