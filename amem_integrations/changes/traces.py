@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from .._sync import resolve
 from ..fetch import all_changes
 from ..ids import now
 from ..notes import (
@@ -29,7 +28,7 @@ from ..notes import (
     Supersession,
 )
 from ..prompts import PROMPT_TEXTS
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 from .edits import STATED, Edit, change, without
 from .quotes import Fragments, is_quote
 from .rewrite import rewrite

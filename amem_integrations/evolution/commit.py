@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from .._sync import resolve
 from ..changes.edits import (
     ENTRY,
     Edit,
@@ -28,7 +27,7 @@ from ..changes.traces import Gone, Traces, texts_of
 from ..ids import now
 from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Namespace, Note
 from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedUpdate
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 from .construct import mark_failed
 from .supersede import supersede
 
@@ -174,17 +173,17 @@ async def commit_plan(
         follow=planner.other_ends,
         again=again,
     )
-    failed = await mark_failed(runtime, space, plan.failed, plan.id, base=known)
+    await mark_failed(runtime, space, plan.failed, plan.id, base=known)
     pairs = {frozenset((c.note_id, c.cause)) for c in done.changes if c.kind == "link"}
-    report = EvolutionReport(
+    return EvolutionReport(
         done=tuple(one.id for one in plans if one.id in done.notes),
         links=len(pairs),
         evolved=tuple(dict.fromkeys(c.note_id for c in done.changes if c.kind == "evolve")),
         superseded=tuple(dict.fromkeys(c.note_id for c in done.changes if c.kind == "supersede")),
         proposals=tuple(made.id for made in done.changes if made.kind == "proposal"),
+        failed=dict(plan.failed),
         dropped=sum(one.dropped for one in plans),
     )
-    return failed + report
 
 
 async def remove_what_is_gone(

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from .._sync import resolve
 from ..changes import edits
 from ..changes.edits import Edit
 from ..changes.proposals import rejection
@@ -17,7 +16,7 @@ from ..fetch import all_changes
 from ..ids import new_operation, now
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..plans import EvolutionReport
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 from . import construct
 from .construct import Batch, ask_attributes
 

@@ -8,20 +8,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from .._sync import resolve
 from ..changes.edits import Edit, chain, change_of_namespace
 from ..changes.rewrite import Rewritten, rewrite
-from ..checks import check_note_input, check_time
 from ..currency import is_later
 from ..errors import InvalidInputError
 from ..evolution.supersede import MAX_REASON_CHARS
 from ..evolution.supersede import supersede as edit_of
 from ..fetch import existing
 from ..filters import Condition
-from ..ids import check_namespace, derive, new_operation, now
-from ..notes import RELATIONS, USER, Change, Namespace, Note, NoteInput, Relation
+from ..ids import derive, new_operation, now
+from ..notes import (
+    RELATIONS,
+    USER,
+    Change,
+    Namespace,
+    Note,
+    NoteInput,
+    Relation,
+    check_namespace,
+    check_note_input,
+    check_time,
+)
 from ..plans import PlannedSupersession
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 from .content import change_note, later_chunks, remove_notes
 
 
@@ -62,7 +71,7 @@ async def update(
     (note,) = await existing(runtime.store, space, [note_id])
     text = note.content if content is None else content
     given = NoteInput(content=text, metadata=metadata or {}, until=until, expires_at=expires_at)
-    check_note_input(given, runtime.config)
+    check_note_input(given, runtime.config.max_content_chars)
     values: dict[str, Any] = {}
     if content is not None:
         values["content"] = content

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._sync import resolve
 from ..changes import proposals as answers
 from ..changes import undo as undoing
 from ..changes.edits import Edit
@@ -13,10 +12,10 @@ from ..changes.rewrite import rewrite
 from ..errors import InvalidInputError, NoteNotFoundError, RevisionConflictError
 from ..evolution.supersede import supersede
 from ..fetch import all_changes, existing, not_found
-from ..ids import check_namespace, derive, new_operation, now
-from ..notes import Change, Namespace, Note
+from ..ids import derive, new_operation, now
+from ..notes import Change, Namespace, Note, check_namespace
 from ..plans import PlannedSupersession
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 from .content import remove_old_text, set_later_chunks
 
 
