@@ -1,4 +1,11 @@
-"""Pure: edits of single notes. An edit is a set operation, so edits commute and can be done again."""
+"""Pure: edits of single notes, and the records of them in the history.
+
+An edit is a set operation, so edits commute and can be done again; the ids of records are derived, so that an
+operation done again records nothing twice. What an edit did is recorded by field: `content`, `rest` (the texts of
+the chunks after the first), `speaker`, `at`, `metadata`, `expires_at`, `own` (the entry of construction),
+`entry:<change>` (an entry that evolution added) or `link:<note>`, each with what it was `before` and `after`, in JSON
+values; None: not there.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +14,111 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ..notes import Change, Link, Note
-from . import fields
-from .fields import entry_json, link_json
-from .record import change
+from pydantic import TypeAdapter
+
+from ..ids import clock, derive
+from ..notes import Change, ChangeKind, ContextEntry, Link, Namespace, Note
 
 Edit = Callable[[Note], tuple[Note, list[Change]]]
 
+ENTRY, LINK = "entry:", "link:"
+STATED = ("content", "speaker", "at")  # who stated what, and when: attributes are made of it
+TIMES = ("at", "expires_at")
+GIVEN = (*STATED, "metadata", "expires_at")  # what the user can change
+ENTRIES = TypeAdapter(ContextEntry)
+LINKS = TypeAdapter(Link)
+
 TOO_MANY = "a note had too many links"
+
+
+def change(
+    op: str,
+    kind: ChangeKind,
+    note: Note,
+    *,
+    recorded_at: datetime,
+    cause: str | None = None,
+    model: str | None = None,
+    data: dict[str, Any] | None = None,
+) -> Change:
+    """Return the record of one change to a note."""
+    return Change(
+        id=derive("change", op, kind, note.id, cause),
+        seq=clock.tick(),
+        op=op,
+        kind=kind,
+        namespace=note.namespace,
+        note_id=note.id,
+        cause=cause,
+        model=model,
+        recorded_at=recorded_at,
+        data=data or {},
+    )
+
+
+def change_of_namespace(
+    op: str, kind: ChangeKind, namespace: Namespace, at: datetime, data: dict[str, Any]
+) -> Change:
+    """Return a record that is about no single note."""
+    return Change(
+        id=derive("change", op, kind),
+        seq=clock.tick(),
+        op=op,
+        kind=kind,
+        namespace=namespace,
+        note_id="",
+        cause=None,
+        model=None,
+        recorded_at=at,
+        data=data,
+    )
+
+
+def prompt_records(
+    op: str, namespace: Namespace, shown: Iterable[Note | str], at: datetime
+) -> list[Change]:
+    """Return the record of which notes a model was shown in an operation, and may have quoted.
+
+    There is none if it was shown one note only: it can have quoted no other.
+    """
+    ids = list(dict.fromkeys(note.id if isinstance(note, Note) else note for note in shown))
+    data = {"shown": ids}
+    return [change_of_namespace(op, "prompt", namespace, at, data)] if len(ids) > 1 else []
+
+
+def stated(note: Note) -> tuple[Any, ...]:
+    """Return what attributes are made of."""
+    return tuple(getattr(note, name) for name in STATED)
+
+
+def entry_data(entry: ContextEntry) -> dict[str, Any]:
+    """Return what a context entry says, as JSON values."""
+    return {"text": entry.text, "keywords": list(entry.keywords), "tags": list(entry.tags)}
+
+
+def entry_json(entry: ContextEntry | None) -> Any:  # noqa: ANN401 - JSON values
+    """Return a context entry as JSON values that `undo.with_field` takes back."""
+    return None if entry is None else ENTRIES.dump_python(entry, mode="json")
+
+
+def link_json(link: Link | None) -> Any:  # noqa: ANN401 - JSON values
+    """Return a link as JSON values that `undo.with_field` takes back."""
+    return None if link is None else LINKS.dump_python(link, mode="json")
+
+
+def field_value(note: Note, field: str) -> Any:  # noqa: ANN401 - JSON values
+    """Return a field of a note, as JSON values."""
+    if field == "own":
+        return entry_json(note.own_entry)
+    if field.startswith(ENTRY):
+        made = field.removeprefix(ENTRY)
+        return entry_json(next((entry for entry in note.contexts if entry.change == made), None))
+    if field.startswith(LINK):
+        return link_json(note.links.get(field.removeprefix(LINK)))
+    if field in TIMES:
+        time: datetime | None = getattr(note, field)
+        return None if time is None else time.isoformat()
+    return dict(note.metadata) if field == "metadata" else getattr(note, field)
 
 
 def chain(parts: Sequence[Edit]) -> Edit:
@@ -80,7 +184,7 @@ def update(
     values: Mapping[str, Any],
     rest: Mapping[str, Sequence[str]] | None = None,
 ) -> Edit:
-    """Return the edit by which the user changes `fields.GIVEN` of a note; the old values go to the history.
+    """Return the edit by which the user changes what is `GIVEN` of a note; the old values go to the history.
 
     With other content, another speaker or time the note is pending again: its own context entry was made of
     the old ones. Its links stay. `rest` holds the texts of the chunks after the first, `before` and `after`.
@@ -92,13 +196,13 @@ def update(
             return note, []
         revised = note.revised(**new)
         data: dict[str, Any] = {
-            name: {"before": fields.get(note, name), "after": fields.get(revised, name)}
-            for name in fields.GIVEN
+            name: {"before": field_value(note, name), "after": field_value(revised, name)}
+            for name in GIVEN
             if name in new
         }
         if rest:
             data["rest"] = {name: list(texts) for name, texts in rest.items()}
-        if not new.keys().isdisjoint(fields.STATED):
+        if not new.keys().isdisjoint(STATED):
             data["own"] = entry_json(note.own_entry)
             data["state"] = {"before": note.state, "after": "pending"}
             revised = unconstructed(revised)

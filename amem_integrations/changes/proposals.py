@@ -11,8 +11,7 @@ from ..errors import InvalidInputError
 from ..ids import derive
 from ..notes import Change, ContextEntry, Note
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words
-from .edits import Edit
-from .record import change, entry_data
+from .edits import Edit, change, entry_data
 
 
 def approved_entry(

@@ -14,16 +14,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from .._sync import resolve
 from ..fetch import all_changes
 from ..ids import now
 from ..notes import Change, ChangeKind, ContextEntry, Link, Namespace, Note
 from ..prompts import PROMPT_TEXTS
-from ..runtime import Runtime
-from .edits import Edit, without
-from .fields import STATED
+from ..runtime import Runtime, resolve
+from .edits import STATED, Edit, change, without
 from .quotes import Fragments, is_quote
-from .record import change
 from .rewrite import rewrite
 
 # Where a model's words stand in the data of a record.

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from ..errors import InvalidInputError, RevisionConflictError
 from ..ids import derive
-from ..notes import Change, Note
-from . import fields
-from .edits import Edit
-from .record import change
+from ..notes import Change, Link, Note
+from .edits import (
+    ENTRIES,
+    ENTRY,
+    GIVEN,
+    LINK,
+    LINKS,
+    STATED,
+    TIMES,
+    Edit,
+    change,
+    field_value,
+    link_json,
+)
+
+Fields = Mapping[
+    str, Mapping[str, Any]
+]  # by field: `before` and `after`, in JSON values; see `edits`
 
 INSTEAD = {
     "add": "a note is taken back by delete()",
@@ -52,7 +67,7 @@ def check_free(made: Change, later: Sequence[Change]) -> None:
         RevisionConflictError: One did; the message names the last of them.
     """
     # An update brings back the entry of its time, whatever was made of the new content meanwhile.
-    needed = set(fields.fields_of(made)) - ({"own"} if made.kind == "update" else set())
+    needed = set(fields_of(made)) - ({"own"} if made.kind == "update" else set())
     gone: set[str] = set()
     ids = {other.id for other in later}
     for other in reversed(later):
@@ -65,7 +80,7 @@ def check_free(made: Change, later: Sequence[Change]) -> None:
             raise RevisionConflictError(
                 f"change {made.id!r} was undone already, by change {other.id!r}"
             )
-        elif touched := needed & set(fields.fields_of(other)):
+        elif touched := needed & set(fields_of(other)):
             raise RevisionConflictError(
                 f"change {made.id!r} cannot be undone: change {other.id!r} ({other.kind!r}) touched "
                 f"{', '.join(sorted(touched))} after it; undo that one first"
@@ -81,14 +96,14 @@ def undo_other_ends(made: Change, op: str, at: datetime) -> dict[str, Edit]:
     """Return by note id the edits that do the same at the other end of each link."""
     ends = {}
     for name, step in _steps(made):
-        if name.startswith(fields.LINK):
-            values = {f"{fields.LINK}{made.note_id}": fields.mirrored(step["before"])}
-            ends[name.removeprefix(fields.LINK)] = _give_back(made, values, None, op, at)
+        if name.startswith(LINK):
+            values = {f"{LINK}{made.note_id}": mirrored(step["before"])}
+            ends[name.removeprefix(LINK)] = _give_back(made, values, None, op, at)
     return ends
 
 
 def _steps(made: Change) -> list[tuple[str, Mapping[str, Any]]]:
-    return list(fields.fields_of(made).items())
+    return list(fields_of(made).items())
 
 
 def _give_back(
@@ -101,7 +116,7 @@ def _give_back(
         done = {
             # The chunks after the first are other notes; what they held is known from the change alone.
             name: {
-                "before": steps[name]["after"] if name == "rest" else fields.get(note, name),
+                "before": steps[name]["after"] if name == "rest" else field_value(note, name),
                 "after": v,
             }
             for name, v in values.items()
@@ -114,7 +129,7 @@ def _give_back(
             _check_unchanged(made, note)
         revised = note
         for name, value in values.items():
-            revised = fields.put(revised, name, value)
+            revised = with_field(revised, name, value)
         if "own" in values:
             state = _state(made, revised)
             data["state"] = {"before": note.state, "after": state}
@@ -138,7 +153,81 @@ def _state(made: Change, note: Note) -> Any:  # noqa: ANN401 - a state
 def _check_unchanged(made: Change, note: Note) -> None:
     """Texts are set, not added to, so what another writer has just put there must not be lost."""
     for name, step in _steps(made):
-        if name in fields.GIVEN and fields.get(note, name) != step["after"]:
+        if name in GIVEN and field_value(note, name) != step["after"]:
             raise RevisionConflictError(
                 f"change {made.id!r} cannot be undone: {name} was changed after it; see history()"
             )
+
+
+def fields_of(made: Change) -> Fields:
+    """Return what a change did, by field; nothing for a change that left the note as it was."""
+    if "fields" in made.data:
+        fields: Fields = made.data["fields"]
+        return fields
+    if made.kind == "construct":
+        return {"own": {"before": None, "after": {"change": made.id}}}
+    if made.kind == "evolve":
+        return {f"{ENTRY}{made.id}": {"before": None, "after": {"change": made.id}}}
+    if made.kind == "link":
+        return {f"{LINK}{made.data['target']}": {"before": None, "after": _link_of(made)}}
+    if made.kind == "unlink":
+        return {f"{LINK}{made.data['target']}": {"before": _link_of(made), "after": None}}
+    return _updated(made.data) if made.kind == "update" else {}
+
+
+def _updated(data: Mapping[str, Any]) -> Fields:
+    fields = {name: data[name] for name in (*GIVEN, "rest") if name in data}
+    if not fields.keys().isdisjoint(STATED):
+        # The entry that described the old statement is gone.
+        fields["own"] = {"before": data.get("own"), "after": None}
+    return fields
+
+
+def _link_of(made: Change) -> dict[str, Any]:
+    """Return the link a change is about; one recorded without its times was made at that moment."""
+    moment = made.recorded_at.isoformat()
+    known = {name: value for name, value in made.data.items() if name in Link.__slots__}
+    return {"direction": "out", "created": moment, "reinforced": moment, **known}
+
+
+def with_field(note: Note, field: str, value: Any) -> Note:  # noqa: ANN401 - JSON values
+    """Return the note with a field as `field_value` gave it; setting it again changes nothing."""
+    if field == "own":
+        others = tuple(entry for entry in note.contexts if entry.cause != note.id)
+        own = () if value is None else (ENTRIES.validate_python(value),)
+        return note.revised(contexts=(*own, *others))
+    if field.startswith(ENTRY):
+        return _with_entry(note, field.removeprefix(ENTRY), value)
+    if field.startswith(LINK):
+        target = field.removeprefix(LINK)
+        links = {other: link for other, link in note.links.items() if other != target}
+        if value is not None:
+            links[target] = LINKS.validate_python(value)
+        return note.revised(links=links)
+    if field == "rest":
+        return note.revised(chunk=1 if value else 0)
+    if field in TIMES and value is not None:
+        value = datetime.fromisoformat(value)
+    return note.revised(**{field: value})
+
+
+def _with_entry(note: Note, change: str, value: Any) -> Note:  # noqa: ANN401 - JSON values
+    entries = [entry for entry in note.contexts if entry.change != change]
+    if value is not None:
+        entry = ENTRIES.validate_python(value)
+        # The entry of construction stays first; the others are in the order in which they came.
+        late = [
+            place
+            for place, other in enumerate(entries)
+            if other.cause != note.id and other.recorded_at > entry.recorded_at
+        ]
+        entries.insert(late[0] if late else len(entries), entry)
+    return note.revised(contexts=tuple(entries))
+
+
+def mirrored(value: Any) -> Any:  # noqa: ANN401 - JSON values
+    """Return a link as the note at its other end holds it."""
+    if value is None:
+        return None
+    link = LINKS.validate_python(value)
+    return link_json(replace(link, direction="in" if link.direction == "out" else "out"))

@@ -8,17 +8,26 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from .._sync import resolve
-from ..changes import record
-from ..changes.edits import Edit, chain, drop_link, finish, unlinked
-from ..changes.fields import ENTRY, entry_json, link_json, stated
-from ..changes.record import change, entry_data
+from ..changes.edits import (
+    ENTRY,
+    Edit,
+    chain,
+    change,
+    drop_link,
+    entry_data,
+    entry_json,
+    finish,
+    link_json,
+    prompt_records,
+    stated,
+    unlinked,
+)
 from ..changes.rewrite import rewrite
 from ..changes.traces import Gone, Traces, texts_of
 from ..ids import now
 from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Namespace, Note
 from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedUpdate
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 from .construct import mark_failed
 
 
@@ -156,20 +165,20 @@ async def commit_plan(
         plan.id,
         planner.edits(plans, known),
         base=known,
-        records=record.prompts(plan.id, space, shown, at),
+        records=prompt_records(plan.id, space, shown, at),
         follow=planner.other_ends,
         again=again,
     )
-    failed = await mark_failed(runtime, space, plan.failed, plan.id, base=known)
+    await mark_failed(runtime, space, plan.failed, plan.id, base=known)
     pairs = {frozenset((c.note_id, c.cause)) for c in done.changes if c.kind == "link"}
-    report = EvolutionReport(
+    return EvolutionReport(
         done=tuple(one.id for one in plans if one.id in done.notes),
         links=len(pairs),
         evolved=tuple(dict.fromkeys(c.note_id for c in done.changes if c.kind == "evolve")),
         proposals=tuple(made.id for made in done.changes if made.kind == "proposal"),
+        failed=dict(plan.failed),
         dropped=sum(one.dropped for one in plans),
     )
-    return failed + report
 
 
 async def remove_what_is_gone(

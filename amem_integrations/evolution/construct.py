@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ..changes import edits, record
-from ..changes.edits import Edit
-from ..changes.fields import stated
+from ..changes.edits import Edit, change, entry_data, fail, prompt_records, stated
 from ..changes.rewrite import rewrite
 from ..errors import ModelReplyError, ModelUnavailableError
 from ..ids import new_operation, now
@@ -18,8 +16,7 @@ from ..plans import EvolutionReport
 from ..prompts import ConstructReply, NoteAttributes
 from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words
-from . import show
-from .ask import ask
+from .ask import aliases, ask, line, lines, raw
 
 log = logging.getLogger("amem_integrations")
 
@@ -30,19 +27,18 @@ async def mark_failed(
     reasons: Mapping[str, str],
     op: str,
     base: Mapping[str, Note] | None = None,
-) -> EvolutionReport:
+) -> None:
     """Record why notes could not be finished; what is known of them stays."""
     if not reasons:
-        return EvolutionReport()
+        return
     at = now()
-    failures = {note_id: edits.fail(reason, op, at) for note_id, reason in reasons.items()}
+    failures = {note_id: fail(reason, op, at) for note_id, reason in reasons.items()}
     done = await rewrite(runtime, namespace, f"{op}:failed", failures, base=base)
     for note_id, reason in reasons.items():
         log.warning("note %s could not be finished: %s", note_id, reason)
         note = done.notes.get(note_id)
         if note is not None and note.attempts >= runtime.config.max_attempts:
             log.warning("it failed %d times; only evolve(retry=True) tries it again", note.attempts)
-    return EvolutionReport(failed=dict(reasons))
 
 
 # Turns of the thread shown before the batch, so that pronouns and "yes, that one" can be resolved.
@@ -92,18 +88,18 @@ async def construct_all(
     steps = {note_id: edit for answer in answers for note_id, edit in answer.edits.items()}
     given = {note.id: note for batch in batches for note in batch.notes}
     shown = [note for batch in batches for note in (*batch.shown_before, *batch.notes)]
-    records = record.prompts(op, namespace, shown if steps else [], at)
+    records = prompt_records(op, namespace, shown if steps else [], at)
     done = await rewrite(runtime, namespace, op, steps, base=given, records=records)
     reasons = {note_id: why for answer in answers for note_id, why in answer.failed.items()}
-    failed = await mark_failed(runtime, namespace, reasons, op, base=given)
+    await mark_failed(runtime, namespace, reasons, op, base=given)
     for answer in answers:
         if answer.error is not None:
             raise answer.error
     unusable = {
         made.note_id: made.data["reason"] for made in done.changes if made.kind == "failure"
     }
-    made = tuple(change.note_id for change in done.changes if change.kind == "construct")
-    return done.notes, failed + EvolutionReport(constructed=made, failed=unusable)
+    made = tuple(c.note_id for c in done.changes if c.kind == "construct")
+    return done.notes, EvolutionReport(constructed=made, failed={**reasons, **unusable})
 
 
 async def ask_attributes(
@@ -114,9 +110,9 @@ async def ask_attributes(
     Raises:
         ModelUnavailableError: No reply.
     """
-    alias = show.aliases(batch.notes, "n")
-    shown = [show.raw(note, alias[note.id]) for note in batch.notes]
-    earlier = [show.raw(note) for note in batch.shown_before]
+    alias = aliases(batch.notes, "n")
+    shown = [raw(note, alias[note.id]) for note in batch.notes]
+    earlier = [raw(note) for note in batch.shown_before]
     wanted = set(alias.values())
 
     def missing(reply: ConstructReply) -> str | None:
@@ -129,9 +125,9 @@ async def ask_attributes(
             "construct",
             ConstructReply,
             inputs={"notes": shown, "before": earlier},
-            texts={
-                "notes": show.lines(list(map(show.line, shown, batch.notes))),
-                "before": show.lines(list(map(show.line, earlier, batch.shown_before))),
+            values={
+                "notes": lines(list(map(line, shown, batch.notes))),
+                "before": lines(list(map(line, earlier, batch.shown_before))),
             },
             problem_with=missing,
         )
@@ -149,7 +145,7 @@ def apply(attributes: NoteAttributes, asked: Note, *, model: str, op: str, at: d
     def edit(note: Note) -> tuple[Note, list[Change]]:
         if note.own_entry is not None or stated(note) != stated(asked):
             return note, []
-        made = record.change(op, "construct", note, model=model, recorded_at=at)
+        made = change(op, "construct", note, model=model, recorded_at=at)
         entry = ContextEntry(
             text=" ".join(attributes.context.split()[:MAX_CONTEXT_WORDS]),
             keywords=clean_words(attributes.keywords, MAX_KEYWORDS),
@@ -162,7 +158,7 @@ def apply(attributes: NoteAttributes, asked: Note, *, model: str, op: str, at: d
         )
         contexts = (entry, *note.contexts)
         revised = note.revised(contexts=contexts, state="constructed", failure=None, attempts=0)
-        return revised, [made.with_data(entry=record.entry_data(entry))]
+        return revised, [made.with_data(entry=entry_data(entry))]
 
     return edit
 

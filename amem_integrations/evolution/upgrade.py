@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from .._sync import resolve
-from ..changes import edits, fields, record
+from ..changes import edits
 from ..changes.edits import Edit
 from ..changes.proposals import rejection
 from ..changes.rewrite import rewrite
@@ -17,7 +16,7 @@ from ..fetch import all_changes
 from ..ids import new_operation, now
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..plans import EvolutionReport
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 from . import construct
 from .construct import Batch, ask_attributes
 
@@ -52,7 +51,7 @@ async def upgrade_batch(
     chained = {note_id: edits.chain(parts) for note_id, parts in steps.items()}
     shown = (*batch.shown_before, *batch.notes) if chained else ()
     done = await rewrite(
-        runtime, namespace, op, chained, records=record.prompts(op, namespace, shown, at)
+        runtime, namespace, op, chained, records=edits.prompt_records(op, namespace, shown, at)
     )
     for note_id, targets in touched.items():
         await _reject(runtime, namespace, note_id, sorted(targets), op)
@@ -101,7 +100,7 @@ def _replaced(construct_edit: Edit, asked: Note, linked: set[str], op: str, at: 
     """Return the edit that puts a model's entry in place of the one by rules, and drops links by rules."""
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
-        if note.attributes_source != RULES or fields.stated(note) != fields.stated(asked):
+        if note.attributes_source != RULES or edits.stated(note) != edits.stated(asked):
             return note, []
         bare = note.revised(contexts=tuple(e for e in note.contexts if e.cause != note.id))
         revised, made = construct_edit(bare)
@@ -127,8 +126,8 @@ def _drop_entries(cause: str, op: str, at: datetime) -> Edit:
         if not gone:
             return note, []
         revised = note.revised(contexts=tuple(e for e in note.contexts if e not in gone))
-        data = _step(note, revised, [f"{fields.ENTRY}{entry.change}" for entry in gone])
-        made = record.change(op, "upgrade", note, cause=cause, recorded_at=at, data=data)
+        data = _step(note, revised, [f"{edits.ENTRY}{entry.change}" for entry in gone])
+        made = edits.change(op, "upgrade", note, cause=cause, recorded_at=at, data=data)
         return revised, [made]
 
     return edit
@@ -149,6 +148,7 @@ async def _reject(
 
 def _step(old: Note, new: Note, names: Sequence[str]) -> dict[str, Any]:
     done: Mapping[str, Any] = {
-        name: {"before": fields.get(old, name), "after": fields.get(new, name)} for name in names
+        name: {"before": edits.field_value(old, name), "after": edits.field_value(new, name)}
+        for name in names
     }
     return {"fields": done, "state": {"before": old.state, "after": new.state}}

@@ -9,18 +9,16 @@ from datetime import datetime
 from typing import Any
 
 from .. import texts
-from .._sync import resolve
-from ..changes.record import change
-from ..checks import check_note_input
+from ..changes.edits import change
 from ..chunks import Chunk, chunk_id, chunks
 from ..conversation import SPEAKING, from_dict, note_inputs
 from ..embedding import embed_if_possible
 from ..errors import AmemError, InvalidInputError, NoteNotFoundError
-from ..ids import check_namespace, clock, derive, new_operation, note_id, now, time_of
-from ..notes import Namespace, Note, NoteInput, Source
+from ..ids import clock, derive, new_operation, note_id, now, time_of
+from ..notes import Namespace, Note, NoteInput, Source, check_namespace, check_note_input
 from ..ports import Indexed, Vector
 from ..progress import Meter, Progress, reporter
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 from .content import SHARED, change_note
 from .evolve import evolve_notes
 
@@ -102,7 +100,7 @@ async def add_many(
     stored = await store_raw(runtime, space, _inputs(items))
     finished: Mapping[str, Note] = {}
     if evolve and stored.unfinished:
-        meter = Meter(reporter(progress), len(stored.unfinished))
+        meter = Meter(reporter(progress), len(stored.unfinished)) if progress else None
         finished, _ = await evolve_notes(runtime, space, stored.unfinished, meter)
     return [finished.get(note.id, note) for note in stored.notes]
 
@@ -160,7 +158,7 @@ async def store_raw(runtime: Runtime, namespace: Namespace, items: Sequence[Note
         InvalidInputError: An item cannot be stored; then none is.
     """
     for item in items:
-        check_note_input(item, runtime.config)
+        check_note_input(item, runtime.config.max_content_chars)
     wanted, known = await _identified(runtime, namespace, items)
     added = await _insert(runtime, namespace, _new_parts(items, wanted, known))
     unfinished = {note_id: note for note_id, note in added.items() if note.state == "pending"}

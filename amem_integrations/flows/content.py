@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from .. import texts
-from .._sync import resolve
-from ..changes import edits, record
+from ..changes import edits
 from ..changes.rewrite import rewrite
 from ..changes.traces import Gone, Traces, corrections, texts_of
 from ..chunks import chunk_id, chunks
@@ -18,7 +17,7 @@ from ..filters import Condition
 from ..ids import clock, new_operation, now, time_of
 from ..notes import Change, Namespace, Note, NoteInput
 from ..ports import Indexed
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 
 SHARED = ("at", "speaker", "metadata", "expires_at")  # what all chunks of a text have in common
 CHUNKS_READ = 4096
@@ -128,7 +127,7 @@ async def remove_notes(
     # Quotes go while the text is there to know them by: should this be interrupted, it can be done again.
     await traces.remove()
     data = {"since": since}  # what is written later may quote the text without our knowing
-    receipts = [record.change(op, "delete", note, recorded_at=at, data=data) for note in notes]
+    receipts = [edits.change(op, "delete", note, recorded_at=at, data=data) for note in notes]
     await resolve(runtime.store.delete(namespace, [note.id for note in notes], receipts))
     await traces.remove(deleted=True)
 
@@ -177,5 +176,5 @@ async def _insert_chunks(
         Indexed(note=note, vector=row, text=texts.lexical_text(note))
         for note, row in zip(notes, rows, strict=True)
     ]
-    added = [record.change(op, "add", note, recorded_at=note.recorded_at) for note in notes]
+    added = [edits.change(op, "add", note, recorded_at=note.recorded_at) for note in notes]
     await resolve(runtime.store.insert(namespace, items, added))

@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from .._sync import resolve
-from ..changes.record import of_namespace
-from ..checks import check_note_input
+from ..changes.edits import change_of_namespace
 from ..errors import InvalidInputError
 from ..fetch import existing
 from ..filters import Condition
-from ..ids import check_namespace, new_operation, now
-from ..notes import Note, NoteInput
-from ..runtime import Runtime
+from ..ids import new_operation, now
+from ..notes import Note, NoteInput, check_namespace, check_note_input
+from ..runtime import Runtime, resolve
 from .content import change_note, later_chunks, remove_notes
 
 
@@ -54,7 +52,7 @@ async def update(
     (note,) = await existing(runtime.store, space, [note_id])
     text = note.content if content is None else content
     given = NoteInput(content=text, metadata=metadata or {}, expires_at=expires_at)
-    check_note_input(given, runtime.config)
+    check_note_input(given, runtime.config.max_content_chars)
     values: dict[str, Any] = {}
     if content is not None:
         values["content"] = content
@@ -87,7 +85,7 @@ async def clear(runtime: Runtime, *, namespace: Sequence[str]) -> None:
     """
     space = check_namespace(namespace)
     data = {"notes": await resolve(runtime.store.count(space))}
-    receipt = of_namespace(new_operation(), "clear", space, now(), data)
+    receipt = change_of_namespace(new_operation(), "clear", space, now(), data)
     await resolve(runtime.store.clear(space, [receipt]))
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._sync import resolve
 from ..changes import proposals as answers
 from ..changes import undo as undoing
 from ..changes.rewrite import rewrite
 from ..errors import InvalidInputError, NoteNotFoundError, RevisionConflictError
 from ..fetch import all_changes, existing, not_found
-from ..ids import check_namespace, new_operation, now
-from ..notes import Change, Namespace, Note
-from ..runtime import Runtime
+from ..ids import new_operation, now
+from ..notes import Change, Namespace, Note, check_namespace
+from ..runtime import Runtime, resolve
 from .content import remove_old_text, set_later_chunks
 
 

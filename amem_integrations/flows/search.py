@@ -9,18 +9,16 @@ from datetime import datetime
 from typing import Any, Literal
 
 from .. import ranking
-from .._sync import resolve
-from ..checks import check_count, check_similarity, check_time
 from ..context import as_of as seen_from
 from ..context import render_notes
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
 from ..fetch import existing, note_pages
 from ..filters import Condition, Conditions, matches, parse
-from ..ids import check_namespace, now
-from ..notes import Link, Namespace, Note, ScoredNote, Via, Why
+from ..ids import now
+from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace, check_time
 from ..ports import Query, Vector
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 
 log = logging.getLogger("amem_integrations")
 
@@ -92,7 +90,7 @@ async def context(
     The text is marked as data, at most about `max_tokens` long, and holds no template placeholder. The
     other arguments are those of `search`.
     """
-    check_count("max_tokens", max_tokens)
+    _check_count("max_tokens", max_tokens)
     hits = await search(
         runtime,
         query,
@@ -128,10 +126,12 @@ async def get_all(
         InvalidInputError: A bad `limit` or `where`.
     """
     space = check_namespace(namespace)
-    check_count("limit", limit)
+    _check_count("limit", limit)
     found: list[Note] = []
     time = now()
-    async for page in note_pages(runtime.store, space, parse(where), size=limit):
+    async for page in note_pages(
+        runtime.store, space, parse(where) if where is not None else (), size=limit
+    ):
         found += [note for note in page if not note.is_expired(time)]
         if len(found) >= limit:
             break
@@ -156,11 +156,33 @@ def _conditions(
     as_of: datetime | None,
 ) -> Conditions:
     """Return what every hit must meet."""
-    check_count("k", k)
-    check_similarity(min_similarity)
+    _check_count("k", k)
+    _check_similarity(min_similarity)
     check_time("as_of", as_of)
-    conditions = parse(where)
+    conditions = parse(where) if where is not None else ()
     return conditions if as_of is None else (*conditions, Condition("when", "$lte", as_of))
+
+
+def _check_count(name: str, value: object) -> None:
+    """Check a number of things.
+
+    Raises:
+        InvalidInputError: It is not a whole number of at least 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInputError(f"{name}={value!r} must be a whole number of at least 1")
+
+
+def _check_similarity(value: object) -> None:
+    """Check a threshold that may be None.
+
+    Raises:
+        InvalidInputError: It is no cosine.
+    """
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -1 <= value <= 1:
+        raise InvalidInputError(f"min_similarity={value!r} must be a cosine, from -1 to 1")
 
 
 async def _find(

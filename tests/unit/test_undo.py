@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.notes import NOON, make_entry, make_id, make_link, make_note
 
-from amem_integrations.changes import edits, fields
+from amem_integrations.changes import edits
 from amem_integrations.changes import undo as undoing
-from amem_integrations.changes.record import change
+from amem_integrations.changes.edits import change
 from amem_integrations.errors import RevisionConflictError
 from amem_integrations.evolution import construct
 from amem_integrations.prompts import NoteAttributes
@@ -46,7 +46,7 @@ def notes(draw):
 
 def names(note):
     later = [f"entry:{entry.change}" for entry in note.contexts if entry.cause != note.id]
-    return [*fields.GIVEN, "own", f"link:{OTHER}", "entry:new", *later]
+    return [*edits.GIVEN, "own", f"link:{OTHER}", "entry:new", *later]
 
 
 def through_history(made):
@@ -57,21 +57,21 @@ def through_history(made):
 @given(notes())
 def test_putting_a_field_as_it_is_changes_nothing(note):
     for name in names(note):
-        assert fields.put(note, name, fields.get(note, name)) == note
+        assert undoing.with_field(note, name, edits.field_value(note, name)) == note
 
 
 @given(notes())
 def test_a_field_that_was_emptied_is_put_back_in_its_place(note):
-    for name in names(note)[len(fields.GIVEN) :]:
-        held = json.loads(json.dumps(fields.get(note, name)))
-        assert fields.put(fields.put(note, name, None), name, held) == note
+    for name in names(note)[len(edits.GIVEN) :]:
+        held = json.loads(json.dumps(edits.field_value(note, name)))
+        assert undoing.with_field(undoing.with_field(note, name, None), name, held) == note
 
 
 @given(links)
 def test_a_link_seen_from_its_other_end_and_back_is_the_same(link):
-    held = fields.link_json(link)
-    assert fields.mirrored(fields.mirrored(held)) == held
-    assert fields.mirrored(held)["direction"] != link.direction
+    held = edits.link_json(link)
+    assert undoing.mirrored(undoing.mirrored(held)) == held
+    assert undoing.mirrored(held)["direction"] != link.direction
 
 
 def undone(note, made):
@@ -93,7 +93,7 @@ def test_an_update_is_undone_and_redone_exactly(note, new):
         assert updated == note
         return
     before, record = undone(updated, through_history(records[0]))
-    if note.own_entry is None and fields.stated(updated) != fields.stated(note):
+    if note.own_entry is None and edits.stated(updated) != edits.stated(note):
         note = note.revised(state="pending")
     assert before == note
     again, record = undone(before, record)
@@ -103,7 +103,7 @@ def test_an_update_is_undone_and_redone_exactly(note, new):
 
 @given(notes())
 def test_a_construction_is_undone_and_redone_exactly(note):
-    raw = fields.put(note, "own", None).revised(state="pending")
+    raw = undoing.with_field(note, "own", None).revised(state="pending")
     attributes = NoteAttributes(id="n1", context="c", keywords=["k"], tags=["t"])
     constructed, (made,) = construct.apply(attributes, raw, model="m", op="op", at=NOON)(raw)
     before, record = undone(constructed, through_history(made))

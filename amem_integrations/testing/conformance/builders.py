@@ -9,9 +9,9 @@ from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
 
-from ..._sync import MaybeAwaitable, resolve, run
 from ...notes import Change, ContextEntry, Link, Namespace, Note
-from ...ports import Indexed, Vector
+from ...ports import Indexed, MaybeAwaitable, Vector
+from ...runtime import resolve, run
 
 T = TypeVar("T")
 
