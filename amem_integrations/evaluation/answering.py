@@ -20,11 +20,13 @@ from typing import TypeVar
 
 from pydantic import BaseModel, Field
 
+from .._sync import resolve, run
 from ..errors import ModelReplyError
 from ..ports import ChatModel, ModelRequest
-from .core_access import count_tokens, parse, result_of
-from .data import Answer, Condition, Question, Spent, Task
-from .systems import Found
+from ..prompts.parse import parse
+from ..texts import count_tokens
+from .data import Answer, Condition, Question, Spent
+from .systems import Found, Settings
 
 log = logging.getLogger("amem_integrations")
 
@@ -62,8 +64,8 @@ def prompt_text(task: str) -> str:
 def answer(model: ChatModel, prompt: str, question: str, context: str) -> tuple[str, Spent]:
     """Return a model's answer to a question, and what it took.
 
-    A reply in another form than JSON is taken as the answer itself: that is what a user would be shown. A
-    request that the endpoint refuses is answered by "", which scores as wrong.
+    A reply that is no JSON is itself the answer, as a user would see it. A request that the endpoint refuses is
+    answered by "", which scores as wrong.
     """
     found, text, spent = _ask(
         model, prompt, AnswerReply, question=question, context=context or _NO_CONTEXT
@@ -85,7 +87,7 @@ def _ask(model: ChatModel, task: str, reply: type[M], **values: str) -> tuple[M 
         task=task, system=system.strip(), prompt=prompt, reply=reply, inputs=values
     )
     try:
-        completion = result_of(model.generate(request))
+        completion = run(resolve(model.generate(request)))
     except ModelReplyError as error:
         log.warning("%s of %r was refused: %s", task, values["question"], error)
         return None, "", Spent(calls=1)
@@ -107,25 +109,18 @@ class Examiner:
         self,
         questions: Sequence[Question],
         found: Mapping[str, Sequence[Found]],
-        ks: Sequence[int],
-        tasks: Sequence[Task],
+        settings: Settings,
         progress: Progress,
     ) -> tuple[dict[Condition, tuple[Answer, ...]], dict[str, Spent]]:
         """Return the answers by condition, and what they (`answer`) and the verdicts (`judge`) took.
 
-        The same question is asked once from the same context.
-
-        Raises:
-            ModelUnavailableError: A model gave no answer; earlier replies are in its cache.
+        The same question is asked once from the same context. If a model fails, earlier replies are in its cache.
         """
+        tasks, ks = settings.tasks, settings.answer_ks
         asked = {
-            (Condition(task.prompt, system, k), n): (
-                task.prompt,
-                questions[n].wording(task.prompt),
-                one.context(k),
-            )
-            for task, (system, every), k in product(tasks, found.items(), ks)
-            for n, one in enumerate(every)
+            (Condition(prompt, system, k), n): (prompt, question.wording(prompt), one.context(k))
+            for prompt, (system, every), k in product([t.prompt for t in tasks], found.items(), ks)
+            for n, (question, one) in enumerate(zip(questions, every, strict=True))
         }
         replies = self._each(
             asked.values(), lambda job: answer(self.answerer, *job), partial(progress, "answer")
@@ -138,10 +133,10 @@ class Examiner:
         judged = {task.prompt for task in tasks if task.judged}
         if self.judge is not None and judged:
             spent["judge"] = self._judge(self.judge, questions, judged, given, progress)
-        conditions: dict[Condition, list[Answer]] = {}
+        conditions: dict[Condition, tuple[Answer, ...]] = {}
         for (condition, _), one in given.items():
-            conditions.setdefault(condition, []).append(one)
-        return {condition: tuple(every) for condition, every in conditions.items()}, spent
+            conditions[condition] = (*conditions.get(condition, ()), one)
+        return conditions, spent
 
     def _judge(
         self,

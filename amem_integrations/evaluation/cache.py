@@ -1,7 +1,6 @@
-"""A cache of model replies and vectors, so that a run that was stopped is continued without paying twice.
+"""Replies of models and vectors of embedders, kept one by one in a SQLite file, each before it is used.
 
-Replies of models and vectors of embedders are kept one by one in a SQLite file, each before it is used.
-(`building` keeps whole memories in folders beside it.)
+A run that was stopped goes on without paying twice. (`building` keeps whole memories in folders beside it.)
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from .._sync import resolve, run
 from ..errors import InvalidInputError
 from ..ports import ChatModel, Completion, Embedder, ModelRequest, Vector
-from .core_access import result_of
 
 T = TypeVar("T")
 
@@ -30,10 +29,10 @@ FILE = "cache.sqlite"
 PROBE = "Seven grey herons stood in the shallow water that morning."
 
 _TIMEOUT_S = 30.0  # to wait for another process that is writing
-_KEYS_PER_QUERY = 500  # SQLite allows at least 999
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
 )
+_SELECT = "SELECT key, value FROM entries WHERE key IN (SELECT value FROM json_each(?))"
 
 
 def key_of(*parts: object) -> str:
@@ -49,16 +48,16 @@ def write_whole(path: Path, text: str) -> None:
     draft.replace(path)
 
 
+def write_json(path: Path, values: object) -> None:
+    """Write JSON values to a file so that it is complete whenever the process is stopped."""
+    write_whole(path, json.dumps(values, indent=2) + "\n")
+
+
 class Cache:
     """Values under keys in one SQLite file; safe in many threads, and shared by several processes."""
 
     def __init__(self, folder: Path) -> None:
-        """Open the file in `folder`, or create it.
-
-        Raises:
-            InvalidInputError: The file is not a cache.
-            OSError: The folder cannot be created.
-        """
+        """Open the file in `folder`, or create it; one that is no cache is an `InvalidInputError`."""
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._path = folder / FILE
@@ -73,16 +72,9 @@ class Cache:
 
     def get(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the values kept under some keys."""
-        found: dict[str, bytes] = {}
-        for start in range(0, len(keys), _KEYS_PER_QUERY):
-            some = list(keys[start : start + _KEYS_PER_QUERY])
-            marks = ", ".join("?" * len(some))
-            with self._locked():
-                found |= self._file.execute(
-                    f"SELECT key, value FROM entries WHERE key IN ({marks})",  # noqa: S608 - marks only
-                    some,
-                ).fetchall()
-        return found
+        wanted = json.dumps(list(keys))  # one parameter, since SQLite limits their number
+        with self._locked():
+            return dict(self._file.execute(_SELECT, [wanted]).fetchall())
 
     def add(self, values: Mapping[str, bytes]) -> None:
         """Keep values, all or none; an earlier one under the same key stays."""
@@ -119,16 +111,12 @@ class CachedModel:
         self._model, self._cache, self._identity = model, cache, identity
 
     def generate(self, request: ModelRequest) -> Completion:
-        """Return the kept reply, else the model's.
-
-        Raises:
-            ModelUnavailableError: Nothing is kept, and the model gave no answer.
-        """
+        """Return the kept reply, else the model's, if it gives one."""
         key = key_of(
             self._identity, request.system, request.prompt, request.reply.model_json_schema()
         )
         if not (known := self._cache.get([key])):
-            reply = asdict(result_of(self._model.generate(request)))
+            reply = asdict(run(resolve(self._model.generate(request))))
             self._cache.add({key: json.dumps(reply).encode()})
             # Read again: two threads that asked at the same time must go on with the same reply.
             known = self._cache.get([key])
@@ -136,10 +124,10 @@ class CachedModel:
 
 
 class CachedEmbedder:
-    """An embedder that encodes each text once, in whatever number of runs.
+    """An embedder that encodes each text once, in any number of runs.
 
-    `query_ms` is, for each call of `embed_query`, what encoding that query took when it was encoded, and
-    `waited_ms` the time spent in these calls so far, in milliseconds.
+    In milliseconds: `query_ms` is what encoding took for each call of `embed_query`, when the query was
+    encoded, and `waited_ms` the time spent in these calls so far.
     """
 
     def __init__(self, embedder: Embedder, cache: Cache) -> None:
@@ -164,12 +152,10 @@ class CachedEmbedder:
     @cached_property
     def identity(self) -> str:
         """What decides the vectors: the name and, as two may share it, the vectors of a fixed text."""
-        vectors = (
-            result_of(self._embedder.embed_documents([PROBE]))[0],
-            result_of(self._embedder.embed_query(PROBE)),
-        )
-        # Rounded: the last digits depend on the machine.
-        digits = [[f"{value:.2f}".replace("-0.00", "0.00") for value in one] for one in vectors]
+        (document,) = run(resolve(self._embedder.embed_documents([PROBE])))
+        query = run(resolve(self._embedder.embed_query(PROBE)))
+        # Rounded: the last digits depend on the machine. Adding 0 turns -0 into 0.
+        digits = (np.stack([document, query]).round(2) + 0.0).tolist()
         return key_of(self.name, self.dimensions, getattr(self, "max_tokens", None), digits)
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
@@ -177,7 +163,7 @@ class CachedEmbedder:
         if not texts:
             return np.empty((0, self.dimensions), dtype=np.float32)
         vectors = self._vectors(
-            "document", texts, lambda some: result_of(self._embedder.embed_documents(some))
+            "document", texts, lambda some: run(resolve(self._embedder.embed_documents(some)))
         )
         return np.stack([vectors[text][0] for text in texts])
 
@@ -185,7 +171,7 @@ class CachedEmbedder:
         """Return a float32 array [dimensions] of unit length."""
         start = time.perf_counter()
         vectors = self._vectors(
-            "query", [text], lambda some: result_of(self._embedder.embed_query(some[0]))[None]
+            "query", [text], lambda some: run(resolve(self._embedder.embed_query(some[0])))[None]
         )
         vector, ms = vectors[text]
         self.query_ms.append(ms)
@@ -195,7 +181,7 @@ class CachedEmbedder:
     def timed(self, search: Callable[[], T]) -> tuple[T, float, float]:
         """Return what a search returns, the milliseconds it took, and those of them spent on encoding.
 
-        A query that was encoded before, in this run or an earlier one, counts with what it took then.
+        A query that was encoded before counts with what it took then.
         """
         start, waited, encoded = time.perf_counter(), self.waited_ms, len(self.query_ms)
         found = search()

@@ -1,8 +1,6 @@
 """What every data set is read into, and what an evaluation returns, as plain values.
 
-A data set is a module that returns `Conversation`s. A question says when it is asked, how it is put to a
-model and what its answer is compared with; `runner` needs to know nothing else of where it comes from. It returns a
-`Result` for each conversation, of which reports are made.
+A data set is a module that returns `Conversation`s; `runner` makes a `Result` of each, of which reports are made.
 """
 
 from __future__ import annotations
@@ -98,7 +96,7 @@ class Conversation:
         return all(question.after is None for question in self.questions)
 
     def stages(self) -> Iterator[tuple[Sequence[Turn], list[int]]]:
-        """Yield turns to add, and the positions of the questions to ask after them, in their order.
+        """Yield turns to add, and the positions of the questions to ask after them.
 
         Turns after the last question are left out, unless there is no question.
         """
@@ -112,9 +110,9 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What each system found for a question: ids of turns, best first.
+    """For a question, the ids of the turns that each system found, best first.
 
-    `shown` is, by system and number of hits, the length of the context made of them, in tokens.
+    `shown` is the length of the context made of them in tokens, by system and number of hits.
     """
 
     question: Question
@@ -137,10 +135,9 @@ class Spent(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a model answered to one question from the context of one system.
+    """What a model answered to one question, and the length of the context it was shown, in tokens of four bytes.
 
-    `context_tokens` is the length of that context, in tokens of about four bytes. `correct` is a judge's
-    verdict, or None without a judge or a gold answer.
+    `correct` is a judge's verdict, or None without a judge or a gold answer.
     """
 
     text: str
@@ -160,9 +157,8 @@ class Condition(NamedTuple):
 class Writes:
     """What building a memory took and gave.
 
-    `model_calls`, tokens and `rejected_replies` are a language model's, so they are 0 without one.
-    `annotated_links` counts the links of recorded annotations, `offered_links` those whose target the memory
-    had among its candidates. `unfinished` are notes that were not linked in the end.
+    Calls, tokens and `rejected_replies` are a language model's, so they are 0 without one. Of the `annotated_links`
+    in recorded annotations, `offered_links` had their target among the candidates. `unfinished` notes are not linked.
     """
 
     notes: int = 0

@@ -2,12 +2,11 @@
 
 Some of LoCoMo's gold answers are wrong. A file of corrections is a JSON list, or JSON lines, of
 
-- `{"conversation": "conv-26", "question": "<exact text>", "answer": "…", "evidence": ["D1:14"]}`: `index` (from
-  0, in the order of the dataset) may stand instead of `question`, or beside it where a text is asked
-  twice; `answer`, `evidence` or both are given; what else is there is ignored;
+- `{"conversation": "conv-26", "question": "<exact text>", "answer": "…", "evidence": ["D1:14"]}`: `answer`, `evidence`
+  or both; with `index` (from 0) instead of `question`, or beside it where a text is asked twice;
 - the entries of `errors.json` of dial481/locomo-audit: `{"question_id": "locomo_0_qa1", "question", "error_type",
   "correct_answer", "correct_evidence", …}`. Where only the citation was wrong, its answer is a remark on that, and
-  the evidence alone is taken. Its other answers are written for a reader, and some are whole sentences.
+  the evidence alone is taken.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, model_validator
 
 from ..errors import InvalidInputError
 from .data import Conversation, Question
-from .locomo import evidence_ids, problem, turn_ids
+from .locomo import checked, evidence_ids, turn_ids
 
 # The conversations of locomo10.json in its order, by which the audit counts them.
 LOCOMO10 = tuple(f"conv-{number}" for number in (26, 30, 41, 42, 43, 44, 47, 48, 49, 50))
@@ -75,23 +74,23 @@ class Correction(BaseModel):
 
 
 def load(path: str | PathLike[str]) -> list[Correction]:
-    """Return the corrections of a file, in its order.
-
-    Raises:
-        InvalidInputError: The file holds something else.
-        OSError: It cannot be read.
-    """
+    """Return the corrections of a file, in its order; one of something else is an `InvalidInputError`."""
     raw = Path(path).read_bytes()
     try:
         whole = json.loads(raw)
         kind, items = "entry", whole if isinstance(whole, list) else [whole]
     except ValueError:  # then it is lines, or nothing that can be read
         kind, items = "line", raw.splitlines()
-    found = [
-        _correction(item, f"{kind} {place} of {str(path)!r}")
-        for place, item in enumerate(items, 1)
-        if not isinstance(item, bytes) or item.strip()
-    ]
+    found = []
+    for place, item in enumerate(items, 1):
+        if isinstance(item, bytes) and not item.strip():
+            continue
+        with checked(f"{kind} {place} of {str(path)!r} is no correction of a gold answer"):
+            found.append(
+                Correction.model_validate_json(item)
+                if isinstance(item, bytes)
+                else Correction.model_validate(item)
+            )
     if not found:
         raise InvalidInputError(f"{str(path)!r} holds no corrections")
     return found
@@ -106,8 +105,7 @@ def apply(
     locomo10.json that is not among them are left out: a file about all ten serves a part of them too.
 
     Raises:
-        InvalidInputError: A correction is about a conversation, question or turn that does not exist,
-            about a text that is asked twice, or about a question that another one is about too.
+        InvalidInputError: What a correction is about does not exist, is not clear, or was corrected already.
     """
     known = {conversation.id for conversation in conversations}
     grouped: defaultdict[str, list[Correction]] = defaultdict(list)
@@ -136,17 +134,6 @@ def count(
         "answers": sum(old.answer != new.answer for old, new in pairs),
         "evidence": sum(old.evidence != new.evidence for old, new in pairs),
     }
-
-
-def _correction(item: Any, where: str) -> Correction:  # noqa: ANN401 - JSON, or a line of it
-    try:
-        if isinstance(item, bytes):
-            return Correction.model_validate_json(item)
-        return Correction.model_validate(item)
-    except ValidationError as error:
-        raise InvalidInputError(
-            f"{where} is no correction of a gold answer: {problem(error)}"
-        ) from error
 
 
 def _corrected(conversation: Conversation, corrections: Sequence[Correction]) -> Conversation:

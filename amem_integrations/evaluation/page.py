@@ -1,7 +1,4 @@
-"""One page with everything that the reports of a folder hold: a file that needs nothing else.
-
-It works without scripts, loads nothing from a network, and shows names and texts as text, whatever they are.
-"""
+"""One page with everything that the reports of a folder hold: a file without scripts that loads nothing else."""
 
 from __future__ import annotations
 
@@ -42,7 +39,6 @@ def write(folder: Path) -> Path:
 
     Raises:
         InvalidInputError: The folder holds none of them, or one is in another form.
-        OSError: A file cannot be read or written.
     """
     reports = {name: values for name in PARTS if (values := _read(folder / f"{name}.json"))}
     if not reports:
@@ -101,9 +97,12 @@ def _image(picture: Picture, pictures: Path) -> dict[str, Any]:
     light, dark = (png(picture.draw(look)) for look in (LIGHT, DARK))
     (pictures / f"{picture.name}.png").write_bytes(light)
     width, height = struct.unpack(">II", light[16:24])  # of the PNG's header
-    uris = (f"data:image/png;base64,{b64encode(image).decode('ascii')}" for image in (light, dark))
-    found = (picture.alt, picture.caption, *uris, width, height)
-    return dict(zip(("alt", "caption", "light", "dark", "width", "height"), found, strict=True))
+    texts = {"alt": picture.alt, "caption": picture.caption, "width": width, "height": height}
+    return {**texts, "light": _uri(light), "dark": _uri(dark)}
+
+
+def _uri(image: bytes) -> str:
+    return f"data:image/png;base64,{b64encode(image).decode('ascii')}"
 
 
 def _facts(report: Values) -> list[tuple[str, str]]:

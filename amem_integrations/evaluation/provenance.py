@@ -11,16 +11,13 @@ from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ports import Embedder
 from .answering import prompt_text
 from .scoring import describe as describe_scoring
 from .statistics import RESAMPLES, SEED
-from .systems import MAIN
-
-if TYPE_CHECKING:
-    from .runner import Settings
+from .systems import MAIN, Settings
 
 _ROOT = Path(__file__).parents[1]
 _OUTSIDE = {"cli", "evaluation"}  # they use a memory and are no part of it
@@ -38,16 +35,13 @@ _PACKAGES = (
 
 def describe(
     settings: Settings,
+    embedder: Embedder,
     *,
     dataset: Path,
-    embedder: Embedder,
     models: Mapping[str, Any],
     **more: Any,  # noqa: ANN401 - JSON values
 ) -> dict[str, Any]:
-    """Return everything the figures depend on, as JSON values. Files go by name and digest only.
-
-    `more` is what only this data set has; None is left out.
-    """
+    """Return everything the figures depend on, and `more` of one data set (without None), as JSON values."""
     return {
         "dataset": file_digest(dataset),
         **{name: value for name, value in more.items() if value is not None},

@@ -1,7 +1,6 @@
-"""Pure: from what was found and answered to the figures of a report, as JSON values.
+"""From what was found and answered to the figures of a report, as JSON values.
 
-Every report is made of the same figures: a mean with its bootstrap interval, what building took, costs by stage
-and latencies. `build` makes that on LoCoMo; `sweep` and `dialsim.report` make theirs of the same parts.
+`build` makes the report on LoCoMo; those of `sweep` and `dialsim.figures` are made of the same parts.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 from ..ports import Embedder
 from . import statistics
 from .data import ADVERSARIAL, ANSWER, CATEGORIES, Answer, Outcome, Result, Spent, Writes
-from .scoring import MEASURES, SCORINGS, score
+from .scoring import MEASURES, SCORINGS, Measured, score
 from .systems import MAIN
 
 Report = dict[str, Any]
@@ -36,8 +35,8 @@ def build(
 ) -> Report:
     """Return the report on some conversations: over all of them, and of each.
 
-    `ks` is how many of the first hits count, for each figure. `embedder` compares answers with gold ones; it is
-    needed if questions were answered. `prices` are by stage (`build`, `answer`, `judge`).
+    `ks` is how many of the first hits count, for each figure. `embedder` compares answers with gold ones; without
+    one there are none. `prices` are by stage (`build`, `answer`, `judge`).
     """
     return {
         **_figures(results, ks),
@@ -150,7 +149,7 @@ class Scored:
     category: int
     answer: Answer
     full_tokens: int
-    scores: Mapping[str, Mapping[str, float | None]]
+    scores: Mapping[str, Measured]
 
 
 def scored(results: Sequence[Result], embedder: Embedder) -> dict[tuple[str, int], list[Scored]]:
@@ -194,26 +193,25 @@ def _answers(results: Sequence[Result], embedder: Embedder | None) -> Report:
 def _answered(found: Sequence[Scored]) -> Report:
     shown = sum(one.answer.context_tokens for one in found)
     measures = _measures(found)
-    by_category = {one: [s for s in found if s.category == one] for one in CATEGORIES}
+    by_category = {one: [s.scores for s in found if s.category == one] for one in CATEGORIES}
     return {
         "questions": len(found),
         "unanswered": sum(not one.answer.text for one in found),
         "context_tokens": round(shown / len(found), 1),
         "saved": rounded(1 - shown / sum(one.full_tokens for one in found)),
-        **_marks(found, measures),
+        **marks([one.scores for one in found], measures),
         "by_category": {
-            str(category): {"questions": len(some), **_marks(some, measures)}
+            str(category): {"questions": len(some), **marks(some, measures)}
             for category, some in by_category.items()
             if some
         },
     }
 
 
-def _marks(found: Sequence[Scored], measures: Sequence[str]) -> Report:
+def marks(scores: Sequence[Mapping[str, Measured]], measures: Sequence[str]) -> Report:
+    """Return by scoring and measure the mean of some scores, with its interval."""
     return {
-        scoring: {
-            name: estimated([s.scores[scoring].get(name) for s in found]) for name in measures
-        }
+        scoring: {name: estimated([one[scoring].get(name) for one in scores]) for name in measures}
         for scoring in SCORINGS
     }
 
@@ -245,8 +243,7 @@ def _build(writes: Sequence[Writes]) -> Report:
 def costs(results: Sequence[Result], prices: Prices | None) -> Report:
     """Return calls and tokens of a language model by stage, and their price where one is known.
 
-    Each variant of the memory is a stage of its own, with what it costs alone. Replies that variants share are
-    asked for once, so the sum is more than was paid.
+    Each variant of the memory is a stage with what it costs alone, though replies they share are asked for once.
     """
     stages: dict[str, list[Spent]] = {}
     for result in results:

@@ -1,7 +1,6 @@
-"""How many hits to show: chosen on some conversations, and reported on the others.
+"""How many hits to show: chosen on some conversations, and reported on others.
 
-The authors' tables take the best number for each category on the very questions that are reported. Here the
-conversations that choose and those that are reported are different ones.
+The authors' tables take the best number for each category on the very questions that are reported.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from ..ports import Embedder
 from .data import CATEGORIES, Conversation, Result
 from .document import BOOTSTRAP, Picture, Section, Table, Values, category, measure, table
 from .locomo import select
+from .plots import curves as charts
 from .report import COUNTED, FOUND_MEASURES, Report, estimated, scored
 from .systems import MAIN
 
@@ -27,9 +27,7 @@ _Pair = tuple[int, float | None]  # category and value of a question
 def split(
     conversations: Sequence[Conversation], choose: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Return the ids of the conversations that choose and of those that are reported.
-
-    Without names in `choose` the first half of them choose.
+    """Return the ids of the conversations that choose (by default the first half) and of those that are reported.
 
     Raises:
         InvalidInputError: An unknown name, or nothing left on one side.
@@ -112,8 +110,6 @@ def _choice(chosen: Mapping[str, Any], reported: Mapping[str, Any]) -> Report:
 
 def sections(report: Values) -> Iterator[Section]:
     """Yield the section on `sweep.json`."""
-    from .plots import curves  # noqa: PLC0415 - imports matplotlib
-
     chosen, reported = (", ".join(report[side]) for side in (CHOSEN_ON, REPORTED_ON))
     choice = report.get("choice")
     marks = (
@@ -134,7 +130,7 @@ def sections(report: Values) -> Iterator[Section]:
                 alt="Lines over the number of hits, one for the conversations that choose and one for those "
                 "that are reported; the figures are in the table below.",
                 caption=f"Over all questions, with {BOOTSTRAP} as bands.{marks if choice else ''}",
-                draw=partial(curves.sweep, report),
+                draw=partial(charts.sweep, report),
             ),
             Picture(
                 name="sweep-by-category",
@@ -142,7 +138,7 @@ def sections(report: Values) -> Iterator[Section]:
                 "reported; the figures are in the table below.",
                 caption=f"The conversations reported, by category of the question, with {BOOTSTRAP} as "
                 "bands. A dash is where nothing is measured: category 5 asks about what was never said.",
-                draw=partial(curves.by_category, report),
+                draw=partial(charts.by_category, report),
             ),
         ],
         tables=list(_tables(report)),

@@ -50,6 +50,7 @@ CAPTIONS = [
     "Answers by category of the question: amem",
     "What was put before a question",
     "Building each memory",
+    "The links of annotations",
     "What the language models were asked",
     "Milliseconds of the memory's search",
     "The choice",

@@ -23,8 +23,6 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
-from ..systems import MAIN
-
 WIDTH = 7.2  # inches: the text width of a page
 DPI = 200
 SMALL, TEXT, HEAD = 8.0, 9.0, 9.5  # points
@@ -98,14 +96,6 @@ def look_of(system: str, index: int, look: Look) -> tuple[str, str]:
     return look.hues[hue], marker
 
 
-def family_of(system: str, look: Look) -> str:
-    """Return the colour of a bar: of the memory itself, of a variant of it, or of another system."""
-    own, variant, other = look.bars
-    if system == MAIN:
-        return own
-    return variant if system.startswith(f"{MAIN}_") else other
-
-
 def grid(
     look: Look,
     rows: int,
@@ -139,20 +129,16 @@ def name_axes(axes: Axes, look: Look, *, x: str = "", y: str = "", title: str = 
 def legend(made: Figure, look: Look, entries: Sequence[tuple[str, Line2D]], columns: int) -> None:
     """Put one legend above all axes, where it covers nothing."""
     labels, lines = zip(*entries, strict=True)
-    box = made.legend(
-        lines,
-        labels,
-        loc="outside upper left",
-        ncols=columns,
-        frameon=False,
-        fontsize=SMALL,
-        labelcolor=look.ink,
-        handlelength=1.6,
-        columnspacing=1.4,
-        borderaxespad=0.2,
-    )
-    for text in box.get_texts():
-        text.set_parse_math(False)
+    room: dict[str, Any] = {
+        "handlelength": 1.6,
+        "columnspacing": 1.4,
+        "borderaxespad": 0.2,
+        "frameon": False,
+    }
+    text: dict[str, Any] = {"fontsize": SMALL, "labelcolor": look.ink}
+    box = made.legend(lines, labels, loc="outside upper left", ncols=columns, **room, **text)
+    for one in box.get_texts():
+        one.set_parse_math(False)
 
 
 def in_shares(axes: Axes) -> None:
@@ -178,9 +164,8 @@ def session_key(made: Figure, axes: Sequence[Axes], sessions: Sequence[str], loo
     shades = look.ordered.resampled(max(count, 2))
     norm = BoundaryNorm(np.arange(max(count, 2) + 1) - 0.5, max(count, 2))
     ticks = list(range(0, count, -(-count // _TICKS)))
-    bar = made.colorbar(
-        ScalarMappable(norm, shades), ax=list(axes), ticks=ticks, aspect=40, pad=0.02
-    )
+    scale = ScalarMappable(norm, shades)
+    bar = made.colorbar(scale, ax=list(axes), ticks=ticks, aspect=40, pad=0.02)
     bar.set_ticklabels([str(tick + 1) for tick in ticks])
     bar.ax.tick_params(which="both", colors=look.soft, labelsize=SMALL, length=0)
     bar.set_label("session, in the order of time", fontsize=TEXT, color=look.soft)
