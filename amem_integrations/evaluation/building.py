@@ -1,7 +1,6 @@
 """Building the memory of a conversation, or opening the one that is kept from an earlier run.
 
-A memory is kept in a folder under a key of everything that decides it. One that was not finished is built anew
-from replies in the cache, which costs no call.
+It is kept in a folder under a key of everything that decides it. One that was not finished is built anew.
 """
 
 from __future__ import annotations
@@ -91,10 +90,7 @@ def kept_memory(
 ) -> Iterator[Built]:
     """Open the memory kept in a folder; it is built first if it is not there or not finished.
 
-    Without a folder it is an empty one that is deleted afterwards.
-
-    Raises:
-        StoreError: It cannot be opened, such as by two runs at the same time.
+    Without a folder it is empty and deleted afterwards. A `StoreError` is raised if another run has it open.
     """
     with TemporaryDirectory(prefix="amem-eval-") as passing, ExitStack() as opened:
         place = (folder or Path(passing)) / "memory"
@@ -115,9 +111,7 @@ def kept_memory(
 def _read(done: Path) -> Writes | None:
     """Return what building took, or None if it was not finished or the file is unreadable."""
     try:
-        return Writes(**json.loads(done.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return None
+        return Writes(**json.loads(done.read_text(encoding="utf-8"))) if done.exists() else None
     except (TypeError, ValueError) as error:
         log.info("%s cannot be read, so the memory is built again: %r", done, error)
         return None

@@ -1,7 +1,4 @@
-"""Replies of models and vectors of embedders, kept one by one in a SQLite file, each before it is used.
-
-A run that was stopped goes on without paying twice. (`building` keeps whole memories in folders beside it.)
-"""
+"""Replies of models and vectors of embedders in a SQLite file, so that nothing is paid for twice."""
 
 from __future__ import annotations
 
@@ -61,14 +58,12 @@ class Cache:
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._path = folder / FILE
-        try:
+        with self._locked():
             self._file = sqlite3.connect(
                 self._path, timeout=_TIMEOUT_S, isolation_level="IMMEDIATE", check_same_thread=False
             )
             self._file.execute("PRAGMA journal_mode=WAL")
             self._file.execute(_TABLE)
-        except sqlite3.Error as error:
-            raise self._unusable(error) from error
 
     def get(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the values kept under some keys."""
@@ -88,18 +83,14 @@ class Cache:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        # An error: it is damaged, cannot be written, or another process keeps it locked.
         with self._lock:
             try:
                 yield
-            except sqlite3.Error as error:
-                raise self._unusable(error) from error
-
-    def _unusable(self, error: sqlite3.Error) -> InvalidInputError:
-        return InvalidInputError(
-            f"{str(self._path)!r} cannot be used ({error}); delete it to start again, or name another "
-            "--cache"
-        )
+            except sqlite3.Error as error:  # it is damaged, read-only, or locked by another process
+                raise InvalidInputError(
+                    f"{str(self._path)!r} cannot be used ({error}); delete it to start again, or name "
+                    "another --cache"
+                ) from error
 
 
 class CachedModel:
@@ -126,8 +117,7 @@ class CachedModel:
 class CachedEmbedder:
     """An embedder that encodes each text once, in any number of runs.
 
-    In milliseconds: `query_ms` is what encoding took for each call of `embed_query`, when the query was
-    encoded, and `waited_ms` the time spent in these calls so far.
+    `query_ms` is what each call of `embed_query` took when it was encoded, `waited_ms` the time spent in them.
     """
 
     def __init__(self, embedder: Embedder, cache: Cache) -> None:
@@ -152,52 +142,45 @@ class CachedEmbedder:
     @cached_property
     def identity(self) -> str:
         """What decides the vectors: the name and, as two may share it, the vectors of a fixed text."""
-        (document,) = run(resolve(self._embedder.embed_documents([PROBE])))
-        query = run(resolve(self._embedder.embed_query(PROBE)))
-        # Rounded: the last digits depend on the machine. Adding 0 turns -0 into 0.
-        digits = (np.stack([document, query]).round(2) + 0.0).tolist()
+        vectors = np.stack([self._encoded(role, [PROBE]) for role in ("document", "query")])
+        digits = (vectors.round(2) + 0.0).tolist()  # the last ones depend on the machine; no -0
         return key_of(self.name, self.dimensions, getattr(self, "max_tokens", None), digits)
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Return a float32 array [len(texts), dimensions] of unit-length rows."""
         if not texts:
             return np.empty((0, self.dimensions), dtype=np.float32)
-        vectors = self._vectors(
-            "document", texts, lambda some: run(resolve(self._embedder.embed_documents(some)))
-        )
+        vectors = self._vectors("document", texts)
         return np.stack([vectors[text][0] for text in texts])
 
     def embed_query(self, text: str) -> Vector:
         """Return a float32 array [dimensions] of unit length."""
         start = time.perf_counter()
-        vectors = self._vectors(
-            "query", [text], lambda some: run(resolve(self._embedder.embed_query(some[0])))[None]
-        )
-        vector, ms = vectors[text]
+        vector, ms = self._vectors("query", [text])[text]
         self.query_ms.append(ms)
         self.waited_ms += (time.perf_counter() - start) * 1000
         return vector
 
     def timed(self, search: Callable[[], T]) -> tuple[T, float, float]:
-        """Return what a search returns, the milliseconds it took, and those of them spent on encoding.
-
-        A query that was encoded before counts with what it took then.
-        """
+        """Return what a search returns, its milliseconds, and those of them for encoding its query once."""
         start, waited, encoded = time.perf_counter(), self.waited_ms, len(self.query_ms)
         found = search()
         alone = (time.perf_counter() - start) * 1000 - (self.waited_ms - waited)
         encoding = sum(self.query_ms[encoded:])
         return found, alone + encoding, encoding
 
-    def _vectors(
-        self, role: str, texts: Sequence[str], encode: Callable[[Sequence[str]], Vector]
-    ) -> dict[str, tuple[Vector, float]]:
+    def _encoded(self, role: str, texts: Sequence[str]) -> Vector:
+        if role == "document":
+            return run(resolve(self._embedder.embed_documents(texts)))
+        return np.stack([run(resolve(self._embedder.embed_query(text))) for text in texts])
+
+    def _vectors(self, role: str, texts: Sequence[str]) -> dict[str, tuple[Vector, float]]:
         keys = {text: key_of(self.identity, role, text) for text in texts}
         with self._encoding:  # two threads never encode the same text
             known = self._cache.get(list(keys.values()))
             if missing := [text for text, key in keys.items() if key not in known]:
                 start = time.perf_counter()
-                rows = encode(missing)
+                rows = self._encoded(role, missing)
                 ms = (time.perf_counter() - start) * 1000 / len(missing)
                 # The time comes first, then the vector.
                 rows = np.insert(np.asarray(rows, dtype=np.float32), 0, ms, axis=1)

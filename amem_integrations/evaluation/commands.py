@@ -115,13 +115,8 @@ def locomo_command(given: Compare) -> None:
 
     prices = given.prices  # before anything is paid for
     data = _read(given)
-    settings = Settings(
-        ks=numbers(given.k),
-        answer_ks=(given.answer_k,) if given.answer else (),
-        systems=(*(ABLATIONS if given.ablations else ()), *(BASELINES if given.baselines else ())),
-        concurrency=given.concurrency,
-        build_concurrency=given.build_concurrency,
-    )
+    systems = (*(ABLATIONS if given.ablations else ()), *(BASELINES if given.baselines else ()))
+    settings = given.settings(numbers(given.k), (given.answer_k,), systems=systems)
     looked_at: list[dict[str, Any]] = []  # of the first conversation
 
     def look_at(notes: Sequence[Note], through: Embedder) -> None:
@@ -143,13 +138,7 @@ def sweep_command(given: Sweep) -> None:
 
     data, ks = _read(given), numbers(given.k)
     sides = sweep.split(data[0], names(given.choose))
-    settings = Settings(
-        ks=ks,
-        answer_ks=ks if given.answer else (),
-        concurrency=given.concurrency,
-        build_concurrency=given.build_concurrency,
-    )
-    results, described, embedder = _run_locomo(given, settings, data)
+    results, described, embedder = _run_locomo(given, given.settings(ks, ks), data)
     report = sweep.build(results, ks, sides, described, embedder=embedder)
     given.write("sweep", "How many hits to show", report, sweep.sections(report))
 
@@ -171,9 +160,7 @@ def dialsim_command(given: Simulate) -> None:
     show = dialsim.renamed(show, renamed)
     choice = dialsim.choose(show, seed=given.seed, questions=given.questions)
     conversation, ks = choice.conversation(show), (given.k,)
-    settings = Settings(
-        ks=ks, answer_ks=ks, tasks=tuple(one.task for one in formats), concurrency=given.concurrency
-    )
+    settings = given.settings(ks, ks, tasks=tuple(one.task for one in formats))
     (result,), described, embedder = _run(
         given,
         settings,
@@ -210,14 +197,11 @@ def scale_command(given: Scale) -> None:
     )
 
 
-def _formats(text: str) -> tuple[dialsim.Format, ...]:
-    try:
-        found = tuple(dict.fromkeys(dialsim.Format(name) for name in names(text)))
-    except ValueError:
-        found = ()
-    if not found:
+def _formats(text: str) -> list[dialsim.Format]:
+    found = list(dict.fromkeys(names(text)))
+    if not found or not set(found) <= set(dialsim.Format):
         raise InvalidInputError(f"formats={text!r} must be choice, open, or choice,open")
-    return found
+    return list(map(dialsim.Format, found))
 
 
 def _renamed(pairs: Sequence[str]) -> dict[str, str]:

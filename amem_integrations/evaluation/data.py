@@ -1,7 +1,4 @@
-"""What every data set is read into, and what an evaluation returns, as plain values.
-
-A data set is a module that returns `Conversation`s; `runner` makes a `Result` of each, of which reports are made.
-"""
+"""What every data set is read into (`Conversation`), and what an evaluation returns (`Result`), as plain values."""
 
 from __future__ import annotations
 
@@ -96,10 +93,7 @@ class Conversation:
         return all(question.after is None for question in self.questions)
 
     def stages(self) -> Iterator[tuple[Sequence[Turn], list[int]]]:
-        """Yield turns to add, and the positions of the questions to ask after them.
-
-        Turns after the last question are left out, unless there is no question.
-        """
+        """Yield turns to add, and the positions of the questions after them; turns after the last one are left out."""
         end = len(self.turns)
         stops = [end if one.after is None else one.after for one in self.questions]
         start = 0

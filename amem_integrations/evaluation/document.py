@@ -1,7 +1,4 @@
-"""A report as a reader sees it: sections of texts, charts and tables, the same in Markdown and on the page.
-
-The functions here write figures: `.870` for a share, `+.066` for a difference, `12,345` for a count.
-"""
+"""A report as a reader sees it: sections of texts, charts and tables, the same in Markdown and on the page."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .data import CATEGORIES
+from .systems import KNOWN, SHOWN
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,17 +20,6 @@ Values = Mapping[str, Any]
 BOOTSTRAP = "95 % bootstrap intervals over questions"
 COSTS = "Costs"  # the title of a section
 
-_SYSTEMS = {
-    "amem": "this memory",
-    "amem_without_links": "… without links",
-    "amem_without_evolution": "… without evolution",
-    "amem_without_both": "… without both",
-    "amem_paper_calls": "… the paper's calls",
-    "dense": "dense",
-    "bm25": "BM25",
-    "rrf": "dense and BM25",
-    "full": "whole conversation",
-}
 _MEASURES = {
     "recall": "Recall of the evidence",
     "all_evidence": "All evidence found",
@@ -238,13 +225,16 @@ def _numbers(values: Values, names: Iterable[str]) -> list[str]:
 
 def system(name: str) -> str:
     """Return the label of a system."""
-    return _SYSTEMS.get(name, name)
+    return SHOWN[name][0] if name in SHOWN else name
 
 
 def ordered(names: Iterable[str]) -> list[str]:
     """Return systems, each once, in the usual order: the memory first, unknown ones last."""
-    order = {name: index for index, name in enumerate(_SYSTEMS)}
-    return sorted(dict.fromkeys(names), key=lambda name: order.get(name, len(order)))
+    given = dict.fromkeys(names)
+    return [
+        *(name for name in KNOWN if name in given),
+        *(name for name in given if name not in KNOWN),
+    ]
 
 
 def measure(name: str) -> str:

@@ -21,6 +21,7 @@ from ..errors import InvalidInputError
 from .cache import write_json
 from .document import COSTS, Section, System, Values, markdown, system
 from .models import Backend, Models, Named, Reply, Served
+from .systems import Settings
 
 _EMBEDDER = "a sentence-transformers model by name or folder, or openai:NAME"
 
@@ -121,6 +122,16 @@ class Ask(Run):
         same = self.served.get("model") == self.served.get("judge")
         stages = ("build", "answer", "judge") if same else ("build", "answer")
         return dict.fromkeys(stages, (self.price_input, self.price_output))
+
+    def settings(self, ks: tuple[int, ...], answer_ks: tuple[int, ...], **more: Any) -> Settings:  # noqa: ANN401
+        """Return the settings of a run; `more` are other fields."""
+        return Settings(
+            ks=ks,
+            answer_ks=answer_ks if self.answer else (),
+            concurrency=self.concurrency,
+            build_concurrency=self.build_concurrency,
+            **more,
+        )
 
     def models(self) -> Models:
         """Return the chat models; options that do not fit each other are an `InvalidInputError`."""

@@ -1,12 +1,10 @@
-"""Corrections of gold answers: a file of them is applied to conversations before anything is scored.
+"""Corrections of gold answers, some of which are wrong: applied to conversations before anything is scored.
 
-Some of LoCoMo's gold answers are wrong. A file of corrections is a JSON list, or JSON lines, of
+A file of corrections is a JSON list, or JSON lines, of
 
 - `{"conversation": "conv-26", "question": "<exact text>", "answer": "…", "evidence": ["D1:14"]}`: `answer`, `evidence`
   or both; with `index` (from 0) instead of `question`, or beside it where a text is asked twice;
-- the entries of `errors.json` of dial481/locomo-audit: `{"question_id": "locomo_0_qa1", "question", "error_type",
-  "correct_answer", "correct_evidence", …}`. Where only the citation was wrong, its answer is a remark on that, and
-  the evidence alone is taken.
+- the entries of `errors.json` of dial481/locomo-audit. Where only the citation was wrong, the evidence alone is taken.
 """
 
 from __future__ import annotations
@@ -99,13 +97,9 @@ def load(path: str | PathLike[str]) -> list[Correction]:
 def apply(
     conversations: Sequence[Conversation], corrections: Sequence[Correction]
 ) -> list[Conversation]:
-    """Return the conversations with corrected golds; the given ones are not changed.
+    """Return the conversations with corrected golds; give all of the dataset, before some are selected.
 
-    Give all conversations of the dataset, before some are selected. Corrections of a conversation of
-    locomo10.json that is not among them are left out: a file about all ten serves a part of them too.
-
-    Raises:
-        InvalidInputError: What a correction is about does not exist, is not clear, or was corrected already.
+    Corrections of other conversations of locomo10.json are left out; those that fit nothing are an `InvalidInputError`.
     """
     known = {conversation.id for conversation in conversations}
     grouped: defaultdict[str, list[Correction]] = defaultdict(list)

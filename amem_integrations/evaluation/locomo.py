@@ -1,7 +1,5 @@
 """LoCoMo conversations (Maharana et al., ACL 2024), as they come in `locomo10.json`, which is the user's own.
 
-Irregular evidence ids, such as `"D8:06"` or `"D8:6; D9:17"`, are normalised; dates of sessions without turns ignored.
-
 Recorded annotations are what a language model wrote about the turns of a conversation, in JSON lines.
 `testing.RecordedModel` replays them, so that a memory with a language model is measured without one.
 """
@@ -97,10 +95,7 @@ def turn_ids(turns: Iterable[Turn]) -> dict[str, str]:
 
 
 def evidence_ids(evidence: Sequence[str], turns: Mapping[str, str]) -> frozenset[str]:
-    """Return the ids of the turns that evidence names; one string can name several, with leading zeros.
-
-    Ids that are not among `turns`, as `turn_ids` returns them, are left out.
-    """
+    """Return the ids of those `turns` that evidence names, as in `D8:06` or `D8:6; D9:17`."""
     found = _TURN_ID.findall(_plain(" ; ".join(evidence)))
     return frozenset(turns[turn_id] for turn_id in found if turn_id in turns)
 
@@ -204,20 +199,16 @@ class Annotations:
 def load_annotations(
     files: Sequence[Path], conversations: Sequence[Conversation]
 ) -> dict[str, Annotations]:
-    """Return annotations by the id of the conversation they are about.
-
-    Raises:
-        InvalidInputError: A file holds something else, or the conversation of one is not clear.
-    """
+    """Return annotations by the id of their conversation; if that is not clear, an `InvalidInputError` is raised."""
     found: dict[str, Annotations] = {}
     for file in files:
         annotations = Annotations(file=file, turns=read_annotations(file))
         name = _subject(annotations, conversations)
-        if name in found:
+        other = found.setdefault(name, annotations)
+        if other is not annotations:
             raise InvalidInputError(
-                f"both {str(found[name].file)!r} and {str(file)!r} are annotations of {name!r}"
+                f"both {str(other.file)!r} and {str(file)!r} are annotations of {name!r}"
             )
-        found[name] = annotations
     return found
 
 

@@ -35,7 +35,7 @@ PARTS: dict[str, Callable[[Values], Iterator[Section]]] = {
 
 
 def write(folder: Path) -> Path:
-    """Write `report.html`, and its charts as PNG files in `plots/`, from the reports in a folder; return its path.
+    """Write `report.html`, and its charts into `plots/`, from the reports in a folder; return its path.
 
     Raises:
         InvalidInputError: The folder holds none of them, or one is in another form.
@@ -54,7 +54,7 @@ def write(folder: Path) -> Path:
     )
     text = environment.from_string(html).render(
         title="Evaluation of a memory",
-        facts=_facts(reports.get("report", {})),
+        facts=[fact for fact in _facts(reports.get("report", {})).items() if fact[1]],
         shown=list(chain.from_iterable(parts)),
         settings=[
             (f"{name}.json", flat(values["settings"]))
@@ -105,14 +105,16 @@ def _uri(image: bytes) -> str:
     return f"data:image/png;base64,{b64encode(image).decode('ascii')}"
 
 
-def _facts(report: Values) -> list[tuple[str, str]]:
-    settings, conversations = report.get("settings", {}), report.get("conversations", {})
-    writers = {str(one["written_by"]) for one in conversations.values() if "written_by" in one}
-    facts = {
-        "Data": settings.get("dataset", {}).get("file"),
+def _facts(report: Values) -> dict[str, str]:
+    if not report:
+        return {}
+    settings, conversations = report["settings"], report.get("conversations", {})
+    return {
+        "Data": settings["dataset"]["file"],
         "Conversations": ", ".join(conversations),
-        "Notes": number(report["notes"]) if "notes" in report else "",
-        "Notes written by": ", ".join(sorted(writers)),
-        "Embedder": settings.get("embedder", {}).get("name"),
+        "Notes": number(report["notes"]),
+        "Notes written by": ", ".join(
+            sorted({one["written_by"] for one in conversations.values()})
+        ),
+        "Embedder": settings["embedder"]["name"],
     }
-    return [(name, str(value)) for name, value in facts.items() if value]

@@ -42,27 +42,24 @@ def describe(
     **more: Any,  # noqa: ANN401 - JSON values
 ) -> dict[str, Any]:
     """Return everything the figures depend on, and `more` of one data set (without None), as JSON values."""
+    judged = any(task.judged for task in settings.tasks)
+    tasks = [*(task.prompt for task in settings.tasks), "judge"]
+    answering = {
+        "answered_from": list(settings.answer_ks),
+        "models": dict(models),
+        "prompts": {task: prompt_text(task) for task in tasks},
+        "scoring": describe_scoring(embedder) if judged and settings.answer_ks else None,
+    }
     return {
         "dataset": file_digest(dataset),
         **{name: value for name, value in more.items() if value is not None},
         "embedder": {"name": embedder.name, "dimensions": embedder.dimensions},
-        **(_answering(settings, models, embedder) if settings.answer_ks else {}),
+        **(answering if settings.answer_ks else {}),
         "config": asdict(settings.variants[MAIN]),
         "constants": constants(),
         "code": code_digest(),
         "bootstrap": {"seed": SEED, "resamples": RESAMPLES},
         "versions": versions(),
-    }
-
-
-def _answering(settings: Settings, models: Mapping[str, Any], embedder: Embedder) -> dict[str, Any]:
-    judged = any(task.judged for task in settings.tasks)
-    tasks = [*(task.prompt for task in settings.tasks), "judge"]
-    return {
-        "answered_from": list(settings.answer_ks),
-        "models": dict(models),
-        "prompts": {task: prompt_text(task) for task in tasks},
-        "scoring": describe_scoring(embedder) if judged else None,
     }
 
 

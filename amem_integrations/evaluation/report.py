@@ -241,10 +241,7 @@ def _build(writes: Sequence[Writes]) -> Report:
 
 
 def costs(results: Sequence[Result], prices: Prices | None) -> Report:
-    """Return calls and tokens of a language model by stage, and their price where one is known.
-
-    Each variant of the memory is a stage with what it costs alone, though replies they share are asked for once.
-    """
+    """Return calls, tokens and price by stage; each variant of the memory is one, with what it costs alone."""
     stages: dict[str, list[Spent]] = {}
     for result in results:
         building = {

@@ -1,7 +1,6 @@
 """Runs an evaluation of any data set: builds the memory of each conversation and asks it the questions.
 
-For a question in the middle of a conversation, the memory is searched when the turns before it have been added.
-Questions and answers are not remembered, so all questions are answered at the end.
+For a question in the middle, the memory is searched when the turns before it have been added.
 """
 
 from __future__ import annotations

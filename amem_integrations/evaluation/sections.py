@@ -29,6 +29,9 @@ _SCORED = {
     "amem": "scoring of the authors of A-MEM, for comparison with published figures only: in category 5 a "
     "high figure is of answers that fell for the wrong premise",
 }
+_SAME_QUESTIONS = (
+    "the same questions, with its 95 % bootstrap interval; where it holds 0, there may be none"
+)
 _OfCategory = tuple[str, str, int, list[Any]]  # system, category, questions, figures
 _DRAWN = ("f1", "bleu1", "judge")  # in the chart, as far as there are
 
@@ -171,8 +174,7 @@ def _found_tables(report: Values, systems: Sequence[str]) -> Iterator[Table]:
     )
     if against:
         yield system_table(
-            "By how much this memory finds more: mean difference over the same questions, with its 95 % "
-            "bootstrap interval; where it holds 0, there may be none",
+            f"By how much this memory finds more: mean difference over {_SAME_QUESTIONS}",
             recalls,
             against,
             lambda one: _at(one["recall"], ks),
@@ -297,8 +299,8 @@ def _answer_tables(answers: Values) -> Iterator[Table]:
         if official and against:
             categories = list(map(str, CATEGORIES))
             yield system_table(
-                "By how much this memory's answers are better: mean difference of official F1 over the same questions, "
-                "with its 95 % bootstrap interval; where it holds 0, there may be none",
+                "By how much this memory's answers are better: mean difference of official F1 over "
+                f"{_SAME_QUESTIONS}",
                 ["all", *map(document.category, categories)],
                 {name: one["official"]["f1"] for name, one in against.items()},
                 lambda f1: [f1, *_at(f1["by_category"], categories)],  # noqa: B023 - used at once

@@ -1,7 +1,6 @@
-"""How sure a mean is, and whether one system is better than another on the same questions.
+"""How sure a mean is, and whether one system is better than another on the same questions, by the bootstrap.
 
-Both are by the bootstrap with one seed. Questions are resampled: the interval covers which questions were asked
-about these conversations, and says nothing about other conversations.
+Questions are resampled, so an interval says nothing about other conversations.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How many hits to show: chosen on some conversations, and reported on others.
-
-The authors' tables take the best number for each category on the very questions that are reported.
-"""
+"""How many hits to show: chosen on some conversations, and reported on others."""
 
 from __future__ import annotations
 
@@ -27,11 +24,7 @@ _Pair = tuple[int, float | None]  # category and value of a question
 def split(
     conversations: Sequence[Conversation], choose: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Return the ids of the conversations that choose (by default the first half) and of those that are reported.
-
-    Raises:
-        InvalidInputError: An unknown name, or nothing left on one side.
-    """
+    """Return the ids of the conversations that choose (by default the first half) and of the reported ones."""
     ids = [one.id for one in conversations]
     chosen = (
         [one.id for one in select(conversations, names=choose)] if choose else ids[: len(ids) // 2]

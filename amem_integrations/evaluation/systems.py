@@ -1,12 +1,12 @@
 """The systems an evaluation compares, each a way to find the notes for a question, and the settings of a run.
 
-Variants of the memory differ in how they are built. The baselines are textbook rankings of the bare turns,
-which share no code with the memory, so that a mistake in one does not hide in the other.
+The baselines are textbook rankings that share no code with the memory, and so no mistakes.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,12 +43,24 @@ RANKINGS = ("dense", "bm25", "rrf")
 BASELINES = (*RANKINGS, FULL)
 KNOWN = (MAIN, *ABLATIONS, *BASELINES)
 
+# Of each system its label, and the hue and the marker that it has in every chart.
+SHOWN: Mapping[str, tuple[str, int, str]] = {
+    MAIN: ("this memory", 0, "o"),
+    WITHOUT_LINKS: ("… without links", 1, "^"),
+    WITHOUT_EVOLUTION: ("… without evolution", 2, "s"),
+    WITHOUT_BOTH: ("… without both", 3, "D"),
+    PAPER_CALLS: ("… the paper's calls", 5, "P"),
+    "dense": ("dense", 6, "v"),
+    "bm25": ("BM25", 6, "X"),
+    "rrf": ("dense and BM25", 6, "*"),
+    FULL: ("whole conversation", 7, "h"),
+}
+
 BM25_K = 1.2
 BM25_B = 0.75
 RRF_K = 60
 RRF_DEPTH = 100
 
-_NO_LIMIT = 1 << 40  # tokens
 _WORD = re.compile(r"\w+")
 
 
@@ -165,7 +177,7 @@ def whole(notes: Sequence[Note]) -> str:
 
 
 def _rendered(notes: Sequence[Note]) -> str:
-    return render_notes(notes, max_tokens=_NO_LIMIT)
+    return render_notes(notes, max_tokens=sys.maxsize)
 
 
 def _bare(note: Note) -> Note:

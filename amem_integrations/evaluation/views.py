@@ -1,7 +1,4 @@
-"""How near the notes of one session are in the embedder's space, as notes are enriched and evolve.
-
-Silhouette and purity are computed on the embedder's vectors. The points, by t-SNE, are only for the chart.
-"""
+"""How near the notes of one session are in the embedder's space, as notes are enriched and evolve."""
 
 from __future__ import annotations
 
@@ -61,10 +58,7 @@ def views(notes: Sequence[Note], embedder: Embedder) -> dict[str, Any]:
 
 
 def silhouette(vectors: Vector, labels: Labels) -> list[float]:
-    """Return for each note, from -1 to 1, how much nearer its own session is than the next one.
-
-    It is empty with one session, or with as many as there are notes.
-    """
+    """Return for each note how much nearer its own session is than the next one; empty where undefined."""
     if not 1 < len(np.unique(labels)) < len(labels):
         return []
     apart = np.clip(1 - vectors @ vectors.T, 0, 2)

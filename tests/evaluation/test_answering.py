@@ -7,7 +7,6 @@ import pytest
 from amem_integrations.errors import InvalidInputError, ModelReplyError, ModelUnavailableError
 from amem_integrations.evaluation import Answer, Question, Settings, Spent
 from amem_integrations.evaluation.answering import Examiner
-from amem_integrations.evaluation.data import ANSWER
 from amem_integrations.evaluation.models import Served
 from amem_integrations.evaluation.systems import Found
 from amem_integrations.ports import Completion, ModelRequest
@@ -41,7 +40,7 @@ def asked(
 ) -> tuple[dict[tuple[str, int], tuple[Answer, ...]], dict[str, Spent]]:
     """Return the answers by system and number of hits, and what they took."""
     examiner = Examiner(answerer=model, **options)
-    answers, spent = examiner.answers(questions, found, ks, (ANSWER,), progress)
+    answers, spent = examiner.answers(questions, found, Settings(answer_ks=ks), progress)
     return {(one.system, one.k): given for one, given in answers.items()}, spent
 
 

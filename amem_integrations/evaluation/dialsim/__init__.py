@@ -1,7 +1,6 @@
 """DialSim (Kim et al., 2024, arXiv 2406.13144): questions asked in the course of a TV show.
 
-`tv_show` reads the file of a show; `choosing` decides what is asked where, and makes a conversation of it that
-`evaluate` runs like any other; `figures` makes the report. It has not been run on the published files yet.
+`tv_show` reads a show; `choosing` makes a conversation of it; `figures` makes the report.
 """
 
 from __future__ import annotations

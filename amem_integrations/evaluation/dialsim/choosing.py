@@ -1,8 +1,7 @@
 """Which question is asked where, chosen as the published simulator chooses, but the same in every run.
 
-In each session at most one question is asked: just after a random utterance of the agent, by someone who
-speaks nearby. The simulator draws from one unseeded stream; here each session has a stream of its own, so what is
-asked in it depends only on the seed and the session.
+In each session at most one question is asked, just after a random utterance of the agent, by someone who speaks
+nearby. Each session has a random stream of its own, decided by the seed and the session.
 """
 
 from __future__ import annotations

@@ -143,8 +143,7 @@ def _group(marked: Sequence[_Marked]) -> Report:
 def chosen(answer: str, options: Sequence[str]) -> int | None:
     """Return the index of the option that an answer chooses, or None if it is none or several.
 
-    What "the answer is" counts first, then a letter in brackets, a bare letter at the beginning, a refusal
-    (which is the last option), and the words of one option and of no other.
+    "The answer is" counts first, then a letter in brackets, a letter at the beginning, a refusal, and words.
     """
     begun = _BARE.match(answer)
     for places in (

@@ -142,10 +142,7 @@ def load(
 ) -> Show:
     """Return the show of a file, which is named after it; of so many `sessions`, from the first one.
 
-    `agent` is who is asked; for the three published shows it is known.
-
-    Raises:
-        InvalidInputError: The file holds something else, or it is not known who is asked.
+    `agent` is who is asked; of the published shows it is known. A file of another form is an `InvalidInputError`.
     """
     file = Path(path)
     name = file.stem.removesuffix(_SUFFIX)
@@ -177,11 +174,7 @@ class _ContainerUnpickler(pickle.Unpickler):
 
 
 def read(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
-    """Return the contents of a JSON file or a pickle; its first bytes decide which it is.
-
-    Raises:
-        InvalidInputError: It is neither, or a pickle that would build more than containers.
-    """
+    """Return the contents of a JSON file or a pickle; one that builds more than containers is an `InvalidInputError`."""
     with path.open("rb") as file:
         is_json = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
         file.seek(0)
@@ -256,10 +249,7 @@ def _right(raw: _RawQuestion) -> int | str:
 
 
 def script_turns(script: str, session_id: str, at: datetime) -> Iterator[Turn]:
-    """Yield the utterances of a script, divided as the published simulator divides it.
-
-    A line with a colon begins an utterance, others continue it. Empty lines and credits of writers are left out.
-    """
+    """Yield the utterances of a script, divided at lines with a colon as the published simulator divides it."""
     lines = (line.strip() for line in script.split("\n"))
     kept = [line for line in lines if line and not any(credit in line for credit in _CREDITS)]
     spoken = re.split(r"\n(?=.*:)", "\n".join(kept))
@@ -289,10 +279,7 @@ def parse_date(text: str) -> datetime:
 
 
 def renamed(show: Show, names: Mapping[str, str]) -> Show:
-    """Return a show with other names, replaced all at once and as whole words, so that they may be swapped.
-
-    A model cannot answer then from what it knows of the show.
-    """
+    """Return a show with other names, replaced all at once and as whole words, so that they may be swapped."""
     if not names:
         return show
     any_name = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")

@@ -71,10 +71,7 @@ def links(notes: Mapping[str, Any], places: Places, look: Look) -> Figure:
 
 
 def layout(notes: Mapping[str, Any]) -> Places:
-    """Return a position for each note, the same in every run.
-
-    The largest group of linked notes is within the unit square; the others stand in rows below it.
-    """
+    """Return a position for each note: of the largest group in the unit square, of others in rows below."""
     count = len(notes["sessions"])
     linked = nx.Graph([tuple(pair) for pair in notes["links"]])
     linked.add_nodes_from(range(count))

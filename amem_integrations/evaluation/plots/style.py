@@ -1,7 +1,6 @@
-"""The style of all charts, on light and on dark paper, with colours that the colour-blind tell apart.
+"""The style of all charts, on light and on dark paper, without pyplot and global settings of matplotlib.
 
-Colours are those of Okabe and Ito, and `viridis` for what has an order. matplotlib's global state is not
-touched: there is no pyplot and no rcParams.
+The colours are those of Okabe and Ito, which the colour-blind tell apart, and `viridis` for what has an order.
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
+
+from ..systems import SHOWN
 
 WIDTH = 7.2  # inches: the text width of a page
 DPI = 200
@@ -75,24 +76,12 @@ DARK = Look(
 )
 LOOKS = (LIGHT, DARK)
 
-# Of each system its hue and its marker, so that it looks the same in every chart.
-_SYSTEMS = {
-    "amem": (0, "o"),
-    "amem_without_links": (1, "^"),
-    "amem_without_evolution": (2, "s"),
-    "amem_without_both": (3, "D"),
-    "amem_paper_calls": (5, "P"),
-    "dense": (6, "v"),
-    "bm25": (6, "X"),
-    "rrf": (6, "*"),
-    "full": (7, "h"),
-}
 _OTHERS = ("<", ">", "p", "d")
 
 
 def look_of(system: str, index: int, look: Look) -> tuple[str, str]:
     """Return the colour and the marker of a system; an unknown one has those of its index."""
-    hue, marker = _SYSTEMS.get(system, (4, _OTHERS[index % len(_OTHERS)]))
+    _, hue, marker = SHOWN.get(system, (system, 4, _OTHERS[index % len(_OTHERS)]))
     return look.hues[hue], marker
 
 

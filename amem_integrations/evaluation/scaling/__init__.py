@@ -1,7 +1,4 @@
-"""Time of a search, and space of a memory, over the number of notes.
-
-`measure` measures one size, on notes of `synthetic`; here each size has a process of its own, and is kept at once.
-"""
+"""Time of a search, and space of a memory, over the number of notes; each size in a process of its own."""
 
 from __future__ import annotations
 
@@ -81,10 +78,7 @@ def _known(path: Path, settings: Mapping[str, Any]) -> Report:
 
 
 def run_apart(work: Callable[[Progress], T], progress: Progress) -> T:
-    """Return what a function returns in a fresh process; `work` is given a callback that reports to `progress` here.
-
-    What `work` raises is raised here; if its process dies, an `AmemError`.
-    """
+    """Return what `work` returns, or raise what it raises, in a fresh process; it is given `progress`."""
     receiver, sender = _FRESH.Pipe(duplex=False)
     process = _FRESH.Process(target=_work, args=(work, sender))
     process.start()

@@ -1,8 +1,4 @@
-"""Builds a memory of some size, and measures its time and space.
-
-A search is measured end to end in the embedded engine: hybrid, following links, the notes read and
-decoded. The vector of a query is known beforehand: what an embedder takes does not depend on the memory.
-"""
+"""Builds a memory of some size, and measures its time and space, with the vectors of queries known beforehand."""
 
 from __future__ import annotations
 
@@ -85,10 +81,7 @@ class Setup:
 
 
 class Tape:
-    """The engine calls that an embedded store makes, from now on.
-
-    Both are measured in the same moment, so that their ratio holds on a busy machine too.
-    """
+    """The engine calls of an embedded store, to be timed in the same moment as the operation itself."""
 
     def __init__(self, store: EdgeStore) -> None:
         self.calls: list[partial[Any]] = []
@@ -202,20 +195,18 @@ def _percentiles(times: Sequence[float]) -> Row:
 
 
 def memory_mb() -> Sizes:
-    """Return this process's memory in MB of 2**20 bytes, and what of it is not mapped from files.
-
-    On macOS it is the peak so far, on Windows None.
-    """
+    """Return this process's memory (on macOS its peak), and what of it is not mapped from files, in MB."""
     if sys.platform == "linux":
         fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
         resident, mapped = (int(field) * os.sysconf("SC_PAGESIZE") / MB for field in fields[1:3])
         return {"memory_mb": resident, "private_mb": resident - mapped}
-    if sys.platform == "win32":
-        return {"memory_mb": None, "private_mb": None}
-    import resource  # noqa: PLC0415 - not on Windows
+    most = None
+    if sys.platform != "win32":
+        import resource  # noqa: PLC0415 - not on Windows
 
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"memory_mb": most / (MB if sys.platform == "darwin" else 1024), "private_mb": None}
+        unit = MB if sys.platform == "darwin" else 1024
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+    return {"memory_mb": most, "private_mb": None}
 
 
 def growth_mb(before: Sizes) -> Sizes:

@@ -1,6 +1,5 @@
-"""Synthetic notes in any number to measure time and space on, the same for the same seed.
+"""Synthetic notes in any number, the same for the same seed, about topics by their words and by their vectors.
 
-Notes are about topics, by their words and by their vectors, and linked to earlier notes of their topic.
 A note is not kept after it was yielded, so a million of them need no memory here.
 """
 
