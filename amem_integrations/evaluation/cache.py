@@ -115,29 +115,17 @@ class CachedModel:
 
 
 class CachedEmbedder:
-    """An embedder that encodes each text once, in any number of runs.
-
-    `query_ms` is what each call of `embed_query` took when it was encoded, `waited_ms` the time spent in them.
-    """
+    """An embedder that encodes each text once, in any number of runs; times are in milliseconds."""
 
     def __init__(self, embedder: Embedder, cache: Cache) -> None:
         """Keep vectors apart from those of other embedders."""
+        self.name, self.dimensions = embedder.name, embedder.dimensions
         self.query_ms: list[float] = []
         self.waited_ms = 0.0
         self._embedder, self._cache = embedder, cache
         self._encoding = threading.Lock()
         if (limit := getattr(embedder, "max_tokens", None)) is not None:
             self.max_tokens = limit  # content is split by it
-
-    @property
-    def name(self) -> str:
-        """The embedder's name."""
-        return self._embedder.name
-
-    @property
-    def dimensions(self) -> int:
-        """Length of a vector."""
-        return self._embedder.dimensions
 
     @cached_property
     def identity(self) -> str:

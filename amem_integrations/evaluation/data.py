@@ -46,13 +46,11 @@ class Question:
     """A question about a conversation.
 
     Attributes:
-        text: What the memory is searched for.
         category: One of LoCoMo's `CATEGORIES`, which decides how an answer is compared with the gold.
         evidence: Ids of the turns that answer it.
-        answer: The gold answer; None where there is none to give (category 5, mostly).
-        adversarial: The wrong answer that a question of category 5 leads to.
+        adversarial: The wrong answer that a question of category 5 leads to; mostly it has no `answer`.
         after: The number of turns after which it is asked; None is the end of the conversation.
-        wordings: By prompt, the question as it is put to a model; `text` for the others.
+        wordings: By prompt, the question as it is put to a model; `text` for the others, and for search.
     """
 
     text: str
@@ -104,10 +102,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """For a question, the ids of the turns that each system found, best first.
-
-    `shown` is the length of the context made of them in tokens, by system and number of hits.
-    """
+    """For a question, the ids that each system found, best first, and the tokens `shown` with so many of them."""
 
     question: Question
     found: Mapping[str, Sequence[str]]
@@ -179,11 +174,9 @@ class Result:
 
     Attributes:
         written_by: What made the notes: `"annotations"`, `"rules"`, or the name of a model.
-        outcomes: For each question, what was found.
         writes: By variant of the memory, what building it took.
         search_ms: For each question, the memory's search, with the encoding of the question.
         embed_query_ms: The encoding alone.
-        spent: What answering and judging took.
         full_tokens: Length of the whole conversation as context, in tokens of about four bytes.
     """
 

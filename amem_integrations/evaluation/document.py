@@ -33,22 +33,17 @@ _MEASURES = {
     "judge": "Judged correct",
 }
 
+_TOKENS = {"input_tokens": "tokens in", "output_tokens": "tokens out"}
 _BUILD = {
     "notes": "notes",
     "model_calls": "model calls",
     "calls_per_note": "calls a note",
-    "input_tokens": "tokens in",
-    "output_tokens": "tokens out",
+    **_TOKENS,
     "rejected_replies": "rejected replies",
     "links": "links",
     "updates": "updates",
 }
-_STAGE = {
-    "calls": "calls",
-    "input_tokens": "tokens in",
-    "output_tokens": "tokens out",
-    "cost": "price",
-}
+_STAGE = {"calls": "calls", **_TOKENS, "cost": "price"}
 _TIMES = {
     "search_p50": "search, median",
     "search_p95": "95th percentile",

@@ -143,12 +143,9 @@ class Ask(Run):
             role: Named(model=one.connect(), identity=one.identity)
             for role, one in self.served.items()
         }
-        model, judge = named.get("model"), named.get("judge")
-        return Models(
-            writer=None if self.rule_notes else model,
-            answerer=model if self.answer else None,
-            judge=judge,
-        )
+        model = named.get("model")
+        writer, answerer = None if self.rule_notes else model, model if self.answer else None
+        return Models(writer=writer, answerer=answerer, judge=named.get("judge"))
 
     def models_described(self) -> dict[str, Any]:
         """Return how the models were asked, as JSON values, without keys and passwords."""

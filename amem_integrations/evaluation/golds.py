@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -77,18 +77,14 @@ def load(path: str | PathLike[str]) -> list[Correction]:
     try:
         whole = json.loads(raw)
         kind, items = "entry", whole if isinstance(whole, list) else [whole]
+        validate: Callable[[Any], Correction] = Correction.model_validate
     except ValueError:  # then it is lines, or nothing that can be read
-        kind, items = "line", raw.splitlines()
+        kind, items, validate = "line", raw.splitlines(), Correction.model_validate_json
     found = []
     for place, item in enumerate(items, 1):
-        if isinstance(item, bytes) and not item.strip():
-            continue
-        with checked(f"{kind} {place} of {str(path)!r} is no correction of a gold answer"):
-            found.append(
-                Correction.model_validate_json(item)
-                if isinstance(item, bytes)
-                else Correction.model_validate(item)
-            )
+        if kind == "entry" or item.strip():
+            with checked(f"{kind} {place} of {str(path)!r} is no correction of a gold answer"):
+                found.append(validate(item))
     if not found:
         raise InvalidInputError(f"{str(path)!r} holds no corrections")
     return found
@@ -117,11 +113,8 @@ def count(
 ) -> dict[str, int]:
     """Return how many corrections there were, how many are of other conversations, and what they changed."""
     here = {conversation.id for conversation in before}
-    pairs = [
-        (old, new)
-        for one, other in zip(before, after, strict=True)
-        for old, new in zip(one.questions, other.questions, strict=True)
-    ]
+    old_and_new = ([q for one in side for q in one.questions] for side in (before, after))
+    pairs = list(zip(*old_and_new, strict=True))
     return {
         "corrections": len(corrections),
         "elsewhere": sum(one.conversation not in here for one in corrections),

@@ -13,9 +13,7 @@ from ..testing import RecordedModel
 from .cache import Cache, CachedModel
 from .locomo import Annotations
 
-Backend = Literal[
-    "openai", "vllm", "ollama", "sglang"
-]  # what serves a model, by the OpenAI protocol
+Backend = Literal["openai", "vllm", "ollama", "sglang"]  # all speak the OpenAI protocol
 Reply = Literal["auto", "schema", "json", "tools", "words"]  # `structured` of `OpenAIChatModel`
 
 ADDRESSES: Mapping[Backend, str | None] = {
@@ -77,10 +75,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """What makes the notes of a conversation: `make` returns a chat model; None means rules.
-
-    A memory by a writer of another `identity` is built again.
-    """
+    """What makes the notes of a conversation: `make` returns a chat model; None means rules."""
 
     name: str = "rules"
     identity: str = "rules"

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from .plots.style import DARK, LIGHT, png  # isort: skip - says which extra is missing
+from .plots.style import LOOKS, png  # isort: skip - says which extra is missing
 
 from jinja2 import Environment, StrictUndefined
 
@@ -35,11 +35,7 @@ PARTS: dict[str, Callable[[Values], Iterator[Section]]] = {
 
 
 def write(folder: Path) -> Path:
-    """Write `report.html`, and its charts into `plots/`, from the reports in a folder; return its path.
-
-    Raises:
-        InvalidInputError: The folder holds none of them, or one is in another form.
-    """
+    """Write `report.html` and `plots/` from the reports in a folder (else an `InvalidInputError`); return its path."""
     reports = {name: values for name in PARTS if (values := _read(folder / f"{name}.json"))}
     if not reports:
         raise InvalidInputError(
@@ -94,15 +90,13 @@ def _drawn(
 
 
 def _image(picture: Picture, pictures: Path) -> dict[str, Any]:
-    light, dark = (png(picture.draw(look)) for look in (LIGHT, DARK))
+    images = {look.name: png(picture.draw(look)) for look in LOOKS}
+    light = images[LOOKS[0].name]
     (pictures / f"{picture.name}.png").write_bytes(light)
     width, height = struct.unpack(">II", light[16:24])  # of the PNG's header
     texts = {"alt": picture.alt, "caption": picture.caption, "width": width, "height": height}
-    return {**texts, "light": _uri(light), "dark": _uri(dark)}
-
-
-def _uri(image: bytes) -> str:
-    return f"data:image/png;base64,{b64encode(image).decode('ascii')}"
+    data = {name: b64encode(image).decode("ascii") for name, image in images.items()}
+    return {**texts, **{name: f"data:image/png;base64,{text}" for name, text in data.items()}}
 
 
 def _facts(report: Values) -> dict[str, str]:

@@ -1,7 +1,4 @@
-"""From what was found and answered to the figures of a report, as JSON values.
-
-`build` makes the report on LoCoMo; those of `sweep` and `dialsim.figures` are made of the same parts.
-"""
+"""From what was found and answered to the figures of a report, as JSON values."""
 
 from __future__ import annotations
 
@@ -50,15 +47,6 @@ def build(
     }
 
 
-def _figures(results: Sequence[Result], ks: Sequence[int]) -> Report:
-    return {
-        "notes": sum(result.notes for result in results),
-        **_retrieval(results, ks),
-        "builds": builds(results),
-        "latency_ms": latency(results),
-    }
-
-
 def recall(found: Sequence[str], evidence: Collection[str], k: int) -> float:
     """Return the share of the evidence that is among the first `k` found."""
     return len(set(evidence) & set(found[:k])) / len(set(evidence))
@@ -72,7 +60,7 @@ def all_evidence(found: Sequence[str], evidence: Collection[str], k: int) -> flo
 FOUND_MEASURES: Mapping[str, Measure] = {"recall": recall, "all_evidence": all_evidence}
 
 
-def _retrieval(results: Sequence[Result], ks: Sequence[int]) -> Report:
+def _figures(results: Sequence[Result], ks: Sequence[int]) -> Report:
     outcomes = [outcome for result in results for outcome in result.outcomes]
     usable = [outcome for outcome in outcomes if outcome.question.evidence]
     counted = _of(usable, COUNTED)
@@ -83,25 +71,28 @@ def _retrieval(results: Sequence[Result], ks: Sequence[int]) -> Report:
         for k in (ks if counted else ())
     }
     return {
+        "notes": sum(result.notes for result in results),
         "questions": {
             "used": len(counted),
             "skipped": len(outcomes) - len(usable),
             "by_category": {str(one): len(_of(usable, (one,))) for one in CATEGORIES},
         },
-        "retrieval": {system: _system(usable, system, ks) for system in systems},
+        "retrieval": {
+            system: {
+                **_measured(counted, system, ks),
+                "recall_interval": {
+                    str(k): interval(_values(counted, system, k, recall)) for k in ks
+                },
+                "by_category": {
+                    str(one): _measured(_of(usable, (one,)), system, ks) for one in CATEGORIES
+                },
+            }
+            for system in systems
+        },
         "retrieval_against": _against(values, [one.question.category for one in counted]),
         "context": {system: _context(results, system, ks) for system in systems},
-    }
-
-
-def _system(outcomes: Sequence[Outcome], system: str, ks: Sequence[int]) -> Report:
-    counted = _of(outcomes, COUNTED)
-    return {
-        **_measured(counted, system, ks),
-        "recall_interval": {str(k): interval(_values(counted, system, k, recall)) for k in ks},
-        "by_category": {
-            str(one): _measured(_of(outcomes, (one,)), system, ks) for one in CATEGORIES
-        },
+        "builds": builds(results),
+        "latency_ms": latency(results),
     }
 
 
@@ -267,11 +258,12 @@ def latency(results: Sequence[Result]) -> Report:
     """Return percentiles of the memory's search and of the encoding of a question, in milliseconds."""
     search = [time for result in results for time in result.search_ms]
     encoding = [time for result in results for time in result.embed_query_ms]
-    return {
-        "search_p50": rounded(statistics.percentile(search, 50)),
-        "search_p95": rounded(statistics.percentile(search, 95)),
-        "embed_query_p50": rounded(statistics.percentile(encoding, 50)),
+    times = {
+        "search_p50": (search, 50),
+        "search_p95": (search, 95),
+        "embed_query_p50": (encoding, 50),
     }
+    return {name: rounded(statistics.percentile(*of)) for name, of in times.items()}
 
 
 def rounded(value: Any) -> Any:  # noqa: ANN401 - a JSON value

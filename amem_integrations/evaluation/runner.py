@@ -21,7 +21,7 @@ from ..texts import count_tokens
 from .answering import Examiner
 from .building import Built, kept_memory
 from .cache import Cache, CachedEmbedder, key_of
-from .data import Answer, Condition, Conversation, Outcome, Result, Spent
+from .data import Conversation, Outcome, Result
 from .locomo import Annotations
 from .models import Models, Writer
 from .provenance import code_digest
@@ -64,14 +64,13 @@ def evaluate(
         embedder: Encodes notes and questions.
         models: Write notes, answer, and judge; by default notes are written by rules.
         annotations: By conversation, what a language model wrote about it, which then makes its notes.
-        cache: Folder in which memories, replies and vectors are kept, so that a run that was stopped
-            goes on; without one nothing is kept.
+        cache: Folder of memories, replies and vectors, from which a run that was stopped goes on.
         progress: Called now and then with conversation, stage, done and total.
         on_notes: Called with the notes of each conversation, once it is complete, and the embedder.
 
     Raises:
         InvalidInputError: Questions are to be answered, and there is no model to answer them.
-        ModelUnavailableError: A model gave no answer. What was answered before is kept in `cache`.
+        ModelUnavailableError: A model gave no answer. What was answered before is in the cache.
     """
     chosen = models or Models()
     with ExitStack() as opened:
@@ -109,13 +108,12 @@ class _Run:
             notes = memories[MAIN].notes()
             self.on_notes(notes, self.embedder)
             writes = {variant: built.writes() for variant, built in memories.items()}
-        answers: dict[Condition, tuple[Answer, ...]] = {}
-        spent: dict[str, Spent] = {}
-        if self.examiner is not None:
-            progress = partial(self.progress, conversation.id)
-            answers, spent = self.examiner.answers(
-                conversation.questions, found, self.settings, progress
-            )
+        progress = partial(self.progress, conversation.id)
+        answers, spent = (
+            self.examiner.answers(conversation.questions, found, self.settings, progress)
+            if self.examiner
+            else ({}, {})
+        )
         return Result(
             conversation=conversation.id,
             written_by=writer.name,

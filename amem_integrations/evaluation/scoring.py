@@ -6,7 +6,7 @@ punctuation. How an answer is compared with the gold depends on the category:
 - 1, multi-hop: both are lists, split at commas; the score is the mean of the best match of each part of the gold.
 - 2 and 4: as they stand.
 - 3, open-domain: the gold is what comes before a semicolon; the rest is its reason.
-- 5, adversarial: 1 if the answer says that it was not mentioned, else 0, reported as `f1`; other measures are None.
+- 5, adversarial: `f1` is 1 if the answer says that it was not mentioned, else 0; other measures are None.
 
 BLEU, ROUGE and METEOR, which their script lacks, are taken over the same words (METEOR stems by itself).
 
@@ -16,9 +16,6 @@ BLEU, ROUGE and METEOR, which their script lacks, are taken over the same words 
 - Lists and reasons are compared as they stand, whatever the category.
 - The gold of an adversarial question is the *wrong* answer that it leads to. **This rewards hallucinating:** to say
   that it was not mentioned scores about 0, to fall for the question 1. Never read its category 5 as quality.
-
-BLEU-1 reads the tokens of `nltk.word_tokenize`, ROUGE those of rouge-score with stemming (ASCII letters and digits
-only, so that a Chinese text scores 0), METEOR the words between spaces. An empty answer or gold scores 0.
 
 nltk and rouge-score are loaded on first use, and nothing is downloaded: METEOR matches synonyms only where the
 user's nltk has WordNet. Equal texts score 1, except ROUGE-2 of a single word (0) and METEOR (1 - 0.5 / n³ of n words).
@@ -76,8 +73,7 @@ class Words(NamedTuple):
 class Scores(NamedTuple):
     """The scores of one answer, from 0 to 1 by measure (`sbert` from -1); None where there is no gold.
 
-    In `official` an adversarial question has only `f1`: whether the answer refuses. In `amem` it is
-    scored against the wrong answer, so there a high score means that the model was fooled.
+    A high `amem` score of an adversarial question means that the model was fooled.
     """
 
     official: Measured
@@ -102,11 +98,18 @@ def score(items: Sequence[tuple[Question, str]], *, embedder: Embedder) -> list[
     vectors: Vectors = dict(zip(texts, rows, strict=True))
     return [
         Scores(
-            official={**_measured(ours, official_words, vectors), **_refusal(question, answer)},
+            official=_refusal(answer)
+            if question.category == ADVERSARIAL
+            else _measured(ours, official_words, vectors),
             amem=_measured(theirs, amem_words, vectors),
         )
         for (question, answer), ours, theirs in zip(items, official, amem, strict=True)
     ]
+
+
+def _refusal(answer: str) -> Measured:
+    refuses = any(refusal in answer.lower() for refusal in REFUSALS)
+    return {**dict.fromkeys(MEASURES), "f1": float(refuses)}
 
 
 def describe(embedder: Embedder) -> dict[str, Any]:
@@ -237,12 +240,6 @@ def _tools() -> SimpleNamespace:
         rouge=scorer.RougeScorer(ROUGE, tokenizer=given),
         split_rouge=tokenizer.tokenize,
     )
-
-
-def _refusal(question: Question, answer: str) -> dict[str, float]:
-    if question.category != ADVERSARIAL:
-        return {}
-    return {"f1": float(any(refusal in answer.lower() for refusal in REFUSALS))}
 
 
 def _split(text: str) -> tuple[str, ...]:

@@ -8,18 +8,7 @@ from typing import Any
 
 from . import document
 from .data import CATEGORIES
-from .document import (
-    BOOTSTRAP,
-    Estimate,
-    Picture,
-    Section,
-    System,
-    Table,
-    Values,
-    number,
-    percent,
-    system_table,
-)
+from .document import BOOTSTRAP, Estimate, Picture, Section, System, Table, Values
 from .plots import bars, curves, scatter
 from .systems import FULL, MAIN, RANKINGS, WITHOUT_LINKS
 
@@ -38,11 +27,8 @@ _DRAWN = ("f1", "bleu1", "judge")  # in the chart, as far as there are
 
 def sections(report: Values) -> Iterator[Section]:
     """Yield the sections of a report, as far as it has figures for them."""
-    known = [
-        name
-        for name, one in report.get("retrieval", {}).items()
-        if None not in one["recall"].values()
-    ]
+    found = report.get("retrieval", {})
+    known = [name for name, one in found.items() if None not in one["recall"].values()]
     if systems := [name for name in document.ordered(known) if name != FULL]:
         yield Section(
             title="Evidence found",
@@ -133,7 +119,7 @@ def _recall_over_calls(
             points,
             ("model calls a note, to build the memory", f"recall, k = {k}"),
             0.1,
-            f"Points of recall over model calls a note. {_in_words(points, 'calls, recall')}.",
+            ("Points of recall over model calls a note.", "calls, recall"),
             f"What is found by what building costs: recall among the first {k} over the model calls "
             f"for a note (a scale that is logarithmic but has a 0), with {BOOTSTRAP}. The plain rankings need "
             "none.",
@@ -145,20 +131,17 @@ def _over_costs(
     points: Mapping[str, scatter.Point],
     axes: tuple[str, str],
     linear: float,
-    alt: str,
+    words: tuple[str, str],
     caption: str,
 ) -> Iterator[Picture]:
     if len(points) > 1:
         draw = partial(scatter.draw, points, x=axes[0], y=axes[1], linear=linear)
+        figures = "; ".join(
+            f"{document.system(each)}: {document.number(cost)} {words[1]} {document.share(one.mean)}"
+            for each, (cost, one) in points.items()
+        )
         caption += " Systems of about equal cost are drawn a little apart."
-        yield Picture(name=name, alt=alt, caption=caption, draw=draw)
-
-
-def _in_words(points: Mapping[str, scatter.Point], unit: str) -> str:
-    return "; ".join(
-        f"{document.system(name)}: {number(cost)} {unit} {document.share(one.mean)}"
-        for name, (cost, one) in points.items()
-    )
+        yield Picture(name=name, alt=f"{words[0]} {figures}.", caption=caption, draw=draw)
 
 
 def _found_tables(report: Values, systems: Sequence[str]) -> Iterator[Table]:
@@ -166,14 +149,14 @@ def _found_tables(report: Values, systems: Sequence[str]) -> Iterator[Table]:
     found = {name: report["retrieval"][name] for name in systems}
     against = {n: one for n, one in report.get("retrieval_against", {}).items() if n in systems}
     recalls, alls = _head("recall", ks), _head("all", ks)
-    yield system_table(
+    yield document.system_table(
         f"Recall with {BOOTSTRAP}, and the share of questions of which all evidence was found",
         [*recalls, *alls],
         found,
         lambda one: [*(_recall(one, int(k)) for k in ks), *_at(one["all_evidence"], ks)],
     )
     if against:
-        yield system_table(
+        yield document.system_table(
             f"By how much this memory finds more: mean difference over {_SAME_QUESTIONS}",
             recalls,
             against,
@@ -191,12 +174,15 @@ def _found_tables(report: Values, systems: Sequence[str]) -> Iterator[Table]:
         ),
     )
     if context := report.get("context"):
-        yield system_table(
+        yield document.system_table(
             "What is put before a question: tokens of the first k notes, and how much less that is than the whole "
             "conversation",
             [*_head("tokens", ks), *_head("less", ks)],
             context,
-            lambda of: [*map(number, _at(of["tokens"], ks)), *map(percent, _at(of["saved"], ks))],
+            lambda of: [
+                *map(document.number, _at(of["tokens"], ks)),
+                *map(document.percent, _at(of["saved"], ks)),
+            ],
             folded=True,
         )
     if conversations := report.get("conversations"):
@@ -277,7 +263,7 @@ def _answer_pictures(answers: Values) -> Iterator[Picture]:
         points,
         ("tokens of context a question", "F1, official scoring"),
         1.0,
-        f"Points of F1 over tokens of context. {_in_words(points, 'tokens, F1')}.",
+        ("Points of F1 over tokens of context.", "tokens, F1"),
         "Official F1 by the context that was put before a question, on a logarithmic scale, with "
         f"{BOOTSTRAP}. A token is taken as four bytes.",
     )
@@ -289,16 +275,16 @@ def _answer_tables(answers: Values) -> Iterator[Table]:
     for scoring, about in _SCORED.items():
         measures, official = list(answers[systems[0]][scoring]), scoring == "official"
         head = list(map(document.measure, measures))
-        yield system_table(
+        yield document.system_table(
             f"Answers with {BOOTSTRAP}: {about}",
             head,
             answers,
-            partial(_marks, scoring, measures),
+            lambda one: _at(one[scoring], measures),  # noqa: B023 - used at once
             folded=not official,
         )
         if official and against:
             categories = list(map(str, CATEGORIES))
-            yield system_table(
+            yield document.system_table(
                 "By how much this memory's answers are better: mean difference of official F1 over "
                 f"{_SAME_QUESTIONS}",
                 ["all", *map(document.category, categories)],
@@ -317,17 +303,17 @@ def _answer_tables(answers: Values) -> Iterator[Table]:
         )
 
 
-def _marks(scoring: str, measures: Sequence[str], found: Values) -> list[Any]:
-    return _at(found[scoring], measures)
-
-
 def _answer_costs(answers: Values) -> Iterator[Table]:
     if answers:
-        yield system_table(
+        yield document.system_table(
             "What was put before a question",
             ["tokens of context", "less than the whole conversation", "without an answer"],
             answers,
-            lambda of: [number(of["context_tokens"]), percent(of["saved"]), of["unanswered"]],
+            lambda of: [
+                document.number(of["context_tokens"]),
+                document.percent(of["saved"]),
+                of["unanswered"],
+            ],
         )
 
 

@@ -1,7 +1,4 @@
-"""How sure a mean is, and whether one system is better than another on the same questions, by the bootstrap.
-
-Questions are resampled, so an interval says nothing about other conversations.
-"""
+"""How sure a mean is, and whether a system is better than another, by a bootstrap over questions."""
 
 from __future__ import annotations
 
@@ -47,8 +44,8 @@ def difference(first: Values, second: Values) -> dict[str, Any] | None:
 
     Returns:
         The mean `difference`, the bounds `low` and `high` of its 95 % interval, the number of `questions`, and
-        `other_side`, the share of resamples in which the better one is not better: about the one-sided p-value,
-        and 1 where they are equal. None without questions that both have a value for.
+        `other_side`, the share of resamples in which the better one is not better (about the one-sided p-value).
+        None without questions that both have a value for.
 
     Raises:
         InvalidInputError: The values are not as many.
@@ -68,8 +65,6 @@ def compare(
     values: Mapping[str, Values], categories: Sequence[int], main: str
 ) -> dict[str, dict[str, Any]]:
     """Return how much better the system `main` is than each other one, by one measure.
-
-    `values` are those of each question by system, None where there is none.
 
     Returns:
         By system the difference over all questions, and in `by_category` over those of each category, as far as

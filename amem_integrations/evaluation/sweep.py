@@ -26,9 +26,8 @@ def split(
 ) -> tuple[list[str], list[str]]:
     """Return the ids of the conversations that choose (by default the first half) and of the reported ones."""
     ids = [one.id for one in conversations]
-    chosen = (
-        [one.id for one in select(conversations, names=choose)] if choose else ids[: len(ids) // 2]
-    )
+    named = [one.id for one in select(conversations, names=choose)]
+    chosen = named if choose else ids[: len(ids) // 2]
     rest = [name for name in ids if name not in chosen]
     if not chosen or not rest:
         raise InvalidInputError(
@@ -73,8 +72,8 @@ def _curves(results: Sequence[Result], ks: Sequence[int], embedder: Embedder | N
     }
     if embedder is not None and any(result.answers for result in results):
         answered = scored(results, embedder)
+        marks = {k: answered.get((MAIN, k), []) for k in ks}
         for name in ANSWERS:
-            marks = {k: answered.get((MAIN, k), []) for k in ks}
             values[name] = {
                 k: [(one.category, one.scores["official"][name]) for one in some]
                 for k, some in marks.items()

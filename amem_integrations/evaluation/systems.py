@@ -1,7 +1,4 @@
-"""The systems an evaluation compares, each a way to find the notes for a question, and the settings of a run.
-
-The baselines are textbook rankings that share no code with the memory, and so no mistakes.
-"""
+"""The systems an evaluation compares, each a way to find the notes for a question, and the settings of a run."""
 
 from __future__ import annotations
 
@@ -39,6 +36,7 @@ VARIANTS: Mapping[str, MemoryConfig] = {
     PAPER_CALLS: MemoryConfig.paper(),
 }
 ABLATIONS = (WITHOUT_LINKS, WITHOUT_EVOLUTION, WITHOUT_BOTH, PAPER_CALLS)
+# Rankings of the turns that share no code with the memory, and so no mistakes.
 RANKINGS = ("dense", "bm25", "rrf")
 BASELINES = (*RANKINGS, FULL)
 KNOWN = (MAIN, *ABLATIONS, *BASELINES)
@@ -77,7 +75,7 @@ Finder = Callable[[str], Found]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What to run.
+    """What to run; an `InvalidInputError` is raised for numbers below 1 and unknown systems.
 
     Attributes:
         ks: How many of the first hits count, for each figure.
@@ -86,9 +84,6 @@ class Settings:
         tasks: How questions are put to a model, each once in every way.
         concurrency: Calls of a language model at once.
         build_concurrency: `MemoryConfig.max_concurrency`, which decides which notes see each other.
-
-    Raises:
-        InvalidInputError: No `ks`, one below 1, or an unknown system.
     """
 
     ks: tuple[int, ...] = (5, 10, 20)

@@ -33,10 +33,9 @@ Labels = NDArray[np.int64]
 def views(notes: Sequence[Note], embedder: Embedder) -> dict[str, Any]:
     """Return what `notes.json` holds on the notes of one conversation, as JSON values.
 
-    `sessions` is that of each note, `links` are pairs of indexes. Each of the `views` has `points` by t-SNE, the mean
-    `silhouette` by session (cosine distance), `purity`, the mean share of the `neighbours` nearest notes that are
-    of the note's own session; for both the 95 % bootstrap interval over notes (`…_interval`) and what they are for
-    random sessions (`chance`, `silhouette_chance`). Figures that are not defined are None.
+    `links` are pairs of indexes. Each of the `views` has `points` by t-SNE, the mean `silhouette` by session (cosine
+    distance), and `purity`, the mean share of the `neighbours` nearest notes that are of the note's own session; both
+    with the interval over notes, and with what they are for random sessions (`chance`, `silhouette_chance`).
 
     Raises:
         InvalidInputError: There are no notes.

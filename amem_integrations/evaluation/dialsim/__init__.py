@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-from .choosing import CONSTANTS, Asked, Choice, Format, choose
+from .choosing import CONSTANTS, Choice, Format, choose
 from .tv_show import Session, Show, ShowQuestion, load, renamed
 
 __all__ = [
     "CONSTANTS",
-    "Asked",
     "Choice",
     "Format",
     "Session",

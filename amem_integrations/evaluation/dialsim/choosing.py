@@ -114,19 +114,16 @@ def choose(show: Show, *, seed: int = 0, questions: int | None = None) -> Choice
 def _ask(session: Session, agent: str, chance: random.Random) -> Asked | str:
     if not session.questions:
         return "no question"
-    if (turn := _moment(session.turns, agent, chance)) is None:
+    spoken = [index for index, turn in enumerate(session.turns) if _is(turn.speaker, agent)]
+    if not spoken:
         return "the agent says nothing"
+    turn = chance.choice(spoken[1:] or spoken)
     if (asker := _asker(session.turns, turn, agent, chance)) is None:
         return "nobody else is near"
     for question in _draws(session, chance):
         if text := question.wording(asker):
             return Asked(session=session, question=question, text=text, asker=asker, turn=turn)
     return "no question for who is near"
-
-
-def _moment(turns: Sequence[Turn], agent: str, chance: random.Random) -> int | None:
-    indexes = [index for index, turn in enumerate(turns) if _is(turn.speaker, agent)]
-    return chance.choice(indexes[1:] or indexes) if indexes else None
 
 
 def _asker(turns: Sequence[Turn], index: int, agent: str, chance: random.Random) -> str | None:

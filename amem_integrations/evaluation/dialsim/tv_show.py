@@ -47,7 +47,6 @@ EVERYONE = "default"  # the wording for an asker who has none of their own
 LETTERS = ascii_uppercase  # of the options
 UNKNOWN = "I don't know."  # the right answer, in words, where there is none to know
 
-_SUFFIX = "_dialsim"
 _FEWEST = 2  # options; all published questions have five
 _SOURCES: Mapping[str, Source] = {"hard_q": "graph", "easy_q": "quiz"}
 _CREDITS = ("Teleplay: ", "Story: ")
@@ -145,7 +144,7 @@ def load(
     `agent` is who is asked; of the published shows it is known. A file of another form is an `InvalidInputError`.
     """
     file = Path(path)
-    name = file.stem.removesuffix(_SUFFIX)
+    name = file.stem.removesuffix("_dialsim")
     played = agent or AGENTS.get(name)
     if not played:
         raise InvalidInputError(
@@ -161,15 +160,14 @@ def load(
     return Show(name=name, agent=played, sessions=found, left_out=dict(left_out))
 
 
-class _Forbidden(pickle.UnpicklingError):
-    """A pickle names something that is not a container."""
-
-
 class _ContainerUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> type:
         full = f"{module}.{name}".replace("__builtin__.", "builtins.")  # its name in Python 2
         if full not in _CONTAINERS:
-            raise _Forbidden(full)
+            raise InvalidInputError(
+                f"is a pickle that builds {full}, and so could run code: it was not loaded. "
+                "If you trust who made it, write it as JSON yourself and give that file"
+            )
         return _CONTAINERS[full]
 
 
@@ -180,11 +178,8 @@ def read(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
         file.seek(0)
         try:
             return json.loads(file.read()) if is_json else _ContainerUnpickler(file).load()
-        except _Forbidden as error:
-            raise InvalidInputError(
-                f"{str(path)!r} is a pickle that builds {error}, and so could run code: it was not loaded. "
-                "If you trust who made it, write it as JSON yourself and give that file"
-            ) from error
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{str(path)!r} {error}") from None
         except OSError:
             raise
         except Exception as error:  # a broken pickle can end in nearly any error, as its docs say

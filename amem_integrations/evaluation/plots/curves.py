@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -86,11 +87,10 @@ def systems(curves: Mapping[str, Mapping[int, Estimate]], look: Look) -> Figure:
         shift = 1 + 0.012 * (index - (len(curves) - 1) / 2)  # or intervals would cover each other
         found = sorted(curves[name].items())
         ks = [k * shift for k, _ in found]
-        means = [one.mean for _, one in found]
-        (line,) = axes.plot(ks, means, color=colour, marker=marker, markersize=5, linewidth=1.4)
-        for k, (_, one) in zip(ks, found, strict=True):
-            axes.errorbar(k, one.mean, yerr=one.reach, color=colour, capsize=2, linewidth=0.9)
-        entries.append((document.system(name), line))
+        means, reach = [one.mean for _, one in found], np.hstack([one.reach for _, one in found])
+        style: dict[str, Any] = {"ms": 5, "lw": 1.4, "elinewidth": 0.9, "capsize": 2}
+        drawn = axes.errorbar(ks, means, yerr=reach, color=colour, marker=marker, **style)
+        entries.append((document.system(name), drawn.lines[0]))
     every = sorted({k for found in curves.values() for k in found})
     axes.set_xscale("log")
     axes.set_xticks(every, [str(k) for k in every])

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from .. import document
-from .style import SMALL, Look, grid, name_axes, with_commas
+from .style import COMMAS, SMALL, Look, grid, name_axes
 
 # What is drawn: its name, hue, and marker with line.
 _TIMES = {
@@ -39,7 +39,7 @@ def draw(rows: Sequence[Mapping[str, Any]], look: Look) -> Figure:
         axes.set_xticks(sizes, [document.number(size) for size in sizes])
         axes.minorticks_off()
         axes.margins(0.1, 0.12)
-        with_commas(axes.yaxis)
+        axes.yaxis.set_major_formatter(COMMAS)
         if axes.lines:
             box: dict[str, Any] = {"facecolor": look.paper, "edgecolor": "none", "framealpha": 0.9}
             axes.legend(loc="upper left", fontsize=SMALL, labelcolor=look.ink, **box)

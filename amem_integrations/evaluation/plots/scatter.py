@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from .. import document
 from ..document import Estimate
-from .style import Look, grid, in_shares, legend, look_of, name_axes, with_commas
+from .style import COMMAS, Look, grid, in_shares, legend, look_of, name_axes
 
 Point = tuple[float, Estimate]  # what it costs, and how good it is
 
@@ -41,7 +41,7 @@ def draw(points: Mapping[str, Point], look: Look, *, x: str, y: str, linear: flo
     axes.set_xticks(_ticks(costs.values(), linear))
     axes.minorticks_off()
     name_axes(axes, look, x=x, y=y)
-    with_commas(axes.xaxis)
+    axes.xaxis.set_major_formatter(COMMAS)
     in_shares(axes)
     legend(made, look, entries, 4)
     return made

@@ -27,6 +27,7 @@ from ..systems import SHOWN
 WIDTH = 7.2  # inches: the text width of a page
 DPI = 200
 SMALL, TEXT, HEAD = 8.0, 9.0, 9.5  # points
+COMMAS = "{x:,.10g}"  # counts and sizes on an axis in full, not as powers of ten
 
 _TICKS = 8  # sessions that are numbered beside the colours, at most
 
@@ -134,11 +135,6 @@ def in_shares(axes: Axes) -> None:
     """Write the y axis in shares, `.85`."""
     axes.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))  # no steps of .025
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.2f}".replace("0.", ".", 1))
-
-
-def with_commas(axis: Any) -> None:  # noqa: ANN401 - an axis of matplotlib
-    """Write an axis of counts and sizes in full, `10,000`, and not as powers of ten."""
-    axis.set_major_formatter("{x:,.10g}")
 
 
 def session_colours(sessions: Sequence[str], look: Look) -> Any:  # noqa: ANN401 - an array of colours

@@ -48,8 +48,7 @@ def measure_all(sizes: Sequence[int], setup: Setup, path: Path, progress: Progre
         Memory is by how much the process grew; None where the system has no figure.
 
     Raises:
-        InvalidInputError: A size below 1, or the file holds something else.
-        AmemError: A memory could not be built, or the process that measured it died.
+        AmemError: A size below 1, a file of something else, or the process that measured died.
     """
     if not sizes or min(sizes) < 1:
         raise InvalidInputError(f"sizes={list(sizes)!r} must be numbers of at least 1")
