@@ -297,6 +297,6 @@ def test_a_browser_shows_it_on_light_and_on_dark_paper(full, tmp_path, scheme, d
 
 @needs_browser
 def test_a_browser_runs_nothing_of_it(tmp_path):
-    made = {**reports.scale(), "settings": {EVIL: EVIL}}
+    made = {**reports.scale(), "settings": {**reports.scale()["settings"], EVIL: EVIL}}
     out = written(tmp_path / "evil", scale=made)
     assert "<title>Evaluation of a memory</title>" in browse(out, "--dump-dom")
