@@ -17,10 +17,10 @@ from typing import TypeVar
 
 from pydantic import BaseModel, Field
 
-from .._sync import resolve, run
 from ..errors import ModelReplyError
 from ..ports import ChatModel, ModelRequest
 from ..prompts.parse import parse
+from ..runtime import resolve, run
 from ..texts import count_tokens
 from .data import Answer, Condition, Question, Spent
 from .systems import Found, Settings

@@ -16,9 +16,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from .._sync import resolve, run
 from ..errors import InvalidInputError
 from ..ports import ChatModel, Completion, Embedder, ModelRequest, Vector
+from ..runtime import resolve, run
 
 T = TypeVar("T")
 

@@ -36,9 +36,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._sync import resolve, run
 from ..errors import InvalidInputError, MissingExtraError
 from ..ports import Embedder, Vector
+from ..runtime import resolve, run
 from .data import ADVERSARIAL, CATEGORIES, LIST, REASONED, Question
 
 MEASURES = ("f1", "bleu1", "rouge1", "rouge2", "rougeL", "meteor", "sbert")

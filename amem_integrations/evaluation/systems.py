@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import AgenticMemory
-from .._sync import resolve, run
-from ..checks import check_count
 from ..config import MemoryConfig
 from ..context import render_notes
 from ..errors import InvalidInputError
+from ..flows.search import check_count
 from ..notes import Note
 from ..ports import Embedder
+from ..runtime import resolve, run
 from .data import ANSWER, Task
 
 MAIN = "amem"

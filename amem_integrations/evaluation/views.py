@@ -13,10 +13,10 @@ from sklearn.decomposition import PCA  # type: ignore[import-untyped,unused-igno
 from sklearn.manifold import TSNE  # type: ignore[import-untyped,unused-ignore]
 from sklearn.metrics import silhouette_samples  # type: ignore[import-untyped,unused-ignore]
 
-from .._sync import resolve, run
 from ..errors import InvalidInputError
 from ..notes import Note
 from ..ports import Embedder, Vector
+from ..runtime import resolve, run
 from ..texts import embedding_text
 from .document import Picture, Section, Table, Values, counted, joined, share, table
 from .plots import note_map

@@ -90,7 +90,7 @@ async def context(
     The text is marked as data, at most about `max_tokens` long, and holds no template placeholder. The
     other arguments are those of `search`.
     """
-    _check_count("max_tokens", max_tokens)
+    check_count("max_tokens", max_tokens)
     hits = await search(
         runtime,
         query,
@@ -126,7 +126,7 @@ async def get_all(
         InvalidInputError: A bad `limit` or `where`.
     """
     space = check_namespace(namespace)
-    _check_count("limit", limit)
+    check_count("limit", limit)
     found: list[Note] = []
     time = now()
     async for page in note_pages(
@@ -156,14 +156,14 @@ def _conditions(
     as_of: datetime | None,
 ) -> Conditions:
     """Return what every hit must meet."""
-    _check_count("k", k)
+    check_count("k", k)
     _check_similarity(min_similarity)
     check_time("as_of", as_of)
     conditions = parse(where) if where is not None else ()
     return conditions if as_of is None else (*conditions, Condition("when", "$lte", as_of))
 
 
-def _check_count(name: str, value: object) -> None:
+def check_count(name: str, value: object) -> None:
     """Check a number of things.
 
     Raises:

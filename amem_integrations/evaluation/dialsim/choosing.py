@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import cycle
 
-from ...checks import check_count
 from ...errors import InvalidInputError
+from ...flows.search import check_count
 from ..data import AS_IT_STANDS, Conversation, Question, Task, Turn
 from .tv_show import LETTERS, Session, Show, ShowQuestion, Source
 

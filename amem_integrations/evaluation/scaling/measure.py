@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from ... import AgenticMemory
-from ..._sync import resolve, run
-from ...checks import check_count
 from ...errors import MissingExtraError
+from ...flows.search import check_count
 from ...ports import Embedder, Vector
 from ...ranking import FUSION_DEPTH
+from ...runtime import resolve, run
 from ...stores import EdgeStore
 from ..provenance import code_digest, versions
 from ..statistics import percentile
