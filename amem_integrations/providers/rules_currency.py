@@ -1,0 +1,265 @@
+"""Which earlier statement a later one takes the place of, decided by rules, without a language model.
+
+Precision comes first: a rule fires where words tell of a change, a correction or an end *and* both
+statements are about the same thing, or where both give one property of one subject a different value.
+What adds to an earlier statement, and what is wished, joked, asked, planned or quoted, replaces nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from .statement_reading import Reading, read
+
+Relation = Literal["updates", "corrects", "retracts", "contradicts"]
+
+# Cosines of all-MiniLM-L6-v2. Unrelated turns of one person are below .2 in most cases.
+FLOOR = 0.2
+RELATED = 0.35
+CLOSE = 0.5
+SAME = 0.6
+
+# "Sorry, I meant the 19th" speaks of what was said just before.
+JUST_BEFORE = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement of a speaker.
+
+    Attributes:
+        content: What was said.
+        speaker: Who said it, None if unknown.
+        source: `user`, `assistant` or `tool`.
+        at: When it was said.
+    """
+
+    content: str
+    speaker: str | None = None
+    source: str = "user"
+    at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a statement takes the place of an earlier one, and which rule says so."""
+
+    relation: Relation
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two statements side by side."""
+
+    older: Statement
+    newer: Statement
+    old: Reading
+    new: Reading
+    similarity: float
+
+    @property
+    def shared(self) -> frozenset[str]:
+        return frozenset(self.old.topic) & frozenset(self.new.topic)
+
+    @property
+    def same_speaker(self) -> bool:
+        return self.older.speaker == self.newer.speaker or "user" not in (
+            self.older.source,
+            self.newer.source,
+        )
+
+    @property
+    def slots(self) -> frozenset[str]:
+        return self.old.slots & self.new.slots
+
+    @property
+    def replaced(self) -> frozenset[str]:
+        """Types of values that both give, and that are not the same."""
+        return frozenset(
+            kind
+            for kind, values in self.old.values.items()
+            if kind != "name" and kind in self.new.values and not values & self.new.values[kind]
+        )
+
+    @property
+    def repeated(self) -> frozenset[str]:
+        """Types of values that both give alike."""
+        return frozenset(
+            kind
+            for kind, values in self.old.values.items()
+            if kind != "name" and values & self.new.values.get(kind, frozenset())
+        )
+
+    @property
+    def gap(self) -> timedelta | None:
+        if self.older.at is None or self.newer.at is None:
+            return None
+        return self.newer.at - self.older.at
+
+
+def supersession(older: Statement, newer: Statement, similarity: float) -> Verdict | None:
+    """Return how `newer` takes the place of `older`, or None if it does not.
+
+    Args:
+        older: The earlier statement.
+        newer: The later one.
+        similarity: Cosine of the two contents, by all-MiniLM-L6-v2.
+    """
+    old, new = read(older.content), read(newer.content)
+    if old is None or new is None:
+        return None
+    pair = _Pair(older, newer, old, new, similarity)
+    if _other_entity(pair):
+        return None
+    for rule in (_corrected, _ended, _changed, _now, _restated, _disagreed):
+        verdict = rule(pair)
+        if verdict is not None:
+            return verdict
+    return None
+
+
+def supersessions(
+    newer: Statement, candidates: Sequence[tuple[Statement, float]]
+) -> list[Verdict | None]:
+    """Return the verdict for each candidate: an earlier statement and its similarity to `newer`.
+
+    More than one may be replaced. A correction that names no subject ("Sorry, I meant the 19th") replaces
+    the last fitting statement only.
+    """
+    verdicts = [supersession(older, newer, similarity) for older, similarity in candidates]
+    fitting = [
+        number
+        for number, verdict in enumerate(verdicts)
+        if verdict is not None and verdict.reason == _JUST_BEFORE_REASON
+    ]
+    last = max(fitting, key=lambda number: (_time(candidates[number][0]), number), default=None)
+    return [
+        None if number in fitting and number != last else verdict
+        for number, verdict in enumerate(verdicts)
+    ]
+
+
+def _time(statement: Statement) -> float:
+    return statement.at.timestamp() if statement.at else 0.0
+
+
+_JUST_BEFORE_REASON = "corrects what was said just before"
+
+
+def _other_entity(pair: _Pair) -> bool:
+    """Return whether the two speak of different persons or things."""
+    old, new = pair.old, pair.new
+    if not pair.same_speaker and old.first_person and new.first_person:
+        return True
+    if old.kin != new.kin and len(pair.shared) < 2 and (new.kin - old.kin or old.kin):
+        return True
+    return any(
+        stem in old.before and stem in new.before and _differ(old, new, stem)
+        for stem in pair.shared
+    )
+
+
+def _differ(old: Reading, new: Reading, stem: str) -> bool:
+    """Return whether a word has different words before it: "design team", "platform team"."""
+    before_old, before_new = old.before[stem], new.before[stem]
+    return before_old not in new.topic and before_new not in old.topic
+
+
+def _corrected(pair: _Pair) -> Verdict | None:
+    if "correct" not in pair.new.cues or "added" in pair.new.cues:
+        return None
+    just_before = pair.gap is not None and pair.gap <= JUST_BEFORE
+    if just_before and pair.same_speaker and pair.replaced and not pair.shared:
+        return Verdict("corrects", _JUST_BEFORE_REASON)
+    if not pair.same_speaker and not pair.replaced:
+        return None
+    enough = pair.replaced and pair.similarity >= RELATED
+    if pair.shared and (enough or (len(pair.shared) >= 2 and pair.similarity >= SAME)):
+        return _verdict("corrects", pair, "words of a correction")
+    return None
+
+
+def _ended(pair: _Pair) -> Verdict | None:
+    if "ended" not in pair.new.cues or not pair.same_speaker:
+        return None
+    if pair.old.event and not pair.slots:
+        return None
+    relation: Relation = "updates" if pair.replaced else "retracts"
+    near = (pair.shared and pair.similarity >= CLOSE) or (
+        len(pair.shared) >= 2 and pair.similarity >= RELATED
+    )
+    if near or (pair.slots and pair.shared and pair.similarity >= RELATED):
+        return _verdict(relation, pair, "words of an end")
+    return None
+
+
+def _changed(pair: _Pair) -> Verdict | None:
+    if "changed" not in pair.new.cues or "added" in pair.new.cues:
+        return None
+    if pair.slots and _same_person(pair) and pair.similarity >= FLOOR:
+        return _verdict("updates", pair, "words of a change")
+    if not pair.shared or _value_missing(pair):
+        return None
+    if (pair.replaced and pair.similarity >= RELATED) or (
+        len(pair.shared) >= 2 and pair.similarity >= CLOSE and not pair.old.event
+    ):
+        return _verdict("updates", pair, "words of a change")
+    return None
+
+
+def _now(pair: _Pair) -> Verdict | None:
+    if "now" not in pair.new.cues or "added" in pair.new.cues or pair.new.many:
+        return None
+    if pair.slots and _same_person(pair) and pair.similarity >= RELATED and not pair.repeated:
+        return _verdict("updates", pair, "says what is so now")
+    if _anchored(pair) and pair.shared and pair.replaced and pair.similarity >= CLOSE:
+        return _verdict("updates", pair, "says what is so now")
+    return None
+
+
+def _restated(pair: _Pair) -> Verdict | None:
+    """A later statement of the same form gives another value."""
+    if not pair.same_speaker or "added" in pair.new.cues or pair.repeated:
+        return None
+    if pair.old.event or pair.new.event or pair.new.many or not _anchored(pair):
+        return None
+    if pair.replaced and len(pair.shared) >= 2 and pair.similarity >= SAME:
+        return _verdict("updates", pair, "gives another value")
+    return None
+
+
+def _disagreed(pair: _Pair) -> Verdict | None:
+    if pair.same_speaker or "added" in pair.new.cues or pair.old.first_person:
+        return None
+    if len(pair.shared) < 2 or pair.similarity < SAME or not _anchored(pair):
+        return None
+    if pair.replaced or "disagree" in pair.new.cues:
+        return _verdict("contradicts", pair, "another speaker gives another value")
+    return None
+
+
+def _same_person(pair: _Pair) -> bool:
+    """Return whether a property of a person is that of the same person."""
+    return pair.same_speaker and (pair.old.kin == pair.new.kin)
+
+
+def _value_missing(pair: _Pair) -> bool:
+    """Return whether the later one gives a value of a type that the earlier one has none of."""
+    given = {kind for kind in pair.new.values if kind != "name"}
+    return bool(given) and not given & pair.old.values.keys()
+
+
+def _anchored(pair: _Pair) -> bool:
+    """Return whether what the earlier one starts with, mostly its subject, is in the later one too."""
+    if pair.old.anchor is None:
+        return pair.new.anchor is None or pair.new.anchor in pair.old.topic
+    return pair.old.anchor in pair.new.topic
+
+
+def _verdict(relation: Relation, pair: _Pair, cue: str) -> Verdict:
+    about = ", ".join(stem for stem in pair.new.topic if stem in pair.shared)
+    return Verdict(relation, f"{cue}, both about {about}" if about else cue)

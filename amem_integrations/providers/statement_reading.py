@@ -1,0 +1,227 @@
+"""What rules see in a statement: what it is about, the values it gives, and words that tell of a change.
+
+Only sentences that assert something count: questions, quotes, wishes, jokes, plans and memories of long
+ago are left out. Word lists are in `currency_words.json`; English is covered best, German, French, Spanish,
+Japanese and Hindi by their most common words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from unicodedata import normalize
+
+import snowballstemmer
+
+CACHED_READINGS = 4096
+
+_LISTS: Mapping[str, Any] = json.loads(
+    Path(__file__).with_name("currency_words.json").read_text(encoding="utf-8")
+)
+_KIN = frozenset(_LISTS["kin"].split("|"))
+_IGNORED = frozenset(_LISTS["ignored"].split())
+_EVENTS = frozenset(_LISTS["events"].split("|"))
+_MANY = frozenset(_LISTS["many"].split("|"))
+
+
+def _any(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(patterns))
+
+
+_LEFT_OUT = _any(p for group in _LISTS["sentences_left_out"].values() for p in group)
+_JOKE = re.compile("|".join(_LISTS["left_out_entirely"]["joke"]))
+_CUES = {name: _any(patterns) for name, patterns in _LISTS["cues"].items()}
+_SLOTS = {name: _any(patterns) for name, patterns in _LISTS["slots"].items()}
+
+_QUOTED = re.compile(r"[\"“„«][^\"“”„«»]*[\"”“»]|(?<!\w)['‘][^'’]{8,}['’](?!\w)|「[^」]*」")
+_SENTENCE = re.compile(r"[^.!?。！？।\n]+(?:[.](?=\w)[^.!?。！？।\n]*)*[.!?。！？।]*")
+_WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*|\d+(?:[.,:]\d+)*")
+_JAPANESE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
+_HAN = re.compile(r"[\u3400-\u9fff]{2}|[\u30a0-\u30ff]{2,}")
+
+_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+_DAY_NAMES = {
+    name: day
+    for line in (
+        " ".join(_DAYS),
+        "mondays tuesdays wednesdays thursdays fridays saturdays sundays",
+        "montag dienstag mittwoch donnerstag freitag samstag sonntag",
+        "montags dienstags mittwochs donnerstags freitags samstags sonntags",
+        "lundi mardi mercredi jeudi vendredi samedi dimanche",
+        "lundis mardis mercredis jeudis vendredis samedis dimanches",
+        "lunes martes miércoles jueves viernes sábado domingo",
+    )
+    for name, day in zip(line.split(), _DAYS, strict=True)
+}
+_MONTHS = (
+    "january february march april may june july august september october november december "
+    "januar februar märz mai juni juli oktober dezember janvier février mars avril juin juillet août "
+    "septembre octobre novembre décembre enero febrero marzo abril mayo junio julio agosto septiembre "
+    "octubre noviembre diciembre jan feb mar apr jun jul aug sep sept oct nov dec"
+).split()
+_NUMBERS = (
+    "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen twenty"
+).split()
+_MONTH = rf"(?:{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
+_CLOCK = rf"(?:\d{{1,2}}(?:[:.h]\d{{2}})?|{'|'.join(_NUMBERS[:11])}|one)"
+_NO_CLOCK = r"(?![,.]?\d)(?! [A-Z])(?! ?(?:euros?|pounds?|dollars?|people|percent|years?|days?|weeks?|months?|hours?|k|kg|km|kilos?|%)\b)"
+# In the order in which they are looked for: what is found is not looked at again.
+_VALUES = {
+    "email": r"[\w.+-]+@[\w.-]+\w",
+    "date": (
+        rf"\b{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?\b(?!:)|"
+        rf"\b\d{{1,2}}(?:st|nd|rd|th|\.)? (?:of |de )?{_MONTH}\b|"
+        r"\b\d{1,2}(?:st|nd|rd|th)\b|\b\d{4}-\d\d-\d\d\b"
+    ),
+    "time": (
+        r"\b\d{1,2}:\d{2}\b|\b\d{1,2}(?:[.:]\d{2})?\s?(?:am|pm|a\.m\.|p\.m\.|uhr|h|o'clock)\b|"
+        rf"\b(?:half|quarter) (?:past|to) {_CLOCK}\b|\bnoon\b|\bmidnight\b|"
+        rf"\b(?:at|around|by|before|until|starts?|to|from) {_CLOCK}\b{_NO_CLOCK}|\ba las \w+"
+    ),
+    "day": rf"\b(?:{'|'.join(_DAY_NAMES)})\b",
+    "month": rf"\b{_MONTH}\b",
+    "number": rf"[-+]?\d[\d,.:/-]*(?: \d[\d ]*)?\d|\d|(?<![-\w])(?:{'|'.join(_NUMBERS)})(?![-\w])",
+}
+_VALUE_PATTERNS = {
+    kind: re.compile(rf"(?i:{pattern})".replace("(?! [A-Z])", "(?-i:(?! [A-Z]))"))
+    for kind, pattern in _VALUES.items()
+}
+_FIRST_PERSON = re.compile(
+    r"\b(?:i|my|mine|me|ich|meine?[rnm]?|je|j'|mon|ma|mes|yo|mi|vivo|trabajo)\b|मैं|मेर"
+)
+_SPEAKER_FIRST = re.compile(
+    r"(?:i|my|mine|we|our|ours|us|ich|mein\w*|wir|unsere?|je|j'|mon|ma|nous|yo|mi|nuestr[oa])\b"
+)
+_PART = re.compile(r"\d+|[^\W\d_]+")
+_NO_PART = frozenset("at around by before until start starts to from of de st nd rd th".split())
+_NAME = re.compile(r"(?<![.!?\"“] )(?<!^)\b[A-ZÄÖÜÉÓÁ][\w-]*")
+
+_stemmer = snowballstemmer.stemmer("english")
+_stemming = threading.Lock()  # a Snowball stemmer keeps its word in itself
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a statement asserts, as far as rules can tell.
+
+    Attributes:
+        topic: Stems of what it speaks of, in order, without values, names of days, and common words.
+        before: For each stem the one right before it: "design" for "team" in "the design team".
+        values: By type (time, date, day, month, number, email, name) what it gives.
+        cues: Kinds of words it has that tell of a change (`changed`, `ended`, `added`, …).
+        slots: Properties of a person that it gives which have one value at a time (`home`, `job`, …).
+        kin: Relatives and friends that it speaks of.
+        first_person: Whether it says "I" or "my".
+        event: Whether it tells what happened, not what is so.
+        many: Whether it is of a kind that does not exclude others, such as likes.
+        anchor: The stem it starts with, which is mostly its subject; None where it is the speaker.
+    """
+
+    topic: tuple[str, ...]
+    before: Mapping[str, str]
+    values: Mapping[str, frozenset[str]]
+    cues: frozenset[str]
+    slots: frozenset[str]
+    kin: frozenset[str]
+    first_person: bool
+    event: bool
+    many: bool
+    anchor: str | None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Stems of the capitalised words within its sentences."""
+        return self.values.get("name", frozenset())
+
+
+@lru_cache(maxsize=CACHED_READINGS)
+def read(content: str) -> Reading | None:
+    """Return what a statement asserts; None if it asserts nothing, as a question or a joke."""
+    asserted = asserted_part(content)
+    if not asserted:
+        return None
+    lowered = asserted.lower()
+    values, rest = _values(asserted)
+    tokens = [word for word in _WORD.findall(rest) if not word[0].isdigit()]
+    words = {word.removesuffix("'s") for word in _WORD.findall(lowered)}
+    stems = [_stem(word) for word in tokens]
+    topic = [stem for stem in stems if stem] + _japanese(lowered)
+    first_person = bool(_FIRST_PERSON.search(lowered))
+    starts_with_speaker = bool(_SPEAKER_FIRST.match(lowered))
+    return Reading(
+        topic=tuple(dict.fromkeys(topic)),
+        before={after: first for first, after in pairwise(stems) if first and after},
+        values=values,
+        cues=frozenset(name for name, pattern in _CUES.items() if pattern.search(lowered)),
+        slots=frozenset(name for name, pattern in _SLOTS.items() if pattern.search(lowered)),
+        kin=frozenset(words & _KIN),
+        first_person=first_person,
+        event=bool(words & _EVENTS),
+        many=bool(words & _MANY),
+        anchor=None if starts_with_speaker or not topic else topic[0],
+    )
+
+
+def asserted_part(content: str) -> str:
+    """Return the sentences of a statement that assert something, without quotes; "" if there are none."""
+    text = normalize("NFC", content).replace("’", "'")
+    if _JOKE.search(text.lower()):
+        return ""
+    sentences = (found[0].strip() for found in _SENTENCE.finditer(_QUOTED.sub(" … ", text)))
+    return " ".join(
+        sentence
+        for sentence in sentences
+        if sentence
+        and not sentence.endswith(("?", "？"))
+        and not _LEFT_OUT.search(sentence.lower())
+    )
+
+
+def _values(text: str) -> tuple[dict[str, frozenset[str]], str]:
+    """Return the values of a text by type, and the text in lower case without all but the names."""
+    rest, values = text, {}
+    for kind, pattern in _VALUE_PATTERNS.items():
+        found = {_canonical(kind, match[0].lower()) for match in pattern.finditer(rest)}
+        rest = pattern.sub(" ", rest) if found else rest
+        if found:
+            values[kind] = frozenset(found)
+    names = {_stem(found[0].lower()) for found in _NAME.finditer(rest)} - {""}
+    if names:
+        values["name"] = frozenset(names)
+    return values, rest.lower()
+
+
+def _canonical(kind: str, value: str) -> str:
+    if kind in ("day", "email"):
+        return _DAY_NAMES.get(value, value)
+    words = [word for word in _PART.findall(value) if word not in _NO_PART]
+    words = [str(_NUMBERS.index(word) + 2) if word in _NUMBERS else word for word in words]
+    if kind == "number":
+        return "".join(words)
+    if kind == "time" and words and words[0].isdigit():
+        half_day = [
+            str(int(words[0]) % 12),
+            *(word for word in words[1:] if word.isdigit() and int(word)),
+        ]
+        return ":".join(half_day)
+    return " ".join(sorted(word[:3] for word in words))
+
+
+def _stem(word: str) -> str:
+    word = word.removesuffix("'s").removesuffix("'")
+    if word in _IGNORED or (len(word) < 2 and word.isascii()) or "'" in word:
+        return ""
+    with _stemming:
+        return str(_stemmer.stemWord(word))
+
+
+def _japanese(text: str) -> list[str]:
+    return [pair[0] for run in _JAPANESE.finditer(text) for pair in _HAN.finditer(run[0])]
