@@ -109,13 +109,18 @@ def supersession(older: Statement, newer: Statement, similarity: float) -> Verdi
         newer: The later one.
         similarity: Cosine of the two contents, by all-MiniLM-L6-v2.
     """
-    old, new = read(older.content), read(newer.content)
-    if old is None or new is None:
-        return None
-    pair = _Pair(older, newer, old, new, similarity)
+    for new in read(newer.content):
+        for old in read(older.content):
+            verdict = _decide(_Pair(older, newer, old, new, similarity))
+            if verdict is not None:
+                return verdict
+    return None
+
+
+def _decide(pair: _Pair) -> Verdict | None:
     if _other_entity(pair):
         return None
-    for rule in (_corrected, _ended, _changed, _now, _restated, _disagreed):
+    for rule in (_corrected, _ended, _changed, _temporary, _now, _restated, _disagreed):
         verdict = rule(pair)
         if verdict is not None:
             return verdict
@@ -155,11 +160,13 @@ def _other_entity(pair: _Pair) -> bool:
     old, new = pair.old, pair.new
     if not pair.same_speaker and old.first_person and new.first_person:
         return True
-    if old.kin != new.kin and len(pair.shared) < 2 and (new.kin - old.kin or old.kin):
-        return True
+    if old.kin != new.kin and new.topic and not old.names & frozenset(new.topic):
+        return bool(new.kin) or not pair.replaced
+    if "correct" in new.cues:
+        return False
     return any(
         stem in old.before and stem in new.before and _differ(old, new, stem)
-        for stem in pair.shared
+        for stem in pair.shared - old.names
     )
 
 
@@ -170,17 +177,24 @@ def _differ(old: Reading, new: Reading, stem: str) -> bool:
 
 
 def _corrected(pair: _Pair) -> Verdict | None:
-    if "correct" not in pair.new.cues or "added" in pair.new.cues:
+    if "correct" not in pair.new.cues and not _denied(pair):
         return None
     just_before = pair.gap is not None and pair.gap <= JUST_BEFORE
     if just_before and pair.same_speaker and pair.replaced and not pair.shared:
-        return Verdict("corrects", _JUST_BEFORE_REASON)
-    if not pair.same_speaker and not pair.replaced:
+        return Verdict("corrects", _JUST_BEFORE_REASON) if "correct" in pair.new.cues else None
+    if not pair.shared or (_added(pair) and not pair.replaced):
         return None
-    enough = pair.replaced and pair.similarity >= RELATED
-    if pair.shared and (enough or (len(pair.shared) >= 2 and pair.similarity >= SAME)):
+    if pair.replaced and pair.similarity >= RELATED:
+        return _verdict("corrects", pair, "words of a correction")
+    if pair.same_speaker and len(pair.shared) >= 2 and pair.similarity >= SAME:
         return _verdict("corrects", pair, "words of a correction")
     return None
+
+
+def _denied(pair: _Pair) -> bool:
+    """Return whether the later one says of a number of the earlier one that it is not so."""
+    numbers = frozenset[str]().union(*pair.old.values.values()) - pair.old.names
+    return bool(pair.new.denied & numbers)
 
 
 def _ended(pair: _Pair) -> Verdict | None:
@@ -188,42 +202,50 @@ def _ended(pair: _Pair) -> Verdict | None:
         return None
     if pair.old.event and not pair.slots:
         return None
-    relation: Relation = "updates" if pair.replaced else "retracts"
-    near = (pair.shared and pair.similarity >= CLOSE) or (
-        len(pair.shared) >= 2 and pair.similarity >= RELATED
-    )
-    if near or (pair.slots and pair.shared and pair.similarity >= RELATED):
-        return _verdict(relation, pair, "words of an end")
+    near = pair.shared & pair.new.cues["ended"]
+    if (near and pair.similarity >= RELATED) or (
+        pair.slots and pair.shared and pair.similarity >= RELATED
+    ):
+        return _verdict("updates" if pair.replaced else "retracts", pair, "words of an end")
     return None
 
 
 def _changed(pair: _Pair) -> Verdict | None:
-    if "changed" not in pair.new.cues or "added" in pair.new.cues:
+    if "changed" not in pair.new.cues or _added(pair):
         return None
     if pair.slots and _same_person(pair) and pair.similarity >= FLOOR:
         return _verdict("updates", pair, "words of a change")
+    if pair.shared & pair.new.denied and pair.similarity >= FLOOR:
+        return _verdict("updates", pair, "words of a change")
     if not pair.shared or _value_missing(pair):
         return None
-    if (pair.replaced and pair.similarity >= RELATED) or (
-        len(pair.shared) >= 2 and pair.similarity >= CLOSE and not pair.old.event
-    ):
+    if (pair.replaced or _other_name(pair)) and pair.similarity >= RELATED:
+        return _verdict("updates", pair, "words of a change")
+    near = pair.shared & pair.new.cues["changed"]
+    if near and len(pair.shared) >= 2 and pair.similarity >= CLOSE and not pair.old.event:
         return _verdict("updates", pair, "words of a change")
     return None
 
 
+def _temporary(pair: _Pair) -> Verdict | None:
+    """The later one says until when it holds."""
+    return None
+
+
 def _now(pair: _Pair) -> Verdict | None:
-    if "now" not in pair.new.cues or "added" in pair.new.cues or pair.new.many:
+    if "now" not in pair.new.cues or _added(pair) or pair.new.many:
         return None
     if pair.slots and _same_person(pair) and pair.similarity >= RELATED and not pair.repeated:
         return _verdict("updates", pair, "says what is so now")
-    if _anchored(pair) and pair.shared and pair.replaced and pair.similarity >= CLOSE:
+    same = _anchored(pair) or len(pair.shared) >= 2
+    if same and pair.shared and pair.replaced and pair.similarity >= CLOSE:
         return _verdict("updates", pair, "says what is so now")
     return None
 
 
 def _restated(pair: _Pair) -> Verdict | None:
     """A later statement of the same form gives another value."""
-    if not pair.same_speaker or "added" in pair.new.cues or pair.repeated:
+    if not pair.same_speaker or _added(pair) or pair.repeated:
         return None
     if pair.old.event or pair.new.event or pair.new.many or not _anchored(pair):
         return None
@@ -233,7 +255,7 @@ def _restated(pair: _Pair) -> Verdict | None:
 
 
 def _disagreed(pair: _Pair) -> Verdict | None:
-    if pair.same_speaker or "added" in pair.new.cues or pair.old.first_person:
+    if pair.same_speaker or _added(pair) or pair.old.first_person:
         return None
     if len(pair.shared) < 2 or pair.similarity < SAME or not _anchored(pair):
         return None
@@ -242,9 +264,19 @@ def _disagreed(pair: _Pair) -> Verdict | None:
     return None
 
 
+def _added(pair: _Pair) -> bool:
+    return "added" in pair.new.cues
+
+
 def _same_person(pair: _Pair) -> bool:
     """Return whether a property of a person is that of the same person."""
-    return pair.same_speaker and (pair.old.kin == pair.new.kin)
+    return pair.same_speaker and pair.old.kin == pair.new.kin
+
+
+def _other_name(pair: _Pair) -> bool:
+    """Return whether each gives a name that the other does not give."""
+    old, new = pair.old.names, pair.new.names
+    return bool(old - frozenset(pair.new.topic)) and bool(new - frozenset(pair.old.topic))
 
 
 def _value_missing(pair: _Pair) -> bool:

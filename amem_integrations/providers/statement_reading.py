@@ -22,10 +22,15 @@ import snowballstemmer
 
 CACHED_READINGS = 4096
 
+# A longer statement is read in parts of two sentences, so that its words belong together.
+WORDS_OF_A_PART = 30
+
 _LISTS: Mapping[str, Any] = json.loads(
-    Path(__file__).with_name("currency_words.json").read_text(encoding="utf-8")
+    normalize("NFC", Path(__file__).with_name("currency_words.json").read_text(encoding="utf-8"))
 )
-_KIN = frozenset(_LISTS["kin"].split("|"))
+_KIN = re.compile(
+    rf"(?:^|[.!,;:] )(?:and |but |so )?(?:(?:my|our|mein|meine|mon|ma|mi) )?(?:[\w-]+ )?({_LISTS['kin']})\b"
+)
 _IGNORED = frozenset(_LISTS["ignored"].split())
 _EVENTS = frozenset(_LISTS["events"].split("|"))
 _MANY = frozenset(_LISTS["many"].split("|"))
@@ -40,9 +45,19 @@ _JOKE = re.compile("|".join(_LISTS["left_out_entirely"]["joke"]))
 _CUES = {name: _any(patterns) for name, patterns in _LISTS["cues"].items()}
 _SLOTS = {name: _any(patterns) for name, patterns in _LISTS["slots"].items()}
 
+_ADDRESS = re.compile(
+    rf"\b(?i:{_LISTS['small_talk_words']})(?: so much)?,? [A-Z]\w+\b[,!.]?|, [A-Z]\w+(?=[!?])"
+)
+_CLAUSE = re.compile(r"(?:[^,;:.!?。、]|(?<=\d)[.:,](?=\d))+")
+_DENIAL = re.compile(
+    r"\b(?:not|instead of|rather than|isn't|aren't|wasn't|no longer|no more|from|left|quit|dumped|ditched|traded(?: in)?|"
+    r"sold|replaces|replaced|switched from|nicht|statt|pas|plus|sino|no se llama|ya no|en vez de|au lieu de)"
+    r"((?: [^\s,;:.!?]+){1,4})"
+)
 _QUOTED = re.compile(r"[\"“„«][^\"“”„«»]*[\"”“»]|(?<!\w)['‘][^'’]{8,}['’](?!\w)|「[^」]*」")
 _SENTENCE = re.compile(r"[^.!?。！？।\n]+(?:[.](?=\w)[^.!?。！？।\n]*)*[.!?。！？।]*")
 _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*|\d+(?:[.,:]\d+)*")
+_TOKEN = re.compile(rf"{_WORD.pattern}|[,.;:!?()]")
 _JAPANESE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
 _HAN = re.compile(r"[\u3400-\u9fff]{2}|[\u30a0-\u30ff]{2,}")
 
@@ -72,7 +87,7 @@ _NUMBERS = (
 ).split()
 _MONTH = rf"(?:{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
 _CLOCK = rf"(?:\d{{1,2}}(?:[:.h]\d{{2}})?|{'|'.join(_NUMBERS[:11])}|one)"
-_NO_CLOCK = r"(?![,.]?\d)(?! [A-Z])(?! ?(?:euros?|pounds?|dollars?|people|percent|years?|days?|weeks?|months?|hours?|k|kg|km|kilos?|%)\b)"
+_AFTER_CLOCK = r"(?=[.!?,;)]*(?:$|\s(?:on|and|every|sharp|in|to|today|tomorrow|for|with|or|each|daily|instead|until|now|this|next|because|as|from|at|so|but|since)\b|[.!?,;)]+\s))"
 # In the order in which they are looked for: what is found is not looked at again.
 _VALUES = {
     "email": r"[\w.+-]+@[\w.-]+\w",
@@ -84,14 +99,14 @@ _VALUES = {
     "time": (
         r"\b\d{1,2}:\d{2}\b|\b\d{1,2}(?:[.:]\d{2})?\s?(?:am|pm|a\.m\.|p\.m\.|uhr|h|o'clock)\b|"
         rf"\b(?:half|quarter) (?:past|to) {_CLOCK}\b|\bnoon\b|\bmidnight\b|"
-        rf"\b(?:at|around|by|before|until|starts?|to|from) {_CLOCK}\b{_NO_CLOCK}|\ba las \w+"
+        rf"\b(?:at|around|by|before|until|starts?|to|from) {_CLOCK}\b{_AFTER_CLOCK}|\ba las \w+"
     ),
     "day": rf"\b(?:{'|'.join(_DAY_NAMES)})\b",
     "month": rf"\b{_MONTH}\b",
     "number": rf"[-+]?\d[\d,.:/-]*(?: \d[\d ]*)?\d|\d|(?<![-\w])(?:{'|'.join(_NUMBERS)})(?![-\w])",
 }
 _VALUE_PATTERNS = {
-    kind: re.compile(rf"(?i:{pattern})".replace("(?! [A-Z])", "(?-i:(?! [A-Z]))"))
+    kind: re.compile(rf"(?i:{pattern})")
     for kind, pattern in _VALUES.items()
 }
 _FIRST_PERSON = re.compile(
@@ -116,7 +131,9 @@ class Reading:
         topic: Stems of what it speaks of, in order, without values, names of days, and common words.
         before: For each stem the one right before it: "design" for "team" in "the design team".
         values: By type (time, date, day, month, number, email, name) what it gives.
-        cues: Kinds of words it has that tell of a change (`changed`, `ended`, `added`, …).
+        cues: Kinds of words it has that tell of a change (`changed`, `ended`, `added`, …), each with the
+            stems of the clauses that they are in.
+        denied: Stems and numbers that it says are not so, or no longer ("not 300", "instead of the bus").
         slots: Properties of a person that it gives which have one value at a time (`home`, `job`, …).
         kin: Relatives and friends that it speaks of.
         first_person: Whether it says "I" or "my".
@@ -128,7 +145,8 @@ class Reading:
     topic: tuple[str, ...]
     before: Mapping[str, str]
     values: Mapping[str, frozenset[str]]
-    cues: frozenset[str]
+    cues: Mapping[str, frozenset[str]]
+    denied: frozenset[str]
     slots: frozenset[str]
     kin: frozenset[str]
     first_person: bool
@@ -143,46 +161,78 @@ class Reading:
 
 
 @lru_cache(maxsize=CACHED_READINGS)
-def read(content: str) -> Reading | None:
-    """Return what a statement asserts; None if it asserts nothing, as a question or a joke."""
-    asserted = asserted_part(content)
-    if not asserted:
-        return None
-    lowered = asserted.lower()
-    values, rest = _values(asserted)
-    tokens = [word for word in _WORD.findall(rest) if not word[0].isdigit()]
-    words = {word.removesuffix("'s") for word in _WORD.findall(lowered)}
-    stems = [_stem(word) for word in tokens]
+def read(content: str) -> tuple[Reading, ...]:
+    """Return what a statement asserts, a long one part by part; () if nothing, as a question or a joke."""
+    sentences = asserted_sentences(content)
+    if sum(len(sentence.split()) for sentence in sentences) <= WORDS_OF_A_PART:
+        return (_read(" ".join(sentences)),) if sentences else ()
+    return tuple(_read(" ".join(pair)) for pair in pairwise(sentences)) or (_read(sentences[0]),)
+
+
+def _read(text: str) -> Reading:
+    lowered = text.lower()
+    values, rest = _values(text)
+    stems = _stems(rest)
     topic = [stem for stem in stems if stem] + _japanese(lowered)
-    first_person = bool(_FIRST_PERSON.search(lowered))
-    starts_with_speaker = bool(_SPEAKER_FIRST.match(lowered))
+    words = {word.removesuffix("'s") for word in _WORD.findall(lowered)}
     return Reading(
         topic=tuple(dict.fromkeys(topic)),
         before={after: first for first, after in pairwise(stems) if first and after},
         values=values,
-        cues=frozenset(name for name, pattern in _CUES.items() if pattern.search(lowered)),
+        cues=_cues(lowered),
+        denied=frozenset(
+            stem for found in _DENIAL.finditer(lowered) for stem in _denied(found[1])
+        ),
         slots=frozenset(name for name, pattern in _SLOTS.items() if pattern.search(lowered)),
-        kin=frozenset(words & _KIN),
-        first_person=first_person,
+        kin=frozenset(_KIN.findall(lowered)),
+        first_person=bool(_FIRST_PERSON.search(lowered)),
         event=bool(words & _EVENTS),
         many=bool(words & _MANY),
-        anchor=None if starts_with_speaker or not topic else topic[0],
+        anchor=None if _SPEAKER_FIRST.match(lowered) or not topic else topic[0],
     )
 
 
-def asserted_part(content: str) -> str:
-    """Return the sentences of a statement that assert something, without quotes; "" if there are none."""
+def _cues(lowered: str) -> dict[str, frozenset[str]]:
+    """Return the cues of a text, each with the stems of the clauses that it is in."""
+    cues = {}
+    clauses = [(found.start(), found.end()) for found in _CLAUSE.finditer(lowered)]
+    for name, pattern in _CUES.items():
+        found = [match.span() for match in pattern.finditer(lowered)]
+        if found:
+            near = " , ".join(
+                lowered[start:end]
+                for start, end in clauses
+                if any(start < last and first < end for first, last in found)
+            )
+            cues[name] = frozenset(_stems(near)) - {""} | frozenset(_japanese(near))
+    return cues
+
+
+def _stems(text: str) -> list[str]:
+    """Return the stem of each word of a text, "" for common words and for what separates clauses."""
+    tokens = _TOKEN.findall(text)
+    return ["" if token[0] in ",.;:!?" or token[0].isdigit() else _stem(token) for token in tokens]
+
+
+def _denied(text: str) -> list[str]:
+    stems = [stem for stem in _stems(text) if stem]
+    return [*stems, *re.findall(r"\d+(?::\d+)?", text)]
+
+
+def asserted_sentences(content: str) -> list[str]:
+    """Return the sentences of a statement that assert something, without quotes."""
     text = normalize("NFC", content).replace("’", "'")
     if _JOKE.search(text.lower()):
-        return ""
-    sentences = (found[0].strip() for found in _SENTENCE.finditer(_QUOTED.sub(" … ", text)))
-    return " ".join(
+        return []
+    text = _ADDRESS.sub(" ", _QUOTED.sub(" … ", text))
+    sentences = (found[0].strip() for found in _SENTENCE.finditer(text))
+    return [
         sentence
         for sentence in sentences
         if sentence
         and not sentence.endswith(("?", "？"))
         and not _LEFT_OUT.search(sentence.lower())
-    )
+    ]
 
 
 def _values(text: str) -> tuple[dict[str, frozenset[str]], str]:
