@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from .rules_until import read_until
 from .statement_reading import Reading, read
 
 Relation = Literal["updates", "corrects", "retracts", "contradicts"]
@@ -21,6 +22,8 @@ FLOOR = 0.2
 RELATED = 0.35
 CLOSE = 0.5
 SAME = 0.6
+
+_ANY_DAY = datetime(2000, 1, 1)  # noqa: DTZ001 - only whether an end is named counts
 
 # "Sorry, I meant the 19th" speaks of what was said just before.
 JUST_BEFORE = timedelta(hours=1)
@@ -228,7 +231,14 @@ def _changed(pair: _Pair) -> Verdict | None:
 
 
 def _temporary(pair: _Pair) -> Verdict | None:
-    """The later one says until when it holds."""
+    """The later one says until when it holds, and so does not hold beside the earlier one."""
+    if not pair.same_speaker or _added(pair) or pair.repeated or pair.similarity < RELATED:
+        return None
+    if read_until(pair.newer.content, pair.newer.at or _ANY_DAY) is None:
+        return None
+    same = len(pair.shared) >= 2 or (pair.shared and pair.replaced)
+    if same or (pair.slots and _same_person(pair)):
+        return _verdict("updates", pair, "holds for a time")
     return None
 
 

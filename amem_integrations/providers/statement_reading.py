@@ -20,6 +20,8 @@ from unicodedata import normalize
 
 import snowballstemmer
 
+from ._calendar_names import DAYS, MONTHS, NUMBERS
+
 CACHED_READINGS = 4096
 
 # A longer statement is read in parts of two sentences, so that its words belong together.
@@ -61,32 +63,15 @@ _TOKEN = re.compile(rf"{_WORD.pattern}|[,.;:!?()]")
 _JAPANESE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
 _HAN = re.compile(r"[\u3400-\u9fff]{2}|[\u30a0-\u30ff]{2,}")
 
-_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
-_DAY_NAMES = {
-    name: day
-    for line in (
-        " ".join(_DAYS),
-        "mondays tuesdays wednesdays thursdays fridays saturdays sundays",
-        "montag dienstag mittwoch donnerstag freitag samstag sonntag",
-        "montags dienstags mittwochs donnerstags freitags samstags sonntags",
-        "lundi mardi mercredi jeudi vendredi samedi dimanche",
-        "lundis mardis mercredis jeudis vendredis samedis dimanches",
-        "lunes martes miércoles jueves viernes sábado domingo",
-    )
-    for name, day in zip(line.split(), _DAYS, strict=True)
-}
-_MONTHS = (
-    "january february march april may june july august september october november december "
-    "januar februar märz mai juni juli oktober dezember janvier février mars avril juin juillet août "
-    "septembre octobre novembre décembre enero febrero marzo abril mayo junio julio agosto septiembre "
-    "octubre noviembre diciembre jan feb mar apr jun jul aug sep sept oct nov dec"
-).split()
-_NUMBERS = (
-    "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-    "sixteen seventeen eighteen nineteen twenty"
-).split()
-_MONTH = rf"(?:{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
-_CLOCK = rf"(?:\d{{1,2}}(?:[:.h]\d{{2}})?|{'|'.join(_NUMBERS[:11])}|one)"
+_SMALL = {name: str(number) for name, number in NUMBERS.items() if number > 1}  # "one" is no value
+
+
+def _either(words: Iterable[str]) -> str:
+    return "|".join(sorted(words, key=len, reverse=True))
+
+
+_MONTH = rf"(?:{_either(MONTHS)})"
+_CLOCK = rf"(?:\d{{1,2}}(?:[:.h]\d{{2}})?|{_either(NUMBERS)})"
 _AFTER_CLOCK = r"(?=[.!?,;)]*(?:$|\s(?:on|and|every|sharp|in|to|today|tomorrow|for|with|or|each|daily|instead|until|now|this|next|because|as|from|at|so|but|since)\b|[.!?,;)]+\s))"
 # In the order in which they are looked for: what is found is not looked at again.
 _VALUES = {
@@ -101,14 +86,11 @@ _VALUES = {
         rf"\b(?:half|quarter) (?:past|to) {_CLOCK}\b|\bnoon\b|\bmidnight\b|"
         rf"\b(?:at|around|by|before|until|starts?|to|from) {_CLOCK}\b{_AFTER_CLOCK}|\ba las \w+"
     ),
-    "day": rf"\b(?:{'|'.join(_DAY_NAMES)})\b",
+    "day": rf"\b(?:{_either(DAYS)})\b",
     "month": rf"\b{_MONTH}\b",
-    "number": rf"[-+]?\d[\d,.:/-]*(?: \d[\d ]*)?\d|\d|(?<![-\w])(?:{'|'.join(_NUMBERS)})(?![-\w])",
+    "number": rf"[-+]?\d[\d,.:/-]*(?: \d[\d ]*)?\d|\d|(?<![-\w])(?:{_either(_SMALL)})(?![-\w])",
 }
-_VALUE_PATTERNS = {
-    kind: re.compile(rf"(?i:{pattern})")
-    for kind, pattern in _VALUES.items()
-}
+_VALUE_PATTERNS = {kind: re.compile(rf"(?i:{pattern})") for kind, pattern in _VALUES.items()}
 _FIRST_PERSON = re.compile(
     r"\b(?:i|my|mine|me|ich|meine?[rnm]?|je|j'|mon|ma|mes|yo|mi|vivo|trabajo)\b|मैं|मेर"
 )
@@ -180,9 +162,7 @@ def _read(text: str) -> Reading:
         before={after: first for first, after in pairwise(stems) if first and after},
         values=values,
         cues=_cues(lowered),
-        denied=frozenset(
-            stem for found in _DENIAL.finditer(lowered) for stem in _denied(found[1])
-        ),
+        denied=frozenset(stem for found in _DENIAL.finditer(lowered) for stem in _denied(found[1])),
         slots=frozenset(name for name, pattern in _SLOTS.items() if pattern.search(lowered)),
         kin=frozenset(_KIN.findall(lowered)),
         first_person=bool(_FIRST_PERSON.search(lowered)),
@@ -251,9 +231,9 @@ def _values(text: str) -> tuple[dict[str, frozenset[str]], str]:
 
 def _canonical(kind: str, value: str) -> str:
     if kind in ("day", "email"):
-        return _DAY_NAMES.get(value, value)
+        return str(DAYS.get(value, value))
     words = [word for word in _PART.findall(value) if word not in _NO_PART]
-    words = [str(_NUMBERS.index(word) + 2) if word in _NUMBERS else word for word in words]
+    words = [str(NUMBERS.get(word, word)) for word in words]
     if kind == "number":
         return "".join(words)
     if kind == "time" and words and words[0].isdigit():
