@@ -7,7 +7,7 @@ What adds to an earlier statement, and what is wished, joked, asked, planned or 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -80,28 +80,35 @@ class _Pair:
         return self.old.slots & self.new.slots
 
     @property
-    def replaced(self) -> frozenset[str]:
-        """Types of values that both give, and that are not the same."""
-        return frozenset(
-            kind
-            for kind, values in self.old.values.items()
-            if kind != "name" and kind in self.new.values and not values & self.new.values[kind]
+    def replaced(self) -> bool:
+        """Whether both give a value of one type, and not the same."""
+        return any(
+            not values & others for values, others in self._values_of_one_type()
         )
 
     @property
-    def repeated(self) -> frozenset[str]:
-        """Types of values that both give alike."""
-        return frozenset(
-            kind
-            for kind, values in self.old.values.items()
-            if kind != "name" and values & self.new.values.get(kind, frozenset())
-        )
+    def repeated(self) -> bool:
+        """Whether both give the same value of a type."""
+        return any(values & others for values, others in self._values_of_one_type())
+
+    def _values_of_one_type(self) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
+        for kind, values in self.old.values.items():
+            for other, others in self.new.values.items():
+                if kind != "name" and _comparable(kind, other):
+                    yield values, others
 
     @property
     def gap(self) -> timedelta | None:
         if self.older.at is None or self.newer.at is None:
             return None
         return self.newer.at - self.older.at
+
+
+def _comparable(kind: str, other: str) -> bool:
+    """Return whether two types of values are one: a number without a unit may have any."""
+    if "number" in (kind, other):
+        return kind.startswith("number") and other.startswith("number")
+    return kind == other
 
 
 def supersession(older: Statement, newer: Statement, similarity: float) -> Verdict | None:
@@ -164,7 +171,7 @@ def _other_entity(pair: _Pair) -> bool:
     if not pair.same_speaker and old.first_person and new.first_person:
         return True
     if old.kin != new.kin and new.topic and not old.names & frozenset(new.topic):
-        return bool(new.kin) or not pair.replaced
+        return (bool(new.kin) and not _denied(pair)) or not pair.replaced
     if "correct" in new.cues:
         return False
     return any(
@@ -203,7 +210,7 @@ def _denied(pair: _Pair) -> bool:
 def _ended(pair: _Pair) -> Verdict | None:
     if "ended" not in pair.new.cues or not pair.same_speaker:
         return None
-    if pair.old.event and not pair.slots:
+    if (pair.old.event and not pair.slots) or not _same_subject(pair):
         return None
     near = pair.shared & pair.new.cues["ended"]
     if (near and pair.similarity >= RELATED) or (
@@ -220,7 +227,7 @@ def _changed(pair: _Pair) -> Verdict | None:
         return _verdict("updates", pair, "words of a change")
     if pair.shared & pair.new.denied and pair.similarity >= FLOOR:
         return _verdict("updates", pair, "words of a change")
-    if not pair.shared or _value_missing(pair):
+    if not pair.shared or _value_missing(pair) or not _same_subject(pair):
         return None
     if (pair.replaced or _other_name(pair)) and pair.similarity >= RELATED:
         return _verdict("updates", pair, "words of a change")
@@ -232,11 +239,13 @@ def _changed(pair: _Pair) -> Verdict | None:
 
 def _temporary(pair: _Pair) -> Verdict | None:
     """The later one says until when it holds, and so does not hold beside the earlier one."""
-    if not pair.same_speaker or _added(pair) or pair.repeated or pair.similarity < RELATED:
+    if not pair.same_speaker or _added(pair) or pair.repeated or pair.similarity < FLOOR:
         return None
     if read_until(pair.newer.content, pair.newer.at or _ANY_DAY) is None:
         return None
     same = len(pair.shared) >= 2 or (pair.shared and pair.replaced)
+    same = same and pair.similarity >= RELATED
+    same = same or (_anchored(pair) and pair.shared and pair.similarity >= CLOSE)
     if same or (pair.slots and _same_person(pair)):
         return _verdict("updates", pair, "holds for a time")
     return None
@@ -248,7 +257,9 @@ def _now(pair: _Pair) -> Verdict | None:
     if pair.slots and _same_person(pair) and pair.similarity >= RELATED and not pair.repeated:
         return _verdict("updates", pair, "says what is so now")
     same = _anchored(pair) or len(pair.shared) >= 2
-    if same and pair.shared and pair.replaced and pair.similarity >= CLOSE:
+    if pair.shared & pair.old.names and _other_name(pair) and pair.similarity >= CLOSE:
+        return _verdict("updates", pair, "says what is so now")
+    if same and _same_subject(pair) and pair.shared and pair.replaced and pair.similarity >= CLOSE:
         return _verdict("updates", pair, "says what is so now")
     return None
 
@@ -292,7 +303,14 @@ def _other_name(pair: _Pair) -> bool:
 def _value_missing(pair: _Pair) -> bool:
     """Return whether the later one gives a value of a type that the earlier one has none of."""
     given = {kind for kind in pair.new.values if kind != "name"}
-    return bool(given) and not given & pair.old.values.keys()
+    return bool(given) and not (pair.replaced or pair.repeated)
+
+
+def _same_subject(pair: _Pair) -> bool:
+    """Return whether the later one speaks of the earlier one's subject, as far as its first words tell."""
+    if pair.old.anchor is None:
+        return True
+    return bool(pair.shared & {*pair.old.topic[:2], *pair.old.names})
 
 
 def _anchored(pair: _Pair) -> bool:

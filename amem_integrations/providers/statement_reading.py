@@ -48,17 +48,17 @@ _CUES = {name: _any(patterns) for name, patterns in _LISTS["cues"].items()}
 _SLOTS = {name: _any(patterns) for name, patterns in _LISTS["slots"].items()}
 
 _ADDRESS = re.compile(
-    rf"\b(?i:{_LISTS['small_talk_words']})(?: so much)?,? [A-Z]\w+\b[,!.]?|, [A-Z]\w+(?=[!?])"
+    rf"(?:^|(?<=[.!?] ))(?i:{_LISTS['small_talk_words']})(?: so much)?,? [A-Z]\w+\b[,!.]?|, [A-Z]\w+(?=[!?])"
 )
 _CLAUSE = re.compile(r"(?:[^,;:.!?。、]|(?<=\d)[.:,](?=\d))+")
 _DENIAL = re.compile(
-    r"\b(?:not|instead of|rather than|isn't|aren't|wasn't|no longer|no more|from|left|quit|dumped|ditched|traded(?: in)?|"
+    r"\b(?:not|instead of|rather than|isn't|aren't|wasn't|no longer|no more|forget|scrapped|from|left|quit|dumped|ditched|traded(?: in)?|"
     r"sold|replaces|replaced|switched from|nicht|statt|pas|plus|sino|no se llama|ya no|en vez de|au lieu de)"
     r"((?: [^\s,;:.!?]+){1,4})"
 )
 _QUOTED = re.compile(r"[\"“„«][^\"“”„«»]*[\"”“»]|(?<!\w)['‘][^'’]{8,}['’](?!\w)|「[^」]*」")
 _SENTENCE = re.compile(r"[^.!?。！？।\n]+(?:[.](?=\w)[^.!?。！？।\n]*)*[.!?。！？।]*")
-_WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*|\d+(?:[.,:]\d+)*")
+_WORD = re.compile(r"(?:[^\W\d_]|[\u0900-\u0963])+(?:'[^\W\d_]+)*|\d+(?:[.,:]\d+)*")
 _TOKEN = re.compile(rf"{_WORD.pattern}|[,.;:!?()]")
 _JAPANESE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
 _HAN = re.compile(r"[\u3400-\u9fff]{2}|[\u30a0-\u30ff]{2,}")
@@ -90,6 +90,11 @@ _VALUES = {
     "month": rf"\b{_MONTH}\b",
     "number": rf"[-+]?\d[\d,.:/-]*(?: \d[\d ]*)?\d|\d|(?<![-\w])(?:{_either(_SMALL)})(?![-\w])",
 }
+_UNIT = re.compile(
+    r" ?-?(km|k|kg|kilo(?:gram)?s?|g|gram(?:me)?s?|mg|ml|cl|l|lit(?:re|er)s?|miles?|met(?:re|er)s?|m|cm|euros?|€|pounds?|£|"
+    r"dollars?|\$|percent|%|units?|people|guests?|persons?|hours?|minutes?|min|days?|weeks?|months?|years?|times|grand|"
+    r"degrees|pages|megabit|mbit|points?)(?![^\W_])"
+)
 _VALUE_PATTERNS = {kind: re.compile(rf"(?i:{pattern})") for kind, pattern in _VALUES.items()}
 _FIRST_PERSON = re.compile(
     r"\b(?:i|my|mine|me|ich|meine?[rnm]?|je|j'|mon|ma|mes|yo|mi|vivo|trabajo)\b|मैं|मेर"
@@ -217,8 +222,11 @@ def asserted_sentences(content: str) -> list[str]:
 
 def _values(text: str) -> tuple[dict[str, frozenset[str]], str]:
     """Return the values of a text by type, and the text in lower case without all but the names."""
-    rest, values = text, {}
+    rest, values = text, dict[str, frozenset[str]]()
     for kind, pattern in _VALUE_PATTERNS.items():
+        if kind == "number":
+            rest = _numbers(rest, pattern, values)
+            continue
         found = {_canonical(kind, match[0].lower()) for match in pattern.finditer(rest)}
         rest = pattern.sub(" ", rest) if found else rest
         if found:
@@ -227,6 +235,19 @@ def _values(text: str) -> tuple[dict[str, frozenset[str]], str]:
     if names:
         values["name"] = frozenset(names)
     return values, rest.lower()
+
+
+def _numbers(text: str, pattern: re.Pattern[str], values: dict[str, frozenset[str]]) -> str:
+    """Enter the numbers of a text by unit (`number km`), and return the text without them."""
+
+    def enter(match: re.Match[str]) -> str:
+        unit = _UNIT.match(text, match.end())
+        kind = f"number {unit[1].rstrip('s')}" if unit else "number"
+        number = _canonical("number", match[0].lower())
+        values[kind] = values.get(kind, frozenset()) | {number}
+        return " "
+
+    return pattern.sub(enter, text)
 
 
 def _canonical(kind: str, value: str) -> str:
