@@ -105,9 +105,9 @@ class _Pair:
 
 
 def _comparable(kind: str, other: str) -> bool:
-    """Return whether two types of values are one: a number without a unit may have any."""
+    """Return whether two types of values are one: a number without a unit may have any, or be a time."""
     if "number" in (kind, other):
-        return kind.startswith("number") and other.startswith("number")
+        return all(one.startswith("number") or one == "time" for one in (kind, other))
     return kind == other
 
 
@@ -120,7 +120,7 @@ def supersession(older: Statement, newer: Statement, similarity: float) -> Verdi
         similarity: Cosine of the two contents, by all-MiniLM-L6-v2.
     """
     for new in read(newer.content):
-        for old in read(older.content):
+        for old in read(older.content, tentative=True):
             verdict = _decide(_Pair(older, newer, old, new, similarity))
             if verdict is not None:
                 return verdict
@@ -130,7 +130,7 @@ def supersession(older: Statement, newer: Statement, similarity: float) -> Verdi
 def _decide(pair: _Pair) -> Verdict | None:
     if _other_entity(pair):
         return None
-    for rule in (_corrected, _ended, _changed, _temporary, _now, _restated, _disagreed):
+    for rule in (_corrected, _ended, _changed, _renewed, _temporary, _now, _restated, _disagreed):
         verdict = rule(pair)
         if verdict is not None:
             return verdict
@@ -169,6 +169,8 @@ def _other_entity(pair: _Pair) -> bool:
     """Return whether the two speak of different persons or things."""
     old, new = pair.old, pair.new
     if not pair.same_speaker and old.first_person and new.first_person:
+        return True
+    if old.labels and new.labels and not old.labels & new.labels and "correct" not in new.cues:
         return True
     if old.kin != new.kin and new.topic and not old.names & frozenset(new.topic):
         return (bool(new.kin) and not _denied(pair)) or not pair.replaced
@@ -225,6 +227,8 @@ def _changed(pair: _Pair) -> Verdict | None:
         return None
     if pair.slots and _same_person(pair) and pair.similarity >= FLOOR:
         return _verdict("updates", pair, "words of a change")
+    if pair.replaced and pair.similarity >= SAME and _same_subject(pair):
+        return _verdict("updates", pair, "words of a change")
     if pair.shared & pair.new.denied and pair.similarity >= FLOOR:
         return _verdict("updates", pair, "words of a change")
     if not pair.shared or _value_missing(pair) or not _same_subject(pair):
@@ -232,8 +236,18 @@ def _changed(pair: _Pair) -> Verdict | None:
     if (pair.replaced or _other_name(pair)) and pair.similarity >= RELATED:
         return _verdict("updates", pair, "words of a change")
     near = pair.shared & pair.new.cues["changed"]
-    if near and len(pair.shared) >= 2 and pair.similarity >= CLOSE and not pair.old.event:
+    enough = len(pair.shared) >= 2 or pair.similarity >= SAME
+    if near and enough and pair.similarity >= CLOSE and not pair.old.event:
         return _verdict("updates", pair, "words of a change")
+    return None
+
+
+def _renewed(pair: _Pair) -> Verdict | None:
+    """The later one gives a new value for what the earlier one names: "my new combination is …"."""
+    if _added(pair) or not pair.same_speaker or not pair.new.renewed & frozenset(pair.old.topic):
+        return None
+    if (pair.replaced or _other_name(pair)) and pair.similarity >= RELATED:
+        return _verdict("updates", pair, "gives a new value")
     return None
 
 
@@ -259,6 +273,8 @@ def _now(pair: _Pair) -> Verdict | None:
     same = _anchored(pair) or len(pair.shared) >= 2
     if pair.shared & pair.old.names and _other_name(pair) and pair.similarity >= CLOSE:
         return _verdict("updates", pair, "says what is so now")
+    if pair.old.event and pair.new.event:
+        return None
     if same and _same_subject(pair) and pair.shared and pair.replaced and pair.similarity >= CLOSE:
         return _verdict("updates", pair, "says what is so now")
     return None
@@ -308,8 +324,10 @@ def _value_missing(pair: _Pair) -> bool:
 
 def _same_subject(pair: _Pair) -> bool:
     """Return whether the later one speaks of the earlier one's subject, as far as its first words tell."""
-    if pair.old.anchor is None:
-        return True
+    old, new = pair.old, pair.new
+    if old.anchor is None:
+        own = new.anchor is None or new.first_person or new.anchor in old.topic
+        return own or len(pair.shared) >= 2 or bool(pair.shared & old.names)
     return bool(pair.shared & {*pair.old.topic[:2], *pair.old.names})
 
 

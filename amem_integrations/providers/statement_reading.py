@@ -42,7 +42,13 @@ def _any(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(patterns))
 
 
-_LEFT_OUT = _any(p for group in _LISTS["sentences_left_out"].values() for p in group)
+_TENTATIVE = _any([*_LISTS["sentences_left_out"]["wish"], *_LISTS["sentences_left_out"]["unsure"]])
+_LEFT_OUT = _any(
+    pattern
+    for group, patterns in _LISTS["sentences_left_out"].items()
+    if group not in ("wish", "unsure")
+    for pattern in patterns
+)
 _JOKE = re.compile("|".join(_LISTS["left_out_entirely"]["joke"]))
 _CUES = {name: _any(patterns) for name, patterns in _LISTS["cues"].items()}
 _SLOTS = {name: _any(patterns) for name, patterns in _LISTS["slots"].items()}
@@ -56,6 +62,8 @@ _DENIAL = re.compile(
     r"sold|replaces|replaced|switched from|nicht|statt|pas|plus|sino|no se llama|ya no|en vez de|au lieu de)"
     r"((?: [^\s,;:.!?]+){1,4})"
 )
+_NEW = re.compile(r"\bnew (?:\w+ )?(\w+)(?=[ ,.:;!]|$)")
+_LABEL = re.compile(r"\b[A-Za-z][a-z]+ ([A-HJ-Z])\b")
 _QUOTED = re.compile(r"[\"“„«][^\"“”„«»]*[\"”“»]|(?<!\w)['‘][^'’]{8,}['’](?!\w)|「[^」]*」")
 _SENTENCE = re.compile(r"[^.!?。！？।\n]+(?:[.](?=\w)[^.!?。！？।\n]*)*[.!?。！？।]*")
 _WORD = re.compile(r"(?:[^\W\d_]|[\u0900-\u0963])+(?:'[^\W\d_]+)*|\d+(?:[.,:]\d+)*")
@@ -84,8 +92,9 @@ _VALUES = {
     "time": (
         r"\b\d{1,2}:\d{2}\b|\b\d{1,2}(?:[.:]\d{2})?\s?(?:am|pm|a\.m\.|p\.m\.|uhr|h|o'clock)\b|"
         rf"\b(?:half|quarter) (?:past|to) {_CLOCK}\b|\bnoon\b|\bmidnight\b|"
-        rf"\b(?:at|around|by|before|until|starts?|to|from) {_CLOCK}\b{_AFTER_CLOCK}|\ba las \w+"
+        rf"\b(?:at|around|by|before|until|starts?) {_CLOCK}\b{_AFTER_CLOCK}|\ba las \w+"
     ),
+    "code": r"\b[a-z]+\d\w*|\b\d+[a-fx]\b",
     "day": rf"\b(?:{_either(DAYS)})\b",
     "month": rf"\b{_MONTH}\b",
     "number": rf"[-+]?\d[\d,.:/-]*(?: \d[\d ]*)?\d|\d|(?<![-\w])(?:{_either(_SMALL)})(?![-\w])",
@@ -120,6 +129,8 @@ class Reading:
         values: By type (time, date, day, month, number, email, name) what it gives.
         cues: Kinds of words it has that tell of a change (`changed`, `ended`, `added`, …), each with the
             stems of the clauses that they are in.
+        renewed: Stems of what it calls new: "number" in "my new number".
+        labels: Letters that tell things of one name apart: "B" in "project B".
         denied: Stems and numbers that it says are not so, or no longer ("not 300", "instead of the bus").
         slots: Properties of a person that it gives which have one value at a time (`home`, `job`, …).
         kin: Relatives and friends that it speaks of.
@@ -133,6 +144,8 @@ class Reading:
     before: Mapping[str, str]
     values: Mapping[str, frozenset[str]]
     cues: Mapping[str, frozenset[str]]
+    renewed: frozenset[str]
+    labels: frozenset[str]
     denied: frozenset[str]
     slots: frozenset[str]
     kin: frozenset[str]
@@ -148,9 +161,14 @@ class Reading:
 
 
 @lru_cache(maxsize=CACHED_READINGS)
-def read(content: str) -> tuple[Reading, ...]:
-    """Return what a statement asserts, a long one part by part; () if nothing, as a question or a joke."""
-    sentences = asserted_sentences(content)
+def read(content: str, *, tentative: bool = False) -> tuple[Reading, ...]:
+    """Return what a statement asserts, a long one part by part; () if nothing, as a question or a joke.
+
+    Args:
+        content: The statement.
+        tentative: Read wishes and plans too.
+    """
+    sentences = _asserted(content, tentative=tentative)
     if sum(len(sentence.split()) for sentence in sentences) <= WORDS_OF_A_PART:
         return (_read(" ".join(sentences)),) if sentences else ()
     return tuple(_read(" ".join(pair)) for pair in pairwise(sentences)) or (_read(sentences[0]),)
@@ -167,6 +185,8 @@ def _read(text: str) -> Reading:
         before={after: first for first, after in pairwise(stems) if first and after},
         values=values,
         cues=_cues(lowered),
+        renewed=frozenset(_stem(found[1]) for found in _NEW.finditer(lowered)) - {""},
+        labels=frozenset(_LABEL.findall(text)),
         denied=frozenset(stem for found in _DENIAL.finditer(lowered) for stem in _denied(found[1])),
         slots=frozenset(name for name, pattern in _SLOTS.items() if pattern.search(lowered)),
         kin=frozenset(_KIN.findall(lowered)),
@@ -204,7 +224,7 @@ def _denied(text: str) -> list[str]:
     return [*stems, *re.findall(r"\d+(?::\d+)?", text)]
 
 
-def asserted_sentences(content: str) -> list[str]:
+def _asserted(content: str, *, tentative: bool) -> list[str]:
     """Return the sentences of a statement that assert something, without quotes."""
     text = normalize("NFC", content).replace("’", "'")
     if _JOKE.search(text.lower()):
@@ -217,6 +237,7 @@ def asserted_sentences(content: str) -> list[str]:
         if sentence
         and not sentence.endswith(("?", "？"))
         and not _LEFT_OUT.search(sentence.lower())
+        and (tentative or not _TENTATIVE.search(sentence.lower()))
     ]
 
 
