@@ -22,6 +22,7 @@ FLOOR = 0.2
 RELATED = 0.35
 CLOSE = 0.5
 SAME = 0.6
+NEARLY_EQUAL = 0.75
 
 _ANY_DAY = datetime(2000, 1, 1)  # noqa: DTZ001 - only whether an end is named counts
 
@@ -182,6 +183,12 @@ def _other_entity(pair: _Pair) -> bool:
     )
 
 
+def _other_property(pair: _Pair) -> bool:
+    """Return whether the later one gives a property of a person whom the earlier one only names."""
+    own = pair.new.slots - pair.old.slots
+    return bool(own) and not pair.slots and pair.shared <= pair.old.names | pair.new.names
+
+
 def _differ(old: Reading, new: Reading, stem: str) -> bool:
     """Return whether a word has different words before it: "design team", "platform team"."""
     before_old, before_new = old.before[stem], new.before[stem]
@@ -231,11 +238,15 @@ def _changed(pair: _Pair) -> Verdict | None:
         return _verdict("updates", pair, "words of a change")
     if pair.shared & pair.new.denied and pair.similarity >= FLOOR:
         return _verdict("updates", pair, "words of a change")
+    if "replanned" in pair.new.cues and pair.shared and pair.similarity >= CLOSE:
+        return _verdict("updates", pair, "a change of plans")
     if not pair.shared or _value_missing(pair) or not _same_subject(pair):
+        return None
+    if _other_property(pair):
         return None
     if (pair.replaced or _other_name(pair)) and pair.similarity >= RELATED:
         return _verdict("updates", pair, "words of a change")
-    near = pair.shared & pair.new.cues["changed"]
+    near = (pair.shared & pair.new.cues["changed"]) - pair.old.names
     enough = len(pair.shared) >= 2 or pair.similarity >= SAME
     if near and enough and pair.similarity >= CLOSE and not pair.old.event:
         return _verdict("updates", pair, "words of a change")
@@ -257,10 +268,9 @@ def _temporary(pair: _Pair) -> Verdict | None:
         return None
     if read_until(pair.newer.content, pair.newer.at or _ANY_DAY) is None:
         return None
-    same = len(pair.shared) >= 2 or (pair.shared and pair.replaced)
-    same = same and pair.similarity >= RELATED
-    same = same or (_anchored(pair) and pair.shared and pair.similarity >= CLOSE)
-    if same or (pair.slots and _same_person(pair)):
+    about_one = pair.old.anchor in pair.new.topic and (len(pair.shared) >= 2 or pair.similarity >= CLOSE)
+    same = pair.shared and (pair.replaced or about_one) and pair.similarity >= RELATED
+    if not pair.old.event and (same or (pair.slots and _same_person(pair))):
         return _verdict("updates", pair, "holds for a time")
     return None
 
@@ -271,10 +281,11 @@ def _now(pair: _Pair) -> Verdict | None:
     if pair.slots and _same_person(pair) and pair.similarity >= RELATED and not pair.repeated:
         return _verdict("updates", pair, "says what is so now")
     same = _anchored(pair) or len(pair.shared) >= 2
-    if pair.shared & pair.old.names and _other_name(pair) and pair.similarity >= CLOSE:
-        return _verdict("updates", pair, "says what is so now")
     if pair.old.event and pair.new.event:
         return None
+    named = pair.shared & pair.old.names
+    if named and pair.shared - named and _other_name(pair) and pair.similarity >= CLOSE:
+        return _verdict("updates", pair, "says what is so now")
     if same and _same_subject(pair) and pair.shared and pair.replaced and pair.similarity >= CLOSE:
         return _verdict("updates", pair, "says what is so now")
     return None
@@ -286,6 +297,9 @@ def _restated(pair: _Pair) -> Verdict | None:
         return None
     if pair.old.event or pair.new.event or pair.new.many or not _anchored(pair):
         return None
+    apart = frozenset(pair.old.topic) - pair.shared and frozenset(pair.new.topic) - pair.shared
+    if apart and pair.similarity < NEARLY_EQUAL:
+        return None  # the gym's fee, the pool's fee
     if pair.replaced and len(pair.shared) >= 2 and pair.similarity >= SAME:
         return _verdict("updates", pair, "gives another value")
     return None

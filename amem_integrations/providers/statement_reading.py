@@ -59,14 +59,14 @@ _ADDRESS = re.compile(
 _CLAUSE = re.compile(r"(?:[^,;:.!?。、]|(?<=\d)[.:,](?=\d))+")
 _DENIAL = re.compile(
     r"\b(?:not|instead of|rather than|isn't|aren't|wasn't|no longer|no more|forget|scrapped|from|left|quit|dumped|ditched|traded(?: in)?|"
-    r"sold|replaces|replaced|switched from|nicht|statt|pas|plus|sino|no se llama|ya no|en vez de|au lieu de)"
+    r"sold|closed my|replaces|replaced|switched from|nicht|statt|pas|plus|sino|no se llama|ya no|en vez de|au lieu de)"
     r"((?: [^\s,;:.!?]+){1,4})"
 )
 _NEW = re.compile(r"\bnew (?:\w+ )?(\w+)(?=[ ,.:;!]|$)")
 _LABEL = re.compile(r"\b[A-Za-z][a-z]+ ([A-HJ-Z])\b")
 _QUOTED = re.compile(r"[\"“„«][^\"“”„«»]*[\"”“»]|(?<!\w)['‘][^'’]{8,}['’](?!\w)|「[^」]*」")
 _SENTENCE = re.compile(r"[^.!?。！？।\n]+(?:[.](?=\w)[^.!?。！？।\n]*)*[.!?。！？।]*")
-_WORD = re.compile(r"(?:[^\W\d_]|[\u0900-\u0963])+(?:'[^\W\d_]+)*|\d+(?:[.,:]\d+)*")
+_WORD = re.compile(r"(?:[^\W\d]|[\u0900-\u0963])+(?:'[^\W\d_]+)*|\d+(?:[.,:]\d+)*")
 _TOKEN = re.compile(rf"{_WORD.pattern}|[,.;:!?()]")
 _JAPANESE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
 _HAN = re.compile(r"[\u3400-\u9fff]{2}|[\u30a0-\u30ff]{2,}")
@@ -95,6 +95,7 @@ _VALUES = {
         rf"\b(?:at|around|by|before|until|starts?) {_CLOCK}\b{_AFTER_CLOCK}|\ba las \w+"
     ),
     "code": r"\b[a-z]+\d\w*|\b\d+[a-fx]\b",
+    "ordinal": r"\b(?:third|fourth|fifth|sixth|seventh|eighth|ninth|tenth)\b",
     "day": rf"\b(?:{_either(DAYS)})\b",
     "month": rf"\b{_MONTH}\b",
     "number": rf"[-+]?\d[\d,.:/-]*(?: \d[\d ]*)?\d|\d|(?<![-\w])(?:{_either(_SMALL)})(?![-\w])",
@@ -179,7 +180,7 @@ def _read(text: str) -> Reading:
     values, rest = _values(text)
     stems = _stems(rest)
     topic = [stem for stem in stems if stem] + _japanese(lowered)
-    words = {word.removesuffix("'s") for word in _WORD.findall(lowered)}
+    words = {word.removesuffix("'s") for word in _WORD.findall(lowered.replace("had to", ""))}
     return Reading(
         topic=tuple(dict.fromkeys(topic)),
         before={after: first for first, after in pairwise(stems) if first and after},
