@@ -26,6 +26,9 @@ NEARLY_EQUAL = 0.75
 
 _ANY_DAY = datetime(2000, 1, 1)  # noqa: DTZ001 - only whether an end is named counts
 
+# A statement of more stems speaks of several things.
+TOPICS_OF_ONE_THING = 7
+
 # "Sorry, I meant the 19th" speaks of what was said just before.
 JUST_BEFORE = timedelta(hours=1)
 
@@ -83,9 +86,7 @@ class _Pair:
     @property
     def replaced(self) -> bool:
         """Whether both give a value of one type, and not the same."""
-        return any(
-            not values & others for values, others in self._values_of_one_type()
-        )
+        return any(not values & others for values, others in self._values_of_one_type())
 
     @property
     def repeated(self) -> bool:
@@ -185,8 +186,10 @@ def _other_entity(pair: _Pair) -> bool:
 
 def _other_property(pair: _Pair) -> bool:
     """Return whether the later one gives a property of a person whom the earlier one only names."""
-    own = pair.new.slots - pair.old.slots
-    return bool(own) and not pair.slots and pair.shared <= pair.old.names | pair.new.names
+    if pair.slots or pair.replaced or not pair.shared <= pair.old.names | pair.new.names:
+        return False
+    of_the_named = pair.new.anchor in pair.old.names and not pair.new.first_person
+    return bool(pair.new.slots - pair.old.slots) or of_the_named
 
 
 def _differ(old: Reading, new: Reading, stem: str) -> bool:
@@ -246,7 +249,7 @@ def _changed(pair: _Pair) -> Verdict | None:
         return None
     if (pair.replaced or _other_name(pair)) and pair.similarity >= RELATED:
         return _verdict("updates", pair, "words of a change")
-    near = (pair.shared & pair.new.cues["changed"]) - pair.old.names
+    near = pair.shared & pair.new.cues["changed"]
     enough = len(pair.shared) >= 2 or pair.similarity >= SAME
     if near and enough and pair.similarity >= CLOSE and not pair.old.event:
         return _verdict("updates", pair, "words of a change")
@@ -264,15 +267,25 @@ def _renewed(pair: _Pair) -> Verdict | None:
 
 def _temporary(pair: _Pair) -> Verdict | None:
     """The later one says until when it holds, and so does not hold beside the earlier one."""
-    if not pair.same_speaker or _added(pair) or pair.repeated or pair.similarity < FLOOR:
+    if not pair.same_speaker or _added(pair) or pair.repeated or pair.old.event:
         return None
     if read_until(pair.newer.content, pair.newer.at or _ANY_DAY) is None:
         return None
-    about_one = pair.old.anchor in pair.new.topic and (len(pair.shared) >= 2 or pair.similarity >= CLOSE)
-    same = pair.shared and (pair.replaced or about_one) and pair.similarity >= RELATED
-    if not pair.old.event and (same or (pair.slots and _same_person(pair))):
+    same = pair.shared and (pair.replaced or _about_one_thing(pair)) and pair.similarity >= RELATED
+    if same or (pair.slots and _same_person(pair) and pair.similarity >= FLOOR):
         return _verdict("updates", pair, "holds for a time")
     return None
+
+
+def _about_one_thing(pair: _Pair) -> bool:
+    """Return whether both are statements of one subject, and say little more."""
+    if not pair.shared - pair.old.names - pair.new.names:
+        return False
+    if pair.old.anchor is None:
+        short = max(len(pair.old.topic), len(pair.new.topic)) <= TOPICS_OF_ONE_THING
+        return short and not pair.old.many and pair.similarity >= CLOSE
+    close = len(pair.shared) >= 2 or pair.similarity >= CLOSE
+    return pair.old.anchor in pair.new.topic and close
 
 
 def _now(pair: _Pair) -> Verdict | None:
