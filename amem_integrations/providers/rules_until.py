@@ -40,7 +40,7 @@ def read_until(content: str, at: datetime) -> datetime | None:
         content: The statement.
         at: When it was made; "Friday" is the first one from then on.
     """
-    text = content.lower().replace("’", "'")
+    text = content.lower().replace("\u2019", "'")
     if not text.strip() or _PAST.search(text):
         return None
     for pattern, last_day in _RULES:

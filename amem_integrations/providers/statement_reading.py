@@ -156,6 +156,11 @@ class Reading:
     anchor: str | None
 
     @property
+    def adds(self) -> bool:
+        """Whether it says that it comes on top: "also", "another", "a second"."""
+        return "added" in self.cues
+
+    @property
     def names(self) -> frozenset[str]:
         """Stems of the capitalised words within its sentences."""
         return self.values.get("name", frozenset())
