@@ -183,7 +183,8 @@ class NoteStore(Protocol):
     ) -> MaybeAwaitable[None]:
         """Replace stored changes by these, which have the same ids; unknown ones are not added.
 
-        It is how text is taken out of the history of other notes; everything else is only appended.
+        It is how text is taken out of the history of other notes; everything else is only appended. A text
+        of the data that is empty by now, or gone from a list, stays so: two writers may do this at once.
         """
         ...
 

@@ -9,14 +9,14 @@ still replays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from .._sync import resolve
 from ..fetch import all_changes
-from ..ids import now
+from ..ids import new_operation, now
 from ..notes import Change, ChangeKind, ContextEntry, Link, Namespace, Note
 from ..prompts import PROMPT_TEXTS
 from ..runtime import Runtime
@@ -30,6 +30,8 @@ from .rewrite import rewrite
 _Written = Sequence[tuple[Change, set[str]]]
 WRITTEN = frozenset({"text", "keywords", "tags", "reason", "relation"})
 _FROM_PROMPTS = Fragments(PROMPT_TEXTS)
+# As `corrected_at`: all that the note brought to others stays.
+BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,14 +76,20 @@ def corrections(changes: Iterable[Change]) -> list[Gone]:
 
 
 async def remove_all_of(runtime: Runtime, namespace: Namespace, ops: Sequence[str]) -> None:
-    """Remove all that a model wrote in these operations: it was shown a text that nobody knows any more."""
+    """Remove all that a model wrote in these operations: it was shown a text that nobody knows any more.
+
+    What others, who were shown that, quoted of it goes first: by what was written it is known.
+    """
     store, at = runtime.store, now()
     changes = await resolve(store.changes_by_op(namespace, ops))
-    steps = {}
-    for note_id in {made.note_id for made in changes} - {""}:
-        mine = [made for made in changes if made.note_id == note_id]
-        steps[note_id] = _without_all(mine, f"{ops[0]}:unknown", at)
-    await rewrite(runtime, namespace, f"{ops[0]}:unknown", steps, removing=True)
+    by_note: dict[str, list[Change]] = {}
+    for made in changes:
+        by_note.setdefault(made.note_id, []).append(made)
+    by_note.pop("", None)
+    await _remove_quotes_of(runtime, namespace, by_note)
+    op = f"{ops[0]}:unknown"
+    steps = {note_id: _without_all(mine, op, at) for note_id, mine in by_note.items()}
+    await rewrite(runtime, namespace, op, steps, removing=True)
     blanked = [
         replace(made, data={**data, "blanked": True})
         for made in changes
@@ -89,6 +97,22 @@ async def remove_all_of(runtime: Runtime, namespace: Namespace, ops: Sequence[st
     ]
     if blanked:
         await resolve(store.rewrite_changes(namespace, blanked))
+
+
+async def _remove_quotes_of(
+    runtime: Runtime, namespace: Namespace, by_note: Mapping[str, Sequence[Change]]
+) -> None:
+    """Remove what quotes the contexts that changes brought to notes, from other notes."""
+    made_now = {made.id for changes in by_note.values() for made in changes}
+    notes = await resolve(runtime.store.get(namespace, list(by_note)))
+    entries = [e for note in notes for e in note.contexts if e.change not in made_now]
+    kept = tuple(text for entry in entries for text in _texts(entry))
+    for note_id, changes in by_note.items():
+        brought = [made.data["entry"] for made in changes if "entry" in made.data]
+        texts = tuple(text for entry in brought for text in _written_texts(entry))
+        if texts:
+            gone = Gone(note_id=note_id, texts=texts, kept=kept, corrected_at=BEFORE_ALL)
+            await Traces(runtime, namespace, new_operation(), [gone]).remove()
 
 
 def _without_all(changes: Sequence[Change], op: str, at: datetime) -> Edit:
@@ -104,6 +128,21 @@ def _without_all(changes: Sequence[Change], op: str, at: datetime) -> Edit:
         return revised, [change(op, "forget", note, recorded_at=at, data=data)]
 
     return edit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Quotes:
+    """What was found near some notes: who else says the same, by note id; and records, without the quotes."""
+
+    notes: Mapping[str, Note]
+    edited: Collection[str]
+    elsewhere: Mapping[str, Fragments]
+    blanked: Sequence[Change]
+
+    @property
+    def holders(self) -> set[str]:
+        """The notes that held some: who was shown them may have quoted those in turn."""
+        return {made.note_id for made in self.blanked} & self.elsewhere.keys()
 
 
 class Traces:
@@ -129,18 +168,29 @@ class Traces:
         kept = Fragments(text for item in gone for text in item.kept)
         lost = Fragments(text for item in gone for text in item.texts)
         self._lost = lost.minus(kept).minus(_FROM_PROMPTS)
+        self._near = set(self._gone)  # the notes themselves, and those that quoted them
         self._ops: set[str] = set()
         self._rounds = 0
 
     async def remove(self, *, deleted: bool = False) -> None:
         """Remove all quotes. `deleted` says that the notes are gone: links to them and what they caused go too."""
-        ids = list(self._gone)
-        holders = await resolve(self._runtime.store.backlinks(self._namespace, ids))
-        quoting = await self._clean(holders, await self._written_near(ids), deleted=deleted)
-        seen = set(ids)
-        while quoting := quoting - seen:  # who was shown a quote may have quoted it
-            seen |= quoting
-            quoting = await self._clean([], await self._written_near(sorted(quoting)))
+        while await self._remove_found(deleted=deleted):
+            pass  # until nothing is found that was written meanwhile
+
+    async def _remove_found(self, *, deleted: bool) -> bool:
+        """Remove what can be found now; return whether there were quotes.
+
+        What quotes at the greatest distance goes first, so that after an interruption the way there is still known.
+        """
+        holders = await resolve(self._runtime.store.backlinks(self._namespace, list(self._gone)))
+        written = await self._written_near(sorted(self._near))
+        found = [await self._find(holders, written, deleted=deleted)]
+        while new := found[-1].holders - self._near:
+            self._near |= new
+            found.append(await self._find([], await self._written_near(sorted(new))))
+        for number, quotes in enumerate(reversed(found), start=1):
+            await self._take_out(quotes, deleted=deleted and number == len(found))
+        return any(quotes.blanked for quotes in found)
 
     async def _written_near(self, ids: Sequence[str]) -> _Written:
         """Return what was written while these notes were shown or because of them, with what else was shown.
@@ -158,10 +208,10 @@ class Traces:
             (made, {*shown.get(made.op, ()), made.cause or ""} - {""}) for made in changes.values()
         ]
 
-    async def _clean(
+    async def _find(
         self, holders: Sequence[Note], written: _Written, *, deleted: bool = False
-    ) -> set[str]:
-        """Remove quotes from notes and their records; return the ids of the notes that held some."""
+    ) -> _Quotes:
+        """Return the quotes in what was written; `holders` are looked at in any case."""
         notes = {note.id: note for note in holders}
         await self._add(notes, [made.note_id for made, _ in written])
         own = {note.id: Fragments(_stated(note)) for note in notes.values()}
@@ -176,8 +226,13 @@ class Traces:
             )
             for note_id, others in shown.items()
         }
-        await self._rewrite(notes, {*shown, *(note.id for note in holders)}, elsewhere, deleted)
-        return await self._blank([made for made, _ in written], elsewhere, deleted=deleted)
+        records = [made for made, _ in written]
+        return _Quotes(
+            notes=notes,
+            edited={*shown, *(note.id for note in holders)},
+            elsewhere=elsewhere,
+            blanked=await self._blanked(records, elsewhere, deleted=deleted),
+        )
 
     async def _add(self, notes: dict[str, Note], ids: Iterable[str]) -> None:
         missing = sorted(set(ids) - notes.keys() - self._deleted)
@@ -188,18 +243,18 @@ class Traces:
     def _quotes(self, made: Change, elsewhere: Fragments) -> bool:
         return any(is_quote(text, self._lost, elsewhere) for text in _written_texts(made.data))
 
-    async def _rewrite(
-        self,
-        notes: Mapping[str, Note],
-        ids: Iterable[str],
-        elsewhere: Mapping[str, Fragments],
-        deleted: bool,
-    ) -> None:
+    async def _take_out(self, quotes: _Quotes, *, deleted: bool) -> None:
+        """Take the quotes out of the notes, then out of their history."""
         self._rounds += 1
         op, at = f"{self._op}:{self._rounds}", now()
-        steps = {i: self._edit(self._test(elsewhere.get(i)), op, at, deleted=deleted) for i in ids}
-        base = {note_id: notes[note_id] for note_id in steps}
+        steps = {
+            note_id: self._edit(self._test(quotes.elsewhere.get(note_id)), op, at, deleted=deleted)
+            for note_id in quotes.edited
+        }
+        base = {note_id: quotes.notes[note_id] for note_id in steps}
         await rewrite(self._runtime, self._namespace, op, steps, base=base, removing=True)
+        if quotes.blanked:
+            await resolve(self._runtime.store.rewrite_changes(self._namespace, quotes.blanked))
 
     def _test(self, elsewhere: Fragments | None) -> Callable[[str], bool]:
         """Return what tells quotes in texts on one note."""
@@ -237,14 +292,13 @@ class Traces:
             return False
         return deleted if gone.corrected_at is None else entry.recorded_at <= gone.corrected_at
 
-    async def _blank(
+    async def _blanked(
         self, written: Sequence[Change], elsewhere: Mapping[str, Fragments], *, deleted: bool
-    ) -> set[str]:
-        """Blank the quotes in the history of other notes; return the ids of the notes that had some."""
-        store = self._runtime.store
+    ) -> list[Change]:
+        """Return the records in the history of other notes that quote, without the quotes."""
         records = {made.id: made for made in written if made.cause in self._gone}
         for note_id in elsewhere.keys() - self._gone.keys():
-            history = await all_changes(store, self._namespace, note_id)
+            history = await all_changes(self._runtime.store, self._namespace, note_id)
             records |= {made.id: made for made in history}
         blanked = []
         for made in (made for made in records.values() if made.note_id != self._whole):
@@ -256,9 +310,7 @@ class Traces:
             data = _blanked(made.data, test)
             if data != made.data:
                 blanked.append(replace(made, data={**data, "blanked": True}))
-        if blanked:
-            await resolve(store.rewrite_changes(self._namespace, blanked))
-        return {made.note_id for made in blanked} & elsewhere.keys()
+        return blanked
 
     def _came_from_gone(self, made: Change, deleted: bool) -> bool:
         """Return whether all that a record holds of a model's words came from a text that is gone."""

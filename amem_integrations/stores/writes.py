@@ -115,7 +115,8 @@ class PointStore(PointReader):
         namespace_key(namespace)
         records = [_change_point(namespace, change) for change in changes]
         with self._changing():
-            self._history.upsert(self._stored_only(records))
+            found = self._history.retrieve([record.id for record in records], ("data",))
+            self._history.upsert([_blanked(r, found[r.id]) for r in records if r.id in found])
 
     def delete(
         self,
@@ -287,6 +288,20 @@ class PointStore(PointReader):
 def _change_point(namespace: Namespace, change: Change) -> Point:
     payload = encode_change(change, namespace)
     return Point(change_point_id(payload["namespace"], change.id), payload)
+
+
+def _blanked(record: Point, stored: Point) -> Point:
+    """Return the record without the texts that another writer has taken out of the stored one."""
+    data = _less(record.payload["data"], stored.payload["data"])
+    return Point(record.id, {**record.payload, "data": data})
+
+
+def _less(new: Any, stored: Any) -> Any:  # noqa: ANN401 - JSON values
+    if isinstance(new, dict) and isinstance(stored, dict):
+        return {name: _less(value, stored.get(name, value)) for name, value in new.items()}
+    if isinstance(new, list) and isinstance(stored, list):
+        return [item for item in new if not isinstance(item, str) or item in stored]
+    return "" if stored == "" else new
 
 
 def _check_owner(taken: Collection[Point], namespace: str) -> None:

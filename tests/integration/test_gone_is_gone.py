@@ -19,70 +19,14 @@ from amem_integrations import (
     NoteInput,
     RevisionConflictError,
 )
-from amem_integrations.testing import HashEmbedder, ScriptedModel
+from amem_integrations.testing import CopyingModel, HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
-WORDS = 50  # the gate lets no longer entry pass
-
-
-def everything(inputs) -> str:
-    """All texts that a model is shown."""
-    shown = [*inputs.get("before", ()), *inputs.get("candidates", ()), *inputs["notes"]]
-    parts = []
-    for note in shown:
-        words = (*note.get("keywords", ()), *note.get("tags", ()))
-        parts += [note["content"], note.get("speaker") or "", note.get("context", ""), *words]
-    return " ".join(part for part in parts if part)
-
-
-def construct(request):
-    told = everything(request.inputs)
-    return {
-        "notes": [
-            {
-                "id": note["alias"],
-                "context": f"{note['content']} {told}",
-                "keywords": told.split()[-6:],
-                "tags": told.split()[:4],
-            }
-            for note in request.inputs["notes"]
-        ]
-    }
-
-
-def evolve(request):
-    told = " ".join(dict.fromkeys(everything(request.inputs).split()))
-    short = " ".join(told.split()[:WORDS])
-    return {
-        "notes": [
-            {
-                "id": note["alias"],
-                "links": [
-                    {
-                        "to": c["alias"],
-                        "relation": told[:30],
-                        "reason": told[-190:],
-                        "strength": 0.5,
-                    }
-                    for c in note["candidates"][:3]
-                ],
-                "updates": [
-                    {"to": c["alias"], "context": short, "keywords": told.split()[:8], "tags": []}
-                    for c in note["candidates"][:2]
-                ],
-            }
-            for note in request.inputs["notes"]
-        ]
-    }
-
-
-def parrot() -> ScriptedModel:
-    return ScriptedModel({"construct": construct, "evolve": evolve})
 
 
 def opened(location, **settings):
     return AgenticMemory.open(
-        location, model=parrot(), embedder=HashEmbedder(), config=MemoryConfig(**settings)
+        location, model=CopyingModel(), embedder=HashEmbedder(), config=MemoryConfig(**settings)
     )
 
 
@@ -145,11 +89,12 @@ def test_undo_does_not_bring_back_a_quote_of_what_was_deleted(memory, tmp_path):
 
 
 def test_a_note_deleted_or_corrected_while_a_later_one_is_made_is_not_quoted(tmp_path):
+    copying = CopyingModel()
     for number, gone in enumerate(("delete", "update")):
         state: dict = {}
 
         def answer(request, state=state, gone=gone):
-            reply = construct(request)
+            reply = copying.generate(request)
             if state.get("first"):
                 memory, first = state.pop("first")
                 if gone == "delete":
@@ -158,7 +103,7 @@ def test_a_note_deleted_or_corrected_while_a_later_one_is_made_is_not_quoted(tmp
                     memory.update(first, namespace=ANN, content="Nothing of note")
             return reply
 
-        model = ScriptedModel({"construct": answer, "evolve": evolve})
+        model = ScriptedModel({"construct": answer, "evolve": copying.generate})
         path = tmp_path / str(number)
         with AgenticMemory.open(path, model=model, embedder=HashEmbedder()) as memory:
             first = memory.add("My PIN is zanzibar4711", namespace=ANN, thread="t")
