@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from .._sync import resolve
@@ -30,8 +30,6 @@ from .rewrite import rewrite
 _Written = Sequence[tuple[Change, set[str]]]
 WRITTEN = frozenset({"text", "keywords", "tags", "reason", "relation"})
 _FROM_PROMPTS = Fragments(PROMPT_TEXTS)
-# As `corrected_at`: all that the note brought to others stays.
-BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +42,15 @@ class Gone:
         kept: What a corrected note says instead.
         corrected_at: When, if it was corrected rather than deleted. What the note brought to others after that
             comes from what it says now, and stays.
+        in_context: Whether it stood in contexts of the note, which had quoted something. The history of the note
+            must not hold it either, and what the note brought to others stays.
     """
 
     note_id: str
     texts: tuple[str, ...]
     kept: tuple[str, ...] = ()
     corrected_at: datetime | None = None
+    in_context: bool = False
 
 
 def texts_of(note: Note) -> tuple[str, ...]:
@@ -80,20 +81,25 @@ async def remove_all_of(runtime: Runtime, namespace: Namespace, ops: Sequence[st
 
     What others, who were shown that, quoted of it goes first: by what was written it is known.
     """
-    store, at = runtime.store, now()
+    store, at, op = runtime.store, now(), f"{ops[0]}:unknown"
     changes = await resolve(store.changes_by_op(namespace, ops))
     by_note: dict[str, list[Change]] = {}
     for made in changes:
         by_note.setdefault(made.note_id, []).append(made)
     by_note.pop("", None)
     await _remove_quotes_of(runtime, namespace, by_note)
-    op = f"{ops[0]}:unknown"
     steps = {note_id: _without_all(mine, op, at) for note_id, mine in by_note.items()}
     await rewrite(runtime, namespace, op, steps, removing=True)
+    made_now = {made.id for made in changes}
+    records = {made.id: made for made in changes}
+    for note_id in by_note:  # an entry that was replaced since stands in the record of that, too
+        history = await all_changes(store, namespace, note_id)
+        records |= {made.id: made for made in history}
     blanked = [
         replace(made, data={**data, "blanked": True})
-        for made in changes
-        if (data := _blanked(made.data, bool)) != made.data
+        for made in records.values()
+        if (data := _without_entries(made.data, made_now, all_of_it=made.id in made_now))
+        != made.data
     ]
     if blanked:
         await resolve(store.rewrite_changes(namespace, blanked))
@@ -103,16 +109,30 @@ async def _remove_quotes_of(
     runtime: Runtime, namespace: Namespace, by_note: Mapping[str, Sequence[Change]]
 ) -> None:
     """Remove what quotes the contexts that changes brought to notes, from other notes."""
-    made_now = {made.id for changes in by_note.values() for made in changes}
+    first = min((made.recorded_at for mine in by_note.values() for made in mine), default=None)
     notes = await resolve(runtime.store.get(namespace, list(by_note)))
-    entries = [e for note in notes for e in note.contexts if e.change not in made_now]
+    entries = [e for note in notes for e in note.contexts if first and e.recorded_at < first]
     kept = tuple(text for entry in entries for text in _texts(entry))
     for note_id, changes in by_note.items():
         brought = [made.data["entry"] for made in changes if "entry" in made.data]
         texts = tuple(text for entry in brought for text in _written_texts(entry))
         if texts:
-            gone = Gone(note_id=note_id, texts=texts, kept=kept, corrected_at=BEFORE_ALL)
+            gone = Gone(note_id=note_id, texts=texts, kept=kept, in_context=True)
             await Traces(runtime, namespace, new_operation(), [gone]).remove()
+
+
+def _without_entries(value: Any, made: Collection[str], *, all_of_it: bool) -> Any:  # noqa: ANN401
+    """Return the data of a record without the texts of entries that these changes made; or without any."""
+    if isinstance(value, Mapping):
+        inside = all_of_it or value.get("change") in made
+        return (
+            _blanked(value, bool)
+            if inside
+            else {
+                key: _without_entries(inner, made, all_of_it=False) for key, inner in value.items()
+            }
+        )
+    return value
 
 
 def _without_all(changes: Sequence[Change], op: str, at: datetime) -> Edit:
@@ -144,6 +164,16 @@ class _Quotes:
         """The notes that held some: who was shown them may have quoted those in turn."""
         return {made.note_id for made in self.blanked} & self.elsewhere.keys()
 
+    @property
+    def touched(self) -> set[str]:
+        """All notes from which, or from whose history, something goes."""
+        return {*self.edited, *(made.note_id for made in self.blanked)}
+
+    def about(self, ids: Collection[str]) -> _Quotes:
+        """Return what is about these notes."""
+        blanked = [made for made in self.blanked if made.note_id in ids]
+        return replace(self, edited={i for i in self.edited if i in ids}, blanked=blanked)
+
 
 class Traces:
     """What is left of texts that are gone. Removing them again looks only at what was written since."""
@@ -164,7 +194,9 @@ class Traces:
         self._whole = whole
         self._runtime, self._namespace, self._op = runtime, namespace, op
         self._gone = {item.note_id: item for item in gone}
+        self._contexts = {item.note_id for item in gone if item.in_context}
         self._deleted = {item.note_id for item in gone if item.corrected_at is None}
+        self._deleted -= self._contexts
         kept = Fragments(text for item in gone for text in item.kept)
         lost = Fragments(text for item in gone for text in item.texts)
         self._lost = lost.minus(kept).minus(_FROM_PROMPTS)
@@ -188,8 +220,11 @@ class Traces:
         while new := found[-1].holders - self._near:
             self._near |= new
             found.append(await self._find([], await self._written_near(sorted(new))))
-        for number, quotes in enumerate(reversed(found), start=1):
-            await self._take_out(quotes, deleted=deleted and number == len(found))
+        for number in reversed(range(len(found))):
+            nearer = {note_id for quotes in found[:number] for note_id in quotes.touched}
+            mine = found[number].touched - nearer
+            for quotes in found[number:]:
+                await self._take_out(quotes.about(mine), deleted=deleted and quotes is found[0])
         return any(quotes.blanked for quotes in found)
 
     async def _written_near(self, ids: Sequence[str]) -> _Written:
@@ -288,7 +323,7 @@ class Traces:
     def _is_caused(self, entry: ContextEntry, note: Note, deleted: bool) -> bool:
         """Return whether an entry came from a note that is gone, or from what a corrected one said before."""
         gone = self._gone.get(entry.cause)
-        if gone is None or entry.cause == note.id:
+        if gone is None or gone.in_context or entry.cause == note.id:
             return False
         return deleted if gone.corrected_at is None else entry.recorded_at <= gone.corrected_at
 
@@ -297,7 +332,7 @@ class Traces:
     ) -> list[Change]:
         """Return the records in the history of other notes that quote, without the quotes."""
         records = {made.id: made for made in written if made.cause in self._gone}
-        for note_id in elsewhere.keys() - self._gone.keys():
+        for note_id in elsewhere.keys() - (self._gone.keys() - self._contexts):
             history = await all_changes(self._runtime.store, self._namespace, note_id)
             records |= {made.id: made for made in history}
         blanked = []
@@ -315,7 +350,7 @@ class Traces:
     def _came_from_gone(self, made: Change, deleted: bool) -> bool:
         """Return whether all that a record holds of a model's words came from a text that is gone."""
         gone = self._gone.get(made.cause or "")
-        if gone is None or made.note_id == made.cause:
+        if gone is None or gone.in_context or made.note_id == made.cause:
             return False
         if gone.corrected_at is None:
             return deleted

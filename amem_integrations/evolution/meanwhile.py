@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from .._sync import resolve
 from ..changes.fields import stated
-from ..changes.traces import BEFORE_ALL, Gone, Traces, texts_of
+from ..changes.traces import Gone, Traces, texts_of
 from ..ids import now
 from ..notes import ContextEntry, Namespace, Note
 from ..runtime import Runtime
@@ -54,9 +54,7 @@ async def _gone(
             kept, at = texts_of(current[note_id]), now()
             found.append(Gone(note_id=note_id, texts=texts_of(note), kept=kept, corrected_at=at))
         if texts := tuple(_texts(e for e in lost[note_id] if e.change in purged)):
-            found.append(
-                Gone(note_id=note_id, texts=texts, kept=elsewhere, corrected_at=BEFORE_ALL)
-            )
+            found.append(Gone(note_id=note_id, texts=texts, kept=elsewhere, in_context=True))
     return found
 
 

@@ -113,6 +113,63 @@ def test_a_note_deleted_or_corrected_while_a_later_one_is_made_is_not_quoted(tmp
             assert holders(live(memory, tmp_path), "zanzibar4711") <= allowed
 
 
+@pytest.fixture
+def second_hand(tmp_path):
+    """A memory whose second note quotes the first; the third is shown the second only. And what to do then."""
+    then: list = []
+
+    class Copying(CopyingModel):
+        def generate(self, request):
+            answer = super().generate(request)
+            if request.task == "evolve" and then:
+                then.pop()()
+            return answer
+
+    config = MemoryConfig(min_gate_similarity=-1, candidates=1, recent=0)
+    with AgenticMemory.open(
+        tmp_path / "memory", model=Copying(), embedder=HashEmbedder(), config=config
+    ) as memory:
+        first = memory.add("zanzibar4711", namespace=ANN, thread="t")
+        memory.add("Thanks a lot, see you at the river tomorrow", namespace=ANN, thread="t")
+        yield memory, first, then
+
+
+GOODBYE = "See you at the river tomorrow, thanks a lot"
+
+
+def test_a_quote_at_second_hand_goes_though_its_source_went_while_the_model_answered(
+    second_hand, tmp_path
+):
+    memory, first, then = second_hand
+    then.append(lambda: memory.delete(first.id, namespace=ANN))
+    memory.add(GOODBYE, namespace=ANN, thread="u")
+    assert then == []
+    assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+
+
+def test_a_plan_that_waited_writes_no_quote_at_second_hand(second_hand, tmp_path):
+    memory, first, _ = second_hand
+    note = memory.add(GOODBYE, namespace=ANN, thread="u", evolve=False)
+    memory.construct([note.id], namespace=ANN)
+    plan = memory.propose([note.id], namespace=ANN).to_dict()
+    assert "zanzibar4711" in json.dumps(plan)
+    memory.delete(first.id, namespace=ANN)
+    memory.commit(plan, namespace=ANN)
+    assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+
+
+def test_a_plan_that_waited_writes_nothing_of_a_text_that_was_undone_meanwhile(memory, tmp_path):
+    one = memory.add("It opens with a key", namespace=ANN, thread="t")
+    changed = memory.update(one.id, namespace=ANN, content="It opens with zanzibar4711")
+    two = memory.add("Thanks", namespace=ANN, thread="t", evolve=False)
+    memory.construct([two.id], namespace=ANN)
+    plan = memory.propose([two.id], namespace=ANN).to_dict()
+    update = [c for c in memory.history(changed.id, namespace=ANN) if c.kind == "update"][-1]
+    memory.undo(update.id, namespace=ANN)
+    memory.commit(plan, namespace=ANN)
+    assert holders(live(memory, tmp_path), "zanzibar4711") == {one.id}
+
+
 def test_deleting_a_note_leaves_what_does_not_quote_it():
     memory = AgenticMemory.open(":memory:", model=models.model(), embedder=HashEmbedder())
     notes = memory.add_many(
