@@ -228,10 +228,13 @@ class NoteStore(Protocol):
         """Return up to `limit` notes in order of (seq, id); continue with a condition on `seq`."""
         ...
 
-    def namespaces(self, where: Conditions = ()) -> MaybeAwaitable[list[Namespace]]:
+    def namespaces(
+        self, where: Conditions = (), *, recorded: bool = False
+    ) -> MaybeAwaitable[list[Namespace]]:
         """Return the namespaces that hold notes which meet the conditions, sorted.
 
-        It is the only call over all namespaces: what waits for work is found by it.
+        With `recorded` also those of which nothing but a history is left, such as the receipts of a `clear`. It is
+        the only call over all namespaces: what waits for work is found by it.
         """
         ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from enum import Enum
 from typing import Any
 
 from .._sync import resolve
@@ -19,6 +20,19 @@ from ..runtime import Runtime
 from .content import change_note, later_chunks, remove_notes
 
 
+class Unchanged(Enum):
+    """Stands for an argument that was not given, where None means something."""
+
+    UNCHANGED = "unchanged"
+
+    def __repr__(self) -> str:
+        """Return how it reads in a signature."""
+        return self.name
+
+
+UNCHANGED = Unchanged.UNCHANGED
+
+
 async def update(
     runtime: Runtime,
     note_id: str,
@@ -26,7 +40,7 @@ async def update(
     namespace: Sequence[str],
     content: str | None = None,
     metadata: Mapping[str, Any] | None = None,
-    expires_at: datetime | None = None,
+    expires_at: datetime | Unchanged | None = UNCHANGED,
 ) -> Note:
     """Return the note with other content, other metadata, another time to expire, or all of these.
 
@@ -41,7 +55,7 @@ async def update(
         namespace: Whose memory.
         content: The new text.
         metadata: The new metadata, in place of all there was.
-        expires_at: From this time on the note is not found any more.
+        expires_at: From this time on the note is not found any more; None: it does not expire.
 
     Raises:
         NoteNotFoundError: There is none with this id in this namespace.
@@ -49,19 +63,18 @@ async def update(
         StoreError: The store refused; `history` then tells what was written.
     """
     space = check_namespace(namespace)
-    if content is None and metadata is None and expires_at is None:
+    expiry: dict[str, Any] = {} if isinstance(expires_at, Unchanged) else {"expires_at": expires_at}
+    if content is None and metadata is None and not expiry:
         raise InvalidInputError("update was given nothing to change; give content or metadata")
     (note,) = await existing(runtime.store, space, [note_id])
     text = note.content if content is None else content
-    given = NoteInput(content=text, metadata=metadata or {}, expires_at=expires_at)
+    given = NoteInput(content=text, metadata=metadata or {}, **expiry)
     check_note_input(given, runtime.config)
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {**expiry}
     if content is not None:
         values["content"] = content
     if metadata is not None:
         values["metadata"] = json.loads(json.dumps(dict(metadata)))  # as it will be stored
-    if expires_at is not None:
-        values["expires_at"] = expires_at
     return (await change_note(runtime, space, note, values))[0]
 
 

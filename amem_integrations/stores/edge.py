@@ -26,7 +26,7 @@ from .folder import (
     used_bytes,
 )
 from .sidecar import AS_MADE, Sidecar
-from .writes import INTENT, PointStore, Removal
+from .writes import INTENT, PointStore
 
 FLUSH_SECONDS = 5.0
 MIN_FREE_BYTES = 256 * 2**20  # the log grows by 32 MiB at a time, for each of the two shards
@@ -229,12 +229,10 @@ class EdgeStore(PointStore):
         if "removal" in intent.payload:
             self._drop(intent)
 
-    def _carry_out(self, removal: Removal, intent: Point | None) -> None:
-        # First of all: after a kill the removal, which was announced, is carried out again.
+    def _remove_copies(self) -> None:
         if self._has_draft:
             remove_draft(self._folder.path)
             self._has_draft = False
-        super()._carry_out(removal, intent)
 
     def _drop(self, *intents: Point) -> None:
         """Announce nothing: what is inserted after a removal would be taken for what was removed."""
