@@ -30,6 +30,7 @@ from .rewrite import rewrite
 _Written = Sequence[tuple[Change, set[str]]]
 WRITTEN = frozenset({"text", "keywords", "tags", "reason", "relation"})
 _FROM_PROMPTS = Fragments(PROMPT_TEXTS)
+UNSHOWN = ("link", "unlink", "proposal")  # what these hold is shown to no model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,11 +159,13 @@ class _Quotes:
     edited: Collection[str]
     elsewhere: Mapping[str, Fragments]
     blanked: Sequence[Change]
+    lost: Collection[str]
 
     @property
     def holders(self) -> set[str]:
-        """The notes that held some: who was shown them may have quoted those in turn."""
-        return {made.note_id for made in self.blanked} & self.elsewhere.keys()
+        """The notes whose contexts quoted, or may have before they lost it: who was shown them may have as well."""
+        shown = {made.note_id for made in self.blanked if made.kind not in UNSHOWN}
+        return shown & self.elsewhere.keys() | set(self.lost)
 
     @property
     def touched(self) -> set[str]:
@@ -267,6 +270,12 @@ class Traces:
             edited={*shown, *(note.id for note in holders)},
             elsewhere=elsewhere,
             blanked=await self._blanked(records, elsewhere, deleted=deleted),
+            # Something else that they quoted was removed, and with it what they quoted of this.
+            lost={
+                made.note_id
+                for made in records
+                if made.data.get("blanked") and made.kind not in UNSHOWN
+            },
         )
 
     async def _add(self, notes: dict[str, Note], ids: Iterable[str]) -> None:

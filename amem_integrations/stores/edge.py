@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
@@ -36,6 +37,7 @@ OPEN_BYTES = 96 * 2**20  # the engine makes a new piece of log when it opens a s
 # One writer at a time: one point for all intents.
 INTENT_ID = "5f2d1f0e-7a43-5d0c-8a55-0c5f3c1f7a11"
 RECENT = 64  # operations; far more than there can be at once, of which each may take several writes
+REMOVING = ("update", "undo", "delete")  # after these, quotes are looked for in other notes
 _COLLECTION = re.compile(r"[\w-][\w.-]*")
 
 
@@ -102,6 +104,7 @@ class EdgeStore(PointStore):
         self._durability, self._flush_seconds = durability, flush_seconds
         self._min_free_bytes, self._free_bytes = min_free_bytes, free_bytes
         self._operations: dict[str, bool] = {}  # that wrote last; True: of which a part was written
+        self._removing: deque[str] = deque(maxlen=RECENT)
         both = (self._folder.notes, self._folder.history)
         super().__init__(*both, dimensions=dimensions, bm25=bm25, lock=threading.RLock())
         # For the memory to finish: the changes of operations that a killed process may not have finished.
@@ -213,13 +216,18 @@ class EdgeStore(PointStore):
 
     def _intent(self, records: Sequence[Point], what: Mapping[str, Any]) -> Point:
         self._begin({record.payload["op"] for record in records})
+        self._removing += {r.payload["op"] for r in records if r.payload["kind"] in REMOVING}
         return Point(INTENT_ID, {"kind": INTENT, **what, "ops": list(self._operations)})
 
     def _begin(self, ops: Iterable[str]) -> None:
-        """Remember operations; of the earlier ones, those that were written in part and the latest."""
+        """Remember operations; of the earlier ones, those that were written in part and the latest.
+
+        A removal may last longer than many other operations, so the latest removals are counted apart.
+        """
         for op in ops:
             self._operations[op] = self._operations.pop(op, False)
-        whole = [op for op, in_part in self._operations.items() if not in_part]
+        kept = set(self._removing)
+        whole = [op for op, in_part in self._operations.items() if not in_part and op not in kept]
         for op in whole[:-RECENT]:
             del self._operations[op]
 
@@ -256,6 +264,7 @@ class EdgeStore(PointStore):
         changes = [[*change[:3], None] for change in intent.payload.get("changes") or ()]
         self._finish_intent({**intent.payload, "changes": changes})
         ops = intent.payload["ops"]
+        self.interrupted = self._changes_of(ops)
+        self._removing += {made.op for made in self.interrupted if made.kind in REMOVING}
         self._begin(ops)
         self._drop(intent)
-        self.interrupted = self._changes_of(ops)

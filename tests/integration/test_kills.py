@@ -105,6 +105,29 @@ def test_a_correction_that_was_killed_leaves_no_quote_at_second_hand(tmp_path, c
         assert holders(memory, tmp_path / "export") == {first.id}
 
 
+def test_a_correction_that_takes_longer_than_many_other_operations_is_finished_after_a_kill(
+    tmp_path,
+):
+    run_and_kill(
+        tmp_path / "m",
+        """
+from amem_integrations.flows import content
+
+async def slow(*_, **__):
+    pass
+
+content.remove_old_text = slow
+memory.update(first.id, namespace=ANN, content="It is gone")
+for number in range(70):
+    memory.add(f"Number {number}", namespace=("bob",), evolve=False)
+kill()
+""",
+    )
+    with reopened(tmp_path / "m") as memory:
+        (first,) = memory.get_all(namespace=ANN, where={"key": "first"})
+        assert holders(memory, tmp_path / "export") == {first.id}
+
+
 def test_two_corrections_that_were_killed_leave_no_quote_in_the_history_of_the_other(tmp_path):
     run_and_kill(
         tmp_path / "m",
