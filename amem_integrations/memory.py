@@ -78,6 +78,7 @@ class AgenticMemory:
     add, aadd = _both(flows.add.add)
     add_many, aadd_many = _both(flows.add.add_many)
     add_messages, aadd_messages = _both(flows.add.add_messages)
+    embed, aembed = _both(flows.add.embed)
 
     evolve, aevolve = _both(flows.evolve.evolve)
     construct, aconstruct = _both(flows.evolve.construct)
