@@ -56,12 +56,17 @@ def is_quote(text: str, gone: Fragments, elsewhere: Fragments) -> bool:
 def _words(text: str) -> Iterable[str]:
     """Yield words: letters, digits and their marks in a row; in unspaced scripts every two neighbours."""
     plain = unicodedata.normalize("NFKC", text).casefold()
-    for is_word, characters in groupby(plain, key=_is_part_of_word):
+    for (is_word, is_unspaced), characters in groupby(plain, key=_kind):
         word = "".join(characters)
-        if is_word and not any(map(_is_unspaced, word)):
+        if is_word and not is_unspaced:
             yield word
         elif is_word:
             yield from (word[i : i + _PAIR] for i in range(max(1, len(word) - _PAIR + 1)))
+
+
+def _kind(character: str) -> tuple[bool, bool]:
+    """Return whether a character is part of a word, and of one in an unspaced script."""
+    return _is_part_of_word(character), _is_unspaced(character)
 
 
 def _is_part_of_word(character: str) -> bool:

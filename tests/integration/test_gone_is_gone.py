@@ -113,6 +113,17 @@ def test_a_note_deleted_or_corrected_while_a_later_one_is_made_is_not_quoted(tmp
             assert holders(live(memory, tmp_path), "zanzibar4711") <= allowed
 
 
+def test_a_number_within_a_script_without_spaces_is_told_from_others_by_its_digits(
+    memory, tmp_path
+):
+    one = memory.add("我的密码是74321113号东方红", namespace=ANN, thread="t")
+    for number in ("74321004", "55111213"):
+        memory.add(f"我的密码是{number}号东方红", namespace=ANN, thread="t")
+    assert len(holders(live(memory, tmp_path), "74321113")) >= 2
+    memory.delete(one.id, namespace=ANN)
+    assert holders(live(memory, tmp_path), "74321113") == set()
+
+
 @pytest.fixture
 def second_hand(tmp_path):
     """A memory whose second note quotes the first; the third is shown the second only. And what to do then."""
