@@ -49,9 +49,9 @@ def opened(folder: str | Path) -> AgenticMemory:
     return AgenticMemory(EdgeStore(folder, dimensions=DIMENSIONS, embedder=embedder.name), embedder)
 
 
-def fill(folder: Path, number: int) -> None:
-    """Put notes with links into a new memory."""
-    notes = World(links=LINKS_OUT).notes(number)
+def fill(folder: Path, number: int, links: int) -> None:
+    """Put notes with some links each into a new memory."""
+    notes = World(links=links).notes(number)
     store = EdgeStore(folder, dimensions=DIMENSIONS, embedder=KnownVectors().name)
     while batch := list(islice(notes, BATCH)):
         store.insert(SPACE, batch, [])
@@ -154,12 +154,15 @@ def report(name: str, base: float, value: float, aim: float | None = None) -> No
 def main(number: int) -> None:
     """Build two memories, measure, and print."""
     with TemporaryDirectory(prefix="amem-bench-") as folder:
-        few, many = Path(folder) / "few", Path(folder) / "many"
-        fill(few, FEW)
-        fill(many, number)
+        few, many, linked = (Path(folder) / name for name in ("few", "many", "linked"))
+        fill(
+            few, FEW, 0
+        )  # what is linked to a note is rewritten with it: here it is nothing in both
+        fill(many, number, 0)
+        fill(linked, number, LINKS_OUT)
         report(f"delete, {FEW} and {number} notes", *deletes(few, many, number), AIM)
-        report("open, closed and killed", *opens(many), AIM)
-        for name, (longest, call) in asyncio.run(gaps(many, number)).items():
+        report("open, closed and killed", *opens(linked), AIM)
+        for name, (longest, call) in asyncio.run(gaps(linked, number)).items():
             report(f"{name}, engine call and longest gap", call, longest)
 
 

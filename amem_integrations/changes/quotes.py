@@ -75,4 +75,4 @@ def _is_part_of_word(character: str) -> bool:
 
 def _is_unspaced(character: str) -> bool:
     code = ord(character)
-    return any(first <= code <= last for first, last in _UNSPACED)
+    return code >= _UNSPACED[0][0] and any(first <= code <= last for first, last in _UNSPACED)
