@@ -271,11 +271,7 @@ class Traces:
             elsewhere=elsewhere,
             blanked=await self._blanked(records, elsewhere, deleted=deleted),
             # Something else that they quoted was removed, and with it what they quoted of this.
-            lost={
-                made.note_id
-                for made in records
-                if made.data.get("blanked") and made.kind not in UNSHOWN
-            },
+            lost={m.note_id for m in records if m.data.get("blanked") and m.kind not in UNSHOWN},
         )
 
     async def _add(self, notes: dict[str, Note], ids: Iterable[str]) -> None:
