@@ -49,6 +49,7 @@ class AgenticMemory:
     add, aadd = both_methods(flows.add.add)
     add_many, aadd_many = both_methods(flows.add.add_many)
     add_messages, aadd_messages = both_methods(flows.add.add_messages)
+    embed, aembed = both_methods(flows.add.embed)
 
     evolve, aevolve = both_methods(flows.evolve.evolve)
     construct, aconstruct = both_methods(flows.evolve.construct)

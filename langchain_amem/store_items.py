@@ -10,7 +10,7 @@ import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -48,7 +48,6 @@ MAX_TEXT = 8_000
 SPARE = 0.1
 
 # For an item that expired once, and is put without a time to live: a note can be given another time, not none.
-NEVER = datetime.max.replace(tzinfo=UTC)
 
 PAGES = (32, 256)  # the first pages of a listing are small: most callers want a few items
 
@@ -271,7 +270,7 @@ class Items:
                 namespace=note.namespace,
                 content=item.content,
                 metadata=item.metadata,
-                expires_at=item.expires_at or (note.expires_at and NEVER),
+                expires_at=item.expires_at,
             )
             return True
         return False
@@ -282,14 +281,6 @@ class Items:
         An expired item that was not swept yet has the id of its successor, which takes its place.
         """
         notes = self.memory.add_many(items, namespace=place, evolve=False)
-        now = datetime.now(UTC)
-        expired = {note.key for note in notes if note.is_expired(now)}
-        again = [
-            replace(item, expires_at=NEVER)
-            for item in items
-            if item.key in expired and item.expires_at is None
-        ]
-        self.memory.add_many(again, namespace=place, evolve=False)
         return [note.id for note in notes]
 
     def places(self, prefix: Namespace) -> list[Namespace]:

@@ -19,15 +19,13 @@ from ..changes.edits import (
     finish,
     link_json,
     prompt_records,
-    stated,
     unlinked,
 )
 from ..changes.rewrite import rewrite
-from ..changes.traces import Gone, Traces, texts_of
 from ..ids import now
-from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Namespace, Note
+from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Note
 from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedUpdate
-from ..runtime import Runtime, resolve
+from ..runtime import Runtime
 from .construct import mark_failed
 from .supersede import supersede
 
@@ -163,13 +161,14 @@ async def commit_plan(
     planner = Planner(op=plan.id, at=at, max_links=runtime.config.max_links)
     wrote = any(one.links or one.updates or one.supersessions for one in plans)
     shown = sorted({i for one in decided for i in _shown(one)}) if wrote else []
+    prompts = prompt_records(plan.id, space, shown, at)
     done = await rewrite(
         runtime,
         space,
         plan.id,
         planner.edits(plans, known),
         base=known,
-        records=prompt_records(plan.id, space, shown, at),
+        records=[made.with_data(since=plan.since) for made in prompts],
         follow=planner.other_ends,
         again=again,
     )
@@ -184,42 +183,6 @@ async def commit_plan(
         failed=dict(plan.failed),
         dropped=sum(one.dropped for one in plans),
     )
-
-
-async def remove_what_is_gone(
-    runtime: Runtime, namespace: Namespace, shown: Mapping[str, Note]
-) -> dict[str, Note]:
-    """Return the notes that were shown to a model as they are now.
-
-    Those that were deleted or corrected while it answered may have been quoted by it, or linked to: what was
-    written of them meanwhile is removed.
-    """
-    current = await _read(runtime, namespace, list(shown))
-    gone = [
-        Gone(note_id=note_id, texts=texts_of(note))
-        for note_id, note in shown.items()
-        if note_id not in current
-    ]
-    corrected = [
-        Gone(
-            note_id=note_id,
-            texts=(note.content, note.speaker or ""),
-            kept=(current[note_id].content, current[note_id].speaker or ""),
-            corrected_at=now(),
-        )
-        for note_id, note in shown.items()
-        if note_id in current and stated(current[note_id]) != stated(note)
-    ]
-    for parts, deleted in ((gone, True), (corrected, False)):
-        if parts:
-            op = f"{parts[0].note_id}:{now().isoformat()}"
-            await Traces(runtime, namespace, op, parts).remove(deleted=deleted)
-    return await _read(runtime, namespace, list(current)) if gone or corrected else current
-
-
-async def _read(runtime: Runtime, namespace: Namespace, ids: Sequence[str]) -> dict[str, Note]:
-    stored = await resolve(runtime.store.get(namespace, list(dict.fromkeys(ids))))
-    return {note.id: note for note in stored}
 
 
 def _shown(plan: PlannedNote) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import texts
 from ..changes.edits import change
+from ..changes.rewrite import next_revision
 from ..chunks import Chunk, chunk_id, chunks
 from ..conversation import SPEAKING, from_dict, note_inputs
 from ..embedding import embed_if_possible
@@ -19,7 +20,7 @@ from ..notes import Namespace, Note, NoteInput, Source, check_namespace, check_n
 from ..ports import Indexed, Vector
 from ..progress import Meter, Progress, reporter
 from ..runtime import Runtime, resolve
-from .content import SHARED, change_note
+from .content import SHARED, change_note, later_chunks
 from .edit import check_superseded, supersede_with
 from .evolve import evolve_notes
 
@@ -82,6 +83,7 @@ async def add_many(
     *,
     namespace: Sequence[str],
     evolve: bool = True,
+    embed: bool = True,
     progress: bool | Progress = False,
 ) -> list[Note]:
     """Return a note for each item, in order; either all are stored or none.
@@ -92,6 +94,8 @@ async def add_many(
         items: Texts, or `NoteInput` values with the fields of `add`.
         namespace: Whose memory it is.
         evolve: Construct, link and evolve at once; False leaves that to `evolve()`.
+        embed: False stores new notes without a vector: they are found by their words only, until `embed()` or
+            `evolve()` makes one. It saves a call of the embedder where more notes are about to follow.
         progress: True logs how far it is; a function is called with (notes finished, notes in all).
 
     Raises:
@@ -99,7 +103,7 @@ async def add_many(
         NoteNotFoundError: An item supersedes a note that is not there; none is stored.
     """
     space = check_namespace(namespace)
-    stored = await store_raw(runtime, space, _inputs(items))
+    stored = await store_raw(runtime, space, _inputs(items), vectors=embed)
     finished: Mapping[str, Note] = {}
     if evolve and stored.unfinished:
         meter = Meter(reporter(progress), len(stored.unfinished)) if progress else None
@@ -149,8 +153,44 @@ class Stored:
     unfinished: list[Note]
 
 
-async def store_raw(runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput]) -> Stored:
-    """Store what is not there yet.
+async def embed(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[str]) -> list[str]:
+    """Make vectors for those of the notes that have none, by one call of the embedder; return which have one now.
+
+    With the first note of a long text, the one that `add` returned, all of that text gets them. While the embedder
+    does not answer, the notes stay as they are.
+
+    Args:
+        ids: Of notes that were added with `embed=False`, or while the embedder was down; unknown ones are
+            left out.
+        namespace: Whose memory it is.
+
+    Raises:
+        ConfigurationError: The embedder cannot be used, such as with a wrong key.
+        StoreError: The store refused.
+    """
+    space = check_namespace(namespace)
+    notes = await resolve(runtime.store.get(space, list(dict.fromkeys(ids))))
+    whole = {note.id: [note, *await later_chunks(runtime, space, note)] for note in notes}
+    known = [part.id for parts in whole.values() for part in parts]
+    found = await resolve(runtime.store.get_indexed(space, known))
+    bare = [item.note for item in found if item.vector is None]
+    rows = await embed_if_possible(runtime, [texts.embedding_text(note) for note in bare])
+    op = new_operation()
+    ready = [
+        Indexed(note=next_revision(note, note, op), vector=row)
+        for note, row in zip(bare, rows, strict=True)
+        if row is not None
+    ]
+    # A note that was changed meanwhile has been embedded by that.
+    stale = await resolve(runtime.store.replace(space, ready, [])) if ready else set()
+    without = {note.id for note in bare} - {item.note.id for item in ready} | stale
+    return [i for i, parts in whole.items() if without.isdisjoint(part.id for part in parts)]
+
+
+async def store_raw(
+    runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput], *, vectors: bool = True
+) -> Stored:
+    """Store what is not there yet; without `vectors`, no embedder is called for what is new.
 
     An item that is there already gives the stored note. The same key with another content, speaker, time or
     metadata is the user's update: the note takes what was given, and returns to `pending` if that is more
@@ -164,7 +204,8 @@ async def store_raw(runtime: Runtime, namespace: Namespace, items: Sequence[Note
     replacing = [item for item in items if item.supersedes]
     older = await check_superseded(runtime, namespace, replacing) if replacing else {}
     wanted, known = await _identified(runtime, namespace, items)
-    added = await _insert(runtime, namespace, _new_parts(items, wanted, known))
+    parts = _new_parts(items, wanted, known)
+    added = await _insert(runtime, namespace, parts, vectors=vectors)
     unfinished = {note_id: note for note_id, note in added.items() if note.state == "pending"}
     known |= added
     for item, whole in _last_of_each(items, wanted):
@@ -273,7 +314,7 @@ def _says_other(part: Chunk, known: Mapping[str, Note]) -> bool:
 
 
 async def _insert(
-    runtime: Runtime, namespace: Namespace, parts: Sequence[Chunk]
+    runtime: Runtime, namespace: Namespace, parts: Sequence[Chunk], *, vectors: bool
 ) -> dict[str, Note]:
     """Store new notes; return those that were not there yet, whoever else is adding them now."""
     if not parts:
@@ -282,18 +323,20 @@ async def _insert(
     notes = [_note(namespace, part, op) for part in parts]
     records = [change(op, "add", note, recorded_at=note.recorded_at) for note in notes]
 
-    async def store(vectors: Sequence[Vector | None]) -> set[str]:
+    async def store(rows: Sequence[Vector | None]) -> set[str]:
         items = [
-            Indexed(note=note, vector=vector, text=texts.lexical_text(note))
-            for note, vector in zip(notes, vectors, strict=True)
+            Indexed(note=note, vector=row, text=texts.lexical_text(note))
+            for note, row in zip(notes, rows, strict=True)
         ]
         return await resolve(runtime.store.insert(namespace, items, records))
 
+    none: list[Vector | None] = [None] * len(notes)
+    wanted = [texts.embedding_text(note) for note in notes]
     try:
-        rows = await embed_if_possible(runtime, [texts.embedding_text(note) for note in notes])
+        rows = await embed_if_possible(runtime, wanted) if vectors else none
     except AmemError:
         # Trouble that does not pass, such as a revoked key: the caller is told, and the words are kept.
-        await store([None] * len(notes))
+        await store(none)
         raise
     new = await store(rows)
     added = {note.id: note for note in notes if note.id in new}

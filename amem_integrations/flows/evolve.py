@@ -9,9 +9,10 @@ from itertools import groupby
 from typing import Any
 
 from ..errors import ModelUnavailableError, NamespaceError
-from ..evolution.commit import commit_plan, remove_what_is_gone
+from ..evolution.commit import commit_plan
 from ..evolution.construct import TURNS_BEFORE, Batch, construct_all
 from ..evolution.gate import Decisions, decide
+from ..evolution.meanwhile import remove_what_is_gone
 from ..evolution.propose import propose_all, turns_before
 from ..evolution.stale_plans import without_quotes
 from ..evolution.upgrade import RULES, upgrade_batch
@@ -164,7 +165,12 @@ async def evolve_notes(
         parts = _by_thread(mine, runtime.config.batch_size)
         width = runtime.config.max_concurrency
         for start in range(0, len(parts), width):
-            wave = [await _batch(runtime, namespace, part) for part in parts[start : start + width]]
+            waiting = parts[start : start + width]
+            if (
+                start
+            ):  # the earlier waves took their time; what was deleted meanwhile is shown to no model
+                waiting = await _as_they_are(runtime, namespace, waiting)
+            wave = [await _batch(runtime, namespace, part) for part in waiting]
             try:
                 touched, done = await take(runtime, namespace, wave)
             except ModelUnavailableError as error:
@@ -259,6 +265,15 @@ def _ready(notes: Sequence[Note]) -> list[Note]:
 def _shown(batches: Sequence[Batch]) -> Notes:
     """Return the notes that a model is shown, as it is shown them."""
     return {note.id: note for batch in batches for note in (*batch.before, *batch.notes)}
+
+
+async def _as_they_are(
+    runtime: Runtime, namespace: Namespace, parts: Sequence[Sequence[Note]]
+) -> list[list[Note]]:
+    ids = [note.id for part in parts for note in part]
+    stored = {note.id: note for note in await resolve(runtime.store.get(namespace, ids))}
+    current = [[stored[note.id] for note in part if note.id in stored] for part in parts]
+    return [part for part in current if part]
 
 
 async def _batches(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]) -> list[Batch]:

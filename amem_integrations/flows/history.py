@@ -16,7 +16,7 @@ from ..ids import derive, new_operation, now
 from ..notes import Change, Namespace, Note, check_namespace
 from ..plans import PlannedSupersession
 from ..runtime import Runtime, resolve
-from .content import remove_old_text, set_later_chunks
+from .content import SHARED, later_chunks, remove_old_text, set_later_chunks
 
 
 async def history(
@@ -61,9 +61,21 @@ async def undo(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) ->
     if not undone:
         raise RevisionConflictError(f"change {change_id!r} has no effect any more; see history()")
     await remove_old_text(runtime, space, op, undone)
-    if rest := undone[0].data["fields"].get("rest"):
-        await set_later_chunks(runtime, space, done.notes[made.note_id], rest["after"])
+    await _undo_later_chunks(runtime, space, done.notes[made.note_id], undone[0])
     return undone[0]
+
+
+async def _undo_later_chunks(
+    runtime: Runtime, namespace: Namespace, first: Note, undone: Change
+) -> None:
+    """Give the chunks after the first what an undone update had changed for all of them."""
+    steps = undone.data["fields"]
+    shared = {name: getattr(first, name) for name in SHARED if name in steps}
+    others = await later_chunks(runtime, namespace, first) if shared else []
+    if "rest" in steps or others:
+        contents = [chunk.content for chunk in others]
+        contents = steps["rest"]["after"] if "rest" in steps else contents
+        await set_later_chunks(runtime, namespace, first, contents, shared)
 
 
 async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Change]:

@@ -147,7 +147,7 @@ async def copy(
     What is there already and equal costs nothing, so a copy that was interrupted goes on where it was. With
     `exact`, namespaces that the source does not have are cleared in the target.
     """
-    spaces = await resolve(source.namespaces())
+    spaces = await resolve(source.namespaces(recorded=True))
     total = sum([await resolve(source.count(space)) for space in spaces])
     meter = Meter(progress, total)
     for space in spaces:
