@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .context import render_notes
     from .errors import (
         AmemError,
+        BudgetExceededError,
         ConfigurationError,
         EmbedderMismatchError,
         InvalidInputError,
@@ -25,7 +26,17 @@ if TYPE_CHECKING:
         StoreUnavailableError,
     )
     from .memory import AgenticMemory
-    from .notes import Change, ContextEntry, Link, Note, NoteInput, ScoredNote, Via, Why
+    from .notes import (
+        Change,
+        ContextEntry,
+        LedgerEntry,
+        Link,
+        Note,
+        NoteInput,
+        ScoredNote,
+        Via,
+        Why,
+    )
     from .plans import EvolutionReport, Plan
     from .ports import ChatModel, Completion, Embedder, ModelRequest, NoteStore
     from .providers.minilm import MiniLmEmbedder
@@ -38,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AgenticMemory",
     "AmemError",
+    "BudgetExceededError",
     "Change",
     "ChatModel",
     "Completion",
@@ -48,6 +60,7 @@ __all__ = [
     "EmbedderMismatchError",
     "EvolutionReport",
     "InvalidInputError",
+    "LedgerEntry",
     "Link",
     "MemoryConfig",
     "MiniLmEmbedder",
@@ -82,6 +95,7 @@ _MODULES = {
     "MemoryConfig": "config",
     "render_notes": "context",
     "AmemError": "errors",
+    "BudgetExceededError": "errors",
     "ConfigurationError": "errors",
     "EmbedderMismatchError": "errors",
     "InvalidInputError": "errors",
@@ -98,6 +112,7 @@ _MODULES = {
     "AgenticMemory": "memory",
     "Change": "notes",
     "ContextEntry": "notes",
+    "LedgerEntry": "notes",
     "Link": "notes",
     "Note": "notes",
     "NoteInput": "notes",

@@ -11,11 +11,13 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from . import flows
 from ._sync import Awaiting, blocking, describe, map_in_tasks, map_in_threads, resolve, run
+from .budget import Budget
 from .changes.recovery import recover
 from .config import MemoryConfig
 from .errors import ConfigurationError
 from .ids import clock
 from .moving import rebuild
+from .notes import RULES
 from .opening import Location, open_embedder, open_model, open_store
 from .ports import ChatModel, Embedder, NoteStore
 from .progress import Progress, reporter
@@ -99,6 +101,7 @@ class AgenticMemory:
 
     namespaces, stats = _sync(flows.admin.namespaces), _sync(flows.admin.stats)
     info, usage, graph = _sync(flows.admin.info), _sync(flows.admin.usage), _sync(flows.admin.graph)
+    ledger = _sync(flows.ledger.ledger)
 
     export, import_ = _sync(flows.transfer.export), _sync(flows.transfer.import_)
 
@@ -233,6 +236,7 @@ class AgenticMemory:
             config=config,
             usage=Usage(name),
             map=map_in_threads,
+            budget=Budget() if name == RULES else Budget(config.daily_calls, config.daily_tokens),
         )
         # An embedded store answers in well under a millisecond and holds the GIL meanwhile: a thread
         # would only add to that. A remote one is waited for.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from itertools import chain
 from typing import Any, Literal
 
@@ -37,10 +37,12 @@ ChangeKind = Literal[
     "supersede",
     "clear",
     "prompt",
+    "usage",
 ]
 
 SOURCES: tuple[Source, ...] = ("user", "assistant", "tool", "import")
 RELATIONS: tuple[Relation, ...] = ("updates", "corrects", "retracts", "contradicts")
+RULES = "rules"  # the name of the model that works by rules and costs nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +175,9 @@ class Note:
 
     @property
     def _newest(self) -> tuple[str, Supersession] | None:
-        replacing = [(s.since, s.recorded_at, i) for i, s in self.supersessions.items() if s.replaces]
+        replacing = [
+            (s.since, s.recorded_at, i) for i, s in self.supersessions.items() if s.replaces
+        ]
         return (newest := max(replacing)[2], self.supersessions[newest]) if replacing else None
 
     def is_expired(self, time: datetime) -> bool:
@@ -279,7 +283,8 @@ class Change:
     """One entry of the history: what happened to `note_id`, because of `cause`, by operation `op`.
 
     A change of kind `clear` is about the whole namespace, and its `note_id` is empty. So is one of kind
-    `prompt`: its data says which notes (`shown`) a model was shown when it wrote what the operation brought.
+    `prompt`: its data says which notes (`shown`) a model was shown when it wrote what the operation brought. And
+    one of kind `usage`: its data says what the calls for the operation cost, by task, and on which day.
     """
 
     id: str
@@ -296,3 +301,16 @@ class Change:
     def with_data(self, **data: Any) -> Change:  # noqa: ANN401 - JSON values
         """Return a copy with more data."""
         return replace(self, data={**self.data, **data})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """What a model cost a namespace for one task on one day (UTC): answered calls and their tokens."""
+
+    day: date
+    namespace: Namespace
+    task: str
+    model: str
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0

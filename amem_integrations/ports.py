@@ -205,7 +205,7 @@ class NoteStore(Protocol):
         ...
 
     def clear(self, namespace: Namespace, receipts: Sequence[Change]) -> MaybeAwaitable[None]:
-        """Remove everything of a namespace but the receipts of this and of earlier removals."""
+        """Remove everything of a namespace but the receipts of this and of earlier removals, and kind `usage`."""
         ...
 
     def backlinks(self, namespace: Namespace, ids: Sequence[str]) -> MaybeAwaitable[list[Note]]:

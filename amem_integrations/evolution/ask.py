@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from .._sync import resolve
-from ..errors import AmemError, ModelReplyError, ModelUnavailableError
-from ..ports import ModelRequest
+from ..changes.edits import usage_records
+from ..errors import AmemError, ModelReplyError, ModelUnavailableError, StoreError
+from ..notes import RULES, Namespace
+from ..ports import Completion, ModelRequest
 from ..prompts import render
 from ..prompts.parse import parse
 from ..runtime import Runtime
+from ..texts import count_tokens
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -21,6 +26,24 @@ AGAIN = """
 
 Your previous answer could not be used: {problem}
 Answer again, with one JSON object of the form asked for and nothing else."""
+
+
+@asynccontextmanager
+async def counting(
+    runtime: Runtime, namespace: Namespace, op: str, at: datetime
+) -> AsyncIterator[Runtime]:
+    """Yield a runtime that counts what this operation costs, to be written with the rest of it.
+
+    Where the operation fails, what it has cost is written alone.
+    """
+    asking = runtime.counting()
+    try:
+        yield asking
+    except AmemError:
+        if records := usage_records(op, namespace, asking.usage.cost(), at):
+            with suppress(StoreError):  # the caller is told what failed first
+                await resolve(runtime.store.replace(namespace, [], records))
+        raise
 
 
 def no_problem(_reply: object) -> str | None:
@@ -33,6 +56,7 @@ async def ask(
     task: str,
     wanted: type[M],
     *,
+    namespace: Namespace,
     inputs: Mapping[str, Any],
     texts: Mapping[str, str],
     problem_with: Callable[[M], str | None] = no_problem,
@@ -45,13 +69,14 @@ async def ask(
     Raises:
         ModelReplyError: The second reply could not be read either.
         ModelUnavailableError: The model gave no answer.
+        BudgetExceededError: The call would go over a limit of the namespace.
     """
     system, prompt = render(task, **texts)
     request = ModelRequest(task=task, system=system, prompt=prompt, reply=wanted, inputs=inputs)
-    reply, problem = await _attempt(runtime, request, wanted, problem_with)
+    reply, problem = await _attempt(runtime, namespace, request, wanted, problem_with)
     if problem:
         again = replace(request, prompt=prompt + AGAIN.format(problem=problem))
-        second, problem = await _attempt(runtime, again, wanted, problem_with)
+        second, problem = await _attempt(runtime, namespace, again, wanted, problem_with)
         reply = second if second is not None else reply
     if reply is None:
         raise ModelReplyError(f"{runtime.model_name} gave no usable answer to {task!r}: {problem}")
@@ -60,11 +85,12 @@ async def ask(
 
 async def _attempt(
     runtime: Runtime,
+    namespace: Namespace,
     request: ModelRequest,
     wanted: type[M],
     problem_with: Callable[[M], str | None],
 ) -> tuple[M | None, str | None]:
-    text = await _generate(runtime, request)
+    text = await _generate(runtime, namespace, request)
     reply: M | None = None
     try:
         reply = parse(text, wanted)
@@ -77,9 +103,24 @@ async def _attempt(
     return reply, problem
 
 
-async def _generate(runtime: Runtime, request: ModelRequest) -> str:
+async def _generate(runtime: Runtime, namespace: Namespace, request: ModelRequest) -> str:
+    asked = count_tokens(request.system) + count_tokens(request.prompt)
+    with runtime.budget.call(namespace, asked) as spent:
+        completion = await _completion(runtime, request)
+        if runtime.model_name != RULES and not (
+            completion.input_tokens or completion.output_tokens
+        ):
+            # The endpoint does not tell, and a limit must hold all the same.
+            output = count_tokens(completion.text)
+            completion = replace(completion, input_tokens=asked, output_tokens=output)
+        spent(completion.input_tokens + completion.output_tokens)
+    runtime.usage.completed(request.task, completion)
+    return completion.text
+
+
+async def _completion(runtime: Runtime, request: ModelRequest) -> Completion:
     try:
-        completion = await resolve(runtime.model.generate(request))
+        return await resolve(runtime.model.generate(request))
     except ModelReplyError:
         runtime.usage.count(request.task, refused=1)
         raise
@@ -92,5 +133,3 @@ async def _generate(runtime: Runtime, request: ModelRequest) -> str:
         raise ModelUnavailableError(
             f"the model {runtime.model_name} raised {error!r} on {request.task!r}; try again later"
         ) from error
-    runtime.usage.completed(request.task, completion)
-    return completion.text

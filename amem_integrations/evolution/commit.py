@@ -22,10 +22,11 @@ from ..changes.edits import (
     prompt_records,
     stated,
     unlinked,
+    usage_records,
 )
 from ..changes.rewrite import rewrite
 from ..changes.traces import Gone, Traces, texts_of
-from ..ids import now
+from ..ids import now, time_of
 from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Namespace, Note
 from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedUpdate
 from ..runtime import Runtime
@@ -160,17 +161,20 @@ async def commit_plan(
     planner = Planner(op=plan.id, at=at, max_links=runtime.config.max_links)
     wrote = any(one.links or one.updates for one in plans)
     shown = sorted({i for one in decided for i in _shown(one)}) if wrote else []
+    steps = planner.edits(plans, known)
+    cost = usage_records(plan.id, space, plan.cost, time_of(plan.since))
     done = await rewrite(
         runtime,
         space,
         plan.id,
-        planner.edits(plans, known),
+        steps,
         base=known,
-        records=prompt_records(plan.id, space, shown, at),
+        records=[*prompt_records(plan.id, space, shown, at), *cost] if steps else [],
         follow=planner.other_ends,
         again=again,
     )
-    failed = await mark_failed(runtime, space, plan.failed, plan.id, base=known)
+    left = [] if steps else cost
+    failed = await mark_failed(runtime, space, plan.failed, plan.id, base=known, records=left)
     pairs = {frozenset((c.note_id, c.cause)) for c in done.changes if c.kind == "link"}
     report = EvolutionReport(
         done=tuple(one.id for one in plans if one.id in done.notes),
@@ -180,6 +184,12 @@ async def commit_plan(
         dropped=sum(one.dropped for one in plans),
     )
     return failed + report
+
+
+async def write_cost(runtime: Runtime, plan: Plan) -> None:
+    """Write to the ledger what a plan cost that is not committed."""
+    if records := usage_records(plan.id, plan.namespace, plan.cost, time_of(plan.since)):
+        await resolve(runtime.store.replace(plan.namespace, [], records))
 
 
 async def remove_what_is_gone(

@@ -10,8 +10,8 @@ from typing import TypeVar
 from .. import texts
 from ..changes.edits import Edit, chain
 from ..embedding import embed
-from ..errors import ModelReplyError
-from ..ids import clock, derive, new_operation, now
+from ..errors import ModelReplyError, ModelUnavailableError
+from ..ids import clock, derive, new_operation, now, time_of
 from ..notes import Namespace, Note
 from ..plans import Plan, PlannedLink, PlannedNote, PlannedUpdate
 from ..ports import Vector
@@ -26,7 +26,7 @@ from ..prompts import (
 )
 from ..runtime import Runtime
 from . import candidates, gate, show
-from .ask import ask
+from .ask import ask, counting
 from .commit import Planner
 from .construct import Batch
 from .show import ShownBatch
@@ -53,6 +53,7 @@ async def _ask_all(runtime: Runtime, shown: show.ShownBatch) -> dict[str, NoteEv
         runtime,
         "evolve",
         EvolveReply,
+        namespace=shown.namespace,
         inputs={"notes": [shown.data(note) for note in shown.batch], "candidates": others},
         texts={
             "candidates": show.briefs(others, shown.others),
@@ -89,6 +90,7 @@ async def _ask_links(runtime: Runtime, shown: show.ShownBatch, note: Note) -> li
         runtime,
         "link",
         LinkReply,
+        namespace=shown.namespace,
         inputs={"notes": [shown.data(note)], "candidates": listed},
         texts={"candidates": show.briefs(listed, near), "notes": shown.text(note)},
     )
@@ -110,6 +112,7 @@ async def _ask_revision(
         runtime,
         "revise",
         ReviseReply,
+        namespace=shown.namespace,
         inputs={"note": shown.data(note), "neighbour": target, "others": listed},
         texts={
             "neighbour": show.line(target, neighbour),
@@ -131,10 +134,14 @@ T = TypeVar("T", bound=Targeted)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A plan, and the notes that were shown for it as they were then."""
+    """A plan, and the notes that were shown for it as they were then.
+
+    `error` is why there is no answer about some of the notes, which are not in the plan.
+    """
 
     plan: Plan
     notes: Mapping[str, Note]
+    error: ModelUnavailableError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,31 +151,35 @@ class _Proposed:
     notes: Sequence[PlannedNote] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
     offer: candidates.Offer
+    error: ModelUnavailableError | None = None
 
 
 async def propose_all(runtime: Runtime, namespace: Namespace, batches: Sequence[Batch]) -> Proposal:
     """Return what is to be linked and updated for some batches of constructed notes.
 
     Raises:
-        ModelUnavailableError: The model did not answer.
+        ModelUnavailableError: The embedder failed.
     """
     op, since = new_operation(), clock.tick()
+    async with counting(runtime, namespace, op, time_of(since)) as asking:
 
-    async def one(batch: Batch) -> _Proposed:
-        return await _proposed(runtime, namespace, op, batch)
+        async def one(batch: Batch) -> _Proposed:
+            return await _proposed(asking, namespace, op, batch)
 
-    made = await runtime.map(one, batches, runtime.config.max_concurrency)
-    shown = {note.id: note for batch in batches for note in batch.notes}
-    for part in made:
-        shown |= part.offer.notes
-    plan = Plan(
-        id=op,
-        namespace=namespace,
-        since=since,
-        notes=tuple(await _judged(runtime, op, made, shown)),
-        failed={note_id: why for part in made for note_id, why in part.failed.items()},
-    )
-    return Proposal(plan=plan, notes=shown)
+        made = await runtime.map(one, batches, runtime.config.max_concurrency)
+        shown = {note.id: note for batch in batches for note in batch.notes}
+        for part in made:
+            shown |= part.offer.notes
+        plan = Plan(
+            id=op,
+            namespace=namespace,
+            since=since,
+            notes=tuple(await _judged(runtime, op, made, shown)),
+            failed={note_id: why for part in made for note_id, why in part.failed.items()},
+            cost=asking.usage.cost(),
+        )
+    error = next((part.error for part in made if part.error is not None), None)
+    return Proposal(plan=plan, notes=shown, error=error)
 
 
 async def _proposed(runtime: Runtime, namespace: Namespace, op: str, batch: Batch) -> _Proposed:
@@ -179,6 +190,8 @@ async def _proposed(runtime: Runtime, namespace: Namespace, op: str, batch: Batc
         evolutions = await ask_evolution(runtime, shown)
     except ModelReplyError as error:
         return _Proposed(failed={note.id: str(error) for note in batch.notes}, offer=offer)
+    except ModelUnavailableError as error:
+        return _Proposed(error=error, offer=offer)
     plans = [
         _planned(op, runtime.model_name, note, shown, evolutions.get(shown.alias[note.id]))
         for note in batch.notes

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import texts
-from ..notes import Note
+from ..notes import Namespace, Note
 from .candidates import Offer
 
 # Longest part of one note in a prompt; a page of text says what it is about long before its end.
@@ -91,6 +91,11 @@ class ShownBatch:
         alias = aliases(batch, "n")
         others = [note for note in offer.notes.values() if note.id not in alias]
         return cls(batch, offer, {**aliases(others, "c"), **alias})
+
+    @property
+    def namespace(self) -> Namespace:
+        """Whose notes they are."""
+        return self.batch[0].namespace
 
     @property
     def others(self) -> list[Note]:

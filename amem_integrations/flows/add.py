@@ -55,7 +55,7 @@ async def add(
         speaker: Who said it.
         source: `"user"`, `"assistant"`, `"tool"` or `"import"`.
         metadata: JSON values of your own, to filter on.
-        expires_at: From this time on the note is not found any more.
+        expires_at: From this time on the note is not found any more. None: as `MemoryConfig.ttl` says.
         evolve: Construct, link and evolve at once; False leaves that to `evolve()`.
 
     Raises:
@@ -249,7 +249,8 @@ async def _take_over(
     given = _given(item)
     values = {name: value for name, value in given.items() if getattr(note, name) != value}
     if note.is_expired(now()):
-        values["expires_at"] = item.expires_at  # it is said again, so it holds again
+        # It is said again, so it holds again.
+        values["expires_at"] = item.expires_at or _expiry(runtime, namespace, now())
     following = known.get(chunk_id(note.id, len(whole) + 1))
     if following is not None or any(_says_other(part, known) for part in whole):
         values["content"] = item.content
@@ -277,7 +278,7 @@ async def _insert(
     if not parts:
         return {}
     op = new_operation()
-    notes = [_note(namespace, part, op) for part in parts]
+    notes = _notes(runtime, namespace, parts, op)
     records = [change(op, "add", note, recorded_at=note.recorded_at) for note in notes]
 
     async def store(vectors: Sequence[Vector | None]) -> set[str]:
@@ -300,6 +301,24 @@ async def _insert(
         stored = await resolve(runtime.store.get(namespace, others))
         added |= {note.id: note for note in stored}
     return added
+
+
+def _notes(runtime: Runtime, namespace: Namespace, parts: Sequence[Chunk], op: str) -> list[Note]:
+    """Return the new notes; all chunks of a text expire together."""
+    made: list[Note] = []
+    expiry: dict[str, datetime | None] = {}
+    for part in parts:
+        note = _note(namespace, part, op)
+        default = _expiry(runtime, namespace, note.recorded_at)
+        kept = expiry.setdefault(part.whole or part.id, note.expires_at or default)
+        made.append(note.revised(expires_at=kept))
+    return made
+
+
+def _expiry(runtime: Runtime, namespace: Namespace, recorded_at: datetime) -> datetime | None:
+    """Return when a note expires that says nothing about it."""
+    ttl = runtime.config.ttl_of(namespace)
+    return None if ttl is None else recorded_at + ttl
 
 
 def _note(namespace: Namespace, part: Chunk, op: str) -> Note:

@@ -9,21 +9,22 @@ from itertools import groupby
 from typing import Any
 
 from .._sync import resolve
-from ..errors import ModelUnavailableError, NamespaceError
+from ..errors import BudgetExceededError, ModelUnavailableError, NamespaceError
 from ..evolution.candidates import turns_before
-from ..evolution.commit import commit_plan, remove_what_is_gone
-from ..evolution.construct import TURNS_BEFORE, Batch, construct_all
+from ..evolution.commit import commit_plan, remove_what_is_gone, write_cost
+from ..evolution.construct import TURNS_BEFORE, Batch, Outcome, construct_all
 from ..evolution.gate import Decisions, decide
 from ..evolution.link import propose_all
 from ..evolution.stale_plans import without_quotes
-from ..evolution.upgrade import RULES, upgrade_batch
+from ..evolution.upgrade import upgrade_batch
 from ..fetch import note_pages
 from ..filters import Condition, Conditions
 from ..ids import check_namespace
-from ..notes import Namespace, Note
+from ..notes import RULES, Namespace, Note
 from ..plans import EvolutionReport, Plan
 from ..progress import Meter, Progress, reporter
 from ..runtime import Runtime
+from .ledger import read_spending
 
 log = logging.getLogger("amem_integrations")
 
@@ -32,9 +33,7 @@ MADE_BY_RULES = Condition("attributes_source", "$eq", RULES)
 PAGE = 256
 
 Notes = dict[str, Note]
-Step = Callable[
-    [Runtime, Namespace, Sequence[Batch]], Coroutine[Any, Any, tuple[Notes, EvolutionReport]]
-]
+Step = Callable[[Runtime, Namespace, Sequence[Batch]], Coroutine[Any, Any, Outcome]]
 
 
 async def evolve(
@@ -47,6 +46,9 @@ async def evolve(
     progress: bool | Progress = False,
 ) -> EvolutionReport:
     """Finish what is unfinished, oldest first, and return what was done.
+
+    Where a limit of the day is reached (`MemoryConfig.daily_calls`, `daily_tokens`), the notes of that namespace stay
+    as they are, and `interrupted` says so; other namespaces go on.
 
     Args:
         namespace: Whose memory; None works through all of them.
@@ -78,8 +80,12 @@ async def evolve(
     report = EvolutionReport()
     for space, where, step in work:
         left = None if limit is None else limit - _handled(report)
-        if (left is None or left > 0) and not report.interrupted:
-            report += await _work_through(runtime, space, where, step, left, meter)
+        if left is not None and left <= 0:
+            break
+        done = await _work_through(runtime, space, where, step, left, meter)
+        report += done
+        if done.interrupted and not done.limited:
+            break  # the model is down, for all of them
     return report
 
 
@@ -93,14 +99,18 @@ async def construct(
 
     Raises:
         ModelUnavailableError: The model did not answer; what was finished stays.
+        BudgetExceededError: A limit of the day is reached; what was finished stays.
     """
     space = check_namespace(namespace)
     notes = await resolve(runtime.store.get(space, list(dict.fromkeys(ids))))
     with runtime.claims.claiming([note for note in notes if note.own_entry is None]) as mine:
         work = await _batches(runtime, space, mine)
-        _, report = await construct_all(runtime, space, work)
+        await read_spending(runtime, space)
+        made = await construct_all(runtime, space, work)
         await remove_what_is_gone(runtime, space, _shown(work))
-    return {"constructed": list(report.constructed), "failed": dict(report.failed)}
+    if made.error is not None:
+        raise made.error
+    return {"constructed": list(made.report.constructed), "failed": dict(made.report.failed)}
 
 
 async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[str]) -> Plan:
@@ -108,11 +118,17 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
 
     Raises:
         ModelUnavailableError: The model did not answer.
+        BudgetExceededError: A limit of the day is reached.
     """
     space = check_namespace(namespace)
     notes = await resolve(runtime.store.get(space, list(dict.fromkeys(ids))))
     work = await _batches(runtime, space, _ready(notes))
-    return (await propose_all(runtime, space, work)).plan
+    await read_spending(runtime, space)
+    proposal = await propose_all(runtime, space, work)
+    if proposal.error is not None:
+        await write_cost(runtime, proposal.plan)
+        raise proposal.error
+    return proposal.plan
 
 
 async def commit(
@@ -162,23 +178,35 @@ async def evolve_notes(
     """
     report, take = EvolutionReport(), step or _evolve_wave
     current: Notes = {}
+    await read_spending(runtime, namespace)
+    if refusal := runtime.budget.refusal(namespace):
+        return current, EvolutionReport(interrupted=refusal, limited=True)
     with runtime.claims.claiming(notes) as mine:
         parts = _by_thread(mine, runtime.config.batch_size)
         width = runtime.config.max_concurrency
         for start in range(0, len(parts), width):
             wave = [await _batch(runtime, namespace, part) for part in parts[start : start + width]]
             try:
-                touched, done = await take(runtime, namespace, wave)
+                done = await take(runtime, namespace, wave)
             except ModelUnavailableError as error:
-                current |= await remove_what_is_gone(runtime, namespace, _shown(wave))
-                if runtime.config.on_model_error == "raise":
-                    raise
-                log.warning("%s; the notes are stored, a later evolve() goes on with them", error)
-                return current, report + EvolutionReport(interrupted=str(error))
-            current |= touched
-            report += done
+                left = await remove_what_is_gone(runtime, namespace, _shown(wave))
+                done = Outcome(notes=left, error=error)
+            current |= done.notes
+            report += done.report
+            if done.error is not None:
+                return current, report + _interrupted(runtime, done.error)
             meter.add(sum(len(batch.notes) for batch in wave))
     return current, report
+
+
+def _interrupted(runtime: Runtime, error: ModelUnavailableError) -> EvolutionReport:
+    """Return the report that evolution was stopped; a limit of the day is no error, and logged once."""
+    limited = isinstance(error, BudgetExceededError)
+    if not limited:
+        if runtime.config.on_model_error == "raise":
+            raise error
+        log.warning("%s; the notes are stored, a later evolve() goes on with them", error)
+    return EvolutionReport(interrupted=str(error), limited=limited)
 
 
 async def _work_through(
@@ -201,34 +229,30 @@ async def _work_through(
     return report
 
 
-async def _evolve_wave(
-    runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]
-) -> tuple[Notes, EvolutionReport]:
+async def _evolve_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]) -> Outcome:
     raw = [
         Batch(notes=waiting, before=batch.before)
         for batch in wave
         if (waiting := [note for note in batch.notes if note.own_entry is None])
     ]
-    shown, constructed = _shown(wave), EvolutionReport()
     notes = {note.id: note for batch in wave for note in batch.notes}
-    if raw:
-        made, constructed = await construct_all(runtime, namespace, raw)
-        notes |= made
-    touched, linked = await _link(runtime, namespace, wave, notes, shown)
-    return touched, constructed + linked
+    made = await construct_all(runtime, namespace, raw) if raw else Outcome()
+    if made.error is not None:
+        left = await remove_what_is_gone(runtime, namespace, _shown(wave))
+        return replace(made, notes=left)
+    linked = await _link(runtime, namespace, wave, notes | made.notes, _shown(wave))
+    return replace(linked, report=made.report + linked.report)
 
 
-async def _upgrade_wave(
-    runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]
-) -> tuple[Notes, EvolutionReport]:
+async def _upgrade_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]) -> Outcome:
     async def one(batch: Batch) -> tuple[Notes, EvolutionReport]:
         return await upgrade_batch(runtime, namespace, batch)
 
     done = await runtime.map(one, wave, runtime.config.max_concurrency)
     upgraded = {note_id: note for notes, _ in done for note_id, note in notes.items()}
     report = sum((made for _, made in done), EvolutionReport())
-    touched, linked = await _link(runtime, namespace, wave, upgraded, _shown(wave))
-    return touched, report + linked
+    linked = await _link(runtime, namespace, wave, upgraded, _shown(wave))
+    return replace(linked, report=report + linked.report)
 
 
 async def _link(
@@ -237,20 +261,21 @@ async def _link(
     wave: Sequence[Batch],
     notes: Mapping[str, Note],
     shown: Mapping[str, Note],
-) -> tuple[Notes, EvolutionReport]:
+) -> Outcome:
     """Propose and commit for those of the notes that are constructed; return all that were shown, as they are."""
     ready = [
         Batch(notes=found, before=batch.before)
         for batch in wave
         if (found := _ready([notes[note.id] for note in batch.notes if note.id in notes]))
     ]
-    report = EvolutionReport()
+    report, error = EvolutionReport(), None
     if ready:
         proposal = await propose_all(runtime, namespace, ready)
         known = {**proposal.notes, **{n.id: n for batch in ready for n in batch.notes}}
         report = await commit_plan(runtime, proposal.plan, known=known)
-        shown = {**proposal.notes, **shown}
-    return await remove_what_is_gone(runtime, namespace, shown), report
+        shown, error = {**proposal.notes, **shown}, proposal.error
+    left = await remove_what_is_gone(runtime, namespace, shown)
+    return Outcome(notes=left, report=report, error=error)
 
 
 def _ready(notes: Sequence[Note]) -> list[Note]:

@@ -1,0 +1,119 @@
+"""The budget: what a namespace may spend on a chat model in a day (UTC)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+
+from .errors import BudgetExceededError
+from .ids import now
+from .notes import Namespace
+
+log = logging.getLogger("amem_integrations")
+
+
+@dataclass(slots=True)
+class _Day:
+    """What one namespace has spent on one day, and why it was refused more, if it was."""
+
+    day: date
+    calls: int = 0
+    tokens: int = 0
+    refusal: str | None = None
+
+
+class Budget:
+    """Counts calls and tokens by namespace and day, and refuses a call that would go over a limit.
+
+    What this process spends counts at once, from all its threads and tasks; what others have spent, as far as
+    `take_over` was told of it. Without limits nothing is counted.
+    """
+
+    def __init__(self, calls: int | None = None, tokens: int | None = None) -> None:
+        """Set the limits of a day for each namespace; None: there is none."""
+        self._calls, self._tokens = calls, tokens
+        self._lock = threading.Lock()
+        self._days: dict[Namespace, _Day] = {}
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit."""
+        return self._calls is not None or self._tokens is not None
+
+    def take_over(self, namespace: Namespace, *, calls: int, tokens: int) -> None:
+        """Count what was spent today by the ledger, which may hold calls of other processes."""
+        with self._lock:
+            today = self._today(namespace)
+            today.calls, today.tokens = max(today.calls, calls), max(today.tokens, tokens)
+
+    def refusal(self, namespace: Namespace) -> str | None:
+        """Return why a namespace may not spend more today; None: it may."""
+        if not self.is_limited:
+            return None
+        with self._lock:
+            today = self._today(namespace)
+            return today.refusal or self._limit_reached(namespace, today, calls=1, tokens=1)
+
+    @contextmanager
+    def call(self, namespace: Namespace, tokens: int) -> Iterator[Callable[[int], None]]:
+        """Count a call while it is made.
+
+        Yields a function that takes what an answered call cost, in tokens; a call without it is not counted.
+
+        Args:
+            namespace: For whose notes the call is.
+            tokens: What it costs at least, about.
+
+        Raises:
+            BudgetExceededError: It would go over a limit.
+        """
+        if not self.is_limited:
+            yield lambda _cost: None
+            return
+        today = self._begin(namespace, tokens)
+        costs: list[int] = []
+        try:
+            yield costs.append
+        finally:
+            with self._lock:
+                today.calls += len(costs) - 1
+                today.tokens += sum(costs) - tokens
+
+    def _begin(self, namespace: Namespace, tokens: int) -> _Day:
+        with self._lock:
+            today = self._today(namespace)
+            refusal = self._limit_reached(namespace, today, calls=1, tokens=tokens)
+            if refusal is None:
+                today.calls, today.tokens = today.calls + 1, today.tokens + tokens
+                return today
+            if today.refusal is None:  # once a day
+                log.warning("%s; notes that wait stay pending, and are found as they are", refusal)
+            today.refusal = refusal
+            raise BudgetExceededError(refusal)
+
+    def _today(self, namespace: Namespace) -> _Day:
+        day, known = now().date(), self._days.get(namespace)
+        if known is None or known.day != day:
+            known = self._days[namespace] = _Day(day)
+        return known
+
+    def _limit_reached(
+        self, namespace: Namespace, today: _Day, *, calls: int, tokens: int
+    ) -> str | None:
+        """Return which limit does not leave room for so much more, in words."""
+        limits = (
+            ("calls", self._calls, today.calls, calls),
+            ("tokens", self._tokens, today.tokens, tokens),
+        )
+        for unit, limit, spent, wanted in limits:
+            if limit is not None and spent + wanted > limit:
+                return (
+                    f"namespace {namespace!r} has spent {spent} of its {limit} {unit} of {today.day} (UTC), and "
+                    f"the next call would go over MemoryConfig.daily_{unit}={limit}; evolve() goes on the next "
+                    "day, or with a higher limit"
+                )
+        return None

@@ -1,0 +1,80 @@
+"""Ledger: what chat models have cost each namespace by day, as the history of the store has it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+
+from .._sync import resolve
+from ..checks import check_count
+from ..fetch import all_changes
+from ..ids import check_namespace, now
+from ..notes import LedgerEntry, Namespace
+from ..runtime import Runtime
+
+NANOSECONDS = 10**9
+
+
+async def ledger(
+    runtime: Runtime, *, namespace: Sequence[str] | None = None, days: int | None = None
+) -> list[LedgerEntry]:
+    """Return what chat models have cost, by day (UTC), namespace, task and model; the oldest day first.
+
+    It is kept in the store, so it holds the calls of all processes, and what was spent on notes that were deleted
+    since. A call counts for the day on which its operation began, and is written together with what the operation
+    brought: the calls of a plan with its `commit`. `usage` counts what this memory asked since it was opened.
+
+    Args:
+        namespace: Whose memory; None takes all that hold notes.
+        days: How many days back, of which today is the first; None goes back to the start.
+
+    Raises:
+        InvalidInputError: `days` is no whole number of at least 1.
+    """
+    since = None
+    if days is not None:
+        check_count("days", days)
+        today = now().date()
+        since = today - timedelta(days=min(days, today.toordinal()) - 1)
+    given = None if namespace is None else check_namespace(namespace)
+    spaces = [given] if given else await resolve(runtime.store.namespaces())
+    entries = [entry for space in spaces for entry in await spent_by(runtime, space, since)]
+    return sorted(entries, key=lambda entry: (entry.day, entry.namespace, entry.model, entry.task))
+
+
+async def spent_by(
+    runtime: Runtime, namespace: Namespace, since: date | None = None
+) -> list[LedgerEntry]:
+    """Return what one namespace has spent, from a day on."""
+    after = -1
+    if since is not None:  # nothing is written before its day
+        after = int(datetime.combine(since, time(), UTC).timestamp()) * NANOSECONDS - 1
+    sums: defaultdict[tuple[date, str, str], Counter[str]] = defaultdict(Counter)
+    for made in await all_changes(runtime.store, namespace, kinds=("usage",), after=after):
+        day = date.fromisoformat(made.data["day"])
+        if since is None or day >= since:
+            for task, counts in made.data["tasks"].items():
+                sums[day, task, made.model or ""].update(counts)
+    return [
+        LedgerEntry(day=day, namespace=namespace, task=task, model=model, **counts)
+        for (day, task, model), counts in sums.items()
+    ]
+
+
+async def read_spending(runtime: Runtime, namespace: Namespace) -> None:
+    """Let the budget know what the ledger says of today, by one query; without limits nothing is read."""
+    if runtime.budget.is_limited and runtime.budget.refusal(namespace) is None:
+        today = now().date()
+        know_spending(runtime, namespace, await spent_by(runtime, namespace, today))
+
+
+def know_spending(runtime: Runtime, namespace: Namespace, entries: Iterable[LedgerEntry]) -> None:
+    """Let the budget know what these entries say of today."""
+    today = now().date()
+    spent = [entry for entry in entries if entry.day == today]
+    runtime.budget.take_over(
+        namespace,
+        calls=sum(entry.calls for entry in spent),
+        tokens=sum(entry.input_tokens + entry.output_tokens for entry in spent),
+    )
