@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .budget import LedgerEntry
     from .config import MemoryConfig
     from .context import render_notes
     from .errors import (
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from .notes import (
         Change,
         ContextEntry,
-        LedgerEntry,
         Link,
         Note,
         NoteInput,
@@ -92,6 +92,7 @@ __all__ = [
 
 # Every name is imported on first use: what a program does not use costs it nothing.
 _MODULES = {
+    "LedgerEntry": "budget",
     "MemoryConfig": "config",
     "render_notes": "context",
     "AmemError": "errors",
@@ -112,7 +113,6 @@ _MODULES = {
     "AgenticMemory": "memory",
     "Change": "notes",
     "ContextEntry": "notes",
-    "LedgerEntry": "notes",
     "Link": "notes",
     "Note": "notes",
     "NoteInput": "notes",

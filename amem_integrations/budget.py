@@ -1,4 +1,4 @@
-"""The budget: what a namespace may spend on a chat model in a day (UTC)."""
+"""The budget: what namespaces spend on chat models in a day (UTC), and the limits of that."""
 
 from __future__ import annotations
 
@@ -14,6 +14,19 @@ from .ids import now
 from .notes import Namespace
 
 log = logging.getLogger("amem_integrations")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """What a model cost a namespace for one task on one day (UTC): answered calls and their tokens."""
+
+    day: date
+    namespace: Namespace
+    task: str
+    model: str
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from ..fetch import all_changes
 from ..notes import Change, Namespace, Note
 from ..ports import NoteStore
-from . import fields
+from .undo import fields_of, with_field
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -23,9 +23,9 @@ class Past:
     def of(self, note: Note) -> Note:
         """Return the note as it was then. What was deleted or blanked since cannot come back."""
         for made in reversed(self.changes.get(note.id, ())):
-            for name, step in fields.fields_of(made).items():
+            for name, step in fields_of(made).items():
                 if name != "rest":
-                    note = fields.put(note, name, step["before"])
+                    note = with_field(note, name, step["before"])
         return note
 
 
@@ -34,7 +34,9 @@ async def past_at(store: NoteStore, namespace: Namespace, time: datetime | None)
     if time is None:
         return Past()
     since: dict[str, list[Change]] = {}
-    after = (time - EPOCH) // timedelta(microseconds=1) * 1000 + 999  # in nanoseconds, as `seq` counts
+    after = (time - EPOCH) // timedelta(
+        microseconds=1
+    ) * 1000 + 999  # in nanoseconds, as `seq` counts
     for made in await all_changes(store, namespace, after=after):
         since.setdefault(made.note_id, []).append(made)
     return Past(since)

@@ -1,4 +1,4 @@
-"""Pure: a person's answer to an update that the gate stopped."""
+"""Pure: a person's answer to an update or a supersession that the gate stopped."""
 
 from __future__ import annotations
 
@@ -73,14 +73,17 @@ def rejection(proposal: Change, note: Note, op: str, at: datetime, why: str) -> 
 def possible_answers(changes: Sequence[Change], notes: Sequence[Note]) -> list[str]:
     """Return the changes by which the proposals among `changes` may have been approved.
 
-    Those are the changes that brought entries, of the same cause, which the notes have now.
+    Those are the changes that brought entries and supersessions, of the same cause, which the notes have now.
     """
     proposed = {(made.note_id, made.cause) for made in changes if made.kind == "proposal"}
     return [
-        entry.change
+        change_id
         for note in notes
-        for entry in note.contexts
-        if (note.id, entry.cause) in proposed
+        for cause, change_id in [
+            *((entry.cause, entry.change) for entry in note.contexts),
+            *((newer, s.change) for newer, s in note.supersessions.items()),
+        ]
+        if (note.id, cause) in proposed
     ]
 
 

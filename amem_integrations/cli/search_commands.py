@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import AgenticMemory
-from .._sync import resolve, run
 from ..errors import InvalidInputError
 from ..ids import now
 from ..notes import Namespace, Note, ScoredNote
+from ..runtime import resolve, run
 from .command import command
 from .open_memory import find_note, notes_by_id, open_to_read, open_to_write
 from .options import EMBEDDER, NAMESPACE, Options, format_namespace, parse_time

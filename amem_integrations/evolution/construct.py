@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ..changes.edits import (
     Edit,
@@ -24,8 +24,7 @@ from ..plans import EvolutionReport
 from ..prompts import ConstructReply, NoteAttributes
 from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words
-from . import show
-from .ask import ask, counting
+from .ask import aliases, ask, counting, line, lines, raw
 
 log = logging.getLogger("amem_integrations")
 
@@ -37,10 +36,10 @@ async def mark_failed(
     op: str,
     base: Mapping[str, Note] | None = None,
     records: Sequence[Change] = (),
-) -> EvolutionReport:
+) -> None:
     """Record why notes could not be finished, together with `records`; what is known of them stays."""
     if not (reasons or records):
-        return EvolutionReport()
+        return
     at = now()
     failures = {note_id: fail(reason, op, at) for note_id, reason in reasons.items()}
     done = await rewrite(runtime, namespace, f"{op}:failed", failures, base=base, records=records)
@@ -49,7 +48,6 @@ async def mark_failed(
         note = done.notes.get(note_id)
         if note is not None and note.attempts >= runtime.config.max_attempts:
             log.warning("it failed %d times; only evolve(retry=True) tries it again", note.attempts)
-    return EvolutionReport(failed=dict(reasons))
 
 
 # Turns of the thread shown before the batch, so that pronouns and "yes, that one" can be resolved.
@@ -114,14 +112,14 @@ async def construct_all(
         done = await rewrite(runtime, namespace, op, steps, base=given, records=records)
         reasons = {note_id: why for answer in answers for note_id, why in answer.failed.items()}
         left = [] if steps else cost
-        failed = await mark_failed(runtime, namespace, reasons, op, base=given, records=left)
+        await mark_failed(runtime, namespace, reasons, op, base=given, records=left)
     unusable = {
         made.note_id: made.data["reason"] for made in done.changes if made.kind == "failure"
     }
     made = tuple(c.note_id for c in done.changes if c.kind == "construct")
     return Outcome(
         notes=done.notes,
-        report=failed + EvolutionReport(constructed=made, failed=unusable),
+        report=EvolutionReport(constructed=made, failed={**reasons, **unusable}),
         error=next((answer.error for answer in answers if answer.error is not None), None),
     )
 
@@ -134,9 +132,9 @@ async def ask_attributes(
     Raises:
         ModelUnavailableError: No reply.
     """
-    alias = show.aliases(batch.notes, "n")
-    shown = [show.raw(note, alias[note.id]) for note in batch.notes]
-    earlier = [show.raw(note) for note in batch.shown_before]
+    alias = aliases(batch.notes, "n")
+    shown = [raw(note, alias[note.id]) for note in batch.notes]
+    earlier = [raw(note) for note in batch.shown_before]
     wanted = set(alias.values())
 
     def missing(reply: ConstructReply) -> str | None:
@@ -150,9 +148,9 @@ async def ask_attributes(
             ConstructReply,
             namespace=batch.notes[0].namespace,
             inputs={"notes": shown, "before": earlier},
-            texts={
-                "notes": show.lines(list(map(show.line, shown, batch.notes))),
-                "before": show.lines(list(map(show.line, earlier, batch.shown_before))),
+            values={
+                "notes": lines(list(map(line, shown, batch.notes))),
+                "before": lines(list(map(line, earlier, batch.shown_before))),
             },
             problem_with=missing,
         )
@@ -180,12 +178,28 @@ def apply(attributes: NoteAttributes, asked: Note, *, model: str, op: str, at: d
             change=made.id,
             at=note.when,
             recorded_at=at,
+            until=end_of(attributes.until, note.when),
         )
         contexts = (entry, *note.contexts)
         revised = note.revised(contexts=contexts, state="constructed", failure=None, attempts=0)
         return revised, [made.with_data(entry=entry_data(entry))]
 
     return edit
+
+
+def end_of(text: str, when: datetime) -> datetime | None:
+    """Return the end of the day, or the moment, until which a note holds, as a model named it.
+
+    None where it named none, nothing that can be read, or one before the note itself.
+    """
+    try:
+        end = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    if len(text.strip()) <= len("2024-05-31"):
+        end += timedelta(days=1)
+    end = end if end.tzinfo else end.replace(tzinfo=when.tzinfo)
+    return end if end > when else None
 
 
 async def _answer(runtime: Runtime, op: str, at: datetime, batch: Batch) -> _Answer:

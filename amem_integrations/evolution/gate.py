@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import InvalidInputError
-from ..plans import PlannedNote, PlannedUpdate
+from ..plans import PlannedNote, PlannedSupersession, PlannedUpdate
 from ..ports import Vector
 
 MAX_WORDS = 60
@@ -42,14 +42,21 @@ def decide(plans: Sequence[PlannedNote], decisions: Decisions) -> list[PlannedNo
     """Return the plans with a reviewer's decisions applied; the rest stays as the gate left it.
 
     Raises:
-        InvalidInputError: A decision is about no update of this plan, or is of no known form.
+        InvalidInputError: A decision is about no update or supersession of this plan, or is of no known form.
     """
     known = {update.id for plan in plans for update in plan.updates}
+    known |= {supersession.id for plan in plans for supersession in plan.supersessions}
     unknown = sorted(set(decisions) - known)
     if unknown:
-        raise InvalidInputError(f"decisions name no update of this plan: {unknown!r}")
+        raise InvalidInputError(
+            f"decisions name no update or supersession of this plan: {unknown!r}"
+        )
     return [
-        replace(plan, updates=tuple(_decided(u, decisions.get(u.id)) for u in plan.updates))
+        replace(
+            plan,
+            updates=tuple(_decided(u, decisions.get(u.id)) for u in plan.updates),
+            supersessions=tuple(_agreed(s, decisions.get(s.id)) for s in plan.supersessions),
+        )
         for plan in plans
     ]
 
@@ -72,6 +79,18 @@ def _decided(update: PlannedUpdate, decision: bool | Mapping[str, Any] | None) -
     if reason is not None:
         raise InvalidInputError(f"the edit of update {update.id!r} cannot be written: {reason}")
     return edited
+
+
+def _agreed(
+    supersession: PlannedSupersession, decision: bool | Mapping[str, Any] | None
+) -> PlannedSupersession:
+    if decision is None:
+        return supersession
+    if not isinstance(decision, bool):
+        raise InvalidInputError(
+            f"supersession {supersession.id!r} is to be decided by True or False, not {decision!r}"
+        )
+    return replace(supersession, rejected=None if decision else REJECTED)
 
 
 def _edits(decision: object) -> dict[str, Any]:

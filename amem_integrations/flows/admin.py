@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from .._sync import resolve
 from ..errors import MissingExtraError
 from ..fetch import note_pages
-from ..ids import check_namespace
-from ..notes import Namespace
-from ..runtime import COSTS, Runtime
+from ..notes import Namespace, check_namespace
+from ..runtime import COSTS, Runtime, resolve
 from .ledger import know_spending, spent_by
 
 if TYPE_CHECKING:
@@ -37,8 +35,7 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
     spaces = [check_namespace(namespace)] if namespace else await namespaces(runtime)
     counts: Counter[str] = Counter()
     states: Counter[str] = Counter()
-    threads = set()
-    stopped = []
+    threads, stopped = set(), []
     for space in spaces:
         spent = await spent_by(runtime, space)
         counts.update({name: sum(getattr(entry, name) for entry in spent) for name in COSTS})

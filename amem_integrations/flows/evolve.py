@@ -8,22 +8,19 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from .._sync import resolve
 from ..errors import BudgetExceededError, ModelUnavailableError, NamespaceError
-from ..evolution.candidates import turns_before
 from ..evolution.commit import commit_plan, remove_what_is_gone, write_cost
 from ..evolution.construct import TURNS_BEFORE, Batch, Outcome, construct_all
 from ..evolution.gate import Decisions, decide
-from ..evolution.link import propose_all
+from ..evolution.propose import propose_all, turns_before
 from ..evolution.stale_plans import without_quotes
 from ..evolution.upgrade import upgrade_batch
 from ..fetch import note_pages
 from ..filters import Condition, Conditions
-from ..ids import check_namespace
-from ..notes import RULES, Namespace, Note
+from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan
 from ..progress import Meter, Progress, reporter
-from ..runtime import Runtime
+from ..runtime import RULES, Runtime, resolve
 from .ledger import read_spending
 
 log = logging.getLogger("amem_integrations")
@@ -68,15 +65,16 @@ async def evolve(
     jobs: list[tuple[Conditions, Step]] = [((UNFINISHED, *tried), _evolve_wave)]
     if upgrade and runtime.model_name != RULES:
         jobs.insert(0, ((MADE_BY_RULES,), _upgrade_wave))
-    store, tell = runtime.store, reporter(progress)
+    store = runtime.store
     work = [
         (space, where, step)
         for where, step in jobs
         for space in ([given] if given else await resolve(store.namespaces(where)))
     ]
-    told = [] if tell is None else work
-    counts = [await resolve(store.count(space, where)) for space, where, _ in told]
-    meter = Meter(tell, sum(counts) if limit is None else min(sum(counts), limit))
+    meter = None
+    if progress:
+        total = sum([await resolve(store.count(space, where)) for space, where, _ in work])
+        meter = Meter(reporter(progress), total if limit is None else min(total, limit))
     report = EvolutionReport()
     for space, where, step in work:
         left = None if limit is None else limit - _handled(report)
@@ -168,7 +166,7 @@ async def evolve_notes(
     runtime: Runtime,
     namespace: Namespace,
     notes: Sequence[Note],
-    meter: Meter,
+    meter: Meter | None,
     step: Step | None = None,
 ) -> tuple[Notes, EvolutionReport]:
     """Take a step with notes, `max_concurrency` batches at a time; return them as they are now.
@@ -195,7 +193,8 @@ async def evolve_notes(
             report += done.report
             if done.error is not None:
                 return current, report + _interrupted(runtime, done.error)
-            meter.add(sum(len(batch.notes) for batch in wave))
+            if meter is not None:
+                meter.add(sum(len(batch.notes) for batch in wave))
     return current, report
 
 
@@ -215,7 +214,7 @@ async def _work_through(
     where: Conditions,
     step: Step,
     limit: int | None,
-    meter: Meter,
+    meter: Meter | None,
 ) -> EvolutionReport:
     """Take what meets the conditions in one namespace, a page at a time."""
     report = EvolutionReport()

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._sync import resolve
 from ..changes import proposals as answers
 from ..changes import undo as undoing
+from ..changes.edits import Edit
 from ..changes.rewrite import rewrite
 from ..errors import InvalidInputError, NoteNotFoundError, RevisionConflictError
+from ..evolution.supersede import supersede
 from ..fetch import all_changes, existing, not_found
-from ..ids import check_namespace, new_operation, now
-from ..notes import Change, Namespace, Note
-from ..runtime import Runtime
+from ..ids import derive, new_operation, now
+from ..notes import Change, Namespace, Note, check_namespace
+from ..plans import PlannedSupersession
+from ..runtime import Runtime, resolve
 from .content import remove_old_text, set_later_chunks
 
 
@@ -68,7 +70,8 @@ async def undo(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) ->
 async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Change]:
     """Return the updates that the gate stopped and nobody has answered yet, oldest first.
 
-    `data["entry"]` is what would be added to the note `note_id`, `data["rejected"]` why it was not.
+    `data["entry"]` is what would be added to the note `note_id`, or `data["supersession"]` how the note `cause`
+    would take its place; `data["rejected"]` is why it was not written.
     """
     space, store = check_namespace(namespace), runtime.store
     changes = await all_changes(store, space, kinds=("proposal", "rejection"))
@@ -109,12 +112,35 @@ async def approve(
     given: Mapping[str, Any] = {"text": context, "keywords": keywords, "tags": tags}
     edited = {name: value for name, value in given.items() if value is not None}
     op = new_operation()
-    entry = answers.approved_entry(proposal, source, op, edited, now())
-    edit = answers.approve(proposal, entry, op, sorted(edited))
+    if "supersession" in proposal.data:
+        edit = _supersession(proposal, target, source, op, edited)
+    else:
+        entry = answers.approved_entry(proposal, source, op, edited, now())
+        edit = answers.approve(proposal, entry, op, sorted(edited))
     done = await rewrite(runtime, space, op, {target.id: edit}, base={target.id: target})
     if not done.changes:
         raise not_found(space, target.id)
     return done.changes[0]
+
+
+def _supersession(
+    proposal: Change, older: Note, newer: Note, op: str, edited: Mapping[str, Any]
+) -> Edit:
+    """Return the edit that a proposed supersession stands for."""
+    if edited:
+        raise InvalidInputError(
+            f"proposal {proposal.id!r} is a supersession, in which there is nothing to change; "
+            "give no context, keywords or tags"
+        )
+    given = proposal.data["supersession"]
+    plan = PlannedSupersession(
+        id=derive("change", op, "supersede", older.id, newer.id),
+        target=older.id,
+        relation=given["relation"],
+        reason=given["reason"],
+    )
+    model = proposal.model or ""
+    return supersede(plan, newer, model=model, op=op, at=now(), proposal=proposal.id)
 
 
 async def reject(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) -> Change:
