@@ -56,7 +56,7 @@ def planned(
         target=older.id,
         relation=relation,
         reason=" ".join(proposed.reason.split())[:MAX_REASON_CHARS],
-        rejected=_objection(newer, older, config),
+        rejected=objection_to(newer, older, config),
     )
 
 
@@ -111,7 +111,7 @@ def supersede(
     return edit
 
 
-def _objection(newer: Note, older: Note, config: MemoryConfig) -> str | None:
+def objection_to(newer: Note, older: Note, config: MemoryConfig) -> str | None:
     """Return why a supersession has to wait for a person."""
     if config.assistant_supersedes or newer.source in ("user", "import"):
         return None

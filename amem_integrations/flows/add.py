@@ -20,7 +20,7 @@ from ..ports import Indexed, Vector
 from ..progress import Meter, Progress, reporter
 from ..runtime import Runtime, resolve
 from .content import SHARED, change_note
-from .edit import check_superseded, supersede_by_user
+from .edit import check_superseded, supersede_with
 from .evolve import evolve_notes
 
 
@@ -173,7 +173,7 @@ async def store_raw(runtime: Runtime, namespace: Namespace, items: Sequence[Note
         unfinished |= {note.id: note for note in changed if note.state == "pending"}
     notes = [_present(known, whole[0].id, namespace) for whole in wanted]
     if older:
-        await supersede_by_user(runtime, namespace, zip(items, notes, strict=True), older)
+        await supersede_with(runtime, namespace, zip(items, notes, strict=True), older)
     return Stored(notes=notes, unfinished=list(unfinished.values()))
 
 

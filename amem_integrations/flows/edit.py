@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import Any
 
 from ..changes.edits import Edit, chain, change_of_namespace
-from ..changes.rewrite import Rewritten, rewrite
+from ..changes.rewrite import rewrite
 from ..currency import is_later
 from ..errors import InvalidInputError
-from ..evolution.supersede import MAX_REASON_CHARS
+from ..evolution.supersede import MAX_REASON_CHARS, objection_to
 from ..evolution.supersede import supersede as edit_of
 from ..fetch import existing
 from ..filters import Condition
@@ -121,8 +121,14 @@ async def supersede(
     check_time("since", since)
     first, later = await existing(runtime.store, space, [older, newer])
     _check_later(first, later)
-    whole = [first, *await later_chunks(runtime, space, first)]
-    done = await _write(runtime, space, [(whole, later, relation, reason)], since)
+    op, at = new_operation(), now()
+    edits = {
+        chunk.id: edit_of(
+            _plan(op, chunk, later, relation, reason), later, model=USER, op=op, at=at, since=since
+        )
+        for chunk in [first, *await later_chunks(runtime, space, first)]
+    }
+    done = await rewrite(runtime, space, op, edits)
     if not done.changes:
         raise InvalidInputError(f"note {newer!r} {relation} note {older!r} already")
     return next((made for made in done.changes if made.note_id == older), done.changes[0])
@@ -197,40 +203,43 @@ async def check_superseded(
     return older
 
 
-async def supersede_by_user(
+async def supersede_with(
     runtime: Runtime,
     namespace: Namespace,
     stored: Iterable[tuple[NoteInput, Note]],
     older: Mapping[str, Note],
 ) -> None:
-    """Write what items supersede, once they are stored."""
-    pairs: list[tuple[list[Note], Note, Relation, str]] = []
-    for item, newer in stored:
-        for note_id in dict.fromkeys(item.supersedes):
-            _check_later(older[note_id], newer)
-            whole = [older[note_id], *await later_chunks(runtime, namespace, older[note_id])]
-            pairs.append((whole, newer, "updates", ""))
-    await _write(runtime, namespace, pairs, None)
+    """Write what items supersede, once they are stored.
 
-
-async def _write(
-    runtime: Runtime,
-    namespace: Namespace,
-    pairs: Iterable[tuple[Sequence[Note], Note, Relation, str]],
-    since: datetime | None,
-) -> Rewritten:
+    What an assistant or a tool wants to replace of a user's words is proposed (see `MemoryConfig.assistant_supersedes`).
+    """
     op, at = new_operation(), now()
     steps: defaultdict[str, list[Edit]] = defaultdict(list)
-    for whole, newer, relation, reason in pairs:
-        for older in whole:
-            plan = PlannedSupersession(
-                id=derive("change", op, "supersede", older.id, newer.id),
-                target=older.id,
-                relation=relation,
-                reason=" ".join(reason.split()),
-            )
-            steps[older.id].append(edit_of(plan, newer, model=USER, op=op, at=at, since=since))
-    return await rewrite(runtime, namespace, op, {i: chain(parts) for i, parts in steps.items()})
+    for item, newer in stored:
+        for outdated in (older[note_id] for note_id in dict.fromkeys(item.supersedes)):
+            _check_later(outdated, newer)
+            objection = objection_to(newer, outdated, runtime.config)
+            for chunk in [outdated, *await later_chunks(runtime, namespace, outdated)]:
+                plan = _plan(op, chunk, newer, "updates", "", objection)
+                steps[chunk.id].append(edit_of(plan, newer, model=USER, op=op, at=at))
+    await rewrite(runtime, namespace, op, {i: chain(parts) for i, parts in steps.items()})
+
+
+def _plan(
+    op: str,
+    older: Note,
+    newer: Note,
+    relation: Relation,
+    reason: str,
+    rejected: str | None = None,
+) -> PlannedSupersession:
+    return PlannedSupersession(
+        id=derive("change", op, "supersede", older.id, newer.id),
+        target=older.id,
+        relation=relation,
+        reason=" ".join(reason.split()),
+        rejected=rejected,
+    )
 
 
 def _check_later(older: Note, newer: Note) -> None:
