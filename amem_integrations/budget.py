@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from typing import Self
 
 from .errors import BudgetExceededError
 from .ids import now
@@ -28,6 +29,11 @@ class LedgerEntry:
     input_tokens: int = 0
     output_tokens: int = 0
 
+    @property
+    def tokens(self) -> int:
+        """Those of prompts and replies together."""
+        return self.input_tokens + self.output_tokens
+
 
 @dataclass(slots=True)
 class _Day:
@@ -43,39 +49,46 @@ class Budget:
     """Counts calls and tokens by namespace and day, and refuses a call that would go over a limit.
 
     What this process spends counts at once, from all its threads and tasks; what others have spent, as far as
-    `take_over` was told of it. Without limits nothing is counted.
+    `take_over` was told of it.
     """
 
-    def __init__(self, calls: int | None = None, tokens: int | None = None) -> None:
+    def __init__(self, calls: int | None, tokens: int | None) -> None:
         """Set the limits of a day for each namespace; None: there is none."""
         self._calls, self._tokens = calls, tokens
         self._lock = threading.Lock()
         self._days: dict[Namespace, _Day] = {}
 
-    @property
-    def is_limited(self) -> bool:
-        """Whether there is a limit."""
-        return self._calls is not None or self._tokens is not None
+    @classmethod
+    def of(cls, calls: int | None, tokens: int | None) -> Self | None:
+        """Return the budget, or None where there is no limit."""
+        return None if calls is None and tokens is None else cls(calls, tokens)
 
-    def take_over(self, namespace: Namespace, *, calls: int, tokens: int) -> None:
-        """Count what was spent today by the ledger, which may hold calls of other processes."""
+    def take_over(self, namespace: Namespace, entries: Iterable[LedgerEntry]) -> None:
+        """Count what was spent today by the ledger of a namespace, which holds calls of other processes too."""
         with self._lock:
             today = self._today(namespace)
-            today.calls, today.tokens = max(today.calls, calls), max(today.tokens, tokens)
+            spent = [entry for entry in entries if entry.day == today.day]
+            today.calls = max(today.calls, sum(entry.calls for entry in spent))
+            today.tokens = max(today.tokens, sum(entry.tokens for entry in spent))
 
     def refusal(self, namespace: Namespace) -> str | None:
         """Return why a namespace may not spend more today; None: it may."""
-        if not self.is_limited:
-            return None
         with self._lock:
             today = self._today(namespace)
             return today.refusal or self._limit_reached(namespace, today, calls=1, tokens=1)
 
+    def refuse(self, namespace: Namespace) -> str | None:
+        """Return the same, and log it, once a day."""
+        if refusal := self.refusal(namespace):
+            with self._lock:
+                self._refuse(self._today(namespace), refusal)
+        return refusal
+
     @contextmanager
-    def call(self, namespace: Namespace, tokens: int) -> Iterator[Callable[[int], None]]:
+    def call(self, namespace: Namespace, tokens: int) -> Iterator[list[int]]:
         """Count a call while it is made.
 
-        Yields a function that takes what an answered call cost, in tokens; a call without it is not counted.
+        Yields a list for what the answered call has cost, in tokens; one that stays empty is not counted.
 
         Args:
             namespace: For whose notes the call is.
@@ -84,13 +97,10 @@ class Budget:
         Raises:
             BudgetExceededError: It would go over a limit.
         """
-        if not self.is_limited:
-            yield lambda _cost: None
-            return
         today = self._begin(namespace, tokens)
         costs: list[int] = []
         try:
-            yield costs.append
+            yield costs
         finally:
             with self._lock:
                 today.calls += len(costs) - 1
@@ -103,10 +113,13 @@ class Budget:
             if refusal is None:
                 today.calls, today.tokens = today.calls + 1, today.tokens + tokens
                 return today
-            if today.refusal is None:  # once a day
-                log.warning("%s; notes that wait stay pending, and are found as they are", refusal)
-            today.refusal = refusal
+            self._refuse(today, refusal)
             raise BudgetExceededError(refusal)
+
+    def _refuse(self, today: _Day, refusal: str) -> None:
+        if today.refusal is None:
+            today.refusal = refusal
+            log.warning("%s; notes that wait stay pending, and are found as they are", refusal)
 
     def _today(self, namespace: Namespace) -> _Day:
         day, known = now().date(), self._days.get(namespace)

@@ -212,7 +212,7 @@ class AgenticMemory:
             config=config,
             usage=Usage(name),
             map=map_in_threads,
-            budget=Budget() if name == RULES else Budget(config.daily_calls, config.daily_tokens),
+            budget=None if name == RULES else Budget.of(config.daily_calls, config.daily_tokens),
         )
         # An embedded store answers in well under a millisecond and holds the GIL meanwhile: a thread
         # would only add to that. A remote one is waited for.

@@ -287,7 +287,7 @@ class Runtime:
     config: MemoryConfig
     usage: Usage
     map: Mapper
-    budget: Budget = field(default_factory=Budget)
+    budget: Budget | None = None  # None: without limits
     vectors: VectorCache = field(default_factory=VectorCache)
     claims: Claims = field(default_factory=Claims)
 

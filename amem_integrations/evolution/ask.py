@@ -6,7 +6,7 @@ A prompt never shows an id: notes have short aliases, and a reply is resolved ag
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from string import Template
@@ -117,11 +117,12 @@ async def _attempt(
 
 async def _generate(runtime: Runtime, namespace: Namespace, request: ModelRequest) -> str:
     asked = texts.count_tokens(request.system) + texts.count_tokens(request.prompt)
-    with runtime.budget.call(namespace, asked) as spent:
+    budget = runtime.budget
+    with nullcontext([]) if budget is None else budget.call(namespace, asked) as spent:
         completion = await _completion(runtime, request)
         if runtime.model_name != RULES:
             completion = _with_tokens(completion, asked)
-        spent(completion.input_tokens + completion.output_tokens)
+        spent.append(completion.input_tokens + completion.output_tokens)
     runtime.usage.completed(request.task, completion)
     return completion.text
 

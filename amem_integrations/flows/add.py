@@ -319,8 +319,8 @@ def _notes(runtime: Runtime, namespace: Namespace, parts: Sequence[Chunk], op: s
 
 def _expiry(runtime: Runtime, namespace: Namespace, recorded_at: datetime) -> datetime | None:
     """Return when a note expires that says nothing about it."""
-    ttl = runtime.config.ttl_of(namespace)
-    return None if ttl is None else recorded_at + ttl
+    ttl = runtime.config.ttl and runtime.config.ttl_of(namespace)
+    return recorded_at + ttl if ttl else None
 
 
 def _note(namespace: Namespace, part: Chunk, op: str) -> Note:

@@ -11,7 +11,7 @@ from ..errors import MissingExtraError
 from ..fetch import note_pages
 from ..notes import Namespace, check_namespace
 from ..runtime import COSTS, Runtime, resolve
-from .ledger import know_spending, spent_by
+from .ledger import spent_by
 
 if TYPE_CHECKING:
     import networkx as nx  # type: ignore[import-untyped,unused-ignore]
@@ -39,8 +39,9 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
     for space in spaces:
         spent = await spent_by(runtime, space)
         counts.update({name: sum(getattr(entry, name) for entry in spent) for name in COSTS})
-        know_spending(runtime, space, spent)
-        stopped += [refusal] if (refusal := runtime.budget.refusal(space)) else []
+        if runtime.budget is not None:
+            runtime.budget.take_over(space, spent)
+            stopped += [refusal] if (refusal := runtime.budget.refusal(space)) else []
         async for page in note_pages(runtime.store, space):
             for note in page:
                 states[note.state] += 1

@@ -21,7 +21,7 @@ from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan
 from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
-from .ledger import read_spending
+from .ledger import read_budget
 
 log = logging.getLogger("amem_integrations")
 
@@ -44,8 +44,7 @@ async def evolve(
 ) -> EvolutionReport:
     """Finish what is unfinished, oldest first, and return what was done.
 
-    Where a limit of the day is reached (`MemoryConfig.daily_calls`, `daily_tokens`), the notes of that namespace stay
-    as they are, and `interrupted` says so; other namespaces go on.
+    A namespace that has reached a limit of the day is left as it is, and `interrupted` says so; others go on.
 
     Args:
         namespace: Whose memory; None works through all of them.
@@ -75,15 +74,12 @@ async def evolve(
     if progress:
         total = sum([await resolve(store.count(space, where)) for space, where, _ in work])
         meter = Meter(reporter(progress), total if limit is None else min(total, limit))
-    report = EvolutionReport()
+    report, is_down = EvolutionReport(), False
     for space, where, step in work:
         left = None if limit is None else limit - _handled(report)
-        if left is not None and left <= 0:
-            break
-        done = await _work_through(runtime, space, where, step, left, meter)
-        report += done
-        if done.interrupted and not done.limited:
-            break  # the model is down, for all of them
+        if (left is None or left > 0) and not is_down:
+            done = await _work_through(runtime, space, where, step, left, meter)
+            report, is_down = report + done, bool(done.interrupted) and not done.limited
     return report
 
 
@@ -103,7 +99,7 @@ async def construct(
     notes = await resolve(runtime.store.get(space, list(dict.fromkeys(ids))))
     with runtime.claims.claiming([note for note in notes if note.own_entry is None]) as mine:
         work = await _batches(runtime, space, mine)
-        await read_spending(runtime, space)
+        await _limit_reached(runtime, space)  # the first call raises
         made = await construct_all(runtime, space, work)
         await remove_what_is_gone(runtime, space, _shown(work))
     if made.error is not None:
@@ -121,7 +117,7 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
     space = check_namespace(namespace)
     notes = await resolve(runtime.store.get(space, list(dict.fromkeys(ids))))
     work = await _batches(runtime, space, _ready(notes))
-    await read_spending(runtime, space)
+    await _limit_reached(runtime, space)
     proposal = await propose_all(runtime, space, work)
     if proposal.error is not None:
         await write_cost(runtime, proposal.plan)
@@ -176,8 +172,7 @@ async def evolve_notes(
     """
     report, take = EvolutionReport(), step or _evolve_wave
     current: Notes = {}
-    await read_spending(runtime, namespace)
-    if refusal := runtime.budget.refusal(namespace):
+    if refusal := await _limit_reached(runtime, namespace):
         return current, EvolutionReport(interrupted=refusal, limited=True)
     with runtime.claims.claiming(notes) as mine:
         parts = _by_thread(mine, runtime.config.batch_size)
@@ -196,6 +191,11 @@ async def evolve_notes(
             if meter is not None:
                 meter.add(sum(len(batch.notes) for batch in wave))
     return current, report
+
+
+async def _limit_reached(runtime: Runtime, namespace: Namespace) -> str | None:
+    """Return which limit of the day a namespace has reached by the ledger, in words; None: it may go on."""
+    return None if runtime.budget is None else await read_budget(runtime, runtime.budget, namespace)
 
 
 def _interrupted(runtime: Runtime, error: ModelUnavailableError) -> EvolutionReport:

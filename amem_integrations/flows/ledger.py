@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
-from ..budget import LedgerEntry
+from ..budget import Budget, LedgerEntry
 from ..errors import InvalidInputError
 from ..fetch import all_changes
 from ..ids import now
@@ -66,19 +66,8 @@ async def spent_by(
     ]
 
 
-async def read_spending(runtime: Runtime, namespace: Namespace) -> None:
-    """Let the budget know what the ledger says of today, by one query; without limits nothing is read."""
-    if runtime.budget.is_limited and runtime.budget.refusal(namespace) is None:
-        today = now().date()
-        know_spending(runtime, namespace, await spent_by(runtime, namespace, today))
-
-
-def know_spending(runtime: Runtime, namespace: Namespace, entries: Iterable[LedgerEntry]) -> None:
-    """Let the budget know what these entries say of today."""
-    today = now().date()
-    spent = [entry for entry in entries if entry.day == today]
-    runtime.budget.take_over(
-        namespace,
-        calls=sum(entry.calls for entry in spent),
-        tokens=sum(entry.input_tokens + entry.output_tokens for entry in spent),
-    )
+async def read_budget(runtime: Runtime, budget: Budget, namespace: Namespace) -> str | None:
+    """Let the budget know what the ledger says of today, by one query; return why it allows no more, if so."""
+    if budget.refusal(namespace) is None:
+        budget.take_over(namespace, await spent_by(runtime, namespace, now().date()))
+    return budget.refuse(namespace)

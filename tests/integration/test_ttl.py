@@ -188,7 +188,7 @@ def test_a_mapping_that_is_changed_later_changes_nothing():
 
 def test_an_item_of_a_store_of_langgraph_has_its_own_ttl_or_that_of_its_namespace():
     pytest.importorskip("langgraph")
-    from langchain_amem import AMemStore
+    from langchain_amem import AMemStore  # noqa: PLC0415 - needs LangGraph
 
     with opened(":memory:", {("memories",): WEEK}) as memory:
         store = AMemStore(memory)
@@ -214,7 +214,7 @@ def test_an_item_of_a_store_of_langgraph_has_its_own_ttl_or_that_of_its_namespac
 
 def test_an_item_that_is_put_again_without_a_ttl_gets_that_of_its_namespace():
     pytest.importorskip("langgraph")
-    from langchain_amem import AMemStore
+    from langchain_amem import AMemStore  # noqa: PLC0415 - needs LangGraph
 
     with opened(":memory:") as memory:
         store = AMemStore(memory)
