@@ -372,14 +372,12 @@ def _why(activation: ranking.Activation) -> Why:
 
 def _path(note: Note, place: Note, found: _Found) -> tuple[Via, ...] | Literal["match"]:
     """Return the links that led to a note, the one that gave most first; or what it was brought in for."""
-    activation = found.activations.get(note.id)
-    if activation is None:
+    if place.id != note.id:
         given = place.supersessions.get(note.id) or note.supersessions.get(place.id)
         relation, reason = (given.relation, given.reason) if given else ("related", "")
         return (Via(note_id=place.id, relation=relation, reason=reason, strength=1.0),)
-    steps = [
-        (source, found.links[source][note.id]) for _, source in sorted(activation.sources)[::-1]
-    ]
+    sources = sorted(found.activations[note.id].sources)[::-1]
+    steps = [(source, found.links[source][note.id]) for _, source in sources]
     return (
         tuple(
             Via(
