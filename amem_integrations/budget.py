@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -85,22 +85,20 @@ class Budget:
         return refusal
 
     @contextmanager
-    def call(self, namespace: Namespace, tokens: int) -> Iterator[list[int]]:
+    def call(self, namespace: Namespace, tokens: int, costs: Sequence[int]) -> Iterator[None]:
         """Count a call while it is made.
-
-        Yields a list for what the answered call has cost, in tokens; one that stays empty is not counted.
 
         Args:
             namespace: For whose notes the call is.
             tokens: What it costs at least, about.
+            costs: In the end, what the answered call has cost in tokens; empty if it was not answered.
 
         Raises:
             BudgetExceededError: It would go over a limit.
         """
         today = self._begin(namespace, tokens)
-        costs: list[int] = []
         try:
-            yield costs
+            yield
         finally:
             with self._lock:
                 today.calls += len(costs) - 1

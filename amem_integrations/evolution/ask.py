@@ -118,11 +118,12 @@ async def _attempt(
 async def _generate(runtime: Runtime, namespace: Namespace, request: ModelRequest) -> str:
     asked = texts.count_tokens(request.system) + texts.count_tokens(request.prompt)
     budget = runtime.budget
-    with nullcontext([]) if budget is None else budget.call(namespace, asked) as spent:
+    costs: list[int] = []
+    with nullcontext() if budget is None else budget.call(namespace, asked, costs):
         completion = await _completion(runtime, request)
         if runtime.model_name != RULES:
             completion = _with_tokens(completion, asked)
-        spent.append(completion.input_tokens + completion.output_tokens)
+        costs.append(completion.input_tokens + completion.output_tokens)
     runtime.usage.completed(request.task, completion)
     return completion.text
 
