@@ -130,9 +130,10 @@ def migrate(
 
 @command(app, "sweep", EMBEDDER, NAMESPACE)
 def sweep(options: Options) -> None:
-    """Delete the notes that have expired, as `amem delete` does.
+    """Delete the notes that have expired.
 
-    They are not found any more even before. Without --namespace it is done in all namespaces.
+    They go as by `amem delete`; until then they are stored, but found by no command that reads notes. Without
+    --namespace it is done in all namespaces.
     """
     with open_to_write(options) as memory:
         count = memory.sweep(namespace=options.namespace)
