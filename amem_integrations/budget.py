@@ -37,12 +37,13 @@ class LedgerEntry:
 
 @dataclass(slots=True)
 class _Day:
-    """What one namespace has spent on one day, and why it was refused more, if it was."""
+    """What one namespace has spent on one day, with the calls under way, and what a call wanted that was refused."""
 
     day: date
     calls: int = 0
     tokens: int = 0
-    refusal: str | None = None
+    wanted: int = 1
+    is_logged: bool = False
 
 
 class Budget:
@@ -72,17 +73,18 @@ class Budget:
             today.tokens = max(today.tokens, sum(entry.tokens for entry in spent))
 
     def refusal(self, namespace: Namespace) -> str | None:
-        """Return why a namespace may not spend more today; None: it may."""
+        """Return why there is no room for a call like the last one that was refused today; None: there is."""
         with self._lock:
             today = self._today(namespace)
-            return today.refusal or self._limit_reached(namespace, today, calls=1, tokens=1)
+            return self._limit_reached(namespace, today, today.wanted)
 
     def refuse(self, namespace: Namespace) -> str | None:
-        """Return the same, and log it, once a day."""
-        if refusal := self.refusal(namespace):
-            with self._lock:
-                self._refuse(self._today(namespace), refusal)
-        return refusal
+        """Return why there is no room for any call today, and log it once a day; None: there is."""
+        with self._lock:
+            today = self._today(namespace)
+            if refusal := self._limit_reached(namespace, today, 1):
+                self._log(today, refusal)
+            return refusal
 
     @contextmanager
     def call(self, namespace: Namespace, tokens: int, costs: Sequence[int]) -> Iterator[None]:
@@ -107,16 +109,16 @@ class Budget:
     def _begin(self, namespace: Namespace, tokens: int) -> _Day:
         with self._lock:
             today = self._today(namespace)
-            refusal = self._limit_reached(namespace, today, calls=1, tokens=tokens)
-            if refusal is None:
-                today.calls, today.tokens = today.calls + 1, today.tokens + tokens
-                return today
-            self._refuse(today, refusal)
-            raise BudgetExceededError(refusal)
+            if refusal := self._limit_reached(namespace, today, tokens):
+                today.wanted = tokens
+                self._log(today, refusal)
+                raise BudgetExceededError(refusal)
+            today.calls, today.tokens = today.calls + 1, today.tokens + tokens
+            return today
 
-    def _refuse(self, today: _Day, refusal: str) -> None:
-        if today.refusal is None:
-            today.refusal = refusal
+    def _log(self, today: _Day, refusal: str) -> None:
+        if not today.is_logged:
+            today.is_logged = True
             log.warning("%s; notes that wait stay pending, and are found as they are", refusal)
 
     def _today(self, namespace: Namespace) -> _Day:
@@ -125,12 +127,10 @@ class Budget:
             known = self._days[namespace] = _Day(day)
         return known
 
-    def _limit_reached(
-        self, namespace: Namespace, today: _Day, *, calls: int, tokens: int
-    ) -> str | None:
-        """Return which limit does not leave room for so much more, in words."""
+    def _limit_reached(self, namespace: Namespace, today: _Day, tokens: int) -> str | None:
+        """Return which limit leaves no room for a call of so many tokens, in words."""
         limits = (
-            ("calls", self._calls, today.calls, calls),
+            ("calls", self._calls, today.calls, 1),
             ("tokens", self._tokens, today.tokens, tokens),
         )
         for unit, limit, spent, wanted in limits:

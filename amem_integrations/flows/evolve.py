@@ -244,12 +244,19 @@ async def _evolve_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Ba
 
 
 async def _upgrade_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]) -> Outcome:
-    async def one(batch: Batch) -> tuple[Notes, EvolutionReport]:
-        return await upgrade_batch(runtime, namespace, batch)
+    async def one(batch: Batch) -> Outcome:
+        try:
+            notes, made = await upgrade_batch(runtime, namespace, batch)
+            return Outcome(notes=notes, report=made)
+        except ModelUnavailableError as error:
+            return Outcome(error=error)
 
     done = await runtime.map(one, wave, runtime.config.max_concurrency)
-    upgraded = {note_id: note for notes, _ in done for note_id, note in notes.items()}
-    report = sum((made for _, made in done), EvolutionReport())
+    upgraded = {note_id: note for made in done for note_id, note in made.notes.items()}
+    report = sum((made.report for made in done), EvolutionReport())
+    if error := next((made.error for made in done if made.error is not None), None):
+        left = await remove_what_is_gone(runtime, namespace, _shown(wave))
+        return Outcome(notes=left, report=report, error=error)
     linked = await _link(runtime, namespace, wave, upgraded, _shown(wave))
     return replace(linked, report=report + linked.report)
 

@@ -68,6 +68,6 @@ async def spent_by(
 
 async def read_budget(runtime: Runtime, budget: Budget, namespace: Namespace) -> str | None:
     """Let the budget know what the ledger says of today, by one query; return why it allows no more, if so."""
-    if budget.refusal(namespace) is None:
+    if budget.refuse(namespace) is None:
         budget.take_over(namespace, await spent_by(runtime, namespace, now().date()))
     return budget.refuse(namespace)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 
@@ -437,6 +438,27 @@ def test_calls_without_an_answer_do_not_count():
         for _ in range(3):
             memory.evolve()
         assert states(memory) == {"done": 1}
+
+
+def test_a_call_that_got_no_answer_leaves_room_for_another():
+    def down(_request):
+        time.sleep(0.3)  # so long it counts, and another is refused
+        return ModelUnavailableError("it is down")
+
+    script = {"construct": [down, models.construct], "evolve": models.nothing}
+    model = ScriptedModel(script)
+    with opened(model=model, daily_calls=1, batch_size=1, max_concurrency=2) as memory:
+        memory.add_many(FACTS[:2], namespace=ANN)
+        assert memory.stats()["stopped"] == []
+        assert len(memory.evolve().constructed) == 1
+
+
+def test_a_smaller_call_is_made_where_a_larger_one_has_no_room():
+    model = costing(0, 0)
+    with opened(model=model, daily_tokens=600, link=False, split=False) as memory:
+        memory.add("word " * 400, namespace=ANN)
+        assert "tokens" in memory.stats(namespace=ANN)["stopped"][0]
+        assert memory.add(FACTS[0], namespace=ANN).state == "done"
 
 
 def test_a_call_whose_prompt_would_go_over_the_tokens_is_not_made():
