@@ -120,7 +120,7 @@ def test_stats_show_what_a_model_cost_and_nothing_where_there_was_none(amem):
         for line in lines
         if line.split()[:1] in (["ann"], ["bo"])
     }
-    assert rows == {"ann": ["0", "0", "0"], "bo": ["1", "100", "100.0"]}
+    assert rows == {"ann": ["0", "0", "0.0"], "bo": ["1", "100", "100.0"]}
     cost = amem.json("stats", namespace="bo")["cost"]
     assert (cost["calls"], cost["tokens_per_note"]) == (1, 100.0)
 
