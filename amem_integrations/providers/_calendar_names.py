@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 _DAYS = (
     "monday tuesday wednesday thursday friday saturday sunday",
     "mondays tuesdays wednesdays thursdays fridays saturdays sundays",
@@ -20,8 +22,7 @@ _MONTHS = (
     "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
 )
 _NUMBERS = (
-    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-    "sixteen seventeen eighteen nineteen twenty",
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty",
     "ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
     "une deux trois quatre cinq six sept huit neuf dix onze douze",
     "una dos tres cuatro cinco seis siete ocho nueve diez once doce",
@@ -31,3 +32,11 @@ _NUMBERS = (
 DAYS = {name: n for line in _DAYS for n, name in enumerate(line.split())}
 MONTHS = {name: n for line in _MONTHS for n, name in enumerate(line.split(), start=1)} | {"sept": 9}
 NUMBERS = {name: n for line in _NUMBERS for n, name in enumerate(line.split(), start=1)}
+
+
+def any_of(words: Iterable[str]) -> str:
+    """Return a pattern that matches one of some words.
+
+    The longest word that fits is found: "march" before "mar".
+    """
+    return "|".join(sorted(words, key=len, reverse=True))

@@ -53,6 +53,8 @@ class Verdict:
 def supersession(older: Statement, newer: Statement, similarity: float) -> Verdict | None:
     """Return how `newer` takes the place of `older`, or None if it does not.
 
+    The caller says which is the earlier one; the dates tell only whether one follows the other at once.
+
     Args:
         older: The earlier statement.
         newer: The later one.
@@ -113,12 +115,10 @@ def _bare_correction(pair: Pair) -> bool:
 def _corrected(pair: Pair) -> str | None:
     if not ("correct" in pair.new.cues or pair.denied) or not pair.shared:
         return None
-    close = pair.same_speaker and len(pair.shared) >= SEVERAL and pair.similarity >= SAME
-    if pair.replaced:
-        right = pair.similarity >= RELATED
-    else:
-        right = close and not pair.new.adds
-    return "words of a correction" if right else None
+    other_value = pair.replaced and pair.similarity >= RELATED
+    same = pair.same_speaker and len(pair.shared) >= SEVERAL and pair.similarity >= SAME
+    other_words = not pair.replaced and same and not pair.new.adds
+    return "words of a correction" if other_value or other_words else None
 
 
 def _ended(pair: Pair) -> str | None:
@@ -150,7 +150,7 @@ def _changed_subject(pair: Pair) -> bool:
         return True
     several = len(pair.shared) >= SEVERAL and pair.similarity >= CLOSE
     near = pair.shared & pair.new.cues["changed"] and not pair.old.event
-    return bool(near) and (several or pair.similarity >= SAME)
+    return bool(near) and (several or (pair.similarity >= SAME and not pair.value_dropped))
 
 
 def _renewed(pair: Pair) -> str | None:

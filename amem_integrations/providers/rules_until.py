@@ -7,15 +7,11 @@ from calendar import monthrange
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 
-from ._calendar_names import DAYS, MONTHS, NUMBERS
+from ._calendar_names import DAYS, MONTHS, NUMBERS, any_of
+from .statement_reading import CHARACTERS
 
-
-def _names(table: dict[str, int]) -> str:
-    return "|".join(sorted(table, key=len, reverse=True))
-
-
-_DAY, _MONTH = rf"(?P<day>{_names(DAYS)})", rf"(?P<month>{_names(MONTHS)})"
-_COUNT = rf"(?P<count>\d{{1,2}}|a|{_names(NUMBERS)})"
+_DAY, _MONTH = rf"(?P<day>{any_of(DAYS)})", rf"(?P<month>{any_of(MONTHS)})"
+_COUNT = rf"(?P<count>\d{{1,2}}|a|{any_of(NUMBERS)})"
 _UNIT = (
     r"(?P<unit>days?|weeks?|fortnight|months?|tage?n?|wochen?|monate?n?|jours?|semaines?|mois|"
     r"días?|semanas?|mes(?:es)?)"
@@ -24,7 +20,7 @@ _UP_TO = (
     r"\b(?:until|till|'til|through|thru|up to|bis|jusqu'(?:au|à|en)|hasta)\s+(?:and including )?"
 )
 _THE = (
-    r"(?:the |this |next |end of |zum |ende |diesen |kommenden |le |la fin |el |fin de |(?:of )?)?"
+    r"(?:the |this |next |end of |zum |ende |diesen |kommenden |le |la fin |el |fin de |of ){0,3}"
 )
 
 # A pattern, and what returns the last day from its match and the day of the statement.
@@ -40,7 +36,7 @@ def read_until(content: str, at: datetime) -> datetime | None:
         content: The statement.
         at: When it was made; "Friday" is the first one from then on.
     """
-    text = content.lower().replace("\u2019", "'")
+    text = content[:CHARACTERS].lower().replace("\u2019", "'")
     if not text.strip() or _PAST.search(text):
         return None
     for pattern, last_day in _RULES:
@@ -156,7 +152,9 @@ _RULES: tuple[_Rule, ...] = (
     ),
     (re.compile(r"(?P<month>\d{1,2})月(?P<number>\d{1,2})日まで"), _numbers),
     (
-        re.compile(rf"{_UP_TO}(?:the |zum |au |el )?(?P<number>\d{{1,2}})(?:st|nd|rd|th|\.)(?!\d)"),
+        re.compile(
+            rf"{_UP_TO}(?:the |zum )?(?P<number>\d{{1,2}})(?:st|nd|rd|th|(?<=zum \d)\.|(?<=zum \d\d)\.)(?!\d)"
+        ),
         _day_of_month,
     ),
     (
@@ -183,8 +181,8 @@ _RULES: tuple[_Rule, ...] = (
     ),
     (re.compile(rf"{_UP_TO}(?:tomorrow|morgen|demain|mañana)\b"), _next_day),
     (re.compile(rf"(?<!day ){_UP_TO}{_THE}{_DAY}\b"), _weekday),
-    (re.compile(rf"(?P<day>{_names(DAYS)})日?まで"), _weekday),
-    (re.compile(rf"{_UP_TO}{_THE}{_MONTH}\b"), _month),
+    (re.compile(rf"(?P<day>{any_of(DAYS)})日?まで"), _weekday),
+    (re.compile(rf"{_UP_TO}{_THE}{_MONTH}\b(?!\.? \d)"), _month),
     (
         re.compile(rf"\b(?:for|over) (?:the )?(?:next|coming|another) (?:{_COUNT} )?{_UNIT}\b"),
         _after,

@@ -90,6 +90,12 @@ class Pair:
         return given and not (self.replaced or self.repeated)
 
     @property
+    def value_dropped(self) -> bool:
+        """Whether the earlier one gives values, and the later one none at all."""
+        old, new = ({*one.values} - {"name"} for one in (self.old, self.new))
+        return bool(old) and not new
+
+    @property
     def other_name(self) -> bool:
         """Whether each gives a name that the other does not give."""
         only_old = self.old.names - frozenset(self.new.topic)
@@ -120,7 +126,7 @@ class Pair:
         if old.anchor is None:
             own = new.anchor is None or new.first_person or new.anchor in old.topic
             return own or len(self.shared) >= SEVERAL or bool(self.shared & old.names)
-        return bool(self.shared & {*old.topic[:2], *old.names})
+        return bool(self.shared & {*old.subject, *old.names})
 
     @property
     def other_entity(self) -> bool:
@@ -133,7 +139,9 @@ class Pair:
             return True
         if old.kin != new.kin and new.topic and not old.names & frozenset(new.topic):
             return (bool(new.kin) and not self.denied) or not self.replaced
-        return not correcting and any(self._told_apart(stem) for stem in self.shared - old.names)
+        if correcting or (self.slots and self.same_person and old.anchor is None):
+            return False
+        return any(self._told_apart(stem) for stem in self.shared - old.names)
 
     @property
     def other_property(self) -> bool:

@@ -5,6 +5,8 @@ ago are left out. Word lists are in `currency_words.json`; English is covered be
 Japanese and Hindi by their most common words.
 """
 
+# ruff: noqa: RUF001 - it reads quotation marks and stops of several languages
+
 from __future__ import annotations
 
 import json
@@ -13,16 +15,19 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import dropwhile, pairwise, takewhile
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
 import snowballstemmer
 
-from ._calendar_names import DAYS, MONTHS, NUMBERS
+from ._calendar_names import DAYS, MONTHS, NUMBERS, any_of
 
 CACHED_READINGS = 4096
+
+# Of a longer text the start is read: more than the embedder reads, and patterns stay fast.
+CHARACTERS = 2000
 
 # A longer statement is read in parts of two sentences, so that its words belong together.
 WORDS_OF_A_PART = 30
@@ -74,12 +79,8 @@ _HAN = re.compile(r"[\u3400-\u9fff]{2}|[\u30a0-\u30ff]{2,}")
 _SMALL = {name: str(number) for name, number in NUMBERS.items() if number > 1}  # "one" is no value
 
 
-def _either(words: Iterable[str]) -> str:
-    return "|".join(sorted(words, key=len, reverse=True))
-
-
-_MONTH = rf"(?:{_either(MONTHS)})"
-_CLOCK = rf"(?:\d{{1,2}}(?:[:.h]\d{{2}})?|{_either(NUMBERS)})"
+_MONTH = rf"(?:{any_of(MONTHS)})"
+_CLOCK = rf"(?:\d{{1,2}}(?:[:.h]\d{{2}})?|{any_of(NUMBERS)})"
 _AFTER_CLOCK = r"(?=[.!?,;)]*(?:$|\s(?:on|and|every|sharp|in|to|today|tomorrow|for|with|or|each|daily|instead|until|now|this|next|because|as|from|at|so|but|since)\b|[.!?,;)]+\s))"
 # In the order in which they are looked for: what is found is not looked at again.
 _VALUES = {
@@ -96,9 +97,9 @@ _VALUES = {
     ),
     "code": r"\b[a-z]+\d\w*|\b\d+[a-fx]\b",
     "ordinal": r"\b(?:third|fourth|fifth|sixth|seventh|eighth|ninth|tenth)\b",
-    "day": rf"\b(?:{_either(DAYS)})\b",
+    "day": rf"\b(?:{any_of(DAYS)})\b",
     "month": rf"\b{_MONTH}\b",
-    "number": rf"[-+]?\d[\d,.:/-]*(?: \d[\d ]*)?\d|\d|(?<![-\w])(?:{_either(_SMALL)})(?![-\w])",
+    "number": rf"[-+]?\d[\d,.:/-]*(?: \d[\d ]*)?\d|\d|(?<![-\w])(?:{any_of(_SMALL)})(?![-\w])",
 }
 _UNIT = re.compile(
     r" ?-?(km|k|kg|kilo(?:gram)?s?|g|gram(?:me)?s?|mg|ml|cl|l|lit(?:re|er)s?|miles?|met(?:re|er)s?|m|cm|euros?|€|pounds?|£|"
@@ -113,7 +114,9 @@ _SPEAKER_FIRST = re.compile(
     r"(?:i|my|mine|we|our|ours|us|ich|mein\w*|wir|unsere?|je|j'|mon|ma|nous|yo|mi|nuestr[oa])\b"
 )
 _PART = re.compile(r"\d+|[^\W\d_]+")
-_NO_PART = frozenset("at around by before until start starts to from of de st nd rd th".split())
+_NO_PART = frozenset(
+    ("at", "around", "by", "before", "until", "start", "starts", "of", "de", "st", "nd", "rd", "th")
+)
 _NAME = re.compile(r"(?<![.!?\"“] )(?<!^)\b[A-ZÄÖÜÉÓÁ][\w-]*")
 
 _stemmer = snowballstemmer.stemmer("english")
@@ -138,6 +141,7 @@ class Reading:
         first_person: Whether it says "I" or "my".
         event: Whether it tells what happened, not what is so.
         many: Whether it is of a kind that does not exclude others, such as likes.
+        subject: The stems up to the first common word: "grant", "proposal" in "Grant proposal is due".
         anchor: The stem it starts with, which is mostly its subject; None where it is the speaker.
     """
 
@@ -153,6 +157,7 @@ class Reading:
     first_person: bool
     event: bool
     many: bool
+    subject: tuple[str, ...]
     anchor: str | None
 
     @property
@@ -199,6 +204,7 @@ def _read(text: str) -> Reading:
         first_person=bool(_FIRST_PERSON.search(lowered)),
         event=bool(words & _EVENTS),
         many=bool(words & _MANY),
+        subject=tuple(takewhile(bool, dropwhile(lambda stem: not stem, stems))),
         anchor=None if _SPEAKER_FIRST.match(lowered) or not topic else topic[0],
     )
 
@@ -232,7 +238,7 @@ def _denied(text: str) -> list[str]:
 
 def _asserted(content: str, *, tentative: bool) -> list[str]:
     """Return the sentences of a statement that assert something, without quotes."""
-    text = normalize("NFC", content).replace("’", "'")
+    text = normalize("NFC", content[:CHARACTERS]).replace("’", "'")
     if _JOKE.search(text.lower()):
         return []
     text = _ADDRESS.sub(" ", _QUOTED.sub(" … ", text))
@@ -295,7 +301,7 @@ def _canonical(kind: str, value: str) -> str:
 
 def _stem(word: str) -> str:
     word = word.removesuffix("'s").removesuffix("'")
-    if word in _IGNORED or (len(word) < 2 and word.isascii()) or "'" in word:
+    if word in _IGNORED or (len(word) == 1 and word.isascii()) or "'" in word:
         return ""
     with _stemming:
         return str(_stemmer.stemWord(word))
