@@ -6,10 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .budget import LedgerEntry
     from .config import MemoryConfig
     from .context import render_notes
     from .errors import (
         AmemError,
+        BudgetExceededError,
         ConfigurationError,
         EmbedderMismatchError,
         InvalidInputError,
@@ -25,7 +27,16 @@ if TYPE_CHECKING:
         StoreUnavailableError,
     )
     from .memory import AgenticMemory
-    from .notes import Change, ContextEntry, Link, Note, NoteInput, ScoredNote, Via, Why
+    from .notes import (
+        Change,
+        ContextEntry,
+        Link,
+        Note,
+        NoteInput,
+        ScoredNote,
+        Via,
+        Why,
+    )
     from .plans import EvolutionReport, Plan
     from .ports import ChatModel, Completion, Embedder, ModelRequest, NoteStore
     from .providers.minilm import MiniLmEmbedder
@@ -38,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AgenticMemory",
     "AmemError",
+    "BudgetExceededError",
     "Change",
     "ChatModel",
     "Completion",
@@ -48,6 +60,7 @@ __all__ = [
     "EmbedderMismatchError",
     "EvolutionReport",
     "InvalidInputError",
+    "LedgerEntry",
     "Link",
     "MemoryConfig",
     "MiniLmEmbedder",
@@ -79,9 +92,11 @@ __all__ = [
 
 # Every name is imported on first use: what a program does not use costs it nothing.
 _MODULES = {
+    "LedgerEntry": "budget",
     "MemoryConfig": "config",
     "render_notes": "context",
     "AmemError": "errors",
+    "BudgetExceededError": "errors",
     "ConfigurationError": "errors",
     "EmbedderMismatchError": "errors",
     "InvalidInputError": "errors",

@@ -208,7 +208,7 @@ class NoteStore(Protocol):
         ...
 
     def clear(self, namespace: Namespace, receipts: Sequence[Change]) -> MaybeAwaitable[None]:
-        """Remove everything of a namespace but the receipts of this and of earlier removals."""
+        """Remove everything of a namespace but receipts of removals, and changes of kind `usage`."""
         ...
 
     def backlinks(self, namespace: Namespace, ids: Sequence[str]) -> MaybeAwaitable[list[Note]]:

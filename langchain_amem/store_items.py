@@ -75,8 +75,15 @@ class Put:
         """The namespace of the memory where the item is kept."""
         return self.namespace if self.text else apart(self.namespace)
 
-    def item(self, before: Note | None, now: datetime) -> NoteInput:
-        """Return the note to be; `before` is the item as it was."""
+    def item(self, before: Note | None, now: datetime, ttl: timedelta | None) -> NoteInput:
+        """Return the note to be.
+
+        Args:
+            before: The item as it was.
+            now: When it is put.
+            ttl: How long an item is kept that has no time to live of its own; None: for good.
+        """
+        kept = ttl if self.minutes is None else timedelta(minutes=self.minutes)
         metadata = {
             FLAG: True,
             "value": self.value,
@@ -88,7 +95,7 @@ class Put:
             content=self.text or f"{KEY}{self.key}",
             key=f"{KEY}{self.key}",
             metadata=metadata,
-            expires_at=None if self.minutes is None else now + timedelta(minutes=self.minutes),
+            expires_at=None if kept is None else now + kept,
             split=False,
         )
 
@@ -252,7 +259,8 @@ class Items:
         written: dict[Namespace, list[str]] = {}
         for put in puts:
             before = kept.get((put.namespace, put.key), ())
-            item = put.item(before[0] if before else None, now)
+            ttl = self.memory.config.ttl_of(put.place)
+            item = put.item(before[0] if before else None, now, ttl)
             same = next((note for note in before if note.namespace == put.place), None)
             if same is not None and self._update(same, item):
                 written.setdefault(put.place, []).append(same.id)

@@ -175,7 +175,7 @@ class Writer:
                 if self.background is not None and self.background.closed:
                     return report  # the memory was closed meanwhile; the next start goes on
                 raise
-            if report.interrupted:
+            if report.interrupted and not report.limited:
                 raise ModelUnavailableError(report.interrupted)
         dispatcher.event(AMemEvolutionEvent(report=report.to_dict()))
         return report

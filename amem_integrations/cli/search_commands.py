@@ -238,13 +238,15 @@ def _stats_table(
 ) -> Table:
     names = ("notes", "threads", "links", "evolved", "without_links")
     states = [name for name in ("pending", "constructed", "failed") if total["states"].get(name)]
-    rows = table("namespace", *(name.replace("_", " ") for name in names), *states)
+    costs = ("calls", "tokens", "tokens a note") if total["cost"]["calls"] else ()
+    rows = table("namespace", *(name.replace("_", " ") for name in names), *states, *costs)
     for column in rows.columns[1:]:
         column.justify = "right"
 
     def add_row(title: str, counts: Mapping[str, Any]) -> None:
         numbers = [counts[name] for name in names]
         numbers += [counts["states"].get(state, 0) for state in states]
+        numbers += _costs(counts["cost"]) if costs else []
         rows.add_row(title, *map(str, numbers))
 
     for namespace, counts in by_namespace.items():
@@ -253,3 +255,7 @@ def _stats_table(
         rows.add_section()
         add_row("all", total)
     return rows
+
+
+def _costs(cost: Mapping[str, Any]) -> list[Any]:
+    return [cost["calls"], cost["input_tokens"] + cost["output_tokens"], cost["tokens_per_note"]]

@@ -20,12 +20,13 @@ from ..changes.edits import (
     link_json,
     prompt_records,
     unlinked,
+    usage_records,
 )
 from ..changes.rewrite import rewrite
-from ..ids import now
+from ..ids import now, time_of
 from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Note
 from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedUpdate
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 from .construct import mark_failed
 from .supersede import supersede
 
@@ -161,18 +162,21 @@ async def commit_plan(
     planner = Planner(op=plan.id, at=at, max_links=runtime.config.max_links)
     wrote = any(one.links or one.updates or one.supersessions for one in plans)
     shown = sorted({i for one in decided for i in _shown(one)}) if wrote else []
-    prompts = prompt_records(plan.id, space, shown, at)
+    prompts = [m.with_data(since=plan.since) for m in prompt_records(plan.id, space, shown, at)]
+    steps = planner.edits(plans, known)
+    cost = usage_records(plan.id, space, plan.cost, time_of(plan.since))
     done = await rewrite(
         runtime,
         space,
         plan.id,
-        planner.edits(plans, known),
+        steps,
         base=known,
-        records=[made.with_data(since=plan.since) for made in prompts],
+        records=[*prompts, *cost] if steps else [],
         follow=planner.other_ends,
         again=again,
     )
-    await mark_failed(runtime, space, plan.failed, plan.id, base=known)
+    left = [] if steps else cost
+    await mark_failed(runtime, space, plan.failed, plan.id, base=known, records=left)
     pairs = {frozenset((c.note_id, c.cause)) for c in done.changes if c.kind == "link"}
     return EvolutionReport(
         done=tuple(one.id for one in plans if one.id in done.notes),
@@ -183,6 +187,12 @@ async def commit_plan(
         failed=dict(plan.failed),
         dropped=sum(one.dropped for one in plans),
     )
+
+
+async def write_cost(runtime: Runtime, plan: Plan) -> None:
+    """Write to the ledger what a plan cost that is not committed."""
+    if records := usage_records(plan.id, plan.namespace, plan.cost, time_of(plan.since)):
+        await resolve(runtime.store.replace(plan.namespace, [], records))
 
 
 def _shown(plan: PlannedNote) -> list[str]:

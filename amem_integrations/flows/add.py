@@ -10,7 +10,6 @@ from typing import Any
 
 from .. import texts
 from ..changes.edits import change
-from ..changes.rewrite import next_revision
 from ..chunks import Chunk, chunk_id, chunks
 from ..conversation import SPEAKING, from_dict, note_inputs
 from ..embedding import embed_if_possible
@@ -20,7 +19,7 @@ from ..notes import Namespace, Note, NoteInput, Source, check_namespace, check_n
 from ..ports import Indexed, Vector
 from ..progress import Meter, Progress, reporter
 from ..runtime import Runtime, resolve
-from .content import SHARED, change_note, later_chunks
+from .content import SHARED, change_note
 from .edit import check_superseded, supersede_with
 from .evolve import evolve_notes
 
@@ -106,7 +105,7 @@ async def add_many(
     stored = await store_raw(runtime, space, _inputs(items), vectors=embed)
     finished: Mapping[str, Note] = {}
     if evolve and stored.unfinished:
-        meter = Meter(reporter(progress), len(stored.unfinished)) if progress else None
+        meter = Meter(reporter(progress), len(stored.unfinished)) if progress is not False else None
         finished, _ = await evolve_notes(runtime, space, stored.unfinished, meter)
     return [finished.get(note.id, note) for note in stored.notes]
 
@@ -151,40 +150,6 @@ class Stored:
 
     notes: list[Note]
     unfinished: list[Note]
-
-
-async def embed(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[str]) -> list[str]:
-    """Make vectors for those of the notes that have none, by one call of the embedder; return which have one now.
-
-    With the first note of a long text, the one that `add` returned, all of that text gets them. While the embedder
-    does not answer, the notes stay as they are.
-
-    Args:
-        ids: Of notes that were added with `embed=False`, or while the embedder was down; unknown ones are
-            left out.
-        namespace: Whose memory it is.
-
-    Raises:
-        ConfigurationError: The embedder cannot be used, such as with a wrong key.
-        StoreError: The store refused.
-    """
-    space = check_namespace(namespace)
-    notes = await resolve(runtime.store.get(space, list(dict.fromkeys(ids))))
-    whole = {note.id: [note, *await later_chunks(runtime, space, note)] for note in notes}
-    known = [part.id for parts in whole.values() for part in parts]
-    found = await resolve(runtime.store.get_indexed(space, known))
-    bare = [item.note for item in found if item.vector is None]
-    rows = await embed_if_possible(runtime, [texts.embedding_text(note) for note in bare])
-    op = new_operation()
-    ready = [
-        Indexed(note=next_revision(note, note, op), vector=row)
-        for note, row in zip(bare, rows, strict=True)
-        if row is not None
-    ]
-    # A note that was changed meanwhile has been embedded by that.
-    stale = await resolve(runtime.store.replace(space, ready, [])) if ready else set()
-    without = {note.id for note in bare} - {item.note.id for item in ready} | stale
-    return [i for i, parts in whole.items() if without.isdisjoint(part.id for part in parts)]
 
 
 async def store_raw(
@@ -292,7 +257,8 @@ async def _take_over(
     given = _given(item)
     values = {name: value for name, value in given.items() if getattr(note, name) != value}
     if note.is_expired(now()):
-        values["expires_at"] = item.expires_at  # it is said again, so it holds again
+        # It is said again, so it holds again.
+        values["expires_at"] = item.expires_at or _expiry(runtime, namespace, now())
     following = known.get(chunk_id(note.id, len(whole) + 1))
     if following is not None or any(_says_other(part, known) for part in whole):
         values["content"] = item.content
@@ -320,7 +286,7 @@ async def _insert(
     if not parts:
         return {}
     op = new_operation()
-    notes = [_note(namespace, part, op) for part in parts]
+    notes = _notes(runtime, namespace, parts, op)
     records = [change(op, "add", note, recorded_at=note.recorded_at) for note in notes]
 
     async def store(rows: Sequence[Vector | None]) -> set[str]:
@@ -345,6 +311,24 @@ async def _insert(
         stored = await resolve(runtime.store.get(namespace, others))
         added |= {note.id: note for note in stored}
     return added
+
+
+def _notes(runtime: Runtime, namespace: Namespace, parts: Sequence[Chunk], op: str) -> list[Note]:
+    """Return the new notes; all chunks of a text expire together."""
+    made: list[Note] = []
+    expiry: dict[str, datetime | None] = {}
+    for part in parts:
+        note = _note(namespace, part, op)
+        default = _expiry(runtime, namespace, note.recorded_at)
+        end = expiry.setdefault(part.whole or part.id, note.expires_at or default)
+        made.append(note.revised(expires_at=end))
+    return made
+
+
+def _expiry(runtime: Runtime, namespace: Namespace, recorded_at: datetime) -> datetime | None:
+    """Return when a note expires that says nothing about it."""
+    ttl = runtime.config.ttl and runtime.config.ttl_of(namespace)
+    return recorded_at + ttl if ttl else None
 
 
 def _note(namespace: Namespace, part: Chunk, op: str) -> Note:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ..errors import MissingExtraError
 from ..fetch import note_pages
 from ..notes import Namespace, check_namespace
-from ..runtime import Runtime, resolve
+from ..runtime import COSTS, Runtime, resolve
+from .ledger import spent_by
 
 if TYPE_CHECKING:
     import networkx as nx  # type: ignore[import-untyped,unused-ignore]
@@ -27,13 +28,20 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
     """Return counts over one namespace, or (None) over all.
 
     Keys: `namespaces`, `notes`, `states` (by state), `links` (each pair once), `evolved` (notes with
-    context from a later note), `threads`, `without_links`.
+    context from a later note), `threads`, `without_links`, `cost` (what chat models have cost by the ledger:
+    `calls`, `input_tokens`, `output_tokens`, and `tokens_per_note`), `stopped` (sentences: which namespaces have
+    reached a limit of today).
     """
     spaces = [check_namespace(namespace)] if namespace else await namespaces(runtime)
     counts: Counter[str] = Counter()
     states: Counter[str] = Counter()
-    threads = set()
+    threads, stopped = set(), []
     for space in spaces:
+        spent = await spent_by(runtime, space)
+        counts.update({name: sum(getattr(entry, name) for entry in spent) for name in COSTS})
+        if runtime.budget is not None:
+            runtime.budget.take_over(space, spent)
+            stopped += [refusal] if (refusal := runtime.budget.refusal(space)) else []
         async for page in note_pages(runtime.store, space):
             for note in page:
                 states[note.state] += 1
@@ -47,6 +55,16 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
         "states": dict(states),
         "threads": len({pair for pair in threads if pair[1] is not None}),
         **{name: counts[name] for name in ("links", "evolved", "without_links")},
+        "cost": _cost(counts, states.total()),
+        "stopped": stopped,
+    }
+
+
+def _cost(counts: Mapping[str, int], notes: int) -> dict[str, float]:
+    tokens = counts["input_tokens"] + counts["output_tokens"]
+    return {
+        **{name: counts[name] for name in COSTS},
+        "tokens_per_note": round(tokens / notes, 1) if notes else 0,
     }
 
 
@@ -67,7 +85,7 @@ async def info(runtime: Runtime) -> dict[str, Any]:
 
 
 async def usage(runtime: Runtime) -> dict[str, Mapping[str, Any]]:
-    """Return what the model cost since this memory was opened.
+    """Return what the model cost since this memory was opened; `ledger` returns what it cost by day.
 
     By task (`construct`, `evolve`, …), in `total`, and in `models` by the name that notes and history
     know the model by: `calls`, `input_tokens`, `output_tokens`, `rejected_replies`, `dropped` (links

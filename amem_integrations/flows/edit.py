@@ -167,7 +167,8 @@ async def delete(runtime: Runtime, note_id: str, *, namespace: Sequence[str]) ->
 async def clear(runtime: Runtime, *, namespace: Sequence[str]) -> None:
     """Remove all notes of a namespace for good, with their history; no other namespace is touched.
 
-    What stays are receipts without content: of this, and of what was deleted before.
+    What stays are receipts without content: of this, and of what was deleted before. What models have cost stays
+    in the ledger too, and counts against the limits of the day.
     """
     space = check_namespace(namespace)
     data = {"notes": await resolve(runtime.store.count(space))}

@@ -24,7 +24,8 @@ async def history(
 ) -> list[Change]:
     """Return the changes of a note, or (None) of the whole namespace, oldest first.
 
-    Of a deleted note the receipt is left, and of a cleared namespace the receipt of that.
+    Of a deleted note the receipt is left, and of a cleared namespace the receipt of that. What models have cost
+    is in the `ledger`.
 
     Raises:
         NoteNotFoundError: There neither is nor was a note with this id in this namespace.
@@ -33,7 +34,7 @@ async def history(
     changes = await all_changes(runtime.store, space, note_id)
     if note_id is not None and not (changes and note_id):
         await existing(runtime.store, space, [note_id])
-    return [made for made in changes if made.kind != "prompt"]
+    return [made for made in changes if made.kind not in ("prompt", "usage")]
 
 
 async def undo(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) -> Change:

@@ -29,7 +29,8 @@ from .payloads import (
 from .reads import PointReader, batches
 
 INTENT = "intent"  # the kind of the point that announces a write; no change has it
-RECEIPTS: tuple[ChangeKind, ...] = ("delete", "clear")  # what stays when a namespace is cleared
+# What stays when a namespace is cleared: that something was removed, and what models have cost.
+RECEIPTS: tuple[ChangeKind, ...] = ("delete", "clear", "usage")
 # With these a note loses a text, which must not be found in any copy either.
 LOSING: tuple[ChangeKind, ...] = ("update", "undo", "forget", "retract")
 

@@ -225,7 +225,7 @@ def test_a_commit_is_written_whole_though_one_of_its_notes_was_changed_meanwhile
     assert first.metadata == {"meanwhile": True}
     assert [entry.text for entry in first.contexts][-1] == "It was moved to May."
     kinds = [made.kind for made in store.changes_by_op(ANN, [plan.id])]
-    assert sorted(kinds) == ["evolve", "link", "link", "prompt"]
+    assert sorted(kinds) == ["evolve", "link", "link", "prompt", "usage"]
     assert report.links == len(report.evolved) == 1
 
 
