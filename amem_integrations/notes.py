@@ -42,15 +42,10 @@ ChangeKind = Literal[
     "prompt",
 ]
 
-<<<<<<< HEAD
-SOURCES: tuple[Source, ...] = ("user", "assistant", "tool", "import")
-USER = "user"  # stands for the name of a model where a person decided
-RELATIONS: tuple[Relation, ...] = ("updates", "corrects", "retracts", "contradicts")
-TIMES = ("at", "default_at", "until", "expires_at")
-=======
 SOURCES: tuple[Source, ...] = get_args(Source)
-TIMES = ("at", "default_at", "expires_at")
->>>>>>> path
+RELATIONS: tuple[Relation, ...] = get_args(Relation)
+USER = "user"  # stands for the name of a model where a person decided
+TIMES = ("at", "default_at", "until", "expires_at")
 TEXTS = ("content", "key", "thread", "speaker")
 
 
