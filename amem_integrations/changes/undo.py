@@ -169,7 +169,7 @@ def fields_of(made: Change) -> Fields:
     if made.kind == "evolve":
         return {f"{ENTRY}{made.id}": {"before": None, "after": {"change": made.id}}}
     if made.kind == "link":
-        return {f"{LINK}{made.data['target']}": {"before": None, "after": _link_of(change)}}
+        return {f"{LINK}{made.data['target']}": {"before": None, "after": _link_of(made)}}
     if made.kind == "unlink":
         return {f"{LINK}{made.data['target']}": {"before": _link_of(change), "after": None}}
     return _updated(made.data) if made.kind == "update" else {}
