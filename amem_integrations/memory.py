@@ -94,8 +94,8 @@ class AgenticMemory:
     clear, sweep = _sync(flows.edit.clear), _sync(flows.edit.sweep)
 
     history, undo = _sync(flows.history.history), _sync(flows.history.undo)
-    proposals = _sync(flows.history.proposals)
-    approve, reject = _sync(flows.history.approve), _sync(flows.history.reject)
+    proposals = _sync(flows.review.proposals)
+    approve, reject = _sync(flows.review.approve), _sync(flows.review.reject)
 
     namespaces, stats = _sync(flows.admin.namespaces), _sync(flows.admin.stats)
     info, usage, graph = _sync(flows.admin.info), _sync(flows.admin.usage), _sync(flows.admin.graph)

@@ -173,7 +173,9 @@ class Note:
 
     @property
     def _newest(self) -> tuple[str, Supersession] | None:
-        replacing = [(s.since, s.recorded_at, i) for i, s in self.supersessions.items() if s.replaces]
+        replacing = [
+            (s.since, s.recorded_at, i) for i, s in self.supersessions.items() if s.replaces
+        ]
         return (newest := max(replacing)[2], self.supersessions[newest]) if replacing else None
 
     def is_expired(self, time: datetime) -> bool:

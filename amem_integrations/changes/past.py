@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from ..fetch import all_changes
+from ..ids import first_seq
 from ..notes import Change, Namespace, Note
 from ..ports import NoteStore
-from . import fields
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from .undo import fields_of, with_field
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +22,9 @@ class Past:
     def of(self, note: Note) -> Note:
         """Return the note as it was then. What was deleted or blanked since cannot come back."""
         for made in reversed(self.changes.get(note.id, ())):
-            for name, step in fields.fields_of(made).items():
+            for name, step in fields_of(made).items():
                 if name != "rest":
-                    note = fields.put(note, name, step["before"])
+                    note = with_field(note, name, step["before"])
         return note
 
 
@@ -34,7 +33,6 @@ async def past_at(store: NoteStore, namespace: Namespace, time: datetime | None)
     if time is None:
         return Past()
     since: dict[str, list[Change]] = {}
-    after = (time - EPOCH) // timedelta(microseconds=1) * 1000 + 999  # in nanoseconds, as `seq` counts
-    for made in await all_changes(store, namespace, after=after):
+    for made in await all_changes(store, namespace, after=first_seq(time) + 999):
         since.setdefault(made.note_id, []).append(made)
     return Past(since)

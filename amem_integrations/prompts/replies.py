@@ -19,7 +19,9 @@ class NoteAttributes(Reply):
 
     id: str = Field(description="the note's id, as shown")
     context: str = Field(default="", description="one sentence that makes the note clear by itself")
-    until: str = Field(default="", description="last day it holds, such as 2024-05-31, if it says so")
+    until: str = Field(
+        default="", description="last day it holds, such as 2024-05-31, if it says so"
+    )
     keywords: list[str] = Field(default_factory=list)
     tags: list[str] = Field(default_factory=list)
 
@@ -55,7 +57,9 @@ class ProposedUpdate(Targeted):
 class ProposedSupersession(Targeted):
     """That the new note takes the place of an earlier one, or contradicts it."""
 
-    relation: str = Field(default="updates", description="updates, corrects, retracts or contradicts")
+    relation: str = Field(
+        default="updates", description="updates, corrects, retracts or contradicts"
+    )
     reason: str = Field(default="", description="what is no longer so, in a few words")
 
 
@@ -84,7 +88,9 @@ class ReviseReply(Reply):
     """Reply to `revise`, the paper's call for one neighbour (Eq. 7)."""
 
     change: bool
-    supersedes: str = Field(default="", description="updates, corrects, retracts, contradicts or empty")
+    supersedes: str = Field(
+        default="", description="updates, corrects, retracts, contradicts or empty"
+    )
     context: str = ""
     keywords: list[str] = Field(default_factory=list)
     tags: list[str] = Field(default_factory=list)

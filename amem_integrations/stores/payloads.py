@@ -151,7 +151,8 @@ def encode_note(note: Note, namespace: Namespace) -> Payload:
         "expires_at": _optional_stamp(note.expires_at, "expires_at"),
         "contexts": [_encode_entry(entry) for entry in note.contexts],
         "links": [_encode_link(target, link) for target, link in note.links.items()],
-        "supersessions": [_encode_supersession(i, s) for i, s in note.supersessions.items()] or None,
+        "supersessions": [_encode_supersession(i, s) for i, s in note.supersessions.items()]
+        or None,
         "ops": note.ops,
         TERMS: _terms(note),
     }
