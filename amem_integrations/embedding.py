@@ -11,10 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ._sync import resolve
 from .errors import AmemError, ModelUnavailableError
 from .ports import Embedder, Vector
-from .runtime import Runtime
+from .runtime import Runtime, resolve
 
 log = logging.getLogger("amem_integrations")
 

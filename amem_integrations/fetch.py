@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from ._sync import resolve
 from .errors import NoteNotFoundError
 from .filters import Condition, Conditions
 from .ids import now
 from .notes import Change, ChangeKind, Namespace, Note
 from .ports import NoteStore
+from .runtime import resolve
 
 CHANGES = 1000
 NOTES = 256

@@ -37,16 +37,16 @@ class Condition:
 Conditions = tuple[Condition, ...]
 
 
-def parse(where: Mapping[str, Any] | None) -> Conditions:
+def parse(where: Mapping[str, Any]) -> Conditions:
     """Return the conditions of a filter dict.
 
     Raises:
         InvalidInputError: An unknown field or operator, or a value that cannot be compared.
     """
-    if where is not None and not isinstance(where, Mapping):
+    if not isinstance(where, Mapping):
         raise InvalidInputError(f"where={where!r} must be a dict of field to value or operators")
     conditions: list[Condition] = []
-    for field, test in (where or {}).items():
+    for field, test in where.items():
         _check_field(field)
         tests = test if isinstance(test, Mapping) else {"$eq": test}
         if not tests:

@@ -5,32 +5,13 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4, uuid5
 
-from .errors import NamespaceError
 from .notes import Namespace, NoteInput
 
 ROOT = UUID("9c4a6f3e-2a1d-5b7e-8f60-1d2b3c4a5e6f")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def check_namespace(namespace: object) -> Namespace:
-    """Return the namespace as a tuple.
-
-    Raises:
-        NamespaceError: It is not a non-empty sequence of non-empty strings.
-    """
-    labels: tuple[object, ...] = ()
-    if isinstance(namespace, Sequence) and not isinstance(namespace, str):
-        labels = tuple(namespace)
-    checked = tuple(label for label in labels if isinstance(label, str) and label)
-    if not checked or len(checked) < len(labels):
-        raise NamespaceError(
-            f"namespace={namespace!r} must be a tuple of non-empty strings, such as ('user-42',)"
-        )
-    return checked
 
 
 def derive(*parts: object) -> str:

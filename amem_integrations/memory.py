@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import Self, cast
 
 from . import flows
-from ._sync import Awaiting, blocking, describe, map_in_tasks, map_in_threads, resolve, run
 from .changes.recovery import recover
 from .config import MemoryConfig
 from .errors import ConfigurationError
@@ -19,45 +17,18 @@ from .moving import rebuild
 from .opening import Location, open_embedder, open_model, open_store
 from .ports import ChatModel, Embedder, NoteStore
 from .progress import Progress, reporter
-from .runtime import Runtime, Usage
-
-P = ParamSpec("P")
-R = TypeVar("R")
-Flow = Callable[Concatenate[Runtime, P], Coroutine[Any, Any, R]]
-
-
-def _sync(flow: Flow[P, R]) -> Callable[Concatenate[AgenticMemory, P], R]:
-    """Return the flow as a synchronous method."""
-
-    def method(self: AgenticMemory, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return run(flow(self._runtime, *args, **kwargs))
-
-    _describe(method, flow, flow.__name__)
-    return method
-
-
-def _both(
-    flow: Flow[P, R],
-) -> tuple[
-    Callable[Concatenate[AgenticMemory, P], R],
-    Callable[Concatenate[AgenticMemory, P], Coroutine[Any, Any, R]],
-]:
-    """Return the flow as a method and as its asynchronous twin."""
-
-    async def method(self: AgenticMemory, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await flow(self._async_runtime, *args, **kwargs)
-
-    _describe(method, flow, f"a{flow.__name__}")
-    return _sync(flow), method
-
-
-def _describe(method: Any, flow: Callable[..., object], name: str) -> None:  # noqa: ANN401
-    """Give a method the signature of its flow, with `self` in place of the runtime, and its documentation."""
-    _, *others = inspect.signature(flow).parameters.values()
-    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    describe(method, flow, name, [itself, *others])
-    # Documentation tools take what says it is from elsewhere for an import.
-    method.__module__, method.__qualname__ = __name__, f"AgenticMemory.{name}"
+from .runtime import (
+    Awaiting,
+    Runtime,
+    Usage,
+    blocking,
+    both_methods,
+    map_in_tasks,
+    map_in_threads,
+    resolve,
+    run,
+    sync_method,
+)
 
 
 class AgenticMemory:
@@ -75,32 +46,37 @@ class AgenticMemory:
         'I moved to Oslo.'
     """
 
-    add, aadd = _both(flows.add.add)
-    add_many, aadd_many = _both(flows.add.add_many)
-    add_messages, aadd_messages = _both(flows.add.add_messages)
+    add, aadd = both_methods(flows.add.add)
+    add_many, aadd_many = both_methods(flows.add.add_many)
+    add_messages, aadd_messages = both_methods(flows.add.add_messages)
 
-    evolve, aevolve = _both(flows.evolve.evolve)
-    construct, aconstruct = _both(flows.evolve.construct)
-    propose, apropose = _both(flows.evolve.propose)
-    commit, acommit = _both(flows.evolve.commit)
+    evolve, aevolve = both_methods(flows.evolve.evolve)
+    construct, aconstruct = both_methods(flows.evolve.construct)
+    propose, apropose = both_methods(flows.evolve.propose)
+    commit, acommit = both_methods(flows.evolve.commit)
 
-    search, asearch = _both(flows.search.search)
-    context, acontext = _both(flows.search.context)
-    get, aget = _both(flows.search.get)
-    get_all, aget_all = _both(flows.search.get_all)
+    search, asearch = both_methods(flows.search.search)
+    context, acontext = both_methods(flows.search.context)
+    get, aget = both_methods(flows.search.get)
+    get_all, aget_all = both_methods(flows.search.get_all)
 
-    update, aupdate = _both(flows.edit.update)
-    delete, adelete = _both(flows.edit.delete)
-    clear, sweep = _sync(flows.edit.clear), _sync(flows.edit.sweep)
+    update, aupdate = both_methods(flows.edit.update)
+    delete, adelete = both_methods(flows.edit.delete)
+    supersede, asupersede = both_methods(flows.edit.supersede)
+    clear, sweep = sync_method(flows.edit.clear), sync_method(flows.edit.sweep)
 
-    history, undo = _sync(flows.history.history), _sync(flows.history.undo)
-    proposals = _sync(flows.review.proposals)
-    approve, reject = _sync(flows.review.approve), _sync(flows.review.reject)
+    history, undo = sync_method(flows.history.history), sync_method(flows.history.undo)
+    proposals = sync_method(flows.review.proposals)
+    approve, reject = sync_method(flows.review.approve), sync_method(flows.review.reject)
 
-    namespaces, stats = _sync(flows.admin.namespaces), _sync(flows.admin.stats)
-    info, usage, graph = _sync(flows.admin.info), _sync(flows.admin.usage), _sync(flows.admin.graph)
+    namespaces, stats = sync_method(flows.admin.namespaces), sync_method(flows.admin.stats)
+    info, usage, graph = (
+        sync_method(flows.admin.info),
+        sync_method(flows.admin.usage),
+        sync_method(flows.admin.graph),
+    )
 
-    export, import_ = _sync(flows.transfer.export), _sync(flows.transfer.import_)
+    export, import_ = sync_method(flows.transfer.export), sync_method(flows.transfer.import_)
 
     @classmethod
     def open(

@@ -7,12 +7,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ._sync import resolve, run
 from .errors import ConfigurationError
 from .flows.transfer import copy, made_by, taken_from
 from .opening import Location, open_as_made, open_store
 from .ports import Embedder, NoteStore
 from .progress import Progress, reporter
+from .runtime import resolve, run
 
 
 def migrate(

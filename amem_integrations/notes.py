@@ -1,4 +1,4 @@
-"""The values of the memory: frozen, plain, and convertible to and from JSON.
+"""The values of the memory: frozen, plain, and convertible to and from JSON; and the checks of what a caller gives.
 
 A note is m = {c, t, K, G, X, e, L} of the paper (arXiv 2502.12110, section 3.1): content, time,
 keywords, tags, context, embedding, links. Content is the user's and never changes by a model; a model
@@ -8,11 +8,14 @@ entry therefore undoes exactly what it brought.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 from typing import Any, Literal
+
+from .errors import InvalidInputError, NamespaceError
 
 Namespace = tuple[str, ...]
 Source = Literal["user", "assistant", "tool", "import"]
@@ -40,7 +43,10 @@ ChangeKind = Literal[
 ]
 
 SOURCES: tuple[Source, ...] = ("user", "assistant", "tool", "import")
+USER = "user"  # stands for the name of a model where a person decided
 RELATIONS: tuple[Relation, ...] = ("updates", "corrects", "retracts", "contradicts")
+TIMES = ("at", "default_at", "until", "expires_at")
+TEXTS = ("content", "key", "thread", "speaker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,10 +195,22 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteInput:
-    """What a caller says about one experience. See `AgenticMemory.add` for the fields.
+    """What a caller says about one experience.
 
-    `default_at` is the event time of a note that is new and has no `at`; it never changes a stored one.
-    `split=False` keeps content in one note however long it is (see `MemoryConfig.split`).
+    Attributes:
+        content: What was said or seen; never changed by a model.
+        at: When it happened, if that is not now; with a time zone.
+        default_at: The event time of a note that is new and has no `at`; it never changes a stored one.
+        key: Identifies the experience, such as a message id; without one, thread, speaker, content and `at` do.
+        thread: The conversation; notes of one thread give each other context.
+        speaker: Who said it.
+        source: `"user"`, `"assistant"`, `"tool"` or `"import"`.
+        metadata: JSON values of your own, to filter on.
+        until: How long it holds. After that it is over: it is found as before, but below what is current, and what
+            it had superseded is current again.
+        expires_at: From this time on the note is not found any more.
+        supersedes: Ids of earlier notes whose place it takes (see `AgenticMemory.supersede`).
+        split: False keeps content in one note however long it is (see `MemoryConfig.split`).
     """
 
     content: str
@@ -298,3 +316,79 @@ class Change:
     def with_data(self, **data: Any) -> Change:  # noqa: ANN401 - JSON values
         """Return a copy with more data."""
         return replace(self, data={**self.data, **data})
+
+
+def check_namespace(namespace: object) -> Namespace:
+    """Return the namespace as a tuple.
+
+    Raises:
+        NamespaceError: It is not a non-empty sequence of non-empty strings.
+    """
+    labels: tuple[object, ...] = ()
+    if isinstance(namespace, Sequence) and not isinstance(namespace, str):
+        labels = tuple(namespace)
+    checked = tuple(label for label in labels if isinstance(label, str) and label)
+    if not checked or len(checked) < len(labels):
+        raise NamespaceError(
+            f"namespace={namespace!r} must be a tuple of non-empty strings, such as ('user-42',)"
+        )
+    return checked
+
+
+def check_note_input(item: NoteInput, max_chars: int) -> None:
+    """Check what a caller says about one experience; its content has at most `max_chars` characters.
+
+    Raises:
+        InvalidInputError: Empty or too long content, text that is not Unicode, a time without a zone, an
+            unknown source, or metadata that is not JSON.
+    """
+    if not isinstance(item.content, str) or not item.content.strip():
+        raise InvalidInputError(f"content={item.content!r} is empty; give the text to remember")
+    if len(item.content) > max_chars:
+        raise InvalidInputError(
+            f"content has {len(item.content)} characters, more than {max_chars}; "
+            "split it, or raise MemoryConfig.max_content_chars"
+        )
+    for name in TEXTS:
+        _check_text(name, getattr(item, name))
+    for name in TIMES:
+        check_time(name, getattr(item, name))
+    if item.source not in SOURCES:
+        raise InvalidInputError(f"source={item.source!r} must be one of {', '.join(SOURCES)}")
+    if isinstance(item.supersedes, str) or not all(isinstance(i, str) for i in item.supersedes):
+        raise InvalidInputError(f"supersedes={item.supersedes!r} must be a list of ids of notes")
+    _check_metadata(item.metadata)
+
+
+def check_time(name: str, value: object) -> None:
+    """Check a time that may be None.
+
+    Raises:
+        InvalidInputError: It is no datetime with a time zone.
+    """
+    if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
+        raise InvalidInputError(
+            f"{name}={value!r} must be a datetime with a time zone, such as UTC"
+        )
+
+
+def _check_text(name: str, text: str | None) -> None:
+    if text is None:
+        return
+    if not isinstance(text, str):
+        raise InvalidInputError(f"{name}={text!r} must be a string")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"{name} holds a lone surrogate at {error.start}; decode it properly first"
+        ) from error
+    if "\0" in text:
+        raise InvalidInputError(f"{name} holds a NUL character; remove it")
+
+
+def _check_metadata(metadata: Mapping[str, object]) -> None:
+    try:
+        json.dumps(dict(metadata), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"metadata={metadata!r} is not plain JSON: {error}") from error

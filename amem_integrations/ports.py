@@ -7,19 +7,21 @@ port may offer its own coroutine under the name with an `a` in front (`agenerate
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, Union
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from ._sync import MaybeAwaitable
 from .filters import Conditions
 from .notes import Change, ChangeKind, Namespace, Note
 
+T = TypeVar("T")
+
 Vector = NDArray[np.float32]
+MaybeAwaitable = Union[T, Awaitable[T]]  # noqa: UP007 - mypy takes no `|` for a generic alias
 
 OPS_KEPT = 32  # last operations whose ids a note remembers in `ops`
 

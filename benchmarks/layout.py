@@ -88,34 +88,52 @@ def traced(call: Callable[[], object]) -> Trace:
     return trace
 
 
-def main(*, files: bool) -> None:
-    """Measure, and print a table."""
+@dataclass(frozen=True)
+class Measured:
+    """What one call ran through, and what it called of the store's port."""
+
+    trace: Trace
+    calls: Counter[str]
+
+
+def measure() -> dict[str, Measured]:
+    """Return what one `add` and one `search` ran through."""
     embedder = HashEmbedder()
     with TemporaryDirectory(prefix="amem-layout-") as folder:
         store = EdgeStore(folder, dimensions=embedder.dimensions, embedder=embedder.name)
         counting = CountingStore(store)
         with AgenticMemory(counting, embedder) as memory:
+            calls: dict[str, Callable[[], object]] = {
+                "add": lambda: memory.add(ADDED, namespace=NAMESPACE, thread=THREAD),
+                "search": lambda: memory.search(QUESTION, namespace=NAMESPACE),
+            }
             for text in EARLIER:
                 memory.add(text, namespace=NAMESPACE, thread=THREAD)
-            memory.search(QUESTION, namespace=NAMESPACE)  # what is imported on first use is there
-            counting.calls.clear()
-            add = traced(lambda: memory.add(ADDED, namespace=NAMESPACE, thread=THREAD))
-            calls_of_add = counting.calls.copy()
-            counting.calls.clear()
-            search = traced(lambda: memory.search(QUESTION, namespace=NAMESPACE))
-            _print_row("", "files", "switches", "reads", "calls of the store")
-            _print("add", add, calls_of_add)
-            _print("search", search, counting.calls)
-    for name, trace in (("add", add), ("search", search)) if files else ():
+            calls["search"]()  # what is imported on first use is there
+            measured = {}
+            for name, call in calls.items():
+                counting.calls.clear()
+                trace = traced(call)
+                measured[name] = Measured(trace, counting.calls.copy())
+            return measured
+
+
+def main(*, files: bool) -> None:
+    """Measure, and print a table."""
+    measured = measure()
+    _print_row("", "files", "switches", "reads", "calls of the store")
+    for name, one in measured.items():
+        _print(name, one)
+    for name, one in measured.items() if files else ():
         print(f"\nCalls in each file, by one {name}:")
-        for file, calls in trace.entered.most_common():
+        for file, calls in one.trace.entered.most_common():
             print(f"{calls:7}  {file}")
 
 
-def _print(name: str, trace: Trace, calls: Counter[str]) -> None:
-    reads = sum(count for method, count in calls.items() if method not in WRITES)
-    shown = ", ".join(f"{method} {count}" for method, count in calls.most_common())
-    _print_row(name, len(trace.entered), trace.switches, reads, shown)
+def _print(name: str, one: Measured) -> None:
+    reads = sum(count for method, count in one.calls.items() if method not in WRITES)
+    shown = ", ".join(f"{method} {count}" for method, count in one.calls.most_common())
+    _print_row(name, len(one.trace.entered), one.trace.switches, reads, shown)
 
 
 def _print_row(name: str, files: object, switches: object, reads: object, calls: str) -> None:

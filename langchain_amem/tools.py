@@ -86,6 +86,10 @@ class RememberInput(MemoryInput):
     """Arguments of `remember`."""
 
     content: str = Field(description="one fact or event, in a full sentence with names and dates")
+    supersedes: list[str] = Field(
+        default_factory=list,
+        description="ids of notes that are no longer true because of it, as search_memory shows them",
+    )
 
 
 class ForgetInput(MemoryInput):
@@ -118,11 +122,18 @@ class Actions:
 
     search, asearch = both(_search)
 
-    async def _remember(self, call: Call, namespace: Namespace, content: str) -> Outcome:
+    async def _remember(
+        self, call: Call, namespace: Namespace, content: str, supersedes: Sequence[str] = ()
+    ) -> Outcome:
         """Store a note; saying the same again makes no second one, unless the first was corrected."""
         with self._explained("remember"):
             note = await call(
-                self.memory.add, content, namespace=namespace, source="assistant", evolve=False
+                self.memory.add,
+                content,
+                namespace=namespace,
+                source="assistant",
+                supersedes=supersedes,
+                evolve=False,
             )
             await self._evolve(call, namespace, note.id)
             return f"Remembered as note {note.id}.", []
@@ -189,7 +200,7 @@ _TOOLS: dict[Kind, tuple[str, type[MemoryInput], str]] = {
     "correct": (
         "correct_memory",
         CorrectInput,
-        "Correct a note that turned out to be wrong or out of date, by its id.",
+        "Correct a note that was wrong from the start, by its id. What has changed since is for remember.",
     ),
     "forget": (
         "forget_memory",

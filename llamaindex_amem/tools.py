@@ -86,14 +86,19 @@ class AMemToolSpec(BaseToolSpec):
         """How often each tool could not do its work so far."""
         return self._failures.snapshot()
 
-    async def _remember(self, call: Call, content: str) -> str:
-        """Store one fact in long-term memory, as a full sentence that can be understood months later."""
+    async def _remember(self, call: Call, content: str, supersedes: list[str] | None = None) -> str:
+        """Store one fact in long-term memory, as a full sentence that can be understood months later.
+
+        In supersedes, give the ids (from recall) of notes that are no longer true because of it.
+        """
         with self._answering("remember") as answers:
             note = await call(
                 self._memory.add,
                 content,
                 namespace=self._namespace,
                 thread=self._thread,
+                source="assistant",
+                supersedes=supersedes or (),
                 evolve=self._evolve,
             )
             answers.append(f"Remembered as note {note.id}.")

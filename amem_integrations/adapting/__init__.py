@@ -12,7 +12,7 @@ Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a 
 
 from __future__ import annotations
 
-from ..ids import check_namespace
+from ..notes import check_namespace
 from .background import Background
 from .calls import Call, awaited, both, directly, in_thread
 from .evolution import LEFT_OVERS, evolve_turn

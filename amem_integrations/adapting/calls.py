@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from .._sync import describe, run
+from ..runtime import describe, run
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -2,9 +2,9 @@
 
 An edit is a set operation, so edits commute and can be done again; the ids of records are derived, so that an
 operation done again records nothing twice. What an edit did is recorded by field: `content`, `rest` (the texts of
-the chunks after the first), `speaker`, `at`, `metadata`, `expires_at`, `own` (the entry of construction),
-`entry:<change>` (an entry that evolution added) or `link:<note>`, each with what it was `before` and `after`, in JSON
-values; None: not there.
+the chunks after the first), `speaker`, `at`, `metadata`, `until`, `expires_at`, `own` (the entry of construction),
+`entry:<change>` (an entry that evolution added), `link:<note>` or `superseded:<note>`, each with what it was `before`
+and `after`, in JSON values; None: not there.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ..ids import clock, derive
-from ..notes import Change, ChangeKind, ContextEntry, Link, Namespace, Note
+from ..notes import Change, ChangeKind, ContextEntry, Link, Namespace, Note, Supersession
 
 Edit = Callable[[Note], tuple[Note, list[Change]]]
 
-ENTRY, LINK = "entry:", "link:"
+ENTRY, LINK, SUPERSEDED = "entry:", "link:", "superseded:"
 STATED = ("content", "speaker", "at")  # who stated what, and when: attributes are made of it
-TIMES = ("at", "expires_at")
-GIVEN = (*STATED, "metadata", "expires_at")  # what the user can change
+TIMES = ("at", "until", "expires_at")
+GIVEN = (*STATED, "metadata", "until", "expires_at")  # what the user can change
 ENTRIES = TypeAdapter(ContextEntry)
 LINKS = TypeAdapter(Link)
+SUPERSESSIONS = TypeAdapter(Supersession)
 
 TOO_MANY = "a note had too many links"
 
@@ -106,6 +107,11 @@ def link_json(link: Link | None) -> Any:  # noqa: ANN401 - JSON values
     return None if link is None else LINKS.dump_python(link, mode="json")
 
 
+def supersession_json(supersession: Supersession | None) -> Any:  # noqa: ANN401 - JSON values
+    """Return a supersession as JSON values that `undo.with_field` takes back."""
+    return None if supersession is None else SUPERSESSIONS.dump_python(supersession, mode="json")
+
+
 def field_value(note: Note, field: str) -> Any:  # noqa: ANN401 - JSON values
     """Return a field of a note, as JSON values."""
     if field == "own":
@@ -115,6 +121,8 @@ def field_value(note: Note, field: str) -> Any:  # noqa: ANN401 - JSON values
         return entry_json(next((entry for entry in note.contexts if entry.change == made), None))
     if field.startswith(LINK):
         return link_json(note.links.get(field.removeprefix(LINK)))
+    if field.startswith(SUPERSEDED):
+        return supersession_json(note.supersessions.get(field.removeprefix(SUPERSEDED)))
     if field in TIMES:
         time: datetime | None = getattr(note, field)
         return None if time is None else time.isoformat()
@@ -222,20 +230,26 @@ def without(
     *,
     entries: Collection[str] = (),
     links: Iterable[str] = (),
+    supersessions: Iterable[str] = (),
     reasons: Iterable[str] = (),
 ) -> Note:
-    """Return the note without these context entries (by their changes), links, and reasons of links.
+    """Return the note without these context entries (by their changes), links, supersessions, and reasons of both.
 
     A note that loses its own entry is pending again.
     """
-    gone, blanked = set(links), set(reasons)
+    gone, blanked, current = set(links), set(reasons), set(supersessions)
     kept = {
         target: replace(link, reason="", relation="related") if target in blanked else link
         for target, link in note.links.items()
         if target not in gone
     }
     contexts = tuple(entry for entry in note.contexts if entry.change not in entries)
-    revised = note.revised(contexts=contexts, links=kept)
+    superseded = {
+        newer: replace(s, reason="") if newer in blanked else s
+        for newer, s in note.supersessions.items()
+        if newer not in current
+    }
+    revised = note.revised(contexts=contexts, links=kept, supersessions=superseded)
     if note.own_entry is not None and revised.own_entry is None:
         return unconstructed(revised)
     return revised

@@ -48,13 +48,9 @@ def proposed_link(proposal: Change) -> PlannedLink:
     )
 
 
-def is_there(proposal: Change, note: Note) -> bool:
-    """Return whether the note has the link or supersession that is proposed for it."""
-    held: Mapping[str, Mapping[str, object]] = {
-        "link": note.links,
-        "supersession": note.supersessions,
-    }
-    return any(name in proposal.data and proposal.cause in held[name] for name in held)
+def is_linked(proposal: Change, note: Note) -> bool:
+    """Return whether the note has the link that is proposed for it, whoever made it."""
+    return "link" in proposal.data and proposal.cause in note.links
 
 
 def approved_entry(
@@ -116,18 +112,17 @@ def rejection(proposal: Change, note: Note, op: str, at: datetime, why: str) -> 
 def possible_answers(changes: Sequence[Change], notes: Sequence[Note]) -> list[str]:
     """Return the changes by which the proposals among `changes` may have been approved.
 
-    Those are the changes that brought entries, of the same cause, which the notes have now.
+    Those are the changes that brought entries and supersessions, of the same cause, which the notes have now.
     """
-    proposed = {
-        (made.note_id, made.cause)
-        for made in changes
-        if made.kind == "proposal" and "entry" in made.data
-    }
+    proposed = {(made.note_id, made.cause) for made in changes if made.kind == "proposal"}
     return [
-        entry.change
+        change_id
         for note in notes
-        for entry in note.contexts
-        if (note.id, entry.cause) in proposed
+        for cause, change_id in [
+            *((entry.cause, entry.change) for entry in note.contexts),
+            *((newer, s.change) for newer, s in note.supersessions.items()),
+        ]
+        if (note.id, cause) in proposed
     ]
 
 
@@ -136,8 +131,8 @@ def open_proposals(
 ) -> list[Change]:
     """Return the proposals among `changes` that nobody has rejected or, by `approvals`, approved.
 
-    A link or supersession that one of the `notes` has by now is no proposal any more. One whose cause was deleted or
-    corrected has no text any more and is not open.
+    A link that one of the `notes` has by now is no proposal any more. One whose cause was deleted or corrected has no
+    text any more and is not open.
     """
     rejections = [made for made in changes if made.kind == "rejection"]
     answered = {made.data.get("proposal") for made in (*rejections, *approvals)}
@@ -147,5 +142,5 @@ def open_proposals(
         if made.kind == "proposal"
         and made.id not in answered
         and not made.data.get("blanked")
-        and not (made.note_id in notes and is_there(made, notes[made.note_id]))
+        and not (made.note_id in notes and is_linked(made, notes[made.note_id]))
     ]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .._sync import resolve
 from ..fetch import all_changes
 from ..ids import new_operation, now
 from ..notes import Change, Namespace, Note
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 from . import edits
 from .edits import LINK
 from .rewrite import rewrite

@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .. import texts
-from .._sync import resolve
 from ..embedding import embed, embed_if_possible
 from ..errors import ConfigurationError, ModelUnavailableError, RevisionConflictError
 from ..ids import now
 from ..notes import Change, Namespace, Note
 from ..ports import OPS_KEPT, Indexed, Vector
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 from .edits import Edit, chain, fail
 
 MAX_TRIES = 50

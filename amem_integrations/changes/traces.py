@@ -14,12 +14,21 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from .._sync import resolve
 from ..fetch import all_changes
 from ..ids import now
-from ..notes import Change, ChangeKind, ContextEntry, Link, Namespace, Note
+from ..notes import (
+    RELATIONS,
+    USER,
+    Change,
+    ChangeKind,
+    ContextEntry,
+    Link,
+    Namespace,
+    Note,
+    Supersession,
+)
 from ..prompts import PROMPT_TEXTS
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 from .edits import STATED, Edit, change, without
 from .quotes import Fragments, is_quote
 from .rewrite import rewrite
@@ -93,9 +102,10 @@ def _without_all(changes: Sequence[Change], op: str, at: datetime) -> Edit:
     """Return the edit that takes what these changes brought from their note."""
     entries = {made.id for made in changes}
     targets = {made.data["target"] for made in changes if made.kind == "link"}
+    newer = {made.cause or "" for made in changes if made.kind == "supersede"}
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
-        revised = without(note, entries=entries, reasons=targets)
+        revised = without(note, entries=entries, reasons=targets | newer)
         if revised == note:
             return note, []
         data = {"entries": sorted(entries), "links": [], "reasons": sorted(targets)}
@@ -218,11 +228,21 @@ class Traces:
                 if self._is_caused(entry, note, deleted) or any(map(is_quoted, _texts(entry)))
             ]
             links = sorted(self._gone.keys() & note.links.keys()) if deleted else []
+            supersessions = [
+                newer
+                for newer, s in note.supersessions.items()
+                if self._is_superseding(newer, s, deleted)
+            ]
             reasons = [t for t, link in note.links.items() if any(map(is_quoted, _of_link(link)))]
-            revised = without(note, entries=entries, links=links, reasons=reasons)
+            reasons += [i for i, s in note.supersessions.items() if is_quoted(s.reason)]
+            revised = without(
+                note, entries=entries, links=links, supersessions=supersessions, reasons=reasons
+            )
             if revised == note:
                 return note, []
             data = {"entries": entries, "links": links, "reasons": reasons}
+            if supersessions:
+                data["supersessions"] = supersessions
             cause = next(iter(self._gone))
             return revised, [change(op, kind, note, cause=cause, recorded_at=at, data=data)]
 
@@ -234,6 +254,18 @@ class Traces:
         if gone is None or entry.cause == note.id:
             return False
         return deleted if gone.corrected_at is None else entry.recorded_at <= gone.corrected_at
+
+    def _is_superseding(self, newer: str, supersession: Supersession, deleted: bool) -> bool:
+        """Return whether a note is superseded by one that is gone, or by what a corrected one said before.
+
+        What the user decided about a corrected note stays.
+        """
+        gone = self._gone.get(newer)
+        if gone is None:
+            return False
+        if gone.corrected_at is None:
+            return deleted
+        return supersession.model != USER and supersession.recorded_at <= gone.corrected_at
 
     async def _blank(
         self, written: Sequence[Change], elsewhere: Mapping[str, Fragments], *, deleted: bool
@@ -265,7 +297,10 @@ class Traces:
             return False
         if gone.corrected_at is None:
             return deleted
-        return made.kind in ("evolve", "proposal") and made.recorded_at <= gone.corrected_at
+        return (
+            made.kind in ("evolve", "supersede", "proposal")
+            and made.recorded_at <= gone.corrected_at
+        )
 
 
 def _stated(note: Note) -> tuple[str, str]:
@@ -296,7 +331,7 @@ def _written_texts(value: Any, name: str = "") -> Iterable[str]:  # noqa: ANN401
 def _blanked(value: Any, goes: Callable[[str], bool], name: str = "") -> Any:  # noqa: ANN401 - JSON values
     """Return the data of a record without the texts of a model that have to go."""
     if isinstance(value, str):
-        return "" if name in WRITTEN and goes(value) else value
+        return "" if name in WRITTEN and value not in RELATIONS and goes(value) else value
     if isinstance(value, Mapping):
         return {key: _blanked(inner, goes, key) for key, inner in value.items()}
     if isinstance(value, Sequence):

@@ -17,6 +17,8 @@ from .edits import (
     LINK,
     LINKS,
     STATED,
+    SUPERSEDED,
+    SUPERSESSIONS,
     TIMES,
     Edit,
     change,
@@ -220,15 +222,24 @@ def fields_of(made: Change) -> Fields:
     if "fields" in made.data:
         fields: Fields = made.data["fields"]
         return fields
-    if made.kind == "construct":
-        return {"own": {"before": None, "after": {"change": made.id}}}
-    if made.kind == "evolve":
-        return {f"{ENTRY}{made.id}": {"before": None, "after": {"change": made.id}}}
-    if made.kind == "link":
-        return {f"{LINK}{made.data['target']}": {"before": None, "after": _link_of(made)}}
-    if made.kind == "unlink":
-        return {f"{LINK}{made.data['target']}": {"before": _link_of(made), "after": None}}
-    return _updated(made.data) if made.kind == "update" else {}
+    if made.kind == "update":
+        return _updated(made.data)
+    entry = {"before": None, "after": {"change": made.id}}
+    match made.kind:
+        case "construct":
+            name, step = "own", entry
+        case "evolve":
+            name, step = f"{ENTRY}{made.id}", entry
+        case "link":
+            name, step = f"{LINK}{made.data['target']}", {"before": None, "after": _link_of(made)}
+        case "unlink":
+            name, step = f"{LINK}{made.data['target']}", {"before": _link_of(made), "after": None}
+        case "supersede":
+            name = f"{SUPERSEDED}{made.cause}"
+            step = {"before": made.data.get("before"), "after": made.data["supersession"]}
+        case _:
+            return {}
+    return {name: step}
 
 
 def _updated(data: Mapping[str, Any]) -> Fields:
@@ -260,6 +271,12 @@ def with_field(note: Note, field: str, value: Any) -> Note:  # noqa: ANN401 - JS
         if value is not None:
             links[target] = LINKS.validate_python(value)
         return note.revised(links=links)
+    if field.startswith(SUPERSEDED):
+        newer = field.removeprefix(SUPERSEDED)
+        kept = {other: s for other, s in note.supersessions.items() if other != newer}
+        if value is not None:
+            kept[newer] = SUPERSESSIONS.validate_python(value)
+        return note.revised(supersessions=kept)
     if field == "rest":
         return note.revised(chunk=1 if value else 0)
     if field in TIMES and value is not None:

@@ -11,10 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from .. import AgenticMemory
-from ..checks import check_note_input
 from ..config import MemoryConfig
 from ..errors import InvalidInputError, ModelUnavailableError
-from ..notes import Namespace, Note, NoteInput, Source
+from ..notes import Namespace, Note, NoteInput, Source, check_note_input
 from ..plans import EvolutionReport
 from .command import command
 from .importers import Format, Part, export_namespace, is_export, read
@@ -160,10 +159,10 @@ def _print_added(memory: AgenticMemory, note: Note) -> None:
 
 def _check_all(items: Sequence[NoteInput]) -> None:
     """Check all items before the first one is stored."""
-    config = MemoryConfig()
+    most = MemoryConfig().max_content_chars
     for number, item in enumerate(items, start=1):
         try:
-            check_note_input(item, config)
+            check_note_input(item, most)
         except InvalidInputError as error:
             raise InvalidInputError(f"item {number}: {error}") from error
 

@@ -22,6 +22,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "show": (".search_commands", "Show a note, or list the last ones."),
     "stats": (".search_commands", "Count notes, links and states."),
     "update": (".change_commands", "Correct the text of a note."),
+    "supersede": (
+        ".change_commands",
+        "Say that a later note takes the place of an earlier one.",
+    ),
     "delete": (
         ".change_commands",
         "Remove a note for good, with its history.",

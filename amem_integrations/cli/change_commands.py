@@ -1,9 +1,9 @@
-"""`amem update`, `delete`, `clear`, `history`, `undo`, `proposals`, `approve` and `reject`."""
+"""`amem update`, `supersede`, `delete`, `clear`, `history`, `undo`, `proposals`, `approve` and `reject`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from rich.console import Console
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from .. import AgenticMemory
 from ..errors import ConfigurationError, NoteNotFoundError
-from ..notes import Change, Namespace, Note
+from ..notes import RELATIONS, Change, Namespace, Note, Relation
 from .command import command
 from .diff import diff
 from .open_memory import find_change, find_note, notes_by_id, open_to_read, open_to_write
@@ -34,6 +34,11 @@ _STYLES = {"+": "green", "-": "red"}
 app = typer.Typer(rich_markup_mode=None)
 
 NoteName = Annotated[str, typer.Argument(metavar="NOTE", help="Id, start of the id, or key.")]
+NewerName = Annotated[
+    str, typer.Argument(metavar="NEWER", help="The note that takes its place, named likewise.")
+]
+RelationName = Annotated[str, typer.Option(help=f"How: {', '.join(RELATIONS)}.")]
+Reason = Annotated[str, typer.Option(help="Why, in a few words.")]
 Content = Annotated[str, typer.Argument(help="The new text.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it: this cannot be undone.")]
 AnyNote = Annotated[
@@ -60,6 +65,27 @@ def update(options: Options, note: NoteName, content: Content) -> None:
         updated = memory.get(found.id, namespace=namespace)
     text = f"{updated.id[:SHORT_ID]} {updated.state}"
     print_result(text, note_values(updated), as_json=options.as_json)
+
+
+@command(app, "supersede", EMBEDDER, NAMESPACE)
+def supersede(
+    options: Options,
+    older: NoteName,
+    newer: NewerName,
+    relation: RelationName = "updates",
+    reason: Reason = "",
+) -> None:
+    """Say that a later note takes the place of an earlier one.
+
+    Nothing is deleted; `amem undo` takes it back.
+    """
+    namespace = options.required_namespace
+    with open_to_write(options) as memory:
+        ids = [find_note(memory, name, namespace).id for name in (older, newer)]
+        made = memory.supersede(
+            *ids, namespace=namespace, relation=cast("Relation", relation), reason=reason
+        )
+        _print_changes(options, memory, [made])
 
 
 @command(app, "delete", EMBEDDER, NAMESPACE)

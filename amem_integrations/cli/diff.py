@@ -36,7 +36,7 @@ def diff(change: Change, note: Note | None = None) -> list[str]:
 
 
 def _step(name: str, step: Data) -> list[str]:
-    """Return the diff of one field: `content`, `metadata`, `own`, `entry:…` or `link:…`."""
+    """Return the diff of one field: `content`, `metadata`, `own`, `entry:…`, `link:…` or `superseded:…`."""
     kind, _, other = name.partition(":")
     before, after = step.get("before"), step.get("after")
     if kind in ("own", "entry"):
@@ -44,6 +44,8 @@ def _step(name: str, step: Data) -> list[str]:
     if kind == "link":
         sides = (("-", before), ("+", after))
         return [_link_line(sign, {**link, "target": other}) for sign, link in sides if link]
+    if kind == "superseded":
+        return [*_supersession_lines("-", before), *_supersession_lines("+", after)]
     return _compared(name, before, after)
 
 
@@ -79,9 +81,30 @@ def _lines(sign: str, entry: Data | None) -> list[str]:
 
 def _entry(data: Data) -> list[str]:
     """Return the lines of an entry that was added, or was proposed and not written."""
-    rest = {name: value for name, value in data.items() if name not in ("entry", "rejected")}
+    shown = ("entry", "supersession", "rejected")
+    rest = {name: value for name, value in data.items() if name not in shown}
     why = [f" not written: {_text(data['rejected'])}"] if data.get("rejected") else []
-    return [*_lines("+", data.get("entry")), *_plain(rest), *why]
+    return [
+        *_lines("+", data.get("entry")),
+        *_supersession_lines("+", data.get("supersession")),
+        *_plain(rest),
+        *why,
+    ]
+
+
+def _supersession(data: Data) -> list[str]:
+    return [
+        *_supersession_lines("-", data.get("before")),
+        *_supersession_lines("+", data.get("supersession")),
+    ]
+
+
+def _supersession_lines(sign: str, supersession: Data | None) -> list[str]:
+    if not supersession:
+        return []
+    since = str(supersession.get("since", ""))[:10]
+    reason = supersession.get("reason") or ""
+    return [f"{sign}outdated since {since}: {supersession.get('relation')} {reason}".rstrip()]
 
 
 def _link(sign: str, data: Data) -> list[str]:
@@ -111,6 +134,7 @@ def _text(value: object) -> str:
 _WRITERS: Mapping[str, Callable[[Data], list[str]]] = {
     "evolve": _entry,
     "proposal": _entry,
+    "supersede": _supersession,
     "link": partial(_link, "+"),
     "unlink": partial(_link, "-"),
     "failure": _failure,

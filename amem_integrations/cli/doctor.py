@@ -12,15 +12,14 @@ from rich.console import Console
 from rich.text import Text
 
 from .. import AgenticMemory
-from .._sync import resolve, run
 from ..errors import StoreError
 from ..fetch import note_pages
 from ..notes import Namespace, Note
 from ..ports import NoteStore
+from ..runtime import resolve, run
 from ..stores.collection import CHANGE_INDEXES, NOTE_INDEXES
-from ..stores.edge import MIN_FREE_BYTES
+from ..stores.edge import MIN_FREE_BYTES, free_bytes
 from ..stores.edge_shard import EdgeShard
-from ..stores.folder import free_bytes
 from ..stores.sidecar import Sidecar
 from .command import FAILED, command
 from .open_memory import PAGE, folder, folder_description, no_memory, open_to_read

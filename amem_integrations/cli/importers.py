@@ -16,8 +16,7 @@ from typing import Any
 from ..conversation import ROLES, SPEAKING, Message, from_dict, note_inputs
 from ..errors import InvalidInputError
 from ..export_format import FORMAT
-from ..ids import check_namespace
-from ..notes import SOURCES, Namespace, NoteInput
+from ..notes import SOURCES, Namespace, NoteInput, check_namespace
 from .json_fields import TIMES, first_text, first_time, label, mapping, metadata_of, time_of
 
 MAX_HEADER = 100_000  # characters of the first line of an export

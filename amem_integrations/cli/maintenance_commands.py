@@ -15,7 +15,7 @@ import typer
 
 from .. import EdgeStore, moving
 from ..errors import ConfigurationError
-from ..stores.folder import used_bytes
+from ..stores.edge import used_bytes
 from .command import command
 from .open_memory import embedder_name, folder, open_to_read, open_to_write
 from .options import EMBEDDER, NAMESPACE, Options, format_namespace

@@ -11,7 +11,6 @@ from typing import TypeVar
 from uuid import UUID
 
 from .. import AgenticMemory
-from .._sync import resolve, run
 from ..errors import (
     ConfigurationError,
     InvalidInputError,
@@ -22,6 +21,7 @@ from ..errors import (
 from ..notes import Change, Namespace, Note
 from ..opening import Location, open_as_made
 from ..ports import NoteStore, Vector
+from ..runtime import resolve, run
 from ..stores.folder import settle
 from ..stores.sidecar import Sidecar
 from .options import Options, format_namespace

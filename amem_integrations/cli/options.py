@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InvalidInputError, NamespaceError
-from ..ids import check_namespace
-from ..notes import Namespace
+from ..notes import Namespace, check_namespace
 
 if TYPE_CHECKING:  # they import numpy
     from ..ports import ChatModel, Embedder

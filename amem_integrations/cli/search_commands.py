@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import AgenticMemory
-from .._sync import resolve, run
 from ..errors import InvalidInputError
 from ..ids import now
-from ..notes import Namespace, Note, ScoredNote
+from ..notes import RELATIONS, Namespace, Note, ScoredNote
+from ..runtime import resolve, run
 from .command import command
 from .open_memory import find_note, notes_by_id, open_to_read, open_to_write
 from .options import EMBEDDER, NAMESPACE, Options, format_namespace, parse_time
@@ -43,7 +43,8 @@ Where = Annotated[
     ),
 ]
 MinSimilarity = Annotated[float | None, typer.Option(help="Least cosine of query and note.")]
-AsOf = Annotated[str | None, typer.Option(help="As it was known at this time.")]
+AsOf = Annotated[str | None, typer.Option(help="What was true at this time.")]
+KnownAt = Annotated[str | None, typer.Option(help="What the memory believed at this time.")]
 NoLinks = Annotated[bool, typer.Option("--no-links", help="Do not follow links.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Show ranks, fusion and spread.")]
 NoteName = Annotated[
@@ -59,6 +60,7 @@ def search(
     where: Where = None,
     min_similarity: MinSimilarity = None,
     as_of: AsOf = None,
+    known_at: KnownAt = None,
     no_links: NoLinks = False,
     explain: Explain = False,
 ) -> None:
@@ -72,6 +74,7 @@ def search(
         "where": None if where is None else _parse_conditions(where),
         "min_similarity": min_similarity,
         "as_of": None if as_of is None else parse_time(as_of),
+        "known_at": None if known_at is None else parse_time(known_at),
         "links": not no_links,
         "explain": explain,
     }
@@ -127,18 +130,34 @@ def _parse_conditions(text: str) -> Mapping[str, Any]:
 def _print_hits(out: Console, hits: Sequence[ScoredNote], memory: AgenticMemory) -> None:
     for hit in hits:
         score = Text(f"{hit.score:.3f}", style="bold")
-        out.print(score, short_id(hit.note.id), headline(hit.note), soft_wrap=True)
+        past = hit.superseded_by is not None or hit.is_over
+        title = Text(headline(hit.note), style="strike" if past else "")
+        out.print(score, short_id(hit.note.id), title, soft_wrap=True)
+        _print_currency(out, hit)
         _print_path(out, hit, memory)
         _print_explanation(out, hit)
     if not hits:
         out.print("Nothing found.")
 
 
+def _print_currency(out: Console, hit: ScoredNote) -> None:
+    """Print what took the place of a hit, and what says otherwise."""
+    if hit.superseded_by is not None:
+        since = hit.note.superseded_since
+        when = f" since {since:%Y-%m-%d}" if since else ""
+        out.print("      superseded by", short_id(hit.superseded_by), when, soft_wrap=True)
+    if hit.is_over and hit.note.holds_until is not None:
+        out.print(f"      over since {hit.note.holds_until:%Y-%m-%d}", soft_wrap=True)
+    for other in hit.contradicted_by:
+        out.print("      contradicted by", short_id(other), soft_wrap=True)
+
+
 def _print_path(out: Console, hit: ScoredNote, memory: AgenticMemory) -> None:
     """Print the links that led to a hit."""
     for step in hit.via if hit.via != "match" else ():
         source = memory.get(step.note_id, namespace=hit.note.namespace)
-        out.print("      over a link with", short_id(source.id), headline(source), soft_wrap=True)
+        lead = "brought in for" if step.relation in RELATIONS else "over a link with"
+        out.print(f"      {lead}", short_id(source.id), headline(source), soft_wrap=True)
         reason = _reason(step.relation, step.reason, step.strength)
         out.print(" " * 8 + reason, style="dim", soft_wrap=True)
 
@@ -175,6 +194,15 @@ def _print_note(out: Console, note: Note, memory: AgenticMemory) -> None:
         cause = "" if own else f", because of {entry.cause[:SHORT_ID]}"
         model = one_line(entry.model)
         out.print(f"{'':12}  by {model}{cause}", style="dim", soft_wrap=True)
+    others = notes_by_id(memory, note.supersessions, note.namespace)
+    for newer, supersession in note.supersessions.items():
+        title = headline(others[newer]) if newer in others else "?"
+        verb = "superseded" if supersession.replaces else "contradicted"
+        out.print(f"{verb:>12}  by", short_id(newer), title, soft_wrap=True)
+        said = f"{supersession.relation}: {one_line(supersession.reason)}"
+        out.print(
+            f"{'':12}  {said} (by {one_line(supersession.model)})", style="dim", soft_wrap=True
+        )
     linked = notes_by_id(memory, note.links, note.namespace)
     for target, link in note.links.items():
         arrow = "->" if link.direction == "out" else "<-"
@@ -192,6 +220,7 @@ def _fields(note: Note) -> dict[str, str]:
         "speaker": note.speaker,
         "thread": note.thread,
         "key": note.key,
+        "until": f"{note.holds_until:%Y-%m-%d %H:%M %Z}" if note.holds_until else None,
         "state": f"{note.state}: {note.failure}" if note.failure else note.state,
         "keywords": ", ".join(note.keywords),
         "tags": ", ".join(note.tags),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
-from .._sync import resolve, run
 from ..context import render_notes
 from ..notes import Note, ScoredNote
 from ..prompts.parse import parse
 from ..ranking import FUSION_DEPTH
+from ..runtime import resolve, run
 from ..texts import count_tokens, embedding_text, lexical_text
 
 __all__ = [

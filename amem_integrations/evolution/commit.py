@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from .._sync import resolve
 from ..changes import proposals
 from ..changes.edits import (
     ENTRY,
@@ -29,8 +28,9 @@ from ..changes.traces import Gone, Traces, texts_of
 from ..ids import now
 from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Namespace, Note
 from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedUpdate
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 from .construct import mark_failed
+from .supersede import supersede
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,9 @@ class Planner:
                     steps[end].append(edit)
             for update in plan.updates:
                 steps[update.target].append(self.append(update, sources[plan.id], plan.model))
+            for one in plan.supersessions:
+                edit = supersede(one, sources[plan.id], model=plan.model, op=self.op, at=self.at)
+                steps[one.target].append(edit)
             steps[plan.id].append(finish(plan.entry))
         return {note_id: chain(parts) for note_id, parts in steps.items()}
 
@@ -195,7 +198,7 @@ async def commit_plan(
     decided = [_only_shown(one) for one in plan.notes]
     plans = [_only_known(one, known) for one in decided if _is_current(one, plan.id, known)]
     planner = Planner(op=plan.id, at=at, max_links=runtime.config.max_links)
-    wrote = any(one.links or one.updates for one in plans)
+    wrote = any(one.links or one.updates or one.supersessions for one in plans)
     shown = sorted({i for one in decided for i in _shown(one)}) if wrote else []
     done = await rewrite(
         runtime,
@@ -207,16 +210,17 @@ async def commit_plan(
         follow=planner.other_ends,
         again=again,
     )
-    failed = await mark_failed(runtime, space, plan.failed, plan.id, base=known)
+    await mark_failed(runtime, space, plan.failed, plan.id, base=known)
     pairs = {frozenset((c.note_id, c.cause)) for c in done.changes if c.kind == "link"}
-    report = EvolutionReport(
+    return EvolutionReport(
         done=tuple(one.id for one in plans if one.id in done.notes),
         links=len(pairs),
         evolved=tuple(dict.fromkeys(c.note_id for c in done.changes if c.kind == "evolve")),
+        superseded=tuple(dict.fromkeys(c.note_id for c in done.changes if c.kind == "supersede")),
         proposals=tuple(made.id for made in done.changes if made.kind == "proposal"),
+        failed=dict(plan.failed),
         dropped=sum(one.dropped for one in plans),
     )
-    return failed + report
 
 
 async def remove_what_is_gone(
@@ -284,4 +288,5 @@ def _restricted(plan: PlannedNote, ids: Collection[str]) -> PlannedNote:
         plan,
         links=tuple(link for link in plan.links if link.target in ids),
         updates=tuple(update for update in plan.updates if update.target in ids),
+        supersessions=tuple(one for one in plan.supersessions if one.target in ids),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ..changes.edits import Edit, change, entry_data, fail, prompt_records, stated
 from ..changes.rewrite import rewrite
@@ -16,8 +16,7 @@ from ..plans import EvolutionReport
 from ..prompts import ConstructReply, NoteAttributes
 from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words
-from . import show
-from .ask import ask
+from .ask import aliases, ask, line, lines, raw
 
 log = logging.getLogger("amem_integrations")
 
@@ -28,10 +27,10 @@ async def mark_failed(
     reasons: Mapping[str, str],
     op: str,
     base: Mapping[str, Note] | None = None,
-) -> EvolutionReport:
+) -> None:
     """Record why notes could not be finished; what is known of them stays."""
     if not reasons:
-        return EvolutionReport()
+        return
     at = now()
     failures = {note_id: fail(reason, op, at) for note_id, reason in reasons.items()}
     done = await rewrite(runtime, namespace, f"{op}:failed", failures, base=base)
@@ -40,7 +39,6 @@ async def mark_failed(
         note = done.notes.get(note_id)
         if note is not None and note.attempts >= runtime.config.max_attempts:
             log.warning("it failed %d times; only evolve(retry=True) tries it again", note.attempts)
-    return EvolutionReport(failed=dict(reasons))
 
 
 # Turns of the thread shown before the batch, so that pronouns and "yes, that one" can be resolved.
@@ -93,7 +91,7 @@ async def construct_all(
     records = prompt_records(op, namespace, shown if steps else [], at)
     done = await rewrite(runtime, namespace, op, steps, base=given, records=records)
     reasons = {note_id: why for answer in answers for note_id, why in answer.failed.items()}
-    failed = await mark_failed(runtime, namespace, reasons, op, base=given)
+    await mark_failed(runtime, namespace, reasons, op, base=given)
     for answer in answers:
         if answer.error is not None:
             raise answer.error
@@ -101,7 +99,7 @@ async def construct_all(
         made.note_id: made.data["reason"] for made in done.changes if made.kind == "failure"
     }
     made = tuple(c.note_id for c in done.changes if c.kind == "construct")
-    return done.notes, failed + EvolutionReport(constructed=made, failed=unusable)
+    return done.notes, EvolutionReport(constructed=made, failed={**reasons, **unusable})
 
 
 async def ask_attributes(
@@ -112,9 +110,9 @@ async def ask_attributes(
     Raises:
         ModelUnavailableError: No reply.
     """
-    alias = show.aliases(batch.notes, "n")
-    shown = [show.raw(note, alias[note.id]) for note in batch.notes]
-    earlier = [show.raw(note) for note in batch.shown_before]
+    alias = aliases(batch.notes, "n")
+    shown = [raw(note, alias[note.id]) for note in batch.notes]
+    earlier = [raw(note) for note in batch.shown_before]
     wanted = set(alias.values())
 
     def missing(reply: ConstructReply) -> str | None:
@@ -127,9 +125,9 @@ async def ask_attributes(
             "construct",
             ConstructReply,
             inputs={"notes": shown, "before": earlier},
-            texts={
-                "notes": show.lines(list(map(show.line, shown, batch.notes))),
-                "before": show.lines(list(map(show.line, earlier, batch.shown_before))),
+            values={
+                "notes": lines(list(map(line, shown, batch.notes))),
+                "before": lines(list(map(line, earlier, batch.shown_before))),
             },
             problem_with=missing,
         )
@@ -157,12 +155,28 @@ def apply(attributes: NoteAttributes, asked: Note, *, model: str, op: str, at: d
             change=made.id,
             at=note.when,
             recorded_at=at,
+            until=end_of(attributes.until, note.when),
         )
         contexts = (entry, *note.contexts)
         revised = note.revised(contexts=contexts, state="constructed", failure=None, attempts=0)
         return revised, [made.with_data(entry=entry_data(entry))]
 
     return edit
+
+
+def end_of(text: str, when: datetime) -> datetime | None:
+    """Return the end of the day, or the moment, until which a note holds, as a model named it.
+
+    None where it named none, nothing that can be read, or one before the note itself.
+    """
+    try:
+        end = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    if len(text.strip()) <= len("2024-05-31"):
+        end += timedelta(days=1)
+    end = end if end.tzinfo else end.replace(tzinfo=when.tzinfo)
+    return end if end > when else None
 
 
 async def _answer(runtime: Runtime, op: str, at: datetime, batch: Batch) -> _Answer:

@@ -58,4 +58,7 @@ def _cleaned(note: PlannedNote, is_quoted: Callable[[str], bool]) -> PlannedNote
             for update in note.updates
             if not any(map(is_quoted, (update.context, *update.keywords, *update.tags)))
         ),
+        supersessions=tuple(
+            replace(one, reason="") if is_quoted(one.reason) else one for one in note.supersessions
+        ),
     )

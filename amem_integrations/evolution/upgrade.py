@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from .._sync import resolve
 from ..changes import edits
 from ..changes.edits import Edit
 from ..changes.proposals import rejection
@@ -17,7 +16,7 @@ from ..fetch import all_changes
 from ..ids import new_operation, now
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..plans import EvolutionReport
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 from . import construct
 from .construct import Batch, ask_attributes
 
@@ -92,8 +91,7 @@ def _edits_of_others(
         if target in note.links and note.links[target].direction == "out":
             steps[target].append(edits.drop_link(note.id, op, at, WHY))
     for other in others:
-        if any(_is_by_rules(entry, note.id) for entry in other.contexts):
-            steps[other.id].append(_drop_entries(note.id, op, at))
+        steps[other.id].append(_drop_what_rules_added(note.id, op, at))
     return {other: edits.chain(parts) for other, parts in steps.items()}
 
 
@@ -119,15 +117,21 @@ def _is_by_rules(entry: ContextEntry, cause: str) -> bool:
     return entry.cause == cause and entry.model == RULES
 
 
-def _drop_entries(cause: str, op: str, at: datetime) -> Edit:
+def _drop_what_rules_added(cause: str, op: str, at: datetime) -> Edit:
     """Return the edit that removes what rules added to a note because of another."""
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
         gone = [entry for entry in note.contexts if _is_by_rules(entry, cause)]
-        if not gone:
+        fields = [f"{edits.ENTRY}{entry.change}" for entry in gone]
+        superseded = dict(note.supersessions)
+        if cause in superseded and superseded[cause].model == RULES:
+            del superseded[cause]
+            fields.append(f"{edits.SUPERSEDED}{cause}")
+        if not fields:
             return note, []
-        revised = note.revised(contexts=tuple(e for e in note.contexts if e not in gone))
-        data = _step(note, revised, [f"{edits.ENTRY}{entry.change}" for entry in gone])
+        contexts = tuple(entry for entry in note.contexts if entry not in gone)
+        revised = note.revised(contexts=contexts, supersessions=superseded)
+        data = _step(note, revised, fields)
         made = edits.change(op, "upgrade", note, cause=cause, recorded_at=at, data=data)
         return revised, [made]
 

@@ -9,19 +9,18 @@ from datetime import datetime
 from typing import Any
 
 from .. import texts
-from .._sync import resolve
 from ..changes.edits import change
-from ..checks import check_note_input
 from ..chunks import Chunk, chunk_id, chunks
 from ..conversation import SPEAKING, from_dict, note_inputs
 from ..embedding import embed_if_possible
 from ..errors import AmemError, InvalidInputError, NoteNotFoundError
-from ..ids import check_namespace, clock, derive, new_operation, note_id, now, time_of
-from ..notes import Namespace, Note, NoteInput, Source
+from ..ids import clock, derive, new_operation, note_id, now, time_of
+from ..notes import Namespace, Note, NoteInput, Source, check_namespace, check_note_input
 from ..ports import Indexed, Vector
 from ..progress import Meter, Progress, reporter
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 from .content import SHARED, change_note
+from .edit import check_superseded, supersede_with
 from .evolve import evolve_notes
 
 
@@ -36,30 +35,28 @@ async def add(
     speaker: str | None = None,
     source: Source = "user",
     metadata: Mapping[str, Any] | None = None,
+    until: datetime | None = None,
     expires_at: datetime | None = None,
+    supersedes: Sequence[str] = (),
     evolve: bool = True,
 ) -> Note:
-    """Return the note made of something experienced.
+    """Return the note made of something experienced; it is stored, and can be found, before any model is called.
 
-    The raw content is stored, and can be found, before any model is called. Adding the same again
-    returns the existing note and costs no model call. The same `key` again is the user's correction:
-    the note takes what is given and keeps what is left out; with other content it is made again.
+    Adding the same again returns the existing note and costs no model call. The same `key` again is the user's
+    correction: the note takes what is given and keeps what is left out; with other content it is made again.
 
     Args:
         content: What was said or seen; never changed by a model.
         namespace: Whose memory it is, such as `("user-42",)`.
-        at: When it happened, if that is not now; with a time zone.
-        key: Identifies the experience, such as a message id; without one, thread, speaker, content
-            and `at` do.
+        at, speaker, source, metadata, until, expires_at: See `NoteInput`.
+        key: Identifies the experience, such as a message id; without one, thread, speaker, content, `at` do.
         thread: The conversation; notes of one thread give each other context.
-        speaker: Who said it.
-        source: `"user"`, `"assistant"`, `"tool"` or `"import"`.
-        metadata: JSON values of your own, to filter on.
-        expires_at: From this time on the note is not found any more.
+        supersedes: Ids of earlier notes whose place it takes (see `supersede`).
         evolve: Construct, link and evolve at once; False leaves that to `evolve()`.
 
     Raises:
-        InvalidInputError: The note cannot be stored as given.
+        InvalidInputError: The note cannot be stored as given, or is not later than one it supersedes.
+        NoteNotFoundError: A note in `supersedes` is not there.
         NamespaceError: The namespace is missing or malformed.
         StoreError: The store refused.
         ModelUnavailableError: Only with `on_model_error="raise"`; the raw note is stored.
@@ -72,7 +69,9 @@ async def add(
         speaker=speaker,
         source=source,
         metadata=metadata or {},
+        until=until,
         expires_at=expires_at,
+        supersedes=tuple(supersedes),
     )
     return (await add_many(runtime, [item], namespace=namespace, evolve=evolve))[0]
 
@@ -97,12 +96,13 @@ async def add_many(
 
     Raises:
         InvalidInputError: An item cannot be stored as given; none is.
+        NoteNotFoundError: An item supersedes a note that is not there; none is stored.
     """
     space = check_namespace(namespace)
     stored = await store_raw(runtime, space, _inputs(items))
     finished: Mapping[str, Note] = {}
     if evolve and stored.unfinished:
-        meter = Meter(reporter(progress), len(stored.unfinished))
+        meter = Meter(reporter(progress), len(stored.unfinished)) if progress else None
         finished, _ = await evolve_notes(runtime, space, stored.unfinished, meter)
     return [finished.get(note.id, note) for note in stored.notes]
 
@@ -160,7 +160,9 @@ async def store_raw(runtime: Runtime, namespace: Namespace, items: Sequence[Note
         InvalidInputError: An item cannot be stored; then none is.
     """
     for item in items:
-        check_note_input(item, runtime.config)
+        check_note_input(item, runtime.config.max_content_chars)
+    replacing = [item for item in items if item.supersedes]
+    older = await check_superseded(runtime, namespace, replacing) if replacing else {}
     wanted, known = await _identified(runtime, namespace, items)
     added = await _insert(runtime, namespace, _new_parts(items, wanted, known))
     unfinished = {note_id: note for note_id, note in added.items() if note.state == "pending"}
@@ -169,10 +171,10 @@ async def store_raw(runtime: Runtime, namespace: Namespace, items: Sequence[Note
         changed = await _take_over(runtime, namespace, item, whole, known)
         known |= {note.id: note for note in changed}
         unfinished |= {note.id: note for note in changed if note.state == "pending"}
-    return Stored(
-        notes=[_present(known, whole[0].id, namespace) for whole in wanted],
-        unfinished=list(unfinished.values()),
-    )
+    notes = [_present(known, whole[0].id, namespace) for whole in wanted]
+    if older:
+        await supersede_with(runtime, namespace, zip(items, notes, strict=True), older)
+    return Stored(notes=notes, unfinished=list(unfinished.values()))
 
 
 async def _identified(
@@ -317,6 +319,7 @@ def _note(namespace: Namespace, part: Chunk, op: str) -> Note:
         key=item.key,
         chunk=part.number,
         chunk_of=part.whole,
+        until=item.until,
         expires_at=item.expires_at,
         ops=(op,),
         metadata=dict(item.metadata),

@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from .._sync import resolve
 from ..errors import MissingExtraError
 from ..fetch import note_pages
-from ..ids import check_namespace
-from ..notes import Namespace
-from ..runtime import Runtime
+from ..notes import Namespace, check_namespace
+from ..runtime import Runtime, resolve
 
 if TYPE_CHECKING:
     import networkx as nx  # type: ignore[import-untyped,unused-ignore]

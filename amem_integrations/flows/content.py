@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from .. import texts
-from .._sync import resolve
 from ..changes import edits
 from ..changes.rewrite import rewrite
 from ..changes.traces import Gone, Traces, corrections, texts_of
@@ -18,9 +17,15 @@ from ..filters import Condition
 from ..ids import clock, new_operation, now, time_of
 from ..notes import Change, Namespace, Note, NoteInput
 from ..ports import Indexed
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 
-SHARED = ("at", "speaker", "metadata", "expires_at")  # what all chunks of a text have in common
+SHARED = (
+    "at",
+    "speaker",
+    "metadata",
+    "until",
+    "expires_at",
+)  # what all chunks of a text have in common
 CHUNKS_READ = 4096
 
 

@@ -8,22 +8,19 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from .._sync import resolve
 from ..errors import ModelUnavailableError, NamespaceError
-from ..evolution.candidates import turns_before
 from ..evolution.commit import commit_plan, remove_what_is_gone
 from ..evolution.construct import TURNS_BEFORE, Batch, construct_all
 from ..evolution.gate import Decisions, decide
-from ..evolution.link import propose_all
+from ..evolution.propose import propose_all, turns_before
 from ..evolution.stale_plans import without_quotes
 from ..evolution.upgrade import RULES, upgrade_batch
 from ..fetch import note_pages
 from ..filters import Condition, Conditions
-from ..ids import check_namespace
-from ..notes import Namespace, Note
+from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan
 from ..progress import Meter, Progress, reporter
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 
 log = logging.getLogger("amem_integrations")
 
@@ -66,15 +63,16 @@ async def evolve(
     jobs: list[tuple[Conditions, Step]] = [((UNFINISHED, *tried), _evolve_wave)]
     if upgrade and runtime.model_name != RULES:
         jobs.insert(0, ((MADE_BY_RULES,), _upgrade_wave))
-    store, tell = runtime.store, reporter(progress)
+    store = runtime.store
     work = [
         (space, where, step)
         for where, step in jobs
         for space in ([given] if given else await resolve(store.namespaces(where)))
     ]
-    told = [] if tell is None else work
-    counts = [await resolve(store.count(space, where)) for space, where, _ in told]
-    meter = Meter(tell, sum(counts) if limit is None else min(sum(counts), limit))
+    meter = None
+    if progress:
+        total = sum([await resolve(store.count(space, where)) for space, where, _ in work])
+        meter = Meter(reporter(progress), total if limit is None else min(total, limit))
     report = EvolutionReport()
     for space, where, step in work:
         left = None if limit is None else limit - _handled(report)
@@ -153,7 +151,7 @@ async def evolve_notes(
     runtime: Runtime,
     namespace: Namespace,
     notes: Sequence[Note],
-    meter: Meter,
+    meter: Meter | None,
     step: Step | None = None,
 ) -> tuple[Notes, EvolutionReport]:
     """Take a step with notes, `max_concurrency` batches at a time; return them as they are now.
@@ -178,7 +176,8 @@ async def evolve_notes(
                 return current, report + EvolutionReport(interrupted=str(error))
             current |= touched
             report += done
-            meter.add(sum(len(batch.notes) for batch in wave))
+            if meter is not None:
+                meter.add(sum(len(batch.notes) for batch in wave))
     return current, report
 
 
@@ -188,7 +187,7 @@ async def _work_through(
     where: Conditions,
     step: Step,
     limit: int | None,
-    meter: Meter,
+    meter: Meter | None,
 ) -> EvolutionReport:
     """Take what meets the conditions in one namespace, a page at a time."""
     report = EvolutionReport()

@@ -8,18 +8,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import overload
 
-from .._sync import resolve
 from ..changes import undo as undoing
 from ..changes.edits import Edit, chain
 from ..changes.proposals import rejection
 from ..changes.rewrite import rewrite
-from ..checks import check_time
 from ..errors import InvalidInputError, RevisionConflictError
 from ..fetch import all_changes, existing, existing_change
-from ..ids import check_namespace, first_seq, new_operation, now
-from ..notes import Change, Namespace
+from ..ids import first_seq, new_operation, now
+from ..notes import Change, Namespace, check_namespace, check_time
 from ..plans import UndoReport
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 from .content import remove_old_text, set_later_chunks
 from .review import open_proposals
 

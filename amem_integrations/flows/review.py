@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
-from .._sync import resolve
 from ..changes import proposals as answers
 from ..changes.rewrite import Rewritten, rewrite
 from ..errors import InvalidInputError
 from ..evolution.commit import Planner
+from ..evolution.supersede import supersede
 from ..fetch import all_changes, existing, existing_change, not_found
-from ..ids import check_namespace, new_operation, now
-from ..notes import Change, Namespace, Note
-from ..runtime import Runtime
+from ..ids import derive, new_operation, now
+from ..notes import Change, Namespace, Note, check_namespace
+from ..plans import PlannedSupersession
+from ..runtime import Runtime, resolve
 
 Edited = Mapping[str, Any]
 
@@ -120,9 +121,9 @@ async def _approve(runtime: Runtime, space: Namespace, change_id: str, edited: E
     await _check_not_approved(runtime, space, proposal, target)
     if edited and "entry" not in proposal.data:
         raise InvalidInputError(
-            f"proposal {proposal.id!r} is no context entry; context=, keywords= and tags= are for those"
+            f"proposal {proposal.id!r} is no context entry; give no context, keywords or tags"
         )
-    write = _approve_link if "link" in proposal.data else _approve_entry
+    write = next(_WRITERS[name] for name in _WRITERS if name in proposal.data)
     done = await write(runtime, proposal, target, source, edited)
     for made in done.changes:
         if made.note_id == target.id:
@@ -151,6 +152,24 @@ async def _approve_link(
     return await rewrite(runtime, proposal.namespace, planner.op, edits, base=base, follow=follow)
 
 
+async def _approve_supersession(
+    runtime: Runtime, proposal: Change, target: Note, source: Note, _edited: Edited
+) -> Rewritten:
+    op, wanted, model = new_operation(), proposal.data["supersession"], proposal.model or ""
+    planned = PlannedSupersession(
+        id=derive("change", op, "supersede", target.id, source.id),
+        target=target.id,
+        relation=wanted["relation"],
+        reason=wanted["reason"],
+    )
+    edit = supersede(planned, source, model=model, op=op, at=now(), proposal=proposal.id)
+    base = {target.id: target}
+    return await rewrite(runtime, proposal.namespace, op, {target.id: edit}, base=base)
+
+
+_WRITERS = {"entry": _approve_entry, "link": _approve_link, "supersession": _approve_supersession}
+
+
 async def _reject(runtime: Runtime, space: Namespace, change_id: str) -> Change:
     proposal = await _proposal(runtime, space, change_id)
     (target,) = await existing(runtime.store, space, [proposal.note_id])
@@ -163,9 +182,9 @@ async def _reject(runtime: Runtime, space: Namespace, change_id: str) -> Change:
 async def _check_not_approved(
     runtime: Runtime, namespace: Namespace, proposal: Change, target: Note
 ) -> None:
-    if answers.is_there(proposal, target):
+    if answers.is_linked(proposal, target):
         raise InvalidInputError(
-            f"what proposal {proposal.id!r} wants is there already; see history({target.id!r})"
+            f"the notes that proposal {proposal.id!r} is about are linked already; see history({target.id!r})"
         )
     entries = answers.possible_answers([proposal], [target])
     for made in await resolve(runtime.store.changes_by_id(namespace, entries)):

@@ -9,9 +9,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from .. import ranking
-from .._sync import resolve
 from ..changes.past import Past, past_at
-from ..checks import check_count, check_similarity, check_time
 from ..context import as_of as seen_from
 from ..context import render_notes
 from ..currency import Currency, named
@@ -19,10 +17,10 @@ from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError, NoteNotFoundError
 from ..fetch import existing, note_pages
 from ..filters import Condition, Conditions, matches, parse
-from ..ids import check_namespace, now
-from ..notes import Link, Namespace, Note, ScoredNote, Via, Why
+from ..ids import now
+from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace, check_time
 from ..ports import Query, Vector
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 
 log = logging.getLogger("amem_integrations")
 
@@ -100,7 +98,7 @@ async def context(
     The text is marked as data, at most about `max_tokens` long, and holds no template placeholder. What was
     superseded is shown in a clause of what takes its place. The other arguments are those of `search`.
     """
-    check_count("max_tokens", max_tokens)
+    _check_count("max_tokens", max_tokens)
     hits = await search(
         runtime,
         query,
@@ -153,10 +151,10 @@ async def get_all(
         InvalidInputError: A bad `limit`, `where`, `as_of` or `known_at`.
     """
     space = check_namespace(namespace)
-    check_count("limit", limit)
+    _check_count("limit", limit)
     found: list[Note] = []
     time = now()
-    conditions = (*parse(where), *_by_then(as_of, known_at))
+    conditions = (*_where(where), *_by_then(as_of, known_at))
     async for page in note_pages(runtime.store, space, conditions, size=limit):
         found += [note for note in page if not note.is_expired(time)]
         if len(found) >= limit:
@@ -190,7 +188,7 @@ class _Found:
     cosines: dict[str, float] = field(default_factory=dict)
     notes: dict[str, Note] = field(default_factory=dict)
     links: Mapping[str, Mapping[str, Link]] = field(default_factory=dict)
-    past: Past = Past()
+    past: Past = field(default_factory=Past)
 
     def add(self, notes: Iterable[Note]) -> None:
         """Keep notes, as they were known at the time that is asked about."""
@@ -201,9 +199,13 @@ def _conditions(
     k: int, where: Mapping[str, Any] | None, min_similarity: float | None
 ) -> Conditions:
     """Return what every hit must meet."""
-    check_count("k", k)
-    check_similarity(min_similarity)
-    return parse(where)
+    _check_count("k", k)
+    _check_similarity(min_similarity)
+    return _where(where)
+
+
+def _where(where: Mapping[str, Any] | None) -> Conditions:
+    return () if where is None else parse(where)
 
 
 def _by_then(as_of: datetime | None, known_at: datetime | None) -> Conditions:
@@ -212,6 +214,28 @@ def _by_then(as_of: datetime | None, known_at: datetime | None) -> Conditions:
     check_time("known_at", known_at)
     limits = (("when", as_of), ("recorded_at", known_at))
     return tuple(Condition(name, "$lte", time) for name, time in limits if time is not None)
+
+
+def _check_count(name: str, value: object) -> None:
+    """Check a number of things.
+
+    Raises:
+        InvalidInputError: It is not a whole number of at least 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInputError(f"{name}={value!r} must be a whole number of at least 1")
+
+
+def _check_similarity(value: object) -> None:
+    """Check a threshold that may be None.
+
+    Raises:
+        InvalidInputError: It is no cosine.
+    """
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -1 <= value <= 1:
+        raise InvalidInputError(f"min_similarity={value!r} must be a cosine, from -1 to 1")
 
 
 async def _find(

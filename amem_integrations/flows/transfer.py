@@ -11,18 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from .. import export_format, texts
-from .._sync import resolve
 from ..changes.edits import Edit, chain, change, link_json
 from ..changes.recovery import drop_one_sided
 from ..changes.rewrite import MAX_TRIES, rewrite
 from ..embedding import embed_by
 from ..errors import RevisionConflictError
 from ..fetch import all_changes, note_pages
-from ..ids import check_namespace, new_operation, now
-from ..notes import Change, Link, Namespace, Note
+from ..ids import new_operation, now
+from ..notes import Change, Link, Namespace, Note, check_namespace
 from ..ports import OPS_KEPT, Embedder, Indexed, NoteStore, Vector
 from ..progress import Meter, Progress, reporter
-from ..runtime import Runtime
+from ..runtime import Runtime, resolve
 
 PAGE = 64  # notes embedded and written at once
 CHANGES = 512

@@ -6,7 +6,6 @@ The template of a task is the file `<task>.md`; the text before the line `---` i
 from __future__ import annotations
 
 from importlib.resources import files
-from string import Template
 
 from .replies import (
     ConstructReply,
@@ -15,6 +14,7 @@ from .replies import (
     NoteAttributes,
     NoteEvolution,
     ProposedLink,
+    ProposedSupersession,
     ProposedUpdate,
     ReviseReply,
     Targeted,
@@ -22,32 +22,23 @@ from .replies import (
 
 __all__ = [
     "PROMPT_TEXTS",
+    "TEMPLATES",
     "ConstructReply",
     "EvolveReply",
     "LinkReply",
     "NoteAttributes",
     "NoteEvolution",
     "ProposedLink",
+    "ProposedSupersession",
     "ProposedUpdate",
     "ReviseReply",
     "Targeted",
-    "render",
 ]
 
 # Read at import: a file that is read on first use would block the event loop of an asynchronous caller.
-_TEMPLATES = {
+TEMPLATES = {
     file.name.removesuffix(".md"): file.read_text(encoding="utf-8")
     for file in files(__package__).iterdir()
     if file.name.endswith(".md")
 }
-PROMPT_TEXTS = tuple(_TEMPLATES.values())  # what every model is shown, whatever the notes
-
-
-def render(task: str, **values: str) -> tuple[str, str]:
-    """Return the system message and the prompt of a task.
-
-    Raises:
-        KeyError: There is no template for the task, or a placeholder of it has no value.
-    """
-    system, _, prompt = _TEMPLATES[task].partition("\n---\n")
-    return Template(system.strip()).substitute(), Template(prompt.strip()).substitute(values)
+PROMPT_TEXTS = tuple(TEMPLATES.values())  # what every model is shown, whatever the notes

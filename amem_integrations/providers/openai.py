@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._sync import resolve, run
 from ..errors import ConfigurationError, ModelReplyError
 from ..ports import Completion, ModelRequest, Vector
+from ..runtime import resolve, run
 from ._openai_endpoint import Endpoint, full_message, is_about_format, is_too_long, sdk
 from ._openai_format import RequestFormat, completion
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..ports import Vector
 from .bm25 import Sparse
 from .conditions import Dialect, Filter, IndexKind
-from .payloads import TERMS
-
-DENSE, LEXICAL = "dense", "bm25"  # the names of the vectors
+from .payloads import TERMS, Point
 
 # A filter is quick, and allowed by a server in strict mode, only if it names a field as its index does:
 # "a" and "a[]" are two names. So the store makes its filters from the same constants.
@@ -43,24 +41,6 @@ CHANGE_INDEXES: Mapping[str, IndexKind] = {
     "seq_ns": "integer",
     **dict.fromkeys(MENTIONS, "keyword"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One point, to be written or as it was read."""
-
-    id: str
-    payload: dict[str, Any]
-    dense: Vector | Sequence[float] | None = None
-    lexical: Sparse | None = None
-
-
-def point_of(record: Any) -> Point:  # noqa: ANN401 - a record of either interface to Qdrant
-    """Return a record as a point."""
-    vectors = record.vector or {}
-    lexical = vectors.get(LEXICAL)
-    lexical = lexical and (lexical.indices, lexical.values)
-    return Point(str(record.id), record.payload or {}, vectors.get(DENSE), lexical)
 
 
 def is_written(wanted: Point, stored: Point | None) -> bool:

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import threading
+import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, StoreError, StoreFullError
 from ..notes import Change
 from .bm25 import Bm25
-from .collection import Point
-from .folder import (
-    Durability,
-    Folder,
-    check_space,
-    free_bytes,
-    has_draft,
-    remove_draft,
-    settle,
-    used_bytes,
-)
+from .folder import Folder, has_draft, remove_draft, settle
+from .payloads import Point
 from .sidecar import AS_MADE, Sidecar
 from .writes import INTENT, PointStore, Removal
 
+Durability = Literal["interval", "always"]
+
 FLUSH_SECONDS = 5.0
+FLUSH_EVERY = 256  # writes
 MIN_FREE_BYTES = 256 * 2**20  # the log grows by 32 MiB at a time, for each of the two shards
 NEW_BYTES = 192 * 2**20  # of a new folder with one note in it, and a little more
 OPEN_BYTES = 96 * 2**20  # the engine makes a new piece of log when it opens a shard
@@ -37,6 +34,25 @@ OPEN_BYTES = 96 * 2**20  # the engine makes a new piece of log when it opens a s
 INTENT_ID = "5f2d1f0e-7a43-5d0c-8a55-0c5f3c1f7a11"
 RECENT = 64  # operations; far more than there can be at once, of which each may take several writes
 _COLLECTION = re.compile(r"[\w-][\w.-]*")
+
+
+def check_space(path: Path, wanted: int, free: Callable[[Path], int], what: str) -> None:
+    """Raise `StoreFullError` if less is free than `what` wants: a full disk would kill the process."""
+    if (left := free(path)) < wanted:
+        raise StoreFullError(
+            f"only {left / 2**20:.0f} MiB are free for {path}, and {what} wants "
+            f"{wanted / 2**20:.0f} MiB; nothing was written: make room"
+        )
+
+
+def free_bytes(path: Path) -> int:
+    """Return how much can still be written to the disk of a folder, or to that where it is to be."""
+    return shutil.disk_usage(next(place for place in (path, *path.parents) if place.exists())).free
+
+
+def used_bytes(path: Path) -> int:
+    """Return how much of the disk the files in a folder take; they have holes."""
+    return sum(file.stat().st_blocks * 512 for file in path.rglob("*") if file.is_file())
 
 
 class EdgeStore(PointStore):
@@ -101,6 +117,7 @@ class EdgeStore(PointStore):
         self._folder = Folder.open(place, wanted)
         self._durability, self._flush_seconds = durability, flush_seconds
         self._min_free_bytes, self._free_bytes = min_free_bytes, free_bytes
+        self._unflushed, self._flushed_at = 0, time.monotonic()
         self._operations: dict[str, bool] = {}  # that wrote last; True: of which a part was written
         both = (self._folder.notes, self._folder.history)
         super().__init__(*both, dimensions=dimensions, bm25=bm25, lock=threading.RLock())
@@ -180,7 +197,7 @@ class EdgeStore(PointStore):
         """Make everything written so far survive a power cut as well."""
         self._check_open()
         with self._lock:
-            self._folder.flush()
+            self._flush()
 
     def close(self) -> None:
         """Flush and let go of the folder; calling it again does nothing."""
@@ -200,16 +217,33 @@ class EdgeStore(PointStore):
         return weakref.finalize(self, self._folder.close, clean=clean)
 
     def _check_open(self) -> None:
-        self._folder.check()
+        folder = self._folder
+        if os.getpid() != folder.pid:
+            raise StoreError(
+                f"the memory in {folder.path} was opened before this process was forked, and the engine "
+                "would hang here; open the memory after the fork"
+            )
+        if not folder.is_open:
+            raise StoreError(f"the memory in {folder.path} is closed; open it again")
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        self._folder.check()
+        self._check_open()
         with self._lock:
             path, wanted = self._folder.path, self._min_free_bytes
             check_space(path, wanted, self._free_bytes, "a write (min_free_bytes)")
             yield
-            self._folder.wrote(self._durability, self._flush_seconds)
+            self._unflushed += 1
+            waited = time.monotonic() - self._flushed_at
+            is_due = self._unflushed >= FLUSH_EVERY or waited >= self._flush_seconds
+            if is_due or self._durability == "always":
+                self._flush()
+
+    def _flush(self) -> None:
+        """Flush the history first, as in writing."""
+        self._folder.history.flush()
+        self._folder.notes.flush()
+        self._unflushed, self._flushed_at = 0, time.monotonic()
 
     def _intent(self, records: Sequence[Point], what: Mapping[str, Any]) -> Point:
         self._begin({record.payload["op"] for record in records})

@@ -17,8 +17,9 @@ from uuid import UUID
 import qdrant_edge as edge
 
 from ..errors import StoreError, StoreLockedError
-from .collection import DENSE, LEXICAL, Nearest, Point, point_of
+from .collection import Nearest
 from .conditions import Dialect, Filter, IndexKind
+from .payloads import DENSE, LEXICAL, Point, points_of
 
 NO_HNSW = 2_000_000_000  # indexing threshold: `optimize` builds no graph below this many kilobytes
 HNSW_FROM = 10_000  # the engine's own threshold
@@ -121,7 +122,7 @@ class EdgeShard:
         payload = True if fields is None else list(fields)
         with engine_errors(self._path):
             records = self._shard.retrieve(list(ids), payload, vectors)
-        return {point.id: point for point in map(point_of, records) if point.payload}
+        return {point.id: point for point in points_of(records)}
 
     def upsert(self, points: Sequence[Point]) -> None:
         """Write points, replacing those there are, in one operation of the log."""
@@ -216,7 +217,7 @@ class EdgeShard:
     def _page(self, request: edge.ScrollRequest) -> tuple[list[Point], Any]:
         with engine_errors(self._path):
             records, offset = self._shard.scroll(request)
-        return [point for point in map(point_of, records) if point.payload], offset
+        return list(points_of(records)), offset
 
 
 def _make_indexes(shard: edge.EdgeShard, indexes: Mapping[str, IndexKind]) -> None:

@@ -1,4 +1,4 @@
-"""An open folder with two shards in it: how it is made, opened, flushed and closed.
+"""An open folder with two shards in it: how it is made, opened, copied and closed.
 
 ::
 
@@ -13,35 +13,28 @@ import logging
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
-from ..errors import StoreError, StoreFullError
+from ..errors import StoreError
 from .collection import CHANGE_INDEXES, NOTE_INDEXES
 from .edge_shard import EdgeShard
 from .sidecar import Sidecar
 
-Durability = Literal["interval", "always"]
-
-FLUSH_EVERY = 256  # writes
 REINDEXED = ".reindex"  # ends the name of a collection that `reindex` is building anew
 
 logger = logging.getLogger(__name__)
 
 
 class Folder:
-    """Two open shards, the process they belong to, and when they were last flushed."""
+    """Two open shards, and the process they belong to."""
 
     def __init__(self, path: Path, sidecar: Sidecar, notes: EdgeShard, history: EdgeShard) -> None:
         self.path, self.notes, self.history = path, notes, history
         self.was_closed = sidecar.closed is not None
         self.sidecar = sidecar
-        self._pid = os.getpid()
-        self._open = True
-        self._unflushed = 0
-        self._flushed_at = time.monotonic()
+        self.pid = os.getpid()
+        self.is_open = True
 
     @classmethod
     def open(cls, path: Path, wanted: Sidecar) -> Folder:
@@ -75,43 +68,19 @@ class Folder:
             raise
         return folder
 
-    def check(self) -> None:
-        """Raise `StoreError` if the shards are closed, or belong to the process this one was forked from."""
-        if os.getpid() != self._pid:
-            raise StoreError(
-                f"the memory in {self.path} was opened before this process was forked, and the engine "
-                "would hang here; open the memory after the fork"
-            )
-        if not self._open:
-            raise StoreError(f"the memory in {self.path} is closed; open it again")
-
-    def wrote(self, durability: Durability, flush_seconds: float) -> None:
-        """Note that something was written, and flush if it is time to."""
-        self._unflushed += 1
-        waited = time.monotonic() - self._flushed_at
-        if durability == "always" or self._unflushed >= FLUSH_EVERY or waited >= flush_seconds:
-            self.flush()
-
-    def flush(self) -> None:
-        """Make what was written survive a power cut, the history first as in writing."""
-        self.history.flush()
-        self.notes.flush()
-        self._unflushed = 0
-        self._flushed_at = time.monotonic()
-
     def close(self, *, clean: Callable[[], bool] = lambda: True) -> None:
         """Flush, note the counts, let go; nothing in a forked child, whose parent may go on writing.
 
         Where it is not `clean`, it looks as if the process had been killed: the next one that opens it
         finishes what was left.
         """
-        if not self._open or os.getpid() != self._pid:
+        if not self.is_open or os.getpid() != self.pid:
             return
         if not self.path.exists():
             logger.warning("%s was removed while it was open; what was in it is lost", self.path)
             self._let_go()
             return
-        self._open = False
+        self.is_open = False
         counts = {"notes": self.notes.count(), "history": self.history.count()}
         self.history.close()
         self.notes.close()
@@ -122,7 +91,8 @@ class Folder:
         """Let a copy without the bytes of what was deleted take the place of this folder, and close this."""
         draft = _draft(self.path)
         self._copy_to(draft)
-        self.flush()
+        self.history.flush()
+        self.notes.flush()
         if os.name == "nt":  # moves no open files; elsewhere nobody can open the old one meanwhile
             self._let_go()
         try:
@@ -131,8 +101,8 @@ class Folder:
             self._let_go()
 
     def _let_go(self) -> None:
-        if self._open:
-            self._open = False
+        if self.is_open:
+            self.is_open = False
             self.history.close(flush=False)
             self.notes.close(flush=False)
 
@@ -199,25 +169,6 @@ def _draft(path: Path) -> Path:
 
 def _before(path: Path) -> Path:
     return path.with_name(f".{path.name}-before")  # no collection has such a name
-
-
-def check_space(path: Path, wanted: int, free: Callable[[Path], int], what: str) -> None:
-    """Raise `StoreFullError` if less is free than `what` wants: a full disk would kill the process."""
-    if (left := free(path)) < wanted:
-        raise StoreFullError(
-            f"only {left / 2**20:.0f} MiB are free for {path}, and {what} wants "
-            f"{wanted / 2**20:.0f} MiB; nothing was written: make room"
-        )
-
-
-def free_bytes(path: Path) -> int:
-    """Return how much can still be written to the disk of a folder, or to that where it is to be."""
-    return shutil.disk_usage(next(place for place in (path, *path.parents) if place.exists())).free
-
-
-def used_bytes(path: Path) -> int:
-    """Return how much of the disk the files in a folder take; they have holes."""
-    return sum(file.stat().st_blocks * 512 for file in path.rglob("*") if file.is_file())
 
 
 def _create_shards(path: Path, dimensions: int) -> dict[str, EdgeShard]:

@@ -1,4 +1,4 @@
-"""Notes and changes as payloads of Qdrant points, and back, exactly.
+"""Notes and changes as points of Qdrant with their payloads, and back, exactly.
 
 A payload is flat and carries its `schema`. Times are RFC 3339 in UTC, the namespace is one string.
 `seq` counts nanoseconds, which is more than the engine's range filters can tell apart (they compare
@@ -15,7 +15,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import blake2b
@@ -27,6 +28,7 @@ import numpy as np
 from ..errors import InvalidInputError, NamespaceError, StoreError
 from ..notes import Change, ContextEntry, Link, Namespace, Note, Supersession
 from ..ports import Vector
+from .bm25 import Sparse
 
 Payload = dict[str, Any]
 
@@ -35,6 +37,7 @@ SCHEMA = 1
 # forward whenever it is read, and stored so when its note is next written.
 MIGRATIONS: dict[int, Callable[[Payload], Payload]] = {}
 
+DENSE, LEXICAL = "dense", "bm25"  # the names of the vectors
 TERMS = "terms"
 MAX_TERM = 200  # characters; what is longer is indexed by its hash
 
@@ -59,6 +62,26 @@ MAX_DEPTH = 32  # the engine cannot read back what is nested deeper than about 1
 INTEGERS = range(-(2**63), 2**63)
 UNIT_TOLERANCE = 1e-2  # of the squared length; float16 embedders are off by a few thousandths
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point, to be written or as it was read."""
+
+    id: str
+    payload: Payload
+    dense: Vector | Sequence[float] | None = None
+    lexical: Sparse | None = None
+
+
+def points_of(records: Iterable[Any]) -> Iterator[Point]:
+    """Yield records of either interface to Qdrant as points; one without a payload was never written whole."""
+    for record in records:
+        vectors = record.vector or {}
+        if record.payload:
+            lexical = vectors.get(LEXICAL)
+            lexical = lexical and (lexical.indices, lexical.values)
+            yield Point(str(record.id), record.payload, vectors.get(DENSE), lexical)
 
 
 def current(payload: Payload) -> Payload:

@@ -21,9 +21,9 @@ from ..errors import ConfigurationError, StoreError
 from ..ids import clock
 from ..notes import Change
 from .bm25 import Bm25
-from .collection import CHANGE_INDEXES, DENSE, LEXICAL, NOTE_INDEXES, Point
+from .collection import CHANGE_INDEXES, NOTE_INDEXES
 from .conditions import IndexKind, json_path
-from .payloads import is_id, is_metadata_name
+from .payloads import DENSE, LEXICAL, Point, is_id, is_metadata_name
 from .qdrant_collection import (
     Connection,
     QdrantCollection,

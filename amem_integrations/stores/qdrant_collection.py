@@ -25,8 +25,9 @@ from qdrant_client.http.exceptions import (
 
 from ..errors import ConfigurationError, StoreError, StoreUnavailableError
 from .bm25 import Sparse
-from .collection import DENSE, LEXICAL, Nearest, Point, is_written, point_of
+from .collection import Nearest, is_written
 from .conditions import Dialect, Filter, IndexKind
+from .payloads import DENSE, LEXICAL, Point, points_of
 
 T = TypeVar("T")
 
@@ -218,7 +219,7 @@ class QdrantCollection:
             records += self._connection.call(
                 lambda client, some=some: client.retrieve(self._name, some, payload, vectors)  # type: ignore[misc]
             )
-        return {point.id: point for point in map(point_of, records) if point.payload}
+        return {point.id: point for point in points_of(records)}
 
     def upsert(self, points: Sequence[Point]) -> None:
         """Write points, replacing those there are."""
@@ -301,7 +302,7 @@ class QdrantCollection:
         records, offset = self._connection.call(
             lambda client: client.scroll(self._name, which, limit, with_payload=True, **how)
         )
-        return [point for point in map(point_of, records) if point.payload], offset
+        return list(points_of(records)), offset
 
 
 def _pages(items: Sequence[Any]) -> list[list[Any]]:

@@ -15,9 +15,10 @@ from ..filters import Conditions
 from ..notes import Change, ChangeKind, Namespace, Note
 from ..ports import Indexed, Query, Ranked, Vector
 from .bm25 import Bm25
-from .collection import BACKLINKS, MENTIONS, Collection, Nearest, Point
+from .collection import BACKLINKS, MENTIONS, Collection, Nearest
 from .conditions import Filter, note_filter, seq_range
 from .payloads import (
+    Point,
     change_point_id,
     check_vector,
     decode_change,

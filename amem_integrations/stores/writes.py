@@ -15,9 +15,10 @@ from typing import Any, NoReturn
 from ..errors import InvalidInputError, StoreError
 from ..notes import Change, ChangeKind, Namespace
 from ..ports import OPS_KEPT, Indexed
-from .collection import Point, is_written
+from .collection import is_written
 from .conditions import seq_range
 from .payloads import (
+    Point,
     change_point_id,
     check_vector,
     decode_change,

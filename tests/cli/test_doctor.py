@@ -13,8 +13,9 @@ from amem_integrations import AgenticMemory, EdgeStore
 from amem_integrations.cli import doctor
 from amem_integrations.notes import ContextEntry
 from amem_integrations.ports import Indexed
-from amem_integrations.stores.collection import NOTE_INDEXES, Point
+from amem_integrations.stores.collection import NOTE_INDEXES
 from amem_integrations.stores.edge_shard import EdgeShard
+from amem_integrations.stores.payloads import Point
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 

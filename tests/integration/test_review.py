@@ -122,7 +122,7 @@ def test_an_approved_link_is_held_by_both_ends_and_can_be_undone_and_approved_ag
     assert (one.links[second].direction, two.links[first].direction) == ("in", "out")
     assert proposed(memory, "link") == []
     for call in (memory.approve, memory.reject):
-        with pytest.raises(InvalidInputError, match="there already"):
+        with pytest.raises(InvalidInputError, match="linked already"):
             call(link.id, namespace=ANN)
     linked = state(memory)
     undone = memory.undo(made.id, namespace=ANN)
@@ -131,6 +131,52 @@ def test_an_approved_link_is_held_by_both_ends_and_can_be_undone_and_approved_ag
     memory.undo(undone.id, namespace=ANN)
     assert state(memory) == linked
     assert proposed(memory, "link") == []
+
+
+@pytest.fixture
+def outdated(open_memory):
+    """A memory of two notes, of which the second is to take the place of the first."""
+    memory = open_memory(models.supersede_first)
+    first = memory.add(SAID[0], namespace=ANN, thread="t")
+    second = memory.add(SAID[1], namespace=ANN, thread="t")
+    return memory, first.id, second.id
+
+
+def test_an_approved_supersession_counts_and_can_be_undone_and_approved_again(outdated):
+    memory, first, second = outdated
+    assert memory.get(first, namespace=ANN).supersessions == {}
+    (proposal,) = proposed(memory, "supersession")
+    assert (proposal.note_id, proposal.cause) == (first, second)
+    assert proposal.data["rejected"] == "it waits for a review"
+    made = memory.approve(proposal.id, namespace=ANN)
+    assert (made.kind, made.note_id, made.data["proposal"]) == ("supersede", first, proposal.id)
+    assert memory.get(first, namespace=ANN).superseded_by == second
+    assert proposed(memory, "supersession") == []
+    with pytest.raises(InvalidInputError, match=made.id):
+        memory.approve(proposal.id, namespace=ANN)
+    memory.undo(made.id, namespace=ANN)
+    assert memory.get(first, namespace=ANN).superseded_by is None
+    assert proposed(memory, "supersession") == [proposal]
+    memory.approve(proposal.id, namespace=ANN)
+    assert memory.get(first, namespace=ANN).superseded_by == second
+
+
+def test_a_rejected_supersession_leaves_the_note_current(outdated):
+    memory, first, _ = outdated
+    (proposal,) = proposed(memory, "supersession")
+    memory.reject(proposal.id, namespace=ANN)
+    assert proposed(memory, "supersession") == []
+    assert memory.get(first, namespace=ANN).superseded_by is None
+
+
+def test_all_kinds_are_approved_at_once(outdated):
+    memory, first, second = outdated
+    ids = [made.id for made in memory.proposals(namespace=ANN)]
+    made = memory.approve(ids, namespace=ANN)
+    assert {change.kind for change in made} == {"evolve", "link", "supersede"}
+    note = memory.get(first, namespace=ANN)
+    assert (len(note.contexts), list(note.links), note.superseded_by) == (2, [second], second)
+    assert memory.proposals(namespace=ANN) == []
 
 
 def test_a_rejected_link_is_off_the_list_and_may_be_approved_after_all(waiting):

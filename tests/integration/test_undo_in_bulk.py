@@ -17,6 +17,7 @@ from amem_integrations import AgenticMemory, InvalidInputError, MemoryConfig, No
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
+BARE = ({}, {}, (), "pending")
 ROOT = Path(__file__).parents[2]
 SAID = ("The trip is in April", "The trip is in May now", "The trip goes to Rome")
 
@@ -38,8 +39,9 @@ def opened(folder, model, **settings):
 def memory(request, tmp_path):
     """A memory of three notes, made, linked and evolved by the model `good`."""
     location = ":memory:" if request.param == "memory" else tmp_path / "m"
-    with opened(location, evolving("good")) as memory:
+    with opened(location, named("good", models.supersede_first)) as memory:
         memory.add_many(SAID, namespace=ANN)
+        assert memory.get_all(namespace=ANN)[0].superseded_by is not None
         yield memory
 
 
@@ -49,7 +51,9 @@ def state(memory):
 
 
 def bare(notes):
-    return [(dict(note.links), note.contexts, note.state) for note in notes]
+    return [
+        (dict(note.links), dict(note.supersessions), note.contexts, note.state) for note in notes
+    ]
 
 
 def redo(memory, report):
@@ -73,11 +77,11 @@ def agree(memory):
 
 def test_all_that_a_model_did_is_taken_back_and_its_notes_wait_again(memory):
     report = memory.undo(model="good", namespace=ANN)
-    assert bare(state(memory)) == [({}, (), "pending")] * 3
+    assert bare(state(memory)) == [BARE] * 3
     assert [note.content for note in state(memory)] == list(SAID)
     assert report.skipped == {}
     kinds = {change.id: change.kind for change in memory.history(None, namespace=ANN)}
-    assert {kinds[i] for i in report.undone} == {"construct", "link", "evolve"}
+    assert {kinds[i] for i in report.undone} == {"construct", "link", "evolve", "supersede"}
     assert {kinds[i] for i in report.changes} == {"undo"}
     assert len(report.undone) == len(report.changes)
 
@@ -117,7 +121,7 @@ def test_only_what_was_done_since_a_time_is_taken_back(memory):
     assert state(memory)[:3] != before
     memory.undo(since=since, namespace=ANN)
     assert bare(state(memory)[:3]) == bare(before)
-    assert bare(state(memory)[3:]) == [({}, (), "pending")]
+    assert bare(state(memory)[3:]) == [BARE]
     assert memory.undo(since=since + timedelta(hours=1), namespace=ANN).undone == ()
 
 
@@ -132,6 +136,14 @@ def test_what_the_user_changed_afterwards_is_left_and_reported(memory):
     (skipped,) = [made[i] for i in report.skipped if i in made]
     assert skipped.kind == "construct"
     assert "update" in report.skipped[skipped.id]
+
+
+def test_what_the_user_superseded_is_left(memory):
+    first, _, third = state(memory)
+    memory.supersede(first.id, third.id, namespace=ANN)
+    memory.undo(model="good", namespace=ANN)
+    assert list(memory.get(first.id, namespace=ANN).supersessions) == [third.id]
+    assert memory.undo(since=datetime(2024, 5, 8, tzinfo=UTC), namespace=ANN).undone == ()
 
 
 def test_what_another_model_did_afterwards_is_left_and_reported(tmp_path):
@@ -149,7 +161,7 @@ def test_what_another_model_did_afterwards_is_left_and_reported(tmp_path):
         memory.undo(model="better", namespace=ANN)
         assert memory.get(first.id, namespace=ANN).attributes_source == "rules"
         assert memory.undo(model="rules", namespace=ANN).skipped == {}
-        assert bare(state(memory)) == [({}, (), "pending")] * 2
+        assert bare(state(memory)) == [BARE] * 2
 
 
 def test_what_an_upgrade_removed_comes_back_with_it(tmp_path):
@@ -219,7 +231,7 @@ def test_what_was_undone_alone_before_is_passed_over(memory):
     memory.undo(made[0].id, namespace=ANN)
     report = memory.undo(model="good", namespace=ANN)
     assert made[0].id not in {*report.undone, *report.skipped}
-    assert bare(state(memory)) == [({}, (), "pending")] * 3
+    assert bare(state(memory)) == [BARE] * 3
 
 
 def test_notes_that_wait_again_are_made_by_the_model_there_is(tmp_path):
@@ -245,7 +257,7 @@ def test_a_deleted_note_does_not_stand_in_the_way(memory):
     second = state(memory)[1]
     memory.delete(second.id, namespace=ANN)
     memory.undo(model="good", namespace=ANN)
-    assert bare(state(memory)) == [({}, (), "pending")] * 2
+    assert bare(state(memory)) == [BARE] * 2
 
 
 def test_more_changes_than_one_write_takes_are_all_taken_back(tmp_path):
@@ -253,7 +265,7 @@ def test_more_changes_than_one_write_takes_are_all_taken_back(tmp_path):
         memory.add_many([f"The trip, part {n}" for n in range(40)], namespace=ANN)
         report = memory.undo(model="good", namespace=ANN)
         assert len(report.undone) == 40 + 2 * 39
-        assert bare(state(memory)) == [({}, (), "pending")] * 40
+        assert bare(state(memory)) == [BARE] * 40
 
 
 @pytest.mark.parametrize(
@@ -309,4 +321,4 @@ def test_after_a_kill_it_goes_on_where_it_was(tmp_path):
         assert 0 < len(undone) < 40 + 2 * 39
         assert len(undone) + len(left.undone) == 40 + 2 * 39
         assert left.skipped == {}
-        assert bare(state(memory)) == [({}, (), "pending")] * 40
+        assert bare(state(memory)) == [BARE] * 40

@@ -43,7 +43,7 @@ def watched() -> Iterator[None]:
     with blockbuster_ctx() as watch:
         # The embedded store asks the disk whether there is room: microseconds, before each write.
         for call in ("os.stat", "os.statvfs"):
-            watch.functions[call].can_block_in("stores/folder.py", "free_bytes")
+            watch.functions[call].can_block_in("stores/edge.py", "free_bytes")
         yield
 
 

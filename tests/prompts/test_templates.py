@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from amem_integrations.prompts import render
+from amem_integrations.evolution.ask import render
 
 
 def test_a_template_is_a_system_message_and_a_prompt_with_the_values():

@@ -12,6 +12,7 @@ import pytest
 
 import amem_integrations
 from amem_integrations import adapting, conversation, ports
+from benchmarks.layout import measure
 
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "amem_integrations"
@@ -20,6 +21,7 @@ FILES = sorted(path for folder in [CORE, *ADAPTERS] for path in folder.rglob("*.
 
 MAX_FILE, MIN_FILE = 400, 40
 MAX_FUNCTION, MEDIAN_FUNCTION, P90_FUNCTION = 50, 10, 25
+MOST_FILES = {"add": 26, "search": 14}  # on the way of one call: rules model, folder store
 # Files that may be short, because a reader looks for what they hold under their name; the reason is given.
 SHORT: dict[str, str] = {"amem_integrations/progress.py": "the name a stranger would look for"}
 
@@ -83,6 +85,13 @@ def test_files_functions_and_names_keep_to_the_limits():
         *exemptions_without_need(),
     ]
     assert not found, f"{len(found)} violations\n" + "\n".join(found)
+
+
+def test_one_add_and_one_search_pass_through_few_files():
+    passed = {name: sorted(one.trace.entered) for name, one in measure().items()}
+    for name, most in MOST_FILES.items():
+        assert len(passed[name]) <= most, f"{name}: {len(passed[name])} files, {passed[name]}"
+        assert f"flows/{name}.py" in passed[name]
 
 
 def test_an_adapter_uses_only_the_public_names_of_the_core():

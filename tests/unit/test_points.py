@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amem_integrations.errors import InvalidInputError, NamespaceError, StoreError
-from amem_integrations.notes import Change, ContextEntry, Link, Note
+from amem_integrations.notes import RELATIONS, Change, ContextEntry, Link, Note, Supersession
 from amem_integrations.stores.payloads import (
     decode_change,
     decode_namespace,
@@ -38,11 +38,16 @@ words = st.lists(texts, max_size=3).map(tuple)
 entries = st.builds(
     ContextEntry,
     text=texts, keywords=words, tags=words, cause=ids, model=texts, change=texts, at=times, recorded_at=times,
+    until=st.none() | times,
 )  # fmt: skip
 links = st.builds(
     Link,
     relation=texts, reason=texts, strength=st.floats(0, 1), direction=st.sampled_from(["out", "in"]),
     created=times, reinforced=times,
+)  # fmt: skip
+supersessions = st.builds(
+    Supersession,
+    relation=st.sampled_from(RELATIONS), reason=texts, model=texts, change=texts, since=times, recorded_at=times,
 )  # fmt: skip
 namespaces = st.lists(names, min_size=1, max_size=3).map(tuple)
 notes = st.builds(
@@ -51,7 +56,8 @@ notes = st.builds(
     speaker=st.none() | texts, source=st.sampled_from(["user", "assistant", "tool", "import"]),
     thread=st.none() | texts, key=st.none() | texts, contexts=st.lists(entries, max_size=2).map(tuple),
     links=st.dictionaries(ids, links, max_size=2), state=st.sampled_from(["pending", "done"]),
-    failure=st.none() | texts, attempts=st.integers(0, 9), superseded_by=st.none() | ids,
+    failure=st.none() | texts, attempts=st.integers(0, 9),
+    supersessions=st.dictionaries(ids, supersessions, max_size=2), until=st.none() | times,
     expires_at=st.none() | times, revision=st.integers(0, 2**40), ops=words, metadata=metadata,
 )  # fmt: skip
 changes = st.builds(

@@ -9,9 +9,9 @@ from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
 
-from ..._sync import MaybeAwaitable, resolve, run
-from ...notes import Change, ContextEntry, Link, Namespace, Note
-from ...ports import Indexed, Vector
+from ...notes import Change, ContextEntry, Link, Namespace, Note, Supersession
+from ...ports import Indexed, MaybeAwaitable, Vector
+from ...runtime import resolve, run
 
 T = TypeVar("T")
 
@@ -111,6 +111,19 @@ def link(**fields: Any) -> Link:  # noqa: ANN401 - any field of a link
     return Link(**{**given, **fields})
 
 
+def supersession(**fields: Any) -> Supersession:  # noqa: ANN401 - any field of a supersession
+    """Return why a note is superseded."""
+    given: dict[str, Any] = {
+        "relation": "updates",
+        "reason": "the wedding was moved",
+        "model": "rules",
+        "change": "change-3",
+        "since": NOW,
+        "recorded_at": NOW,
+    }
+    return Supersession(**{**given, **fields})
+
+
 def full_note(name: str, **fields: Any) -> Note:  # noqa: ANN401 - any field of a note
     """Return a note with something in every field, awkward where it can be."""
     awkward = {
@@ -125,7 +138,8 @@ def full_note(name: str, **fields: Any) -> Note:  # noqa: ANN401 - any field of 
         "state": "failed",
         "failure": "the model said no",
         "attempts": 2,
-        "superseded_by": note_id("z"),
+        "supersessions": {note_id("z"): supersession(), note_id("y"): supersession(relation="contradicts")},
+        "until": datetime(2024, 2, 29, 23, 59, 59, 1, tzinfo=UTC),
         "expires_at": datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
         "revision": 7,
         "ops": ("op-1", "2"),

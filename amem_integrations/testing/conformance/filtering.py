@@ -13,7 +13,7 @@ from ...errors import InvalidInputError
 from ...filters import matches, parse
 from ...notes import Note
 from ...ports import Indexed, NoteStore
-from .builders import ANN, NOW, SEQ, done, entry, note, note_id
+from .builders import ANN, NOW, SEQ, done, entry, note, note_id, supersession
 
 LATER = NOW + timedelta(microseconds=1)
 EARLY = datetime(2023, 5, 7, tzinfo=UTC)
@@ -27,7 +27,7 @@ def _notes() -> list[Note]:
             metadata={"n": 1, "city": "Rome", "when": "2026-05-08T12:00:00Z", "odd key": "x", "in": {"x": 1}},
         ),
         note(
-            "b", number=1, speaker="Bob", thread="2", state="pending", superseded_by=note_id("a"),
+            "b", number=1, speaker="Bob", thread="2", state="pending", supersessions={note_id("a"): supersession()}, until=LATER,
             contexts=(entry("b", tags=("craft",), model="rules"),),
             metadata={"n": 2.5, "city": ["Rome", "Oslo"], "flag": True, "none": None},
         ),
@@ -53,7 +53,8 @@ BY_FIELD: Mapping[str, list[tuple[Any, str]]] = {
     "thread": [("1", "a"), (1, "")],
     "key": [("k", "a")],
     "state": [({"$in": ["pending", "failed"]}, "bcd")],
-    "superseded_by": [(None, "acd")],
+    "superseded_by": [(None, "acd"), (note_id("a"), "b")],
+    "until": [(None, "acd"), ({"$gt": NOW}, "b"), ({"$lt": NOW}, "")],
     "tags": [("craft", "ab"), ({"$ne": "home"}, "bcd"), ({"$in": ["home", "clay"]}, "a"),
         (None, "cd")],
     "keywords": [("clay", "ab")],

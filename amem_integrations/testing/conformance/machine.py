@@ -11,10 +11,9 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ..._sync import MaybeAwaitable
 from ...filters import Condition, Conditions, matches
 from ...notes import Change, Namespace, Note
-from ...ports import Indexed, NoteStore, Query, Ranked, Vector
+from ...ports import Indexed, MaybeAwaitable, NoteStore, Query, Ranked, Vector
 from .builders import ANN, BOB, change, done, link, note, note_id, unit
 
 T = TypeVar("T")

@@ -11,7 +11,20 @@ import pytest
 from ...errors import NamespaceError, StoreError
 from ...filters import Condition
 from ...ports import Indexed, NoteStore, Query
-from .builders import ANN, BOB, SEQ, change, done, entry, item, link, note, note_id, unit
+from .builders import (
+    ANN,
+    BOB,
+    SEQ,
+    change,
+    done,
+    entry,
+    item,
+    link,
+    note,
+    note_id,
+    supersession,
+    unit,
+)
 
 
 class ReadingRules:
@@ -78,6 +91,12 @@ class ReadingRules:
         done(store.insert(ANN, [own, evolved], []))
         assert done(store.backlinks(ANN, [note_id("a")])) == [evolved.note]
         assert done(store.backlinks(ANN, [note_id("a"), note_id("b")])) == []
+
+    def test_backlinks_returns_what_any_of_the_notes_supersedes(self, store: NoteStore) -> None:
+        outdated = item("b", supersessions={note_id("a"): supersession()})
+        done(store.insert(ANN, [item("a"), outdated], []))
+        assert done(store.backlinks(ANN, [note_id("a")])) == [outdated.note]
+        assert done(store.backlinks(ANN, [note_id("b")])) == []
 
     def test_backlinks_finds_all_of_many(self, store: NoteStore) -> None:
         hub = {note_id("hub"): link()}
