@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from .memory import AgenticMemory
     from .notes import Change, ContextEntry, Link, Note, NoteInput, ScoredNote, Via, Why
-    from .plans import EvolutionReport, Plan
+    from .plans import EvolutionReport, Plan, UndoReport
     from .ports import ChatModel, Completion, Embedder, ModelRequest, NoteStore
     from .providers.minilm import MiniLmEmbedder
     from .providers.openai import OpenAIChatModel, OpenAIEmbedder
@@ -72,6 +72,7 @@ __all__ = [
     "StoreFullError",
     "StoreLockedError",
     "StoreUnavailableError",
+    "UndoReport",
     "Via",
     "Why",
     "render_notes",
@@ -106,6 +107,7 @@ _MODULES = {
     "Why": "notes",
     "EvolutionReport": "plans",
     "Plan": "plans",
+    "UndoReport": "plans",
     "ChatModel": "ports",
     "Completion": "ports",
     "Embedder": "ports",

@@ -26,6 +26,8 @@ class MemoryConfig:
             MiniLM, 99 % of honest updates pass and 91 % of updates of a random note do not.
         assistant_supersedes: Whether what an assistant or a tool said may take the place of what a user said. Off,
             it becomes a proposal.
+        review: Whether everything that a model proposes for earlier notes waits in `proposals()` for a person:
+            context entries, links and supersessions. The new notes are finished all the same, without them.
         max_concurrency: Batches asked about at once. They do not see what each other evolved, so another
             number may give slightly other links; the same number gives the same ones every time.
         max_attempts: How often a note is tried whose replies cannot be used, with up to two calls each time.
@@ -51,6 +53,7 @@ class MemoryConfig:
     max_links: int = 32
     min_gate_similarity: float = 0.5
     assistant_supersedes: bool = False
+    review: bool = False
     max_concurrency: int = 4
     max_attempts: int = 5
     on_model_error: Literal["log", "raise"] = "log"

@@ -23,17 +23,19 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedLink:
-    """A link from the planned note to `target`."""
+    """A link from the planned note to `target`. `rejected` is as for an update."""
 
+    id: str
     target: str
     relation: str
     reason: str
     strength: float
+    rejected: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedUpdate:
-    """A context entry for `target`. `rejected` says why the gate stopped it (None: it passed).
+    """A context entry for `target`. `rejected` says why it becomes a proposal (None: it passed the gate).
 
     `before` is the rendered context of the target, for a reviewer to compare.
     """
@@ -120,7 +122,7 @@ class EvolutionReport:
         links: Number of links made.
         evolved: Ids of the earlier notes that were updated.
         superseded: Ids of the earlier notes that a new one replaced or contradicted.
-        proposals: Ids of the changes that the gate stopped; they wait as proposals in the history.
+        proposals: Ids of the changes that the gate stopped, or held back for a review; they wait in `proposals()`.
         failed: Ids of notes that could not be finished, and why; a later `evolve` tries them again, up to
             `MemoryConfig.max_attempts` times.
         dropped: Number of links, updates and supersessions that named a note which was not shown.
@@ -151,6 +153,28 @@ class EvolutionReport:
             dropped=self.dropped + other.dropped,
             interrupted=self.interrupted or other.interrupted,
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoReport:
+    """What was taken back of all that a model did.
+
+    Attributes:
+        undone: Ids of the changes that were taken back, in this order: the last one first.
+        changes: Ids of the changes that did so, in the same order. To have everything again, undo these, the last
+            one first.
+        skipped: Ids of the changes that were left, and why: somebody else changed the same since, for example.
+        rejected: Ids of the proposals that were taken off the list.
+    """
+
+    undone: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    rejected: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from ..fetch import all_changes
+from ..ids import first_seq
 from ..notes import Change, Namespace, Note
 from ..ports import NoteStore
 from .undo import fields_of, with_field
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +33,6 @@ async def past_at(store: NoteStore, namespace: Namespace, time: datetime | None)
     if time is None:
         return Past()
     since: dict[str, list[Change]] = {}
-    after = (time - EPOCH) // timedelta(
-        microseconds=1
-    ) * 1000 + 999  # in nanoseconds, as `seq` counts
-    for made in await all_changes(store, namespace, after=after):
+    for made in await all_changes(store, namespace, after=first_seq(time) + 999):
         since.setdefault(made.note_id, []).append(made)
     return Past(since)

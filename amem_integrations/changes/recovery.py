@@ -9,16 +9,18 @@ from ..ids import new_operation, now
 from ..notes import Change, Namespace, Note
 from ..runtime import Runtime, resolve
 from . import edits
+from .edits import LINK
 from .rewrite import rewrite
 from .traces import Gone, Traces, corrections, remove_all_of
+from .undo import fields_of
 
 
 async def recover(runtime: Runtime, steps: Sequence[Change]) -> None:
     """Finish what the last steps before a kill belong to; what is finished is left alone.
 
     After a `delete`, other notes may still hold links to the removed one, or entries because of it. After an
-    `update`, other notes may still quote the old text. A `link` or an `unlink` may have been written at one end
-    only. Of the notes that a `prompt` showed, one may be gone by now.
+    `update`, other notes may still quote the old text. A `link` or an `unlink`, or what undid one, may have
+    been written at one end only. Of the notes that a `prompt` showed, one may be gone by now.
     """
     for namespace in dict.fromkeys(step.namespace for step in steps):
         mine = [step for step in steps if step.namespace == namespace]
@@ -38,9 +40,13 @@ async def _recover_namespace(
     prompts = [step for step in steps if step.kind == "prompt"]
     if doubtful := await _shown_too_late(runtime, namespace, prompts):
         await remove_all_of(runtime, namespace, doubtful)
-    linked = [step for step in steps if step.kind in ("link", "unlink")]
-    ends = {step.note_id for step in linked} | {str(step.data["target"]) for step in linked}
+    ends = {end for step in steps for other in _linked(step) for end in (step.note_id, other)}
     await drop_one_sided(runtime, namespace, sorted(ends))
+
+
+def _linked(step: Change) -> list[str]:
+    """Return the notes at the other ends of the links that a change made or removed."""
+    return [name.removeprefix(LINK) for name in fields_of(step) if name.startswith(LINK)]
 
 
 async def _shown_too_late(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from ..changes import proposals
 from ..changes.edits import (
     ENTRY,
     Edit,
@@ -45,8 +46,8 @@ class Planner:
         steps: defaultdict[str, list[Edit]] = defaultdict(list)
         for plan in plans:
             for link in plan.links:
-                steps[plan.id].append(self._link(link, link.target, "out", plan))
-                steps[link.target].append(self._link(link, plan.id, "in", plan))
+                for end, edit in self.link(link, plan.id, plan.model).items():
+                    steps[end].append(edit)
             for update in plan.updates:
                 steps[update.target].append(self.append(update, sources[plan.id], plan.model))
             for one in plan.supersessions:
@@ -82,8 +83,7 @@ class Planner:
         def edit(note: Note) -> tuple[Note, list[Change]]:
             data: dict[str, Any] = {"entry": entry_data(entry), "similarity": update.similarity}
             if update.rejected is not None:
-                data["rejected"] = update.rejected
-                return note, [self._record("proposal", note, source.id, model, data)]
+                return note, [self._proposal(note, source.id, model, data, update.rejected)]
             old = [kept for kept in note.contexts if kept.cause == source.id]
             if any(kept.text == entry.text for kept in old):
                 return note, []
@@ -96,9 +96,40 @@ class Planner:
 
         return edit
 
+    def link(
+        self, planned: PlannedLink, source: str, model: str, *, proposal: str | None = None
+    ) -> dict[str, Edit]:
+        """Return by note id the edits that link a note to another; a rejected link is only recorded.
+
+        `proposal` is the id of the proposal that is answered by it.
+        """
+        if planned.rejected is not None:
+            return {planned.target: self._propose_link(planned, source, model)}
+        return {
+            source: self._link(planned, planned.target, "out", model, proposal),
+            planned.target: self._link(planned, source, "in", model, proposal),
+        }
+
+    def _propose_link(self, planned: PlannedLink, source: str, model: str) -> Edit:
+        wanted = {name: getattr(planned, name) for name in ("relation", "reason", "strength")}
+
+        def edit(note: Note) -> tuple[Note, list[Change]]:
+            if source in note.links:
+                return note, []
+            why = planned.rejected or ""
+            return note, [self._proposal(note, source, model, {"link": wanted}, why)]
+
+        return edit
+
     def _link(
-        self, planned: PlannedLink, other: str, direction: Direction, plan: PlannedNote
+        self,
+        planned: PlannedLink,
+        other: str,
+        direction: Direction,
+        model: str,
+        proposal: str | None,
     ) -> Edit:
+        answers = {} if proposal is None else {"proposal": proposal}
         link = Link(
             relation=planned.relation,
             reason=planned.reason,
@@ -111,14 +142,20 @@ class Planner:
         def edit(note: Note) -> tuple[Note, list[Change]]:
             if other in note.links:
                 return note, []
-            made = self._record(
-                "link", note, other, plan.model, {"target": other, **link_json(link)}
-            )
+            data = {"target": other, **link_json(link), **answers}
+            made = self._record("link", note, other, model, data)
             links, dropped = _cap({**note.links, other: link}, self.max_links)
             gone = [unlinked(note, t, old, self.op, self.at) for t, old in dropped.items()]
             return note.revised(links=links), [made, *gone]
 
         return edit
+
+    def _proposal(
+        self, note: Note, cause: str, model: str, wanted: dict[str, Any], why: str
+    ) -> Change:
+        return proposals.proposal(
+            self.op, note, cause, model=model, at=self.at, wanted=wanted, why=why
+        )
 
     def _record(
         self, kind: ChangeKind, note: Note, cause: str, model: str, data: dict[str, Any]

@@ -34,7 +34,7 @@ from ..runtime import Runtime, resolve
 from .ask import Offer, ask, briefs, line, lines
 from .commit import Planner
 from .construct import Batch
-from .gate import judge
+from .gate import hold, judge
 from .supersede import planned
 
 MAX_REASON_CHARS = 200
@@ -268,16 +268,16 @@ async def _ask_revision(
 async def _judged(
     runtime: Runtime, op: str, made: Sequence[_Proposed], shown: Mapping[str, Note]
 ) -> list[PlannedNote]:
-    """Put every update through the gate; with evolution off there is none.
+    """Put every update through the gate; with evolution off there is none. For a review all of it is held back.
 
     What the updated notes will read like is embedded by the same call as the new entries, for the commit.
     """
     plans = [plan for part in made for plan in part.notes]
     if not runtime.config.evolve:
-        return [replace(plan, updates=(), supersessions=()) for plan in plans]
+        plans = [replace(plan, updates=(), supersessions=()) for plan in plans]
     entries = [update.context for plan in plans for update in plan.updates]
     if not entries:
-        return plans
+        return _held(runtime, plans)
     rows = await embed(runtime, [*entries, *_texts_to_be(op, plans, shown)])
     vectors: dict[str, Vector | None] = dict(zip(entries, rows, strict=False))
     targets = {i: row for part in made for i, row in part.offer.vectors.items()}
@@ -286,7 +286,13 @@ async def _judged(
     def judged(update: PlannedUpdate) -> PlannedUpdate:
         return judge(update, vectors[update.context], targets.get(update.target), floor)
 
-    return [replace(plan, updates=tuple(map(judged, plan.updates))) for plan in plans]
+    return _held(
+        runtime, [replace(plan, updates=tuple(map(judged, plan.updates))) for plan in plans]
+    )
+
+
+def _held(runtime: Runtime, plans: list[PlannedNote]) -> list[PlannedNote]:
+    return list(map(hold, plans)) if runtime.config.review else plans
 
 
 def _texts_to_be(op: str, plans: Sequence[PlannedNote], shown: Mapping[str, Note]) -> Iterable[str]:
@@ -311,7 +317,7 @@ def _planned(
         entry=note.own_entry.change if note.own_entry else "",
         model=runtime.model_name,
         candidates=tuple(offer.candidates[note.id]),
-        links=tuple(_link(item, i) for i, item in _by_target(links, note, offer).items()),
+        links=tuple(_link(op, note, item, i) for i, item in _by_target(links, note, offer).items()),
         updates=tuple(
             _update(op, note, item, offer.notes[i])
             for i, item in _by_target(updates, note, offer).items()
@@ -334,8 +340,9 @@ def _by_target(items: Sequence[T], note: Note, offer: Offer) -> dict[str, T]:
     return found
 
 
-def _link(item: ProposedLink, target: str) -> PlannedLink:
+def _link(op: str, note: Note, item: ProposedLink, target: str) -> PlannedLink:
     return PlannedLink(
+        id=derive("change", op, "link", note.id, target),
         target=target,
         relation=item.relation[:MAX_RELATION_CHARS] or "related",
         reason=item.reason[:MAX_REASON_CHARS],

@@ -1,22 +1,29 @@
-"""History: what was changed, taking it back, and answering what the gate stopped."""
+"""History: what was changed, and taking it back, one change or all that a model did."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import overload
 
-from ..changes import proposals as answers
 from ..changes import undo as undoing
-from ..changes.edits import Edit
+from ..changes.edits import Edit, chain
+from ..changes.proposals import rejection
 from ..changes.rewrite import rewrite
-from ..errors import InvalidInputError, NoteNotFoundError, RevisionConflictError
-from ..evolution.supersede import supersede
-from ..fetch import all_changes, existing, not_found
-from ..ids import derive, new_operation, now
-from ..notes import Change, Namespace, Note, check_namespace
-from ..plans import PlannedSupersession
+from ..errors import InvalidInputError, RevisionConflictError
+from ..fetch import all_changes, existing, existing_change
+from ..ids import first_seq, new_operation, now
+from ..notes import Change, Namespace, check_namespace, check_time
+from ..plans import UndoReport
 from ..runtime import Runtime, resolve
 from .content import remove_old_text, set_later_chunks
+from .review import open_proposals
+
+BATCH = 64  # changes that are taken back by one write
+APPROVED = "a reviewer approved it"
+UNDONE = "what the model did at that time was undone"
 
 
 async def history(
@@ -36,25 +43,63 @@ async def history(
     return [made for made in changes if made.kind != "prompt"]
 
 
-async def undo(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) -> Change:
-    """Take a change back and return the change that does so, which can be undone itself.
+@overload
+async def undo(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) -> Change: ...
+@overload
+async def undo(
+    runtime: Runtime,
+    *,
+    namespace: Sequence[str],
+    model: str | None = None,
+    since: datetime | None = None,
+) -> UndoReport: ...
+async def undo(
+    runtime: Runtime,
+    change_id: str | None = None,
+    *,
+    namespace: Sequence[str],
+    model: str | None = None,
+    since: datetime | None = None,
+) -> Change | UndoReport:
+    """Take back a change, or all that a model did.
 
-    What can be undone: `construct` (the note is pending again), `evolve`, `link` and `unlink` (at both
-    ends), `update`, `upgrade` and `undo`.
+    With `change_id` it returns the change that takes it back, which can be undone itself. What can be undone:
+    `construct` (the note is pending again), `evolve`, `link` and `unlink` (at both ends), `supersede`, `update`,
+    `upgrade` and `undo`.
+
+    With `model` or `since` it takes back what a model changed, the last change first, and returns an `UndoReport`.
+    What the user or another model changed afterwards stays, and so does what a reviewer approved: the report
+    says so. Open proposals are rejected. Calling it again changes nothing; after an interruption it goes on.
+
+    Args:
+        change_id: Which change; `history()` lists them.
+        namespace: Whose memory.
+        model: All that this model did, by the name that the history has for it. None: any model.
+        since: Only what was changed at that time or later.
 
     Raises:
         RevisionConflictError: A later change touched the same field; the message names it.
-        InvalidInputError: A change of this kind cannot be undone; the message says what to do.
+        InvalidInputError: A change of this kind cannot be undone; the message says what to do. Or both a
+            change and a model are given, or neither.
         NoteNotFoundError: There is no such change in this namespace.
-        ModelUnavailableError: The embedder failed; nothing was changed.
+        ModelUnavailableError: The embedder failed; of a single change nothing was taken back.
     """
-    space, store = check_namespace(namespace), runtime.store
-    made = await _change(runtime, space, change_id)
+    space = check_namespace(namespace)
+    check_time("since", since)
+    if (change_id is None) == (model is None and since is None):
+        raise InvalidInputError("undo takes either the id of a change, or model= and since=")
+    if change_id is not None:
+        return await _undo_one(runtime, space, change_id)
+    return await _Undoing(runtime, space, model, since).all()
+
+
+async def _undo_one(runtime: Runtime, space: Namespace, change_id: str) -> Change:
+    store = runtime.store
+    made = await existing_change(store, space, change_id)
     undoing.check_undoable(made)
-    later = await all_changes(store, space, made.note_id, after=made.seq)
-    undoing.check_free(made, later)
+    undoing.check_free(made, await all_changes(store, space, made.note_id, after=made.seq))
     op, at = new_operation(), now()
-    edits = {**undoing.undo_other_ends(made, op, at), made.note_id: undoing.undo(made, op, at)}
+    edits = _edits(made, op, at)
     known = {note.id: note for note in await existing(store, space, list(edits))}
     done = await rewrite(runtime, space, op, edits, base=known)
     undone = [change for change in done.changes if change.note_id == made.note_id]
@@ -66,126 +111,90 @@ async def undo(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) ->
     return undone[0]
 
 
-async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Change]:
-    """Return the updates that the gate stopped and nobody has answered yet, oldest first.
-
-    `data["entry"]` is what would be added to the note `note_id`, or `data["supersession"]` how the note `cause`
-    would take its place; `data["rejected"]` is why it was not written.
-    """
-    space, store = check_namespace(namespace), runtime.store
-    changes = await all_changes(store, space, kinds=("proposal", "rejection"))
-    notes = await resolve(store.get(space, list(dict.fromkeys(made.note_id for made in changes))))
-    # Only an entry that is there now is an answer; what was approved and undone is open again.
-    entries = answers.possible_answers(changes, notes)
-    approvals = await resolve(store.changes_by_id(space, entries))
-    return answers.open_proposals(changes, approvals)
+def _edits(made: Change, op: str, at: datetime) -> dict[str, Edit]:
+    """Return by note what takes a change back, at both ends of a link."""
+    return {**undoing.undo_other_ends(made, op, at), made.note_id: undoing.undo(made, op, at)}
 
 
-async def approve(
-    runtime: Runtime,
-    change_id: str,
-    *,
-    namespace: Sequence[str],
-    context: str | None = None,
-    keywords: Sequence[str] | None = None,
-    tags: Sequence[str] | None = None,
-) -> Change:
-    """Write the entry of a proposal although the gate stopped it; return the change, which can be undone.
+@dataclass(slots=True)
+class _Undoing:
+    """Takes back what a model did. Each batch is one write, and a batch that was written is not done again."""
 
-    Args:
-        change_id: Which proposal.
-        namespace: Whose memory.
-        context: Another text for the entry.
-        keywords: Other keywords.
-        tags: Other tags.
+    runtime: Runtime
+    space: Namespace
+    model: str | None
+    since: datetime | None
+    by_note: Mapping[str, list[Change]] = field(default_factory=dict)
+    cleared: set[str] = field(default_factory=set)  # ids of changes that are not in force any more
+    skipped: dict[str, str] = field(default_factory=dict)
+    records: list[Change] = field(default_factory=list)
 
-    Raises:
-        InvalidInputError: It is no proposal, was approved already, or its text is empty.
-        NoteNotFoundError: There is no such proposal in this namespace.
-        ModelUnavailableError: The embedder failed; nothing was changed.
-    """
-    space = check_namespace(namespace)
-    proposal = await _proposal(runtime, space, change_id)
-    target, source = await existing(runtime.store, space, [proposal.note_id, proposal.cause or ""])
-    await _check_not_approved(runtime, space, proposal, target)
-    given: Mapping[str, Any] = {"text": context, "keywords": keywords, "tags": tags}
-    edited = {name: value for name, value in given.items() if value is not None}
-    op = new_operation()
-    if "supersession" in proposal.data:
-        edit = _supersession(proposal, target, source, op, edited)
-    else:
-        entry = answers.approved_entry(proposal, source, op, edited, now())
-        edit = answers.approve(proposal, entry, op, sorted(edited))
-    done = await rewrite(runtime, space, op, {target.id: edit}, base={target.id: target})
-    if not done.changes:
-        raise not_found(space, target.id)
-    return done.changes[0]
-
-
-def _supersession(
-    proposal: Change, older: Note, newer: Note, op: str, edited: Mapping[str, Any]
-) -> Edit:
-    """Return the edit that a proposed supersession stands for."""
-    if edited:
-        raise InvalidInputError(
-            f"proposal {proposal.id!r} is a supersession, in which there is nothing to change; "
-            "give no context, keywords or tags"
+    async def all(self) -> UndoReport:
+        after = first_seq(self.since) - 1 if self.since else -1
+        changes = await all_changes(self.runtime.store, self.space, after=after)
+        self.by_note = defaultdict(list)
+        for made in changes:
+            self.by_note[made.note_id].append(made)
+        left = undoing.made_by(changes, self.model)
+        for start in range(0, len(left), BATCH):
+            await self._take_back(left[start : start + BATCH])
+        rejected = await self._reject(changes)
+        return UndoReport(
+            undone=tuple(made.data["undone"] for made in self.records),
+            changes=tuple(made.id for made in self.records),
+            skipped={i: why for i, why in self.skipped.items() if i not in self.cleared},
+            rejected=tuple(rejected),
         )
-    given = proposal.data["supersession"]
-    plan = PlannedSupersession(
-        id=derive("change", op, "supersede", older.id, newer.id),
-        target=older.id,
-        relation=given["relation"],
-        reason=given["reason"],
-    )
-    model = proposal.model or ""
-    return supersede(plan, newer, model=model, op=op, at=now(), proposal=proposal.id)
 
-
-async def reject(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) -> Change:
-    """Take a proposal off the list; return the record of it. `approve` may still be called.
-
-    Raises:
-        InvalidInputError: It is no proposal, or was approved.
-        NoteNotFoundError: There is no such proposal in this namespace.
-    """
-    space = check_namespace(namespace)
-    proposal = await _proposal(runtime, space, change_id)
-    (target,) = await existing(runtime.store, space, [proposal.note_id])
-    await _check_not_approved(runtime, space, proposal, target)
-    record = answers.rejection(proposal, target, new_operation(), now(), "by a reviewer")
-    await resolve(runtime.store.replace(space, [], [record]))
-    return record
-
-
-async def _check_not_approved(
-    runtime: Runtime, namespace: Namespace, proposal: Change, target: Note
-) -> None:
-    entries = answers.possible_answers([proposal], [target])
-    for made in await resolve(runtime.store.changes_by_id(namespace, entries)):
-        if made.data.get("proposal") == proposal.id:
-            raise InvalidInputError(
-                f"proposal {proposal.id!r} was approved by change {made.id!r}; undo that first"
-            )
-
-
-async def _proposal(runtime: Runtime, namespace: Namespace, change_id: str) -> Change:
-    found = await _change(runtime, namespace, change_id)
-    if found.kind != "proposal":
-        raise InvalidInputError(
-            f"change {change_id!r} is of kind {found.kind!r}, not a proposal; see proposals()"
+    async def _take_back(self, batch: Sequence[Change]) -> None:
+        op, at = new_operation(), now()
+        steps: defaultdict[str, list[Edit]] = defaultdict(list)
+        for made in batch:
+            if self._is_free(made):
+                self.cleared.add(made.id)
+                for note_id, edit in _edits(made, op, at).items():
+                    steps[note_id].append(edit)
+        edits = {note_id: chain(parts) for note_id, parts in steps.items()}
+        done = await rewrite(self.runtime, self.space, op, edits)
+        places = {made.id: place for place, made in enumerate(batch)}
+        self.records += sorted(
+            done.changes, key=lambda made: places.get(made.data["undone"], len(batch))
         )
-    if found.data.get("blanked"):
-        raise InvalidInputError(
-            f"proposal {change_id!r} quoted a text that was deleted or corrected since"
-        )
-    return found
+        self.cleared.update(made.data["undone"] for made in done.changes)
 
+    def _is_free(self, made: Change) -> bool:
+        """Return whether a change can be taken back; if not, note why, unless it was taken back before."""
+        if made.id in self.cleared:
+            return False
+        if "proposal" in made.data:
+            self.skipped[made.id] = APPROVED
+            return False
+        history = self.by_note[made.note_id]
+        later = [c for c in history if c.seq > made.seq and c.id not in self.cleared]
+        if (obstacle := undoing.obstacle_to(made, later)) is not None:
+            other, touched = obstacle
+            if touched:
+                who = f" by {other.model}" if other.model else ""
+                self.skipped[made.id] = (
+                    f"change {other.id!r} ({other.kind!r}{who}) touched {', '.join(touched)} after it"
+                )
+            return False
+        if made.data.get("blanked"):
+            self.skipped[made.id] = "it quoted a text that was deleted or corrected since"
+            return False
+        return True
 
-async def _change(runtime: Runtime, namespace: Namespace, change_id: str) -> Change:
-    found = await resolve(runtime.store.changes_by_id(namespace, [change_id]))
-    if not found:
-        raise NoteNotFoundError(
-            f"there is no change {change_id!r} in namespace {namespace!r}; history() lists them"
-        )
-    return found[0]
+    async def _reject(self, changes: Sequence[Change]) -> list[str]:
+        """Take the model's open proposals off the list; return their ids."""
+        theirs = {made.id for made in changes if made.kind == "proposal"}
+        if self.model is not None:
+            theirs &= {made.id for made in changes if made.model == self.model}
+        if not theirs:
+            return []
+        notes, waiting = await open_proposals(self.runtime, self.space)
+        op, at = new_operation(), now()
+        mine = [made for made in waiting if made.id in theirs and made.note_id in notes]
+        records = [rejection(made, notes[made.note_id], op, at, UNDONE) for made in mine]
+        if records:
+            await resolve(self.runtime.store.replace(self.space, [], records))
+        return [made.id for made in mine]
