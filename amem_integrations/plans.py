@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
 from .errors import InvalidInputError
 from .notes import Namespace, Relation
+
+LinkChange = Literal["strengthen", "weaken", "remove"]
+LINK_CHANGES: tuple[LinkChange, ...] = get_args(LinkChange)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,22 @@ class PlannedSupersession:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRelink:
+    """That the link from the note `source` to `target`, both shown, becomes stronger or weaker, or goes.
+
+    `before` is its strength when it was shown. `rejected` is as for an update.
+    """
+
+    id: str
+    source: str
+    target: str
+    change: LinkChange
+    reason: str
+    before: float
+    rejected: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedNote:
     """What is proposed for one new note.
 
@@ -76,6 +95,7 @@ class PlannedNote:
     links: tuple[PlannedLink, ...] = ()
     updates: tuple[PlannedUpdate, ...] = ()
     supersessions: tuple[PlannedSupersession, ...] = ()
+    relinks: tuple[PlannedRelink, ...] = ()
     dropped: int = 0
 
 
@@ -120,12 +140,14 @@ class EvolutionReport:
         constructed: Ids of the notes that got their attributes.
         done: Ids of the notes that are now linked and finished.
         links: Number of links made.
+        relinked: Number of links between earlier notes that were strengthened, weakened or removed.
         evolved: Ids of the earlier notes that were updated.
         superseded: Ids of the earlier notes that a new one replaced or contradicted.
         proposals: Ids of the changes that the gate stopped, or held back for a review; they wait in `proposals()`.
         failed: Ids of notes that could not be finished, and why; a later `evolve` tries them again, up to
             `MemoryConfig.max_attempts` times.
-        dropped: Number of links, updates and supersessions that named a note which was not shown.
+        dropped: Number of links, updates, supersessions and changes of links that named a note which was not
+            shown, or a link that is not there.
         interrupted: Why it stopped before the end, if it did: a model that did not answer. What is
             unfinished stays so, and a later `evolve` goes on from there.
     """
@@ -133,6 +155,7 @@ class EvolutionReport:
     constructed: tuple[str, ...] = ()
     done: tuple[str, ...] = ()
     links: int = 0
+    relinked: int = 0
     evolved: tuple[str, ...] = ()
     superseded: tuple[str, ...] = ()
     proposals: tuple[str, ...] = ()
@@ -146,6 +169,7 @@ class EvolutionReport:
             constructed=self.constructed + other.constructed,
             done=self.done + other.done,
             links=self.links + other.links,
+            relinked=self.relinked + other.relinked,
             evolved=tuple(dict.fromkeys(self.evolved + other.evolved)),
             superseded=tuple(dict.fromkeys(self.superseded + other.superseded)),
             proposals=self.proposals + other.proposals,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ..fetch import all_changes
@@ -22,6 +22,8 @@ class Past:
     def of(self, note: Note) -> Note:
         """Return the note as it was then. What was deleted or blanked since cannot come back."""
         for made in reversed(self.changes.get(note.id, ())):
+            if made.kind == "reinforce":
+                note = _unreinforced(note, made)
             for name, step in fields_of(made).items():
                 if name != "rest":
                     note = with_field(note, name, step["before"])
@@ -34,5 +36,22 @@ async def past_at(store: NoteStore, namespace: Namespace, time: datetime | None)
         return Past()
     since: dict[str, list[Change]] = {}
     for made in await all_changes(store, namespace, after=first_seq(time) + 999):
-        since.setdefault(made.note_id, []).append(made)
+        for note_id in _notes_of(made):
+            since.setdefault(note_id, []).append(made)
     return Past(since)
+
+
+def _notes_of(made: Change) -> set[str]:
+    """Return the notes that a change is about; one of kind `reinforce` is about several."""
+    if made.kind != "reinforce":
+        return {made.note_id}
+    return {end for *pair, _ in made.data["links"] for end in pair}
+
+
+def _unreinforced(note: Note, made: Change) -> Note:
+    links = dict(note.links)
+    for one, other, before in made.data["links"]:
+        target = {one: other, other: one}.get(note.id)
+        if target in links:
+            links[target] = replace(links[target], reinforced=datetime.fromisoformat(before))
+    return note.revised(links=links)

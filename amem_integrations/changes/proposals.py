@@ -1,7 +1,7 @@
 """Pure: what waits for a person's decision, and the decision.
 
 A proposal is a change that was not made: to `note_id`, because of the later note `cause`. Its data holds what would be
-written, under `"entry"`, `"link"` or `"supersession"`, and why it was not, under `"rejected"`.
+written, under `"entry"`, `"link"`, `"supersession"` or `"relink"` (a change of their link), and why it was not, under `"rejected"`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import InvalidInputError
 from ..ids import derive
 from ..notes import Change, ContextEntry, Note
-from ..plans import PlannedLink
+from ..plans import PlannedLink, PlannedRelink
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words
 from .edits import Edit, change, entry_data
 
@@ -48,9 +48,25 @@ def proposed_link(proposal: Change) -> PlannedLink:
     )
 
 
-def is_linked(proposal: Change, note: Note) -> bool:
-    """Return whether the note has the link that is proposed for it, whoever made it."""
-    return "link" in proposal.data and proposal.cause in note.links
+def proposed_relink(proposal: Change) -> PlannedRelink:
+    """Return the change of a link that a proposal wants."""
+    wanted = proposal.data["relink"]
+    return PlannedRelink(
+        id=proposal.id,
+        source=proposal.cause or "",
+        target=proposal.note_id,
+        change=wanted["change"],
+        reason=wanted["reason"],
+        before=wanted["before"],
+    )
+
+
+def is_settled(proposal: Change, note: Note) -> bool:
+    """Return whether the note has the link that is proposed, or not the link that is to be changed, whoever did it."""
+    link = note.links.get(proposal.cause or "")
+    if "relink" in proposal.data:
+        return link is None or link.strength != proposal.data["relink"]["before"]
+    return "link" in proposal.data and link is not None
 
 
 def approved_entry(
@@ -131,7 +147,7 @@ def open_proposals(
 ) -> list[Change]:
     """Return the proposals among `changes` that nobody has rejected or, by `approvals`, approved.
 
-    A link that one of the `notes` has by now is no proposal any more. One whose cause was deleted or corrected has no
+    A link that one of the `notes` has by now, or has no more, is no proposal any more. One whose cause was deleted or corrected has no
     text any more and is not open.
     """
     rejections = [made for made in changes if made.kind == "rejection"]
@@ -142,5 +158,5 @@ def open_proposals(
         if made.kind == "proposal"
         and made.id not in answered
         and not made.data.get("blanked")
-        and not (made.note_id in notes and is_linked(made, notes[made.note_id]))
+        and not (made.note_id in notes and is_settled(made, notes[made.note_id]))
     ]

@@ -41,6 +41,7 @@ INSTEAD = {
     "proposal": "nothing was written; approve() or reject() it",
     "retract": "the text that it was taken from was corrected; evolve() works with what it says now",
     "prompt": "it only says what a model was shown",
+    "reinforce": "it only says which links proved useful; they weaken again by themselves",
     "rejection": "nothing was written; approve() the proposal to have it after all",
 }
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from ..changes import proposals
@@ -30,6 +30,7 @@ from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Namespace
 from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedUpdate
 from ..runtime import Runtime, resolve
 from .construct import mark_failed
+from .relink import Relinker
 from .supersede import supersede
 
 
@@ -40,14 +41,24 @@ class Planner:
     op: str
     at: datetime
     max_links: int
+    half_life: timedelta | None = None
+
+    @classmethod
+    def of(cls, runtime: Runtime, op: str, at: datetime) -> Planner:
+        """Return the planner of an operation, by the settings."""
+        config = runtime.config
+        return cls(op=op, at=at, max_links=config.max_links, half_life=config.link_half_life)
 
     def edits(self, plans: Sequence[PlannedNote], sources: Mapping[str, Note]) -> dict[str, Edit]:
         """Return by note id what plans do to each note that they touch."""
         steps: defaultdict[str, list[Edit]] = defaultdict(list)
+        seen: set[frozenset[str]] = set()
         for plan in plans:
             for link in plan.links:
                 for end, edit in self.link(link, plan.id, plan.model).items():
                     steps[end].append(edit)
+            for end, edit in self._relinks(plan, seen):
+                steps[end].append(edit)
             for update in plan.updates:
                 steps[update.target].append(self.append(update, sources[plan.id], plan.model))
             for one in plan.supersessions:
@@ -110,6 +121,15 @@ class Planner:
             planned.target: self._link(planned, source, "in", model, proposal),
         }
 
+    def _relinks(self, plan: PlannedNote, seen: set[frozenset[str]]) -> Iterator[tuple[str, Edit]]:
+        """Yield by note id the edits that change links; of several changes of one link the first counts."""
+        relinker = Relinker(op=self.op, at=self.at, half_life=self.half_life)
+        for relink in plan.relinks:
+            pair = frozenset((relink.source, relink.target))
+            if pair not in seen:
+                seen.add(pair)
+                yield from relinker.edits(relink, plan.id, plan.model).items()
+
     def _propose_link(self, planned: PlannedLink, source: str, model: str) -> Edit:
         wanted = {name: getattr(planned, name) for name in ("relation", "reason", "strength")}
 
@@ -144,11 +164,26 @@ class Planner:
                 return note, []
             data = {"target": other, **link_json(link), **answers}
             made = self._record("link", note, other, model, data)
-            links, dropped = _cap({**note.links, other: link}, self.max_links)
+            links, dropped = self._cap({**note.links, other: link})
             gone = [unlinked(note, t, old, self.op, self.at) for t, old in dropped.items()]
             return note.revised(links=links), [made, *gone]
 
         return edit
+
+    def _cap(self, links: dict[str, Link]) -> tuple[dict[str, Link], dict[str, Link]]:
+        """Return the links kept and the links dropped: the weakest by now go, of equal ones the oldest."""
+        if len(links) <= self.max_links:
+            return links, {}
+
+        def rank(target: str) -> tuple[float, datetime, str]:
+            link = links[target]
+            return link.strength_at(self.at, self.half_life), link.reinforced, target
+
+        kept = set(sorted(links, key=rank, reverse=True)[: self.max_links])
+        return (
+            {target: link for target, link in links.items() if target in kept},
+            {target: link for target, link in links.items() if target not in kept},
+        )
 
     def _proposal(
         self, note: Note, cause: str, model: str, wanted: dict[str, Any], why: str
@@ -161,18 +196,6 @@ class Planner:
         self, kind: ChangeKind, note: Note, cause: str, model: str, data: dict[str, Any]
     ) -> Change:
         return change(self.op, kind, note, cause=cause, model=model, recorded_at=self.at, data=data)
-
-
-def _cap(links: dict[str, Link], most: int) -> tuple[dict[str, Link], dict[str, Link]]:
-    """Return the links kept and the links dropped: the weakest go, of equal ones the oldest."""
-    if len(links) <= most:
-        return links, {}
-    ranked = sorted(links, key=lambda t: (links[t].strength, links[t].reinforced, t), reverse=True)
-    kept = set(ranked[:most])
-    return (
-        {target: link for target, link in links.items() if target in kept},
-        {target: link for target, link in links.items() if target not in kept},
-    )
 
 
 def _step(before: ContextEntry | None, after: ContextEntry | None) -> dict[str, Any]:
@@ -197,8 +220,8 @@ async def commit_plan(
     space, at = plan.namespace, now()
     decided = [_only_shown(one) for one in plan.notes]
     plans = [_only_known(one, known) for one in decided if _is_current(one, plan.id, known)]
-    planner = Planner(op=plan.id, at=at, max_links=runtime.config.max_links)
-    wrote = any(one.links or one.updates or one.supersessions for one in plans)
+    planner = Planner.of(runtime, plan.id, at)
+    wrote = any(one.links or one.updates or one.supersessions or one.relinks for one in plans)
     shown = sorted({i for one in decided for i in _shown(one)}) if wrote else []
     done = await rewrite(
         runtime,
@@ -211,16 +234,20 @@ async def commit_plan(
         again=again,
     )
     await mark_failed(runtime, space, plan.failed, plan.id, base=known)
-    pairs = {frozenset((c.note_id, c.cause)) for c in done.changes if c.kind == "link"}
     return EvolutionReport(
         done=tuple(one.id for one in plans if one.id in done.notes),
-        links=len(pairs),
+        links=_count_pairs(done.changes, "link"),
+        relinked=_count_pairs(done.changes, "relink"),
         evolved=tuple(dict.fromkeys(c.note_id for c in done.changes if c.kind == "evolve")),
         superseded=tuple(dict.fromkeys(c.note_id for c in done.changes if c.kind == "supersede")),
         proposals=tuple(made.id for made in done.changes if made.kind == "proposal"),
         failed=dict(plan.failed),
         dropped=sum(one.dropped for one in plans),
     )
+
+
+def _count_pairs(changes: Sequence[Change], kind: ChangeKind) -> int:
+    return len({frozenset((made.note_id, made.cause)) for made in changes if made.kind == kind})
 
 
 async def remove_what_is_gone(
@@ -289,4 +316,5 @@ def _restricted(plan: PlannedNote, ids: Collection[str]) -> PlannedNote:
         links=tuple(link for link in plan.links if link.target in ids),
         updates=tuple(update for update in plan.updates if update.target in ids),
         supersessions=tuple(one for one in plan.supersessions if one.target in ids),
+        relinks=tuple(one for one in plan.relinks if {one.source, one.target} <= {*ids, plan.id}),
     )

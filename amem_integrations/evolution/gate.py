@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..errors import InvalidInputError
-from ..plans import PlannedLink, PlannedNote, PlannedSupersession, PlannedUpdate
+from ..plans import PlannedLink, PlannedNote, PlannedRelink, PlannedSupersession, PlannedUpdate
 from ..ports import Vector
 
 MAX_WORDS = 60
 
-# Id of an update, link or supersession → True (approve), False (reject), or, of an update, {"context": …,
+# Id of an update, link, supersession or relink → True (approve), False (reject), or, of an update, {"context": …,
 # "keywords": …, "tags": …} (edit).
 Decisions = Mapping[str, bool | Mapping[str, Any]]
 EDITABLE = {"context", "keywords", "tags"}
 REJECTED = "rejected by a reviewer"
 HELD = "it waits for a review"
-Planned = TypeVar("Planned", PlannedUpdate, PlannedLink, PlannedSupersession)
+Planned = TypeVar("Planned", PlannedUpdate, PlannedLink, PlannedSupersession, PlannedRelink)
 
 
 def judge(
@@ -44,6 +44,7 @@ def hold(plan: PlannedNote) -> PlannedNote:
         updates=tuple(map(held, plan.updates)),
         links=tuple(map(held, plan.links)),
         supersessions=tuple(map(held, plan.supersessions)),
+        relinks=tuple(map(held, plan.relinks)),
     )
 
 
@@ -64,6 +65,7 @@ def decide(plans: Sequence[PlannedNote], decisions: Decisions) -> list[PlannedNo
     known = {update.id for plan in plans for update in plan.updates}
     known |= {link.id for plan in plans for link in plan.links}
     known |= {supersession.id for plan in plans for supersession in plan.supersessions}
+    known |= {relink.id for plan in plans for relink in plan.relinks}
     unknown = sorted(set(decisions) - known)
     if unknown:
         raise InvalidInputError(f"decisions name nothing in this plan: {unknown!r}")
@@ -73,6 +75,7 @@ def decide(plans: Sequence[PlannedNote], decisions: Decisions) -> list[PlannedNo
             updates=tuple(_decided_update(u, decisions.get(u.id)) for u in plan.updates),
             links=tuple(_decided(link, decisions.get(link.id)) for link in plan.links),
             supersessions=tuple(_decided(s, decisions.get(s.id)) for s in plan.supersessions),
+            relinks=tuple(_decided(relink, decisions.get(relink.id)) for relink in plan.relinks),
         )
         for plan in plans
     ]

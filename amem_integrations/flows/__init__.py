@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from . import add, admin, edit, evolve, history, review, search, transfer
+from . import add, admin, edit, evolve, history, reinforce, review, search, transfer
 
-__all__ = ["add", "admin", "edit", "evolve", "history", "review", "search", "transfer"]
+__all__ = [
+    "add", "admin", "edit", "evolve", "history", "reinforce", "review", "search", "transfer",
+]  # fmt: skip

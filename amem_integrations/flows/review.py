@@ -9,6 +9,7 @@ from ..changes import proposals as answers
 from ..changes.rewrite import Rewritten, rewrite
 from ..errors import InvalidInputError
 from ..evolution.commit import Planner
+from ..evolution.relink import Relinker
 from ..evolution.supersede import supersede
 from ..fetch import all_changes, existing, existing_change, not_found
 from ..ids import derive, new_operation, now
@@ -23,7 +24,8 @@ async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Chang
     """Return what the gate stopped, or (`MemoryConfig.review`) held back, and nobody has answered yet, oldest first.
 
     Each is about the note `note_id`, because of the note `cause`. `data` holds what would be written: `"entry"`, a
-    context entry; `"link"`, a link of the two; or `"supersession"`; and under `"rejected"` why it was not.
+    context entry; `"link"`, a link of the two; `"relink"`, a change of their link; or `"supersession"`; and under
+    `"rejected"` why it was not.
     """
     _, waiting = await open_proposals(runtime, check_namespace(namespace))
     return waiting
@@ -144,7 +146,7 @@ async def _approve_entry(
 async def _approve_link(
     runtime: Runtime, proposal: Change, target: Note, source: Note, _edited: Edited
 ) -> Rewritten:
-    planner = Planner(op=new_operation(), at=now(), max_links=runtime.config.max_links)
+    planner = Planner.of(runtime, new_operation(), now())
     link = answers.proposed_link(proposal)
     edits = planner.link(link, source.id, proposal.model or "", proposal=proposal.id)
     base = {target.id: target, source.id: source}
@@ -167,7 +169,23 @@ async def _approve_supersession(
     return await rewrite(runtime, proposal.namespace, op, {target.id: edit}, base=base)
 
 
-_WRITERS = {"entry": _approve_entry, "link": _approve_link, "supersession": _approve_supersession}
+async def _approve_relink(
+    runtime: Runtime, proposal: Change, target: Note, source: Note, _edited: Edited
+) -> Rewritten:
+    wanted, half_life = answers.proposed_relink(proposal), runtime.config.link_half_life
+    relinker = Relinker(op=new_operation(), at=now(), half_life=half_life)
+    because, model = proposal.data["relink"]["because"], proposal.model or ""
+    edits = relinker.edits(wanted, because, model, proposal=proposal.id)
+    base = {target.id: target, source.id: source}
+    return await rewrite(runtime, proposal.namespace, relinker.op, edits, base=base)
+
+
+_WRITERS = {
+    "entry": _approve_entry,
+    "link": _approve_link,
+    "supersession": _approve_supersession,
+    "relink": _approve_relink,
+}
 
 
 async def _reject(runtime: Runtime, space: Namespace, change_id: str) -> Change:
@@ -182,9 +200,10 @@ async def _reject(runtime: Runtime, space: Namespace, change_id: str) -> Change:
 async def _check_not_approved(
     runtime: Runtime, namespace: Namespace, proposal: Change, target: Note
 ) -> None:
-    if answers.is_linked(proposal, target):
+    if answers.is_settled(proposal, target):
         raise InvalidInputError(
-            f"the notes that proposal {proposal.id!r} is about are linked already; see history({target.id!r})"
+            f"the link that proposal {proposal.id!r} is about was made, changed or removed since; "
+            f"see history({target.id!r})"
         )
     entries = answers.possible_answers([proposal], [target])
     for made in await resolve(runtime.store.changes_by_id(namespace, entries)):
