@@ -15,10 +15,18 @@ from amem_integrations import (
     MissingExtraError,
     NamespaceError,
 )
-from amem_integrations.adapting import PASSING, Background, Call, OnError, both, evolve_turn
+from amem_integrations.adapting import (
+    PASSING,
+    Background,
+    Call,
+    OnError,
+    both,
+    evolve_turn,
+    recalled,
+)
 
 from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken, merged
-from .recall import Recall
+from .recall import Recall, reinforce
 from .remember import Remember
 from .runs import Failures, Namespace, NamespaceOf, Run, checked_source, namespace_of, run_now
 
@@ -69,6 +77,9 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         remember_unanswered: Whether what was said in a run that failed, or that another middleware
             blocked, is stored with the next run. Without it, a run that could not be stored is not
             stored later either.
+        reinforce: Whether the links that led to what the answer used are reinforced, which counts with
+            `MemoryConfig.link_half_life`: of the notes recalled, those with a word that the answer can only have
+            from them. No model is called.
         on_error: `"log"` lets the agent work without memory when that does not answer.
         name: Two of these in one agent need two names.
 
@@ -90,6 +101,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         write: Write = "inline",
         should_store: ShouldStore = is_spoken,
         remember_unanswered: bool = True,
+        reinforce: bool = False,
         on_error: OnError = "log",
         name: str = "AMemMiddleware",
     ) -> None:
@@ -102,6 +114,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             )
         self.tools = []
         self._name, self._inject, self._write, self._memory = name, inject, write, memory
+        self._reinforces = reinforce
         self._namespace = checked_source(namespace)
         self._failures = Failures(on_error)
         self._recall = Recall(memory=memory, k=k, max_tokens=max_tokens, failures=self._failures)
@@ -138,7 +151,8 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         if left and self._write != "off" and self._remember.unanswered:
             whose = tuple(before["namespace"])
             await self._remember.store(call, left, namespace=whose, thread=run.thread)
-        return self._update({**entry, "recalled": self._recall.text(hits)})
+        found = {"found": recalled(hits)} if self._reinforces else {}
+        return self._update({**entry, **found, "recalled": self._recall.text(hits)})
 
     before_agent, abefore_agent = both(_before_agent)
 
@@ -168,6 +182,8 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         stored, after = await self._remember.turn(
             call, state["messages"], entry, self._whose(run, entry), run.thread
         )
+        if self._reinforces:
+            await reinforce(call, self._memory, state["messages"], entry, self._failures)
         for namespace, ids in stored.items():
             if self._write == "background":
                 self._background.submit(namespace)

@@ -22,10 +22,11 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from typing_extensions import TypedDict
 
 from amem_integrations import AgenticMemory, EvolutionReport, MissingExtraError
-from amem_integrations.adapting import LEFT_OVERS, Call, OnError, both, evolve_turn
+from amem_integrations.adapting import LEFT_OVERS, Call, OnError, both, evolve_turn, recalled
 
 from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken, merged
 from .recall import Recall
+from .recall import reinforce as reinforce_links
 from .remember import Remember
 from .runs import (
     Failures,
@@ -105,7 +106,8 @@ def recall_node(
         entry, _ = begin(turn.messages, turn.entry, turn.namespace)
         hits = await recall.find(call, turn.messages, turn.namespace, turn.thread)
         report("recall", notes=[hit.note.id for hit in hits])
-        return {output_key: recall.text(hits), turn_key: turn.entries_with(entry)}
+        noted = turn.entries_with({**entry, "found": recalled(hits)})
+        return {output_key: recall.text(hits), turn_key: noted}
 
     return _node("recall", step)
 
@@ -116,6 +118,7 @@ def remember_node(
     namespace: NamespaceOf,
     should_store: ShouldStore = is_spoken,
     remember_unanswered: bool = True,
+    reinforce: bool = False,
     messages_key: str = "messages",
     output_key: str = "remembered",
     turn_key: str = "memory_turn",
@@ -132,6 +135,8 @@ def remember_node(
         namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`).
         should_store: Says of each message whether it is stored; by default questions and answers are.
         remember_unanswered: Whether what was said in a run that failed is stored with the next one.
+        reinforce: Whether the links that led to what the answer used of the notes of `recall_node` are reinforced
+            (see `AMemMiddleware`). It needs the same `turn_key`.
         messages_key: Where the state keeps its messages.
         output_key: Where the ids go.
         turn_key: Where it is noted what has been stored.
@@ -141,9 +146,10 @@ def remember_node(
         ConfigurationError: `should_store` is no plain function.
         NamespaceError: In a run that does not say whose memory it is.
     """
+    failures = Failures(on_error)
     remember = Remember(
         memory=memory,
-        failures=Failures(on_error),
+        failures=failures,
         should_store=checked_filter(should_store),
         unanswered=remember_unanswered,
     )
@@ -154,6 +160,8 @@ def remember_node(
         stored, after = await remember.turn(
             call, turn.messages, turn.entry, turn.namespace, turn.thread
         )
+        if reinforce:
+            await reinforce_links(call, memory, turn.messages, turn.entry, failures)
         ids = [note_id for found in stored.values() for note_id in found]
         report("remember", notes=ids)
         return {output_key: ids, turn_key: turn.entries_with(after)}

@@ -3,6 +3,7 @@
 - `both`, `Call`: one body of code for a method and its asynchronous twin.
 - `Failures`: go on without a memory that does not answer, and say so.
 - `evolve_turn`: when notes evolve.
+- `recalled`, `reinforce_used`: which of the recalled notes an answer used; their links are reinforced.
 - `Background`: evolve them in a thread.
 - `check_namespace`: nobody's memory is never a default.
 
@@ -17,6 +18,7 @@ from .background import Background
 from .calls import Call, awaited, both, directly, in_thread
 from .evolution import LEFT_OVERS, evolve_turn
 from .failures import PASSING, Failures, OnError
+from .usefulness import Recalled, recalled, reinforce_used, used_in
 
 __all__ = [
     "LEFT_OVERS",
@@ -25,10 +27,14 @@ __all__ = [
     "Call",
     "Failures",
     "OnError",
+    "Recalled",
     "awaited",
     "both",
     "check_namespace",
     "directly",
     "evolve_turn",
     "in_thread",
+    "recalled",
+    "reinforce_used",
+    "used_in",
 ]

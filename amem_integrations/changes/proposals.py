@@ -147,11 +147,16 @@ def open_proposals(
 ) -> list[Change]:
     """Return the proposals among `changes` that nobody has rejected or, by `approvals`, approved.
 
-    A link that one of the `notes` has by now, or has no more, is no proposal any more. One whose cause was deleted or corrected has no
+    A link that one of the `notes` has by now, or that was removed since, is no proposal any more. One whose cause was deleted or corrected has no
     text any more and is not open.
     """
     rejections = [made for made in changes if made.kind == "rejection"]
     answered = {made.data.get("proposal") for made in (*rejections, *approvals)}
+    removed = {
+        (made.note_id, made.cause): made.seq
+        for made in changes
+        if made.kind == "relink" and made.data["change"] == "remove"
+    }
     return [
         made
         for made in changes
@@ -159,4 +164,5 @@ def open_proposals(
         and made.id not in answered
         and not made.data.get("blanked")
         and not (made.note_id in notes and is_settled(made, notes[made.note_id]))
+        and not ("link" in made.data and removed.get((made.note_id, made.cause), -1) > made.seq)
     ]

@@ -78,6 +78,17 @@ MODEL: Shared = {
     ),
 }
 
+HalfLife = Annotated[
+    float | None,
+    typer.Option(
+        "--half-life",
+        metavar="DAYS",
+        min=0.001,
+        envvar="AMEM_LINK_HALF_LIFE",
+        help="Show links as strong as they are now, if they lose half of their strength in so many days.",
+    ),
+]
+
 _OPENAI = "openai:"
 
 

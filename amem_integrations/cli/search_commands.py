@@ -18,9 +18,10 @@ from ..notes import RELATIONS, Namespace, Note, ScoredNote
 from ..runtime import resolve, run
 from .command import command
 from .open_memory import find_note, notes_by_id, open_to_read, open_to_write
-from .options import EMBEDDER, NAMESPACE, Options, format_namespace, parse_time
+from .options import EMBEDDER, NAMESPACE, HalfLife, Options, format_namespace, parse_time
 from .terminal import (
     SHORT_ID,
+    aged,
     clean,
     console,
     headline,
@@ -87,7 +88,9 @@ def search(
 
 
 @command(app, "show", NAMESPACE)
-def show(options: Options, note: NoteName = None, limit: Limit = 20) -> None:
+def show(
+    options: Options, note: NoteName = None, limit: Limit = 20, half_life: HalfLife = None
+) -> None:
     """Show a note, or list the last ones."""
     namespace = options.required_namespace
     with open_to_read(options) as (memory, store):
@@ -100,7 +103,7 @@ def show(options: Options, note: NoteName = None, limit: Limit = 20) -> None:
         if options.as_json:
             print_json(note_values(found))
         else:
-            _print_note(console(), found, memory)
+            _print_note(console(), aged(found, half_life), memory)
 
 
 @command(app, "stats", NAMESPACE)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from itertools import permutations
 from string import Template
 from typing import Any, TypeVar
@@ -255,8 +256,11 @@ class Offer:
         row = line(enriched(note, self.alias[note.id]), note)
         return f"{row}\n    (candidates: {', '.join(listed) or 'none'})"
 
-    def links(self, strength_of: Callable[[Link], float]) -> list[Shown]:
-        """Return the links between notes that are shown for one new note, each once, as plain data."""
+    def links(self, time: datetime, half_life: timedelta | None) -> list[Shown]:
+        """Return the links between notes that are shown for one new note, each once, as plain data.
+
+        Their strength is that of the given time.
+        """
         notes = {**{note.id: note for note in self.batch}, **self.notes}
         found: dict[tuple[str, str], Link] = {}
         for note in self.batch:
@@ -269,7 +273,7 @@ class Offer:
             {
                 "between": [self.alias[one], self.alias[other]],
                 "relation": link.relation,
-                "strength": round(strength_of(link), 2),
+                "strength": round(link.strength_at(time, half_life), 2),
             }
             for (one, other), link in found.items()
         ]

@@ -7,7 +7,7 @@ came before (by seq) are candidates, so a batch can be linked in one go.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -17,15 +17,14 @@ from ..embedding import embed
 from ..errors import ModelReplyError
 from ..filters import Condition
 from ..ids import clock, derive, new_operation, now
-from ..notes import Link, Namespace, Note
-from ..plans import Candidate, Plan, PlannedLink, PlannedNote, PlannedRelink, PlannedUpdate
+from ..notes import Namespace, Note
+from ..plans import Candidate, Plan, PlannedLink, PlannedNote, PlannedUpdate
 from ..ports import Query, Ranked, Vector
 from ..prompts import (
     EvolveReply,
     LinkReply,
     NoteEvolution,
     ProposedLink,
-    ProposedRelink,
     ProposedSupersession,
     ProposedUpdate,
     ReviseReply,
@@ -36,8 +35,7 @@ from .ask import Offer, ask, briefs, line, lines, linked
 from .commit import Planner
 from .construct import Batch
 from .gate import hold, judge
-from .relink import judge as judge_relink
-from .relink import planned as planned_relink
+from .relink import planned_relinks, with_relinks_judged
 from .supersede import planned
 
 MAX_REASON_CHARS = 200
@@ -199,7 +197,7 @@ async def _ask(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
 
 async def _ask_all(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
     """Ask for the links and updates of the whole batch in one call."""
-    others, links = offer.enriched(offer.others), offer.links(_strength(runtime))
+    others, links = offer.enriched(offer.others), offer.links(now(), runtime.config.link_half_life)
     reply = await ask(
         runtime,
         "evolve",
@@ -219,12 +217,6 @@ async def _ask_all(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
     answered = {item.id.strip().strip("[]"): item for item in reversed(reply.notes)}
     runtime.usage.count("evolve", dropped=len(set(answered) - known))
     return answered
-
-
-def _strength(runtime: Runtime) -> Callable[[Link], float]:
-    """Return what tells the strength that a link has now."""
-    time, half_life = now(), runtime.config.link_half_life
-    return lambda link: link.strength_at(time, half_life)
 
 
 async def _ask_each(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
@@ -289,7 +281,7 @@ async def _judged(
     plans = [plan for part in made for plan in part.notes]
     if not runtime.config.evolve:
         plans = [replace(plan, updates=(), supersessions=(), relinks=()) for plan in plans]
-    plans = [await _with_relinks_judged(runtime, shown[p.id].namespace, p) for p in plans]
+    plans = [await with_relinks_judged(runtime.store, p, shown[p.id].namespace) for p in plans]
     entries = [update.context for plan in plans for update in plan.updates]
     if not entries:
         return _held(runtime, plans)
@@ -304,13 +296,6 @@ async def _judged(
     return _held(
         runtime, [replace(plan, updates=tuple(map(judged, plan.updates))) for plan in plans]
     )
-
-
-async def _with_relinks_judged(
-    runtime: Runtime, namespace: Namespace, plan: PlannedNote
-) -> PlannedNote:
-    judged = [await judge_relink(runtime.store, namespace, one) for one in plan.relinks]
-    return replace(plan, relinks=tuple(judged))
 
 
 def _held(runtime: Runtime, plans: list[PlannedNote]) -> list[PlannedNote]:
@@ -334,7 +319,7 @@ def _planned(
     links = evolution.links if evolution else []
     updates = evolution.updates if evolution else []
     replaced = evolution.supersedes if evolution else []
-    relinks = [_relink(op, note, item, offer) for item in evolution.relinks] if evolution else []
+    relinks = planned_relinks(op, note, offer, evolution.relinks if evolution else [])
     return PlannedNote(
         id=note.id,
         entry=note.own_entry.change if note.own_entry else "",
@@ -373,14 +358,6 @@ def _link(op: str, note: Note, item: ProposedLink, target: str) -> PlannedLink:
         reason=item.reason[:MAX_REASON_CHARS],
         strength=min(max(item.strength, 0.0), 1.0),
     )
-
-
-def _relink(op: str, note: Note, item: ProposedRelink, offer: Offer) -> PlannedRelink | None:
-    """Return the planned change of a link, None if the notes were not shown or are not linked."""
-    if len(item.between) != 2:  # noqa: PLR2004 - a link has two ends
-        return None
-    one, other = (offer.end(note, alias) for alias in item.between)
-    return planned_relink(op, one, other, item) if one and other else None
 
 
 def _update(op: str, note: Note, item: ProposedUpdate, target: Note) -> PlannedUpdate:

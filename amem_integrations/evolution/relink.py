@@ -5,7 +5,7 @@ The link is changed at both ends, and the history of each says how, so that it c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,9 +16,10 @@ from ..changes.undo import fields_of
 from ..fetch import all_changes
 from ..ids import derive
 from ..notes import Change, Link, Namespace, Note
-from ..plans import LINK_CHANGES, LinkChange, PlannedRelink
+from ..plans import LINK_CHANGES, LinkChange, PlannedNote, PlannedRelink
 from ..ports import NoteStore
 from ..prompts import ProposedRelink
+from .ask import Offer
 
 MAX_REASON_CHARS = 200
 # What models also write for the three changes.
@@ -37,8 +38,22 @@ _SAME: Mapping[str, LinkChange] = {
 BY_A_PERSON = "a person approved this link or brought it back, so a person has to agree"
 
 
-def planned(op: str, one: Note, other: Note, proposed: ProposedRelink) -> PlannedRelink | None:
-    """Return what is planned for a proposal of a model, None if there is no such link or no such change."""
+def planned_relinks(
+    op: str, note: Note, offer: Offer, proposed: Iterable[ProposedRelink]
+) -> list[PlannedRelink | None]:
+    """Return what is planned for each proposal of a model.
+
+    None: it names a note that was not shown for this one, a link that is not there, or no known change.
+    """
+    planned = []
+    for item in proposed:
+        ends = [offer.end(note, alias) for alias in item.between]
+        one, other = ends if len(ends) == 2 else (None, None)  # noqa: PLR2004 - a link has two ends
+        planned.append(_planned(op, one, other, item) if one and other else None)
+    return planned
+
+
+def _planned(op: str, one: Note, other: Note, proposed: ProposedRelink) -> PlannedRelink | None:
     kind = _SAME.get(proposed.change.strip().strip(".").lower())
     link = one.links.get(other.id)
     if kind is None or link is None:
@@ -54,8 +69,15 @@ def planned(op: str, one: Note, other: Note, proposed: ProposedRelink) -> Planne
     )
 
 
-async def judge(store: NoteStore, namespace: Namespace, relink: PlannedRelink) -> PlannedRelink:
-    """Return what is planned, with the reason if a person has to agree: to part what a person has linked."""
+async def with_relinks_judged(
+    store: NoteStore, plan: PlannedNote, namespace: Namespace
+) -> PlannedNote:
+    """Return the plan, in which a change says why a person has to agree: to part what a person has linked."""
+    judged = [await _judged(store, namespace, one) for one in plan.relinks]
+    return replace(plan, relinks=tuple(judged))
+
+
+async def _judged(store: NoteStore, namespace: Namespace, relink: PlannedRelink) -> PlannedRelink:
     if relink.change == "strengthen":
         return relink
     name = f"{LINK}{relink.target}"

@@ -36,8 +36,8 @@ async def open_proposals(
 ) -> tuple[dict[str, Note], list[Change]]:
     """Return the proposals that wait for an answer, oldest first, and the notes that they are about."""
     store = runtime.store
-    changes = await all_changes(store, space, kinds=("proposal", "rejection"))
-    ids = list(dict.fromkeys(made.note_id for made in changes))
+    changes = await all_changes(store, space, kinds=("proposal", "rejection", "relink"))
+    ids = list(dict.fromkeys(made.note_id for made in changes if made.kind != "relink"))
     notes = {note.id: note for note in await resolve(store.get(space, ids))}
     # Only an entry that is there now is an answer; what was approved and undone is open again.
     entries = answers.possible_answers(changes, list(notes.values()))

@@ -33,9 +33,15 @@ def relinking(change, between=None, reason="the new note shows it"):
         for note in reply["notes"]:
             links = request.inputs["links"]
             if request.inputs["notes"][0]["content"] == NEW:
-                pair = between or (links[0]["between"] if links else ["c1", "c2"])
+                pair = [one for link in links for one in link["between"]]
                 note["links"] = []
-                note["relinks"] = [{"between": pair, "change": change, "reason": reason}]
+                note["relinks"] = [
+                    {
+                        "between": pair if between is None else between,
+                        "change": change,
+                        "reason": reason,
+                    }
+                ]
         return reply
 
     return answer
@@ -51,6 +57,7 @@ def open_memory(request, tmp_path):
         config = MemoryConfig(min_gate_similarity=-1.0, **settings)
         model = models.model(answer)
         memory = AgenticMemory.open(location, model=model, embedder=HashEmbedder(), config=config)
+        memory.model = model
         opened.append(memory)
         return memory
 
@@ -132,15 +139,11 @@ def test_the_model_is_shown_the_links_between_the_notes_that_it_is_shown(open_me
     memory = open_memory(models.link_to_first)
     linked(memory)
     memory.add(NEW, namespace=ANN, thread="t")
-    request = memory_model(memory).asked("evolve")[-1]
+    request = memory.model.asked("evolve")[-1]
     (link,) = request.inputs["links"]
     assert {"relation": "continues", "strength": 0.8}.items() <= link.items()
     one, other = link["between"]
     assert f"{one} - {other}: continues (0.80)" in request.prompt
-
-
-def memory_model(memory):
-    return memory._runtime.model
 
 
 @pytest.mark.parametrize(
@@ -296,18 +299,6 @@ def test_a_half_life_that_is_no_time_is_refused():
     assert MemoryConfig.paper().link_half_life is None
 
 
-def falling(request):
-    """Link each new note to all earlier ones, less strongly every time."""
-    strength = 0.9 - 0.1 * len(request.inputs["candidates"])
-    return {
-        "notes": [
-            {"id": n["alias"], "links": [{"to": "c1", "strength": strength, "reason": "r"}]}
-            for n in request.inputs["notes"]
-            if n["candidates"]
-        ]
-    }
-
-
 def to_hub(request):
     """Link each new note to the hub, the later the less."""
     hub = [c["alias"] for c in request.inputs["candidates"] if c["content"] == "hub"]
@@ -330,12 +321,10 @@ def test_of_too_many_links_the_one_goes_that_is_weakest_by_now(open_memory, half
 
 def test_the_graph_and_hits_have_the_strength_of_now(open_memory):
     memory = open_memory(link_half_life=timedelta(microseconds=1))
-    first, second = linked(memory)
+    (first, second), _, hit = found_over_a_link(memory)
     assert memory.get(first, namespace=ANN).links[second].strength == 0.8
     assert memory.graph(namespace=ANN).edges[second, first]["strength"] < 0.1
-    hits = memory.search("boat", namespace=ANN)
-    steps = [step for hit in hits if hit.via != "match" for step in hit.via]
-    assert all(step.strength < 0.1 for step in steps)
+    assert hit.via[0].strength < 0.1
 
 
 # Reinforcing
@@ -352,20 +341,32 @@ def test_reinforcing_notes_restores_the_links_between_them_at_both_ends(open_mem
     assert memory.reinforce(ids[:1], namespace=ANN) == 0
 
 
+def found_over_a_link(memory):
+    """Add two linked notes among others, and return their ids with the hit that a link led to."""
+    ids = linked(memory)
+    for number in range(6):
+        memory.add(f"Decoy {number}", namespace=ANN, evolve=False)
+    match, hit = memory.search("boat trip", namespace=ANN, k=2)
+    assert (match.note.id, match.via) == (ids[0], "match")
+    assert (hit.note.id, [step.note_id for step in hit.via]) == (ids[1], [ids[0]])
+    return ids, match, hit
+
+
 def test_reinforcing_a_hit_restores_the_links_that_led_to_it(open_memory):
     memory = open_memory()
-    other = memory.add("Completely unrelated words", namespace=ANN, evolve=False)
-    ids = linked(memory)
-    hits = memory.search("boat", namespace=ANN, k=3)
-    by_link = [hit for hit in hits if hit.via != "match"]
-    matched = [hit for hit in hits if hit.via == "match"]
+    ids, match, hit = found_over_a_link(memory)
     before = link_of(memory, *ids)
-    assert memory.reinforce(matched[:1], namespace=ANN) == 0
-    step = by_link[0] if by_link else None
-    if step is not None:
-        assert memory.reinforce([step], namespace=ANN) == 1
-        assert link_of(memory, *ids).reinforced > before.reinforced
-    assert other.id not in ids
+    assert memory.reinforce([match], namespace=ANN) == 0
+    assert link_of(memory, *ids) == before
+    assert memory.reinforce([hit], namespace=ANN) == 1
+    assert link_of(memory, *ids).reinforced > before.reinforced
+
+
+def test_a_hit_is_reinforced_when_the_note_that_led_to_it_is_gone(open_memory):
+    memory = open_memory()
+    ids, _, hit = found_over_a_link(memory)
+    memory.delete(ids[0], namespace=ANN)
+    assert memory.reinforce([hit], namespace=ANN) == 0
 
 
 def test_reinforcing_does_not_fill_the_history_and_known_at_takes_it_back(open_memory):
@@ -375,7 +376,7 @@ def test_reinforcing_does_not_fill_the_history_and_known_at_takes_it_back(open_m
     memory.reinforce(list(ids), namespace=ANN)
     memory.reinforce(list(ids), namespace=ANN)
     assert memory.history(None, namespace=ANN) == changes
-    assert memory.get(ids[1], namespace=ANN, known_at=time).links[ids[0]] == before
+    assert memory.get(ids[0], namespace=ANN, known_at=time).links[ids[1]] == before
 
 
 def test_a_link_can_be_undone_after_it_was_reinforced(open_memory):
