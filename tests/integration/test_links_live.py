@@ -344,7 +344,7 @@ def test_reinforcing_notes_restores_the_links_between_them_at_both_ends(open_mem
 def found_over_a_link(memory):
     """Add two linked notes among others, and return their ids with the hit that a link led to."""
     ids = linked(memory)
-    for number in range(6):
+    for number in range(20):
         memory.add(f"Decoy {number}", namespace=ANN, evolve=False)
     match, hit = memory.search("boat trip", namespace=ANN, k=2)
     assert (match.note.id, match.via) == (ids[0], "match")
