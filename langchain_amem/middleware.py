@@ -26,7 +26,7 @@ from amem_integrations.adapting import (
 )
 
 from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken, merged
-from .recall import Recall, reinforce
+from .recall import Recall
 from .remember import Remember
 from .runs import Failures, Namespace, NamespaceOf, Run, checked_source, namespace_of, run_now
 
@@ -114,7 +114,6 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             )
         self.tools = []
         self._name, self._inject, self._write, self._memory = name, inject, write, memory
-        self._reinforces = reinforce
         self._namespace = checked_source(namespace)
         self._failures = Failures(on_error)
         self._recall = Recall(memory=memory, k=k, max_tokens=max_tokens, failures=self._failures)
@@ -123,6 +122,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             failures=self._failures,
             should_store=checked_filter(should_store),
             unanswered=remember_unanswered,
+            reinforces=reinforce,
         )
         self._background: Background[Namespace | None] = Background(self._evolve_step)
         if write == "background":
@@ -151,7 +151,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         if left and self._write != "off" and self._remember.unanswered:
             whose = tuple(before["namespace"])
             await self._remember.store(call, left, namespace=whose, thread=run.thread)
-        found = {"found": recalled(hits)} if self._reinforces else {}
+        found = {"found": recalled(hits)} if self._remember.reinforces else {}
         return self._update({**entry, **found, "recalled": self._recall.text(hits)})
 
     before_agent, abefore_agent = both(_before_agent)
@@ -182,8 +182,6 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         stored, after = await self._remember.turn(
             call, state["messages"], entry, self._whose(run, entry), run.thread
         )
-        if self._reinforces:
-            await reinforce(call, self._memory, state["messages"], entry, self._failures)
         for namespace, ids in stored.items():
             if self._write == "background":
                 self._background.submit(namespace)

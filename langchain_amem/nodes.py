@@ -26,8 +26,7 @@ from amem_integrations.adapting import LEFT_OVERS, Call, OnError, both, evolve_t
 
 from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken, merged
 from .recall import Recall
-from .recall import reinforce as reinforce_links
-from .remember import Remember
+from .remember import Remember, Stored
 from .runs import (
     Failures,
     Namespace,
@@ -135,8 +134,7 @@ def remember_node(
         namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`).
         should_store: Says of each message whether it is stored; by default questions and answers are.
         remember_unanswered: Whether what was said in a run that failed is stored with the next one.
-        reinforce: Whether the links that led to what the answer used of the notes of `recall_node` are reinforced
-            (see `AMemMiddleware`). It needs the same `turn_key`.
+        reinforce: Whether the links that led to what the answer used are reinforced (see `AMemMiddleware`).
         messages_key: Where the state keeps its messages.
         output_key: Where the ids go.
         turn_key: Where it is noted what has been stored.
@@ -146,22 +144,18 @@ def remember_node(
         ConfigurationError: `should_store` is no plain function.
         NamespaceError: In a run that does not say whose memory it is.
     """
-    failures = Failures(on_error)
     remember = Remember(
         memory=memory,
-        failures=failures,
+        failures=Failures(on_error),
         should_store=checked_filter(should_store),
         unanswered=remember_unanswered,
+        reinforces=reinforce,
     )
     whose = checked_source(namespace)
 
     async def step(call: Call, state: State, config: RunnableConfig) -> Update:
         turn = _Turn.of(whose, state, config, messages_key, turn_key)
-        stored, after = await remember.turn(
-            call, turn.messages, turn.entry, turn.namespace, turn.thread
-        )
-        if reinforce:
-            await reinforce_links(call, memory, turn.messages, turn.entry, failures)
+        stored, after = await turn.remembered(call, remember)
         ids = [note_id for found in stored.values() for note_id in found]
         report("remember", notes=ids)
         return {output_key: ids, turn_key: turn.entries_with(after)}
@@ -255,6 +249,10 @@ class _Turn:
             name=source_name(whose),
             entries=_value(state, turn_key) or {},
         )
+
+    async def remembered(self, call: Call, remember: Remember) -> tuple[Stored, Entry]:
+        """Store what the run was asked and has answered."""
+        return await remember.turn(call, self.messages, self.entry, self.namespace, self.thread)
 
     @property
     def entry(self) -> Entry:

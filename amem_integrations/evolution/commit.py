@@ -123,8 +123,8 @@ class Planner:
 
     def _relinks(self, plan: PlannedNote, seen: set[frozenset[str]]) -> Iterator[tuple[str, Edit]]:
         """Yield by note id the edits that change links; of several changes of one link the first counts."""
-        relinker = Relinker(op=self.op, at=self.at, half_life=self.half_life)
         for relink in plan.relinks:
+            relinker = Relinker(op=self.op, at=self.at, half_life=self.half_life)
             pair = frozenset((relink.source, relink.target))
             if pair not in seen:
                 seen.add(pair)

@@ -281,7 +281,10 @@ async def _judged(
     plans = [plan for part in made for plan in part.notes]
     if not runtime.config.evolve:
         plans = [replace(plan, updates=(), supersessions=(), relinks=()) for plan in plans]
-    plans = [await with_relinks_judged(runtime.store, p, shown[p.id].namespace) for p in plans]
+    plans = [
+        await with_relinks_judged(runtime.store, p, shown[p.id].namespace) if p.relinks else p
+        for p in plans
+    ]
     entries = [update.context for plan in plans for update in plan.updates]
     if not entries:
         return _held(runtime, plans)
@@ -319,7 +322,8 @@ def _planned(
     links = evolution.links if evolution else []
     updates = evolution.updates if evolution else []
     replaced = evolution.supersedes if evolution else []
-    relinks = planned_relinks(op, note, offer, evolution.relinks if evolution else [])
+    relinks = evolution.relinks if evolution else []
+    relinked = planned_relinks(op, note, offer, relinks) if relinks else []
     return PlannedNote(
         id=note.id,
         entry=note.own_entry.change if note.own_entry else "",
@@ -335,9 +339,9 @@ def _planned(
             for i, item in _by_target(replaced, note, offer).items()
             if (one := planned(op, note, offer.notes[i], item, runtime.config)) is not None
         ),
-        relinks=tuple(one for one in relinks if one is not None),
+        relinks=tuple(one for one in relinked if one is not None),
         dropped=sum(offer.target(note, item.to) is None for item in [*links, *updates, *replaced])
-        + relinks.count(None),
+        + relinked.count(None),
     )
 
 

@@ -201,9 +201,9 @@ async def _check_not_approved(
     runtime: Runtime, namespace: Namespace, proposal: Change, target: Note
 ) -> None:
     if answers.is_settled(proposal, target):
+        what = "was changed or removed since" if "relink" in proposal.data else "is there already"
         raise InvalidInputError(
-            f"the link that proposal {proposal.id!r} is about was made, changed or removed since; "
-            f"see history({target.id!r})"
+            f"the link that proposal {proposal.id!r} is about {what}; see history({target.id!r})"
         )
     entries = answers.possible_answers([proposal], [target])
     for made in await resolve(runtime.store.changes_by_id(namespace, entries)):

@@ -72,8 +72,7 @@ async def search(
     if not isinstance(query, str) or not query.strip():
         raise InvalidInputError(f"query={query!r} must be text that says what to look for")
     found = await _find(runtime, space, query, conditions, max(ranking.FUSION_DEPTH, k))
-    found.past = await past_at(runtime.store, space, known_at)
-    found.time = known_at or found.time
+    found.past, found.time = await past_at(runtime.store, space, known_at), known_at or found.time
     if links:
         await _spread(runtime, space, found)
     notes = await _best(runtime, space, found, conditions, k, min_similarity)

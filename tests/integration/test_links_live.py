@@ -209,7 +209,7 @@ def test_with_review_a_changed_link_waits_and_is_written_when_it_is_approved(ope
     assert link_of(memory, first, second) is None
     assert (approved.kind, approved.data["proposal"]) == ("relink", proposal.id)
     assert memory.proposals(namespace=ANN) == []
-    with pytest.raises(InvalidInputError, match="removed since"):
+    with pytest.raises(InvalidInputError, match="changed or removed since"):
         memory.approve(proposal.id, namespace=ANN)
     memory.undo(approved.id, namespace=ANN)
     assert link_of(memory, first, second) == before

@@ -122,7 +122,7 @@ def test_an_approved_link_is_held_by_both_ends_and_can_be_undone_and_approved_ag
     assert (one.links[second].direction, two.links[first].direction) == ("in", "out")
     assert proposed(memory, "link") == []
     for call in (memory.approve, memory.reject):
-        with pytest.raises(InvalidInputError, match="linked already"):
+        with pytest.raises(InvalidInputError, match="is there already"):
             call(link.id, namespace=ANN)
     linked = state(memory)
     undone = memory.undo(made.id, namespace=ANN)
