@@ -1,7 +1,8 @@
 """Pure: what waits for a person's decision, and the decision.
 
 A proposal is a change that was not made: to `note_id`, because of the later note `cause`. Its data holds what would be
-written, under `"entry"`, `"link"`, `"supersession"` or `"relink"` (a change of their link), and why it was not, under `"rejected"`.
+written, under `"entry"`, `"link"`, `"supersession"` or `"relink"` (a change of their link), and why it was not, under
+`"rejected"`.
 """
 
 from __future__ import annotations
@@ -147,8 +148,8 @@ def open_proposals(
 ) -> list[Change]:
     """Return the proposals among `changes` that nobody has rejected or, by `approvals`, approved.
 
-    A link that one of the `notes` has by now, or that was removed since, is no proposal any more. One whose cause was deleted or corrected has no
-    text any more and is not open.
+    A link that one of the `notes` has by now, or that was removed since, is no proposal any more. One whose cause was
+    deleted or corrected has no text any more and is not open.
     """
     rejections = [made for made in changes if made.kind == "rejection"]
     answered = {made.data.get("proposal") for made in (*rejections, *approvals)}
