@@ -5,6 +5,7 @@
 - `evolve_turn`: when notes evolve.
 - `Background`: evolve them in a thread.
 - `check_namespace`: nobody's memory is never a default.
+- `HELD`: why a plan does not write what `MemoryConfig(review=True)` leaves to a person.
 
 Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a document's metadata, is
 `ScoredNote.to_dict()`.
@@ -13,12 +14,14 @@ Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a 
 from __future__ import annotations
 
 from ..notes import check_namespace
+from ..plans import HELD
 from .background import Background
 from .calls import Call, awaited, both, directly, in_thread
 from .evolution import LEFT_OVERS, evolve_turn
 from .failures import PASSING, Failures, OnError
 
 __all__ = [
+    "HELD",
     "LEFT_OVERS",
     "PASSING",
     "Background",

@@ -105,7 +105,7 @@ def print_json(values: object) -> None:
 def note_values(note: Note) -> dict[str, Any]:
     """Return a note as JSON values, with the keywords and tags that follow from its context entries."""
     values: dict[str, Any] = _NOTE.dump_python(note, mode="json")
-    derived = {"keywords": list(note.keywords), "tags": list(note.tags)}
+    derived: dict[str, Any] = {"keywords": list(note.keywords), "tags": list(note.tags)}
     times = {"superseded_by": note.superseded_by, "superseded_since": note.superseded_since}
     derived |= {name: value and str(value) for name, value in times.items()}
     return {**values, **derived, "attributes_source": note.attributes_source}
