@@ -20,7 +20,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "evolve": (".add_commands", "Finish what is unfinished."),
     "search": (".search_commands", "Find notes by meaning, by words and over links."),
     "show": (".search_commands", "Show a note, or list the last ones."),
-    "stats": (".search_commands", "Count notes, links and states."),
+    "stats": (".stats", "Count notes, links and states, and what needs a look."),
     "update": (".change_commands", "Correct the text of a note."),
     "supersede": (
         ".change_commands",

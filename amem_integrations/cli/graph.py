@@ -6,9 +6,7 @@ Notes are data: on the page their text never becomes code or markup.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +17,7 @@ from ..errors import InvalidInputError
 from ..notes import Change, Link, Note
 from .command import command
 from .diff import diff
-from .graph_picture import draw
+from .graph_picture import draw, write_whole
 from .open_memory import all_notes, open_to_read
 from .options import NAMESPACE, Options, format_namespace
 from .terminal import print_result
@@ -57,25 +55,12 @@ def graph(options: Options, out: File = Path("memory.html")) -> None:
     title = f"Memory of {format_namespace(options.namespace)}" if options.namespace else "Memory"
     if kind in _PAGES:
         page = render(notes, changes, title=title)
-        _replace(out, lambda draft: draft.write_text(page, encoding="utf-8"))
+        write_whole(out, lambda draft: draft.write_text(page, encoding="utf-8"))
     else:
-        _replace(out, lambda draft: draw(notes, draft, title=title))
+        write_whole(out, lambda draft: draw(notes, draft, title=title))
     links = sum(link.direction == "out" for note in notes for link in note.links.values())
     values = {"file": str(out), "notes": len(notes), "links": links}
     print_result(f"{out}: {len(notes)} notes, {links} links", values, as_json=options.as_json)
-
-
-def _replace(out: Path, write: Callable[[Path], object]) -> None:
-    """Write a draft and move it into place, so that the old file stays until the new one is complete."""
-    handle, name = tempfile.mkstemp(prefix=".amem-", suffix=out.suffix, dir=out.parent)
-    os.close(handle)
-    draft = Path(name)
-    try:
-        write(draft)
-        draft.chmod(0o644)
-        draft.replace(out)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def render(notes: Sequence[Note], changes: Sequence[Change], *, title: str) -> str:
