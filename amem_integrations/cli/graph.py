@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -96,6 +97,8 @@ def _note(note: Note, history: Sequence[Change], ids: Mapping[str, int]) -> dict
         "thread": note.thread,
         "key": note.key,
         "when": note.when.isoformat(timespec="minutes"),
+        "time": _milliseconds(note.when),
+        "until": _milliseconds(note.holds_until) if note.holds_until else None,
         "state": note.state,
         "failure": note.failure,
         "source": note.source,
@@ -109,12 +112,30 @@ def _note(note: Note, history: Sequence[Change], ids: Mapping[str, int]) -> dict
                 "cause": ids.get(entry.cause),
                 "model": entry.model,
                 "at": entry.recorded_at.isoformat(timespec="minutes"),
+                "time": _milliseconds(entry.at),
             }
             for entry in note.contexts
+        ],
+        "supersessions": [
+            {
+                "by": ids[newer],
+                "relation": one.relation,
+                "reason": one.reason,
+                "model": one.model,
+                "since": one.since.isoformat(timespec="minutes"),
+                "time": _milliseconds(one.since),
+            }
+            for newer, one in note.supersessions.items()
+            if newer in ids
         ],
         "links": [_link(ids[t], link) for t, link in note.links.items() if t in ids],
         "history": [_change(change, note, ids) for change in history],
     }
+
+
+def _milliseconds(time: datetime) -> int:
+    """Return a time as scripts of a browser count it."""
+    return round(time.timestamp() * 1000)
 
 
 def _link(target: int, link: Link) -> dict[str, Any]:
