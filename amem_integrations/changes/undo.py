@@ -131,6 +131,11 @@ def made_by(changes: Sequence[Change], model: str | None) -> list[Change]:
     ]
 
 
+def is_of_text(made: Change) -> bool:
+    """Return whether a change is about what the user gave, and not about what was made of it."""
+    return not {*GIVEN, "rest"}.isdisjoint(fields_of(made))
+
+
 def undo(made: Change, op: str, at: datetime) -> Edit:
     """Return the edit that gives the fields which a change touched back what they held before."""
     return _give_back(made, {name: step["before"] for name, step in _steps(made)}, made, op, at)

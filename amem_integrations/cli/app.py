@@ -32,7 +32,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "clear": (".change_commands", "Remove all notes of a namespace for good, with their history."),
     "history": (".change_commands", "Show what was changed, as diffs, oldest first."),
-    "undo": (".change_commands", "Take a change back, or all that a model did."),
+    "undo": (".change_commands", "Take changes back, or all that a model did."),
     "proposals": (".change_commands", "Show what waits for a decision."),
     "approve": (".change_commands", "Write what was proposed."),
     "reject": (".change_commands", "Take proposals off the list."),

@@ -44,8 +44,8 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it: this cannot be un
 AnyNote = Annotated[
     str | None, typer.Argument(metavar="NOTE", help="Id, start of the id, or key; none: all notes.")
 ]
-ChangeName = Annotated[
-    str | None, typer.Argument(metavar="CHANGE", help="Id of the change, or its start.")
+UndoneNames = Annotated[
+    list[str] | None, typer.Argument(metavar="CHANGE...", help="Ids of changes, or their starts.")
 ]
 ChangeNames = Annotated[
     list[str] | None,
@@ -146,22 +146,25 @@ def history(options: Options, note: AnyNote = None, limit: Limit = 50) -> None:
 
 @command(app, "undo", EMBEDDER, NAMESPACE)
 def undo(
-    options: Options, change: ChangeName = None, model: ByModel = None, since: Since = None
+    options: Options, changes: UndoneNames = None, model: ByModel = None, since: Since = None
 ) -> None:
-    """Take a change back, or all that a model did.
+    """Take changes back, or all that a model did.
 
     The undoing is recorded as well, and can be undone. What somebody else changed afterwards is left.
     """
     namespace = options.required_namespace
-    if (change is None) == (model is None and since is None):
+    if bool(changes) == (model is not None or since is not None):
         raise ConfigurationError("name a change, or give --model or --since")
+    time = None if since is None else parse_time(since)
     with open_to_write(options) as memory:
-        if change is not None:
-            found = find_change(memory, change, namespace)
-            _print_changes(options, memory, [memory.undo(found.id, namespace=namespace)])
+        ids = [find_change(memory, name, namespace).id for name in changes or ()]
+        if len(ids) == 1:
+            _print_changes(options, memory, [memory.undo(ids[0], namespace=namespace)])
             return
-        time = None if since is None else parse_time(since)
-        report = memory.undo(namespace=namespace, model=model, since=time)
+        if ids:
+            report = memory.undo(ids, namespace=namespace)
+        else:
+            report = memory.undo(namespace=namespace, model=model, since=time)
     if options.as_json:
         print_json(report.to_dict())
         return

@@ -93,6 +93,13 @@ def test_all_that_a_model_did_is_taken_back(wedding):
     )
 
 
+def test_several_changes_are_taken_back_by_name(wedding):
+    report = wedding.json("undo", "--model", "rules")
+    again = wedding.json("undo", *report["changes"])
+    assert set(again["undone"]) == set(report["changes"])
+    assert len(wedding.json("show", "first")["contexts"]) == 2
+
+
 def test_what_was_corrected_since_is_left_and_named(wedding):
     wedding("update", "first", "It is on 22 June.")
     text = wedding("undo", "--since", "2020-01-01").stdout

@@ -56,19 +56,6 @@ def bare(notes):
     ]
 
 
-def redo(memory, report):
-    """Undo what a bulk undo did; return the ids of the changes that do so."""
-    return [
-        memory.undo(i, namespace=ANN).id for i in reversed(report.changes) if is_open(memory, i)
-    ]
-
-
-def is_open(memory, change_id):
-    """Whether nobody has undone it yet: a link is undone from either end."""
-    changes = memory.history(None, namespace=ANN)
-    return all(change.data.get("undone") != change_id for change in changes)
-
-
 def agree(memory):
     """Both ends of every link hold it."""
     notes = {note.id: note for note in memory.get_all(namespace=ANN)}
@@ -97,21 +84,60 @@ def test_what_was_taken_back_can_be_had_again_and_taken_back_again(memory):
     before = state(memory)
     report = memory.undo(model="good", namespace=ANN)
     without = state(memory)
-    again = redo(memory, report)
+    again = memory.undo(report.changes, namespace=ANN)
     assert state(memory) == before
-    for change_id in reversed(again):
-        memory.undo(change_id, namespace=ANN)
-        assert agree(memory)
+    assert (set(again.undone), again.skipped) == (set(report.changes), {})
+    memory.undo(again.changes, namespace=ANN)
     assert state(memory) == without
+    memory.undo(model="good", namespace=ANN)
+    assert state(memory) == without
+
+
+def test_what_was_taken_back_in_bulk_can_be_had_again_one_by_one(memory):
+    before = state(memory)
+    report = memory.undo(model="good", namespace=ANN)
+    for change_id in reversed(report.changes):
+        history = memory.history(None, namespace=ANN)
+        if all(change.data.get("undone") != change_id for change in history):
+            memory.undo(change_id, namespace=ANN)  # of a link at both ends
+            assert agree(memory)
+    assert state(memory) == before
 
 
 def test_after_a_redo_it_can_be_taken_back_in_bulk_again(memory):
     report = memory.undo(model="good", namespace=ANN)
     without = state(memory)
-    redo(memory, report)
+    memory.undo(report.changes, namespace=ANN)
     again = memory.undo(model="good", namespace=ANN)
     assert state(memory) == without
     assert again.skipped == {}
+
+
+def test_several_changes_are_taken_back_texts_too_whatever_their_order(memory):
+    first, second, _ = before = state(memory)
+    memory.update(first.id, namespace=ANN, content="The trip is in June", metadata={"n": 1})
+    memory.update(first.id, namespace=ANN, content="The trip is in July")
+    memory.update(second.id, namespace=ANN, metadata={"n": 2})
+    ids = [c.id for c in memory.history(None, namespace=ANN) if c.kind == "update"]
+    link = next(c.id for c in memory.history(second.id, namespace=ANN) if c.kind == "link")
+    report = memory.undo([*ids, link], namespace=ANN)
+    assert len(report.undone) == 3 + 2
+    assert [note.content for note in state(memory)] == list(SAID)
+    assert [note.metadata for note in state(memory)] == [note.metadata for note in before]
+    assert agree(memory)
+    memory.undo(report.changes, namespace=ANN)
+    assert state(memory)[0].content == "The trip is in July"
+    assert memory.get(second.id, namespace=ANN).links.keys() == second.links.keys()
+
+
+def test_if_one_of_several_can_never_be_undone_none_is(memory):
+    before = state(memory)
+    changes = memory.history(before[0].id, namespace=ANN)
+    ids = [change.id for change in changes]
+    with pytest.raises(InvalidInputError, match="delete"):
+        memory.undo(ids, namespace=ANN)
+    assert state(memory) == before
+    assert memory.undo([], namespace=ANN).undone == ()
 
 
 def test_only_what_was_done_since_a_time_is_taken_back(memory):
