@@ -1,4 +1,4 @@
-"""The values of the memory: frozen, plain, and convertible to and from JSON; and the checks of what a caller gives.
+"""The values of the memory: frozen, plain, and convertible to and from JSON. What a caller gives is checked here.
 
 A note is m = {c, t, K, G, X, e, L} of the paper (arXiv 2502.12110, section 3.1): content, time,
 keywords, tags, context, embedding, links. Content is the user's and never changes by a model; a model
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from .errors import InvalidInputError, NamespaceError
 
@@ -42,9 +42,9 @@ ChangeKind = Literal[
     "prompt",
 ]
 
-SOURCES: tuple[Source, ...] = ("user", "assistant", "tool", "import")
+SOURCES: tuple[Source, ...] = get_args(Source)
+RELATIONS: tuple[Relation, ...] = get_args(Relation)
 USER = "user"  # stands for the name of a model where a person decided
-RELATIONS: tuple[Relation, ...] = ("updates", "corrects", "retracts", "contradicts")
 TIMES = ("at", "default_at", "until", "expires_at")
 TEXTS = ("content", "key", "thread", "speaker")
 

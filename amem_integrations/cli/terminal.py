@@ -105,10 +105,15 @@ def print_json(values: object) -> None:
 def note_values(note: Note) -> dict[str, Any]:
     """Return a note as JSON values, with the keywords and tags that follow from its context entries."""
     values: dict[str, Any] = _NOTE.dump_python(note, mode="json")
-    derived: dict[str, Any] = {"keywords": list(note.keywords), "tags": list(note.tags)}
-    times = {"superseded_by": note.superseded_by, "superseded_since": note.superseded_since}
-    derived |= {name: value and str(value) for name, value in times.items()}
-    return {**values, **derived, "attributes_source": note.attributes_source}
+    since = note.superseded_since
+    return {
+        **values,
+        "keywords": list(note.keywords),
+        "tags": list(note.tags),
+        "attributes_source": note.attributes_source,
+        "superseded_by": note.superseded_by,
+        "superseded_since": since.isoformat() if since else None,
+    }
 
 
 def hit_values(hit: ScoredNote) -> dict[str, Any]:

@@ -98,7 +98,7 @@ async def context(
     The text is marked as data, at most about `max_tokens` long, and holds no template placeholder. What was
     superseded is shown in a clause of what takes its place. The other arguments are those of `search`.
     """
-    _check_count("max_tokens", max_tokens)
+    check_count("max_tokens", max_tokens)
     hits = await search(
         runtime,
         query,
@@ -151,7 +151,7 @@ async def get_all(
         InvalidInputError: A bad `limit`, `where`, `as_of` or `known_at`.
     """
     space = check_namespace(namespace)
-    _check_count("limit", limit)
+    check_count("limit", limit)
     found: list[Note] = []
     time = now()
     conditions = (*_where(where), *_by_then(as_of, known_at))
@@ -199,7 +199,7 @@ def _conditions(
     k: int, where: Mapping[str, Any] | None, min_similarity: float | None
 ) -> Conditions:
     """Return what every hit must meet."""
-    _check_count("k", k)
+    check_count("k", k)
     _check_similarity(min_similarity)
     return _where(where)
 
@@ -216,7 +216,7 @@ def _by_then(as_of: datetime | None, known_at: datetime | None) -> Conditions:
     return tuple(Condition(name, "$lte", time) for name, time in limits if time is not None)
 
 
-def _check_count(name: str, value: object) -> None:
+def check_count(name: str, value: object) -> None:
     """Check a number of things.
 
     Raises:
@@ -372,14 +372,12 @@ def _why(activation: ranking.Activation) -> Why:
 
 def _path(note: Note, place: Note, found: _Found) -> tuple[Via, ...] | Literal["match"]:
     """Return the links that led to a note, the one that gave most first; or what it was brought in for."""
-    activation = found.activations.get(note.id)
-    if activation is None:
+    if place.id != note.id:
         given = place.supersessions.get(note.id) or note.supersessions.get(place.id)
         relation, reason = (given.relation, given.reason) if given else ("related", "")
         return (Via(note_id=place.id, relation=relation, reason=reason, strength=1.0),)
-    steps = [
-        (source, found.links[source][note.id]) for _, source in sorted(activation.sources)[::-1]
-    ]
+    sources = sorted(found.activations[note.id].sources)[::-1]
+    steps = [(source, found.links[source][note.id]) for _, source in sources]
     return (
         tuple(
             Via(
