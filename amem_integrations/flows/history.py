@@ -94,11 +94,11 @@ async def undo(
     check_time("since", since)
     if (change_id is None) == (model is None and since is None):
         raise InvalidInputError("undo takes either the id of a change, or model= and since=")
-    if isinstance(change_id, str):
-        return await _undo_one(runtime, space, change_id)
-    if change_id is not None:
+    if change_id is None:
+        return await _Undoing(runtime, space).of_model(model, since)
+    if isinstance(change_id, list | tuple):
         return await _Undoing(runtime, space).of_these(change_id)
-    return await _Undoing(runtime, space).of_model(model, since)
+    return await _undo_one(runtime, space, change_id)
 
 
 async def _undo_one(runtime: Runtime, space: Namespace, change_id: str) -> Change:
