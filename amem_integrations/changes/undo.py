@@ -172,7 +172,7 @@ def _give_back(
         }
         cause = made.cause if own else made.note_id
         undone = made.id if own else _id_at_other_end(made, note.id)
-        ends = _ends(made) if own else {made.note_id: made.id}
+        ends = ids_at_other_ends(made) if own else {made.note_id: made.id}
         data = {"undone": undone, "kind": made.kind, "fields": done, "ends": ends}
         if own is not None:
             _check_unchanged(made, note)
@@ -192,7 +192,7 @@ def _give_back(
     return edit
 
 
-def _ends(made: Change) -> dict[str, str]:
+def ids_at_other_ends(made: Change) -> dict[str, str]:
     """Return by note the ids of the records that the other ends of links have of the same change."""
     others = [name.removeprefix(LINK) for name in fields_of(made) if name.startswith(LINK)]
     return {other: _id_at_other_end(made, other) for other in others}

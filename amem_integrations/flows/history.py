@@ -192,7 +192,8 @@ class _Undoing:
         steps: defaultdict[str, list[Edit]] = defaultdict(list)
         for made in batch:
             if self._is_free(made):
-                self.cleared.add(made.id)
+                # The record at the other end of a link is of the same change.
+                self.cleared |= {made.id, *undoing.ids_at_other_ends(made).values()}
                 for note_id, edit in _edits(made, op, at).items():
                     steps[note_id].append(edit)
         edits = {note_id: chain(parts) for note_id, parts in steps.items()}
@@ -201,7 +202,6 @@ class _Undoing:
         self.records += sorted(
             done.changes, key=lambda made: places.get(made.data["undone"], len(batch))
         )
-        self.cleared.update(made.data["undone"] for made in done.changes)
 
     def _is_free(self, made: Change) -> bool:
         """Return whether a change can be taken back; if not, note why, unless it was taken back before."""
