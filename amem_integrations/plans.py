@@ -13,6 +13,7 @@ from .notes import Namespace, Relation
 
 LinkChange = Literal["strengthen", "weaken", "remove"]
 LINK_CHANGES: tuple[LinkChange, ...] = get_args(LinkChange)
+HELD = "it waits for a review"  # why what passed the gate is not written, with `MemoryConfig(review=True)`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,12 +186,11 @@ class EvolutionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoReport:
-    """What was taken back of all that a model did.
+    """What was taken back of several changes, or of all that a model did.
 
     Attributes:
         undone: Ids of the changes that were taken back, in this order: the last one first.
-        changes: Ids of the changes that did so, in the same order. To have everything again, undo these, the last
-            one first.
+        changes: Ids of the changes that did so, in the same order; `undo` takes them all back.
         skipped: Ids of the changes that were left, and why: somebody else changed the same since, for example.
         rejected: Ids of the proposals that were taken off the list.
     """

@@ -1,4 +1,7 @@
-"""What the memory believed at an earlier time: notes with the changes recorded since taken back."""
+"""What the memory believed at an earlier time: notes with the changes recorded since taken back.
+
+Nothing is written: unlike `undo`, it leaves out no change that somebody else built on, as all of those are later.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,8 @@ async def past_at(store: NoteStore, namespace: Namespace, time: datetime | None)
     if time is None:
         return Past()
     since: dict[str, list[Change]] = {}
-    for made in await all_changes(store, namespace, after=first_seq(time) + 999):
+    last = first_seq(time) + 999  # nanoseconds: the last instant of this microsecond
+    for made in await all_changes(store, namespace, after=last):
         for note_id in _notes_of(made):
             since.setdefault(note_id, []).append(made)
     return Past(since)

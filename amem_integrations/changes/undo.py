@@ -132,6 +132,11 @@ def made_by(changes: Sequence[Change], model: str | None) -> list[Change]:
     ]
 
 
+def is_of_text(made: Change) -> bool:
+    """Return whether a change is about what the user gave, and not about what was made of it."""
+    return not {*GIVEN, "rest"}.isdisjoint(fields_of(made))
+
+
 def undo(made: Change, op: str, at: datetime) -> Edit:
     """Return the edit that gives the fields which a change touched back what they held before."""
     return _give_back(made, {name: step["before"] for name, step in _steps(made)}, made, op, at)
@@ -168,7 +173,7 @@ def _give_back(
         }
         cause = made.cause if own else made.note_id
         undone = made.id if own else _id_at_other_end(made, note.id)
-        ends = _ends(made) if own else {made.note_id: made.id}
+        ends = ids_at_other_ends(made) if own else {made.note_id: made.id}
         data = {"undone": undone, "kind": made.kind, "fields": done, "ends": ends}
         if own is not None:
             _check_unchanged(made, note)
@@ -188,7 +193,7 @@ def _give_back(
     return edit
 
 
-def _ends(made: Change) -> dict[str, str]:
+def ids_at_other_ends(made: Change) -> dict[str, str]:
     """Return by note the ids of the records that the other ends of links have of the same change."""
     others = [name.removeprefix(LINK) for name in fields_of(made) if name.startswith(LINK)]
     return {other: _id_at_other_end(made, other) for other in others}

@@ -24,6 +24,8 @@ def diff(change: Change, note: Note | None = None) -> list[str]:
         note: The note that was changed; it holds the text of its first context, which the history does not.
     """
     data = change.data
+    if change.kind == "proposal" and "link" in data:
+        data = {**data, "link": {**data["link"], "target": change.cause}}
     if change.kind == "construct" and "fields" not in data and note is not None:
         made = next((entry for entry in note.contexts if entry.change == change.id), None)
         return [] if made is None else _lines("+", {n: getattr(made, n) for n in _ENTRY})
@@ -81,12 +83,13 @@ def _lines(sign: str, entry: Data | None) -> list[str]:
 
 
 def _entry(data: Data) -> list[str]:
-    """Return the lines of an entry that was added, or was proposed and not written."""
-    shown = ("entry", "supersession", "relink", "rejected")
+    """Return the lines of an entry that was added, or of anything that was proposed and not written."""
+    shown = ("entry", "link", "supersession", "relink", "rejected")
     rest = {name: value for name, value in data.items() if name not in shown}
     why = [f" not written: {_text(data['rejected'])}"] if data.get("rejected") else []
     return [
         *_lines("+", data.get("entry")),
+        *([_link_line("+", data["link"])] if data.get("link") else []),
         *_supersession_lines("+", data.get("supersession")),
         *_relink(data.get("relink")),
         *_plain(rest),

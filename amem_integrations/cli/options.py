@@ -76,6 +76,13 @@ MODEL: Shared = {
         envvar="AMEM_MODEL",
         help="A chat model, such as gpt-4o-mini, with OPENAI_API_KEY; without one notes are made by rules.",
     ),
+    "review": _option(
+        bool,
+        False,
+        "--review",
+        envvar="AMEM_REVIEW",
+        help="Let what is proposed for earlier notes wait for `amem approve`.",
+    ),
 }
 
 HalfLife = Annotated[
@@ -148,6 +155,7 @@ class Options:
     embedder: str | None = None
     base_url: str | None = None
     model: str | None = None
+    review: bool = False
     ports: Ports
 
     @property

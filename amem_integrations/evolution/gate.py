@@ -7,7 +7,14 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..errors import InvalidInputError
-from ..plans import PlannedLink, PlannedNote, PlannedRelink, PlannedSupersession, PlannedUpdate
+from ..plans import (
+    HELD,
+    PlannedLink,
+    PlannedNote,
+    PlannedRelink,
+    PlannedSupersession,
+    PlannedUpdate,
+)
 from ..ports import Vector
 
 MAX_WORDS = 60
@@ -17,7 +24,6 @@ MAX_WORDS = 60
 Decisions = Mapping[str, bool | Mapping[str, Any]]
 EDITABLE = {"context", "keywords", "tags"}
 REJECTED = "rejected by a reviewer"
-HELD = "it waits for a review"
 Planned = TypeVar("Planned", PlannedUpdate, PlannedLink, PlannedSupersession, PlannedRelink)
 
 

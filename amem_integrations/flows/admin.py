@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from ..fetch import note_pages
 from ..ids import now
 from ..notes import Namespace, check_namespace
 from ..runtime import Runtime, resolve
+from .health import Health, examine
 
 if TYPE_CHECKING:
     import networkx as nx  # type: ignore[import-untyped,unused-ignore]
@@ -27,28 +27,40 @@ async def namespaces(runtime: Runtime) -> list[Namespace]:
 async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> dict[str, Any]:
     """Return counts over one namespace, or (None) over all.
 
-    Keys: `namespaces`, `notes`, `states` (by state), `links` (each pair once), `evolved` (notes with
-    context from a later note), `threads`, `without_links`.
+    Keys:
+
+    - `namespaces`, `notes`, `states` (by state), `threads`, `links` (each pair once), `evolved` (notes with
+      context from a later note), `without_links`
+    - `degree`: how many links notes have, as `min`, `median`, `p90`, `max` and `histogram` (the number of notes
+      with no link, with one, and so on)
+    - `superseded`: notes whose place another takes now; `superseded_share`: of all notes
+    - `duplicates`: notes that say, but for case, punctuation and spacing, what an earlier one of their
+      namespace says; what says the same in other words is not counted
+    - `proposals`: those that wait for an answer, by the model that made them
+    - `rejected_replies`: answers that could not be used, by model, since this memory was opened
+    - `cost`: what chat models cost since then: `calls`, `input_tokens`, `output_tokens`, `tokens_per_note`
     """
     spaces = [check_namespace(namespace)] if namespace else await namespaces(runtime)
-    counts: Counter[str] = Counter()
-    states: Counter[str] = Counter()
-    threads = set()
+    health = Health()
     for space in spaces:
-        async for page in note_pages(runtime.store, space):
-            for note in page:
-                states[note.state] += 1
-                counts["links"] += sum(link.direction == "out" for link in note.links.values())
-                counts["evolved"] += any(entry.cause != note.id for entry in note.contexts)
-                counts["without_links"] += not note.links
-                threads.add((space, note.thread))
+        await examine(runtime, space, health)
+    spent = runtime.usage.snapshot()
     return {
         "namespaces": len(spaces),
-        "notes": states.total(),
-        "states": dict(states),
-        "threads": len({pair for pair in threads if pair[1] is not None}),
-        **{name: counts[name] for name in ("links", "evolved", "without_links")},
+        **health.values(),
+        "rejected_replies": {
+            model: counts["rejected_replies"]
+            for model, counts in spent["models"].items()
+            if counts.get("rejected_replies")
+        },
+        "cost": _cost(spent["total"], health.states.total()),
     }
+
+
+def _cost(spent: Mapping[str, Any], notes: int) -> dict[str, Any]:
+    counts = {name: spent.get(name, 0) for name in ("calls", "input_tokens", "output_tokens")}
+    tokens = counts["input_tokens"] + counts["output_tokens"]
+    return {**counts, "tokens_per_note": round(tokens / notes, 1) if notes else 0}
 
 
 async def info(runtime: Runtime) -> dict[str, Any]:

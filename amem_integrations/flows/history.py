@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
 from typing import overload
 
 from ..changes import undo as undoing
@@ -47,6 +48,10 @@ async def history(
 async def undo(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) -> Change: ...
 @overload
 async def undo(
+    runtime: Runtime, change_id: list[str] | tuple[str, ...], *, namespace: Sequence[str]
+) -> UndoReport: ...
+@overload
+async def undo(
     runtime: Runtime,
     *,
     namespace: Sequence[str],
@@ -55,30 +60,31 @@ async def undo(
 ) -> UndoReport: ...
 async def undo(
     runtime: Runtime,
-    change_id: str | None = None,
+    change_id: str | list[str] | tuple[str, ...] | None = None,
     *,
     namespace: Sequence[str],
     model: str | None = None,
     since: datetime | None = None,
 ) -> Change | UndoReport:
-    """Take back a change, or all that a model did.
+    """Take back a change, several, or all that a model did.
 
-    With `change_id` it returns the change that takes it back, which can be undone itself. What can be undone:
+    Of one change it returns the change that takes it back, which can be undone itself. What can be undone:
     `construct` (the note is pending again), `evolve`, `link` and `unlink` (at both ends), `supersede`, `update`,
     `upgrade` and `undo`.
 
-    With `model` or `since` it takes back what a model changed, the last change first, and returns an `UndoReport`.
-    What the user or another model changed afterwards stays, and so does what a reviewer approved: the report
-    says so. Open proposals are rejected. Calling it again changes nothing; after an interruption it goes on.
+    Of several changes, and with `model` or `since`, it takes back the last change first and returns an
+    `UndoReport`. What somebody else built on stays, and so does what a reviewer approved of a model's proposals:
+    the report says so. The model's open proposals are rejected. Calling it again changes nothing; after an
+    interruption it goes on. `undo(report.changes, namespace=…)` has everything back.
 
     Args:
-        change_id: Which change; `history()` lists them.
+        change_id: Which change, or a list of several; `history()` lists them.
         namespace: Whose memory.
         model: All that this model did, by the name that the history has for it. None: any model.
         since: Only what was changed at that time or later.
 
     Raises:
-        RevisionConflictError: A later change touched the same field; the message names it.
+        RevisionConflictError: A later change touched the same field of a single one; the message names it.
         InvalidInputError: A change of this kind cannot be undone; the message says what to do. Or both a
             change and a model are given, or neither.
         NoteNotFoundError: There is no such change in this namespace.
@@ -88,9 +94,11 @@ async def undo(
     check_time("since", since)
     if (change_id is None) == (model is None and since is None):
         raise InvalidInputError("undo takes either the id of a change, or model= and since=")
-    if change_id is not None:
-        return await _undo_one(runtime, space, change_id)
-    return await _Undoing(runtime, space, model, since).all()
+    if change_id is None:
+        return await _Undoing(runtime, space).of_model(model, since)
+    if isinstance(change_id, list | tuple):
+        return await _Undoing(runtime, space).of_these(change_id)
+    return await _undo_one(runtime, space, change_id)
 
 
 async def _undo_one(runtime: Runtime, space: Namespace, change_id: str) -> Change:
@@ -118,27 +126,42 @@ def _edits(made: Change, op: str, at: datetime) -> dict[str, Edit]:
 
 @dataclass(slots=True)
 class _Undoing:
-    """Takes back what a model did. Each batch is one write, and a batch that was written is not done again."""
+    """Takes back many changes. Each batch is one write, and a batch that was written is not done again."""
 
     runtime: Runtime
     space: Namespace
-    model: str | None
-    since: datetime | None
     by_note: Mapping[str, list[Change]] = field(default_factory=dict)
     cleared: set[str] = field(default_factory=set)  # ids of changes that are not in force any more
     skipped: dict[str, str] = field(default_factory=dict)
     records: list[Change] = field(default_factory=list)
 
-    async def all(self) -> UndoReport:
-        after = first_seq(self.since) - 1 if self.since else -1
+    async def of_these(self, ids: Sequence[str]) -> UndoReport:
+        """Take back these changes; of a kind that cannot be undone, or an unknown one, none is."""
+        given = [
+            await existing_change(self.runtime.store, self.space, i) for i in dict.fromkeys(ids)
+        ]
+        for made in given:
+            undoing.check_undoable(made)
+        first = min((made.seq for made in given), default=0)
+        changes = await all_changes(self.runtime.store, self.space, after=first - 1)
+        await self._take_all_back(sorted(given, key=lambda made: -made.seq), changes)
+        return self._report()
+
+    async def of_model(self, model: str | None, since: datetime | None) -> UndoReport:
+        """Take back what a model did, and reject its open proposals."""
+        after = first_seq(since) - 1 if since else -1
         changes = await all_changes(self.runtime.store, self.space, after=after)
-        self.by_note = defaultdict(list)
-        for made in changes:
-            self.by_note[made.note_id].append(made)
-        left = undoing.made_by(changes, self.model)
-        for start in range(0, len(left), BATCH):
-            await self._take_back(left[start : start + BATCH])
-        rejected = await self._reject(changes)
+        theirs = undoing.made_by(changes, model)
+        self.skipped |= {made.id: APPROVED for made in theirs if "proposal" in made.data}
+        await self._take_all_back([m for m in theirs if m.id not in self.skipped], changes)
+        proposed = [
+            made.id
+            for made in changes
+            if made.kind == "proposal" and (model is None or made.model == model)
+        ]
+        return self._report(rejected=await self._reject(proposed))
+
+    def _report(self, rejected: Sequence[str] = ()) -> UndoReport:
         return UndoReport(
             undone=tuple(made.data["undone"] for made in self.records),
             changes=tuple(made.id for made in self.records),
@@ -146,12 +169,31 @@ class _Undoing:
             rejected=tuple(rejected),
         )
 
+    async def _take_all_back(self, left: Sequence[Change], changes: Sequence[Change]) -> None:
+        """Take changes back, given the last one first, and all that was changed since the first of them."""
+        self.by_note = defaultdict(list)
+        for made in changes:
+            self.by_note[made.note_id].append(made)
+        for is_text, group in groupby(left, key=undoing.is_of_text):
+            alike = list(group)
+            step = 1 if is_text else BATCH
+            for start in range(0, len(alike), step):
+                batch = alike[start : start + step]
+                await (self._take_text_back(*batch) if is_text else self._take_back(batch))
+
+    async def _take_text_back(self, made: Change) -> None:
+        """Take back what the user gave; what was made of it elsewhere goes as well, so it is done alone."""
+        if self._is_free(made):
+            self.records.append(await _undo_one(self.runtime, self.space, made.id))
+            self.cleared.add(made.id)
+
     async def _take_back(self, batch: Sequence[Change]) -> None:
         op, at = new_operation(), now()
         steps: defaultdict[str, list[Edit]] = defaultdict(list)
         for made in batch:
             if self._is_free(made):
-                self.cleared.add(made.id)
+                # The record at the other end of a link is of the same change.
+                self.cleared |= {made.id, *undoing.ids_at_other_ends(made).values()}
                 for note_id, edit in _edits(made, op, at).items():
                     steps[note_id].append(edit)
         edits = {note_id: chain(parts) for note_id, parts in steps.items()}
@@ -160,14 +202,10 @@ class _Undoing:
         self.records += sorted(
             done.changes, key=lambda made: places.get(made.data["undone"], len(batch))
         )
-        self.cleared.update(made.data["undone"] for made in done.changes)
 
     def _is_free(self, made: Change) -> bool:
         """Return whether a change can be taken back; if not, note why, unless it was taken back before."""
         if made.id in self.cleared:
-            return False
-        if "proposal" in made.data:
-            self.skipped[made.id] = APPROVED
             return False
         history = self.by_note[made.note_id]
         later = [c for c in history if c.seq > made.seq and c.id not in self.cleared]
@@ -184,15 +222,12 @@ class _Undoing:
             return False
         return True
 
-    async def _reject(self, changes: Sequence[Change]) -> list[str]:
-        """Take the model's open proposals off the list; return their ids."""
-        theirs = {made.id for made in changes if made.kind == "proposal"}
-        if self.model is not None:
-            theirs &= {made.id for made in changes if made.model == self.model}
-        if not theirs:
+    async def _reject(self, ids: Sequence[str]) -> list[str]:
+        """Take those of the proposals that are open off the list; return their ids."""
+        if not ids:
             return []
         notes, waiting = await open_proposals(self.runtime, self.space)
-        op, at = new_operation(), now()
+        op, at, theirs = new_operation(), now(), set(ids)
         mine = [made for made in waiting if made.id in theirs and made.note_id in notes]
         records = [rejection(made, notes[made.note_id], op, at, UNDONE) for made in mine]
         if records:

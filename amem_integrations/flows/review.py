@@ -86,7 +86,7 @@ async def approve(
     space = check_namespace(namespace)
     given: Edited = {"text": context, "keywords": keywords, "tags": tags}
     edited = {name: value for name, value in given.items() if value is not None}
-    if isinstance(change_id, str):
+    if not isinstance(change_id, list | tuple):
         return await _approve(runtime, space, change_id, edited)
     if edited:
         raise InvalidInputError("context=, keywords= and tags= are for a single proposal")
@@ -112,7 +112,7 @@ async def reject(
         NoteNotFoundError: There is no such proposal in this namespace.
     """
     space = check_namespace(namespace)
-    if isinstance(change_id, str):
+    if not isinstance(change_id, list | tuple):
         return await _reject(runtime, space, change_id)
     return [await _reject(runtime, space, one) for one in dict.fromkeys(change_id)]
 

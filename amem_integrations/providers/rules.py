@@ -2,7 +2,8 @@
 
 It answers from `ModelRequest.inputs`. A note's context says who spoke when, and quotes the turn before:
 that quote is what makes "yes, last week" findable. Notes are linked to the turn before and to the most
-similar note of another conversation, which then takes over tags and learns that it was taken up again.
+similar note of another conversation, which then takes over tags and learns that it was taken up again. What says
+that something changed, was wrong or is over takes the place of what it speaks of (see `rules_currency.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from typing import Any
 
 from .. import texts
 from ..ports import Completion, ModelRequest
+from .rules_currency import supersession, supersessions
+from .rules_until import read_until
+from .statement_pair import Statement
 
 # Words of the turn before that are quoted in a note's context.
 QUOTED_WORDS = 25
@@ -70,7 +74,12 @@ class RuleModel:
         turns += notes
         return {
             "notes": [
-                {"id": note["alias"], "context": _context(note, before), **self._words(note)}
+                {
+                    "id": note["alias"],
+                    "context": _context(note, before),
+                    "until": _until(note),
+                    **self._words(note),
+                }
                 for before, note in zip(turns, notes, strict=False)
             ]
         }
@@ -100,6 +109,11 @@ def _context(note: Shown, before: Shown | None) -> str:
     return f'{said}, replying to "{quote}"' if said else f'In reply to "{quote}"'
 
 
+def _until(note: Shown) -> str:
+    end = read_until(note["content"], datetime.fromisoformat(note["when"]))
+    return end.isoformat() if end else ""
+
+
 def _day(note: Shown) -> str | None:
     return texts.day(datetime.fromisoformat(note["at"])) if note["at"] else None
 
@@ -117,10 +131,13 @@ def _link(inputs: Mapping[str, Any]) -> dict[str, Any]:
 def _revise(inputs: Mapping[str, Any]) -> dict[str, Any]:
     neighbour, note = inputs["neighbour"], inputs["note"]
     similar = {c["alias"]: c["similarity"] or 0.0 for c in note["candidates"]}
-    if similar.get(neighbour["alias"], 0.0) < SAME_TOPIC:
-        return {"change": False}
+    near = similar.get(neighbour["alias"], 0.0)
+    verdict = supersession(_statement(neighbour), _statement(note), near)
+    answer: dict[str, Any] = {"supersedes": verdict.relation if verdict else ""}
+    if near < SAME_TOPIC:
+        return {"change": False, **answer}
     update = _update(note, neighbour)
-    return {"change": True, "context": update["context"], "tags": update["tags"]}
+    return {"change": True, "context": update["context"], "tags": update["tags"], **answer}
 
 
 def _evolution(note: Shown, shown: Mapping[str, Shown]) -> dict[str, Any]:
@@ -133,7 +150,29 @@ def _evolution(note: Shown, shown: Mapping[str, Shown]) -> dict[str, Any]:
         target = shown[best["alias"]]
         links.append(_about(note, target, best["similarity"]))
         updates.append(_update(note, target))
-    return {"id": note["alias"], "links": links, "updates": updates}
+    replaced = _replaced(note, shown)
+    return {"id": note["alias"], "links": links, "updates": updates, "supersedes": replaced}
+
+
+def _replaced(note: Shown, shown: Mapping[str, Shown]) -> list[dict[str, Any]]:
+    """Return which of its candidates a note takes the place of."""
+    current = [c for c in note["candidates"] if not shown[c["alias"]]["superseded"]]
+    earlier = [(_statement(shown[c["alias"]]), c["similarity"] or 0.0) for c in current]
+    verdicts = zip(current, supersessions(_statement(note), earlier), strict=True)
+    return [
+        {"to": candidate["alias"], "relation": verdict.relation, "reason": verdict.reason}
+        for candidate, verdict in verdicts
+        if verdict is not None
+    ]
+
+
+def _statement(note: Shown) -> Statement:
+    return Statement(
+        content=note["content"],
+        speaker=note["speaker"],
+        source=note["source"],
+        at=datetime.fromisoformat(note["when"]),
+    )
 
 
 def _same_topic(note: Shown) -> Shown | None:

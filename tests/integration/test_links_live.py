@@ -127,6 +127,19 @@ def test_a_changed_link_is_undone_and_redone_at_both_ends_from_either(open_memor
     assert link_of(memory, *ids) == after
 
 
+@pytest.mark.parametrize("change", ["strengthen", "remove"])
+def test_what_a_model_did_to_links_is_undone_in_bulk_and_redone(open_memory, change):
+    memory = open_memory(relinking(change))
+    ids = linked(memory)
+    before, time = link_of(memory, *ids), now()
+    memory.add(NEW, namespace=ANN, thread="t")
+    after = link_of(memory, *ids)
+    report = memory.undo(namespace=ANN, model="scripted", since=time)
+    assert (link_of(memory, *ids), report.skipped) == (before, {})
+    memory.undo(report.changes, namespace=ANN)
+    assert link_of(memory, *ids) == after
+
+
 def test_the_report_counts_a_changed_link_once(open_memory):
     memory = open_memory(relinking("weaken"))
     linked(memory)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import random
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from support import models
 
-from amem_integrations import AgenticMemory, InvalidInputError, MemoryConfig, NoteInput
+from amem_integrations import AgenticMemory, AmemError, InvalidInputError, MemoryConfig, NoteInput
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
@@ -56,19 +58,6 @@ def bare(notes):
     ]
 
 
-def redo(memory, report):
-    """Undo what a bulk undo did; return the ids of the changes that do so."""
-    return [
-        memory.undo(i, namespace=ANN).id for i in reversed(report.changes) if is_open(memory, i)
-    ]
-
-
-def is_open(memory, change_id):
-    """Whether nobody has undone it yet: a link is undone from either end."""
-    changes = memory.history(None, namespace=ANN)
-    return all(change.data.get("undone") != change_id for change in changes)
-
-
 def agree(memory):
     """Both ends of every link hold it."""
     notes = {note.id: note for note in memory.get_all(namespace=ANN)}
@@ -97,21 +86,60 @@ def test_what_was_taken_back_can_be_had_again_and_taken_back_again(memory):
     before = state(memory)
     report = memory.undo(model="good", namespace=ANN)
     without = state(memory)
-    again = redo(memory, report)
+    again = memory.undo(report.changes, namespace=ANN)
     assert state(memory) == before
-    for change_id in reversed(again):
-        memory.undo(change_id, namespace=ANN)
-        assert agree(memory)
+    assert (set(again.undone), again.skipped) == (set(report.changes), {})
+    memory.undo(again.changes, namespace=ANN)
     assert state(memory) == without
+    memory.undo(model="good", namespace=ANN)
+    assert state(memory) == without
+
+
+def test_what_was_taken_back_in_bulk_can_be_had_again_one_by_one(memory):
+    before = state(memory)
+    report = memory.undo(model="good", namespace=ANN)
+    for change_id in reversed(report.changes):
+        history = memory.history(None, namespace=ANN)
+        if all(change.data.get("undone") != change_id for change in history):
+            memory.undo(change_id, namespace=ANN)  # of a link at both ends
+            assert agree(memory)
+    assert state(memory) == before
 
 
 def test_after_a_redo_it_can_be_taken_back_in_bulk_again(memory):
     report = memory.undo(model="good", namespace=ANN)
     without = state(memory)
-    redo(memory, report)
+    memory.undo(report.changes, namespace=ANN)
     again = memory.undo(model="good", namespace=ANN)
     assert state(memory) == without
     assert again.skipped == {}
+
+
+def test_several_changes_are_taken_back_texts_too_whatever_their_order(memory):
+    first, second, _ = before = state(memory)
+    memory.update(first.id, namespace=ANN, content="The trip is in June", metadata={"n": 1})
+    memory.update(first.id, namespace=ANN, content="The trip is in July")
+    memory.update(second.id, namespace=ANN, metadata={"n": 2})
+    ids = [c.id for c in memory.history(None, namespace=ANN) if c.kind == "update"]
+    link = next(c.id for c in memory.history(second.id, namespace=ANN) if c.kind == "link")
+    report = memory.undo([*ids, link], namespace=ANN)
+    assert len(report.undone) == 3 + 2
+    assert [note.content for note in state(memory)] == list(SAID)
+    assert [note.metadata for note in state(memory)] == [note.metadata for note in before]
+    assert agree(memory)
+    memory.undo(report.changes, namespace=ANN)
+    assert state(memory)[0].content == "The trip is in July"
+    assert memory.get(second.id, namespace=ANN).links.keys() == second.links.keys()
+
+
+def test_if_one_of_several_can_never_be_undone_none_is(memory):
+    before = state(memory)
+    changes = memory.history(before[0].id, namespace=ANN)
+    ids = [change.id for change in changes]
+    with pytest.raises(InvalidInputError, match="delete"):
+        memory.undo(ids, namespace=ANN)
+    assert state(memory) == before
+    assert memory.undo([], namespace=ANN).undone == ()
 
 
 def test_only_what_was_done_since_a_time_is_taken_back(memory):
@@ -199,9 +227,12 @@ def test_a_link_that_gave_way_to_links_of_the_model_comes_back(tmp_path):
         assert [dict(note.links) for note in state(memory)[:3]] != [
             dict(note.links) for note in before
         ]
-        memory.undo(model="two", namespace=ANN)
+        linked = state(memory)
+        report = memory.undo(model="two", namespace=ANN)
         assert state(memory)[:3] == before
         assert agree(memory)
+        memory.undo(report.changes, namespace=ANN)
+        assert state(memory) == linked
 
 
 def test_what_a_reviewer_approved_stays_and_open_proposals_are_rejected(tmp_path):
@@ -282,6 +313,64 @@ def test_what_to_undo_has_to_be_said_once(memory, arguments):
     with pytest.raises(InvalidInputError):
         memory.undo(**arguments, namespace=ANN)
     assert state(memory) == before
+
+
+def at_random(dice):
+    """A model that links, evolves and supersedes at random."""
+
+    def answer(request):
+        notes = []
+        for note in request.inputs["notes"]:
+            to = [candidate["alias"] for candidate in note["candidates"]]
+            strong = {"relation": "r", "reason": "why", "strength": dice.random()}
+            updates = [{"to": a, "context": f"More {a}"} for a in to if dice.random() < 0.3]
+            gone = [{"to": a, "relation": "updates"} for a in to if dice.random() < 0.2]
+            links = [{"to": a, **strong} for a in to if dice.random() < 0.6]
+            one = {"id": note["alias"], "links": links, "updates": updates, "supersedes": gone}
+            notes.append(one)
+        return {"notes": notes}
+
+    return named("good", answer)
+
+
+def act(memory, dice, step):
+    """Do something that changes the memory; what is refused changes nothing."""
+    notes = [note.id for note in memory.get_all(namespace=ANN)]
+    acts = {
+        "add": lambda: memory.add_many([f"part {step} of {n}" for n in range(3)], namespace=ANN),
+        "update": lambda: memory.update(dice.choice(notes), namespace=ANN, content=f"new {step}"),
+        "delete": lambda: memory.delete(dice.choice(notes), namespace=ANN),
+        "supersede": lambda: memory.supersede(notes[0], notes[-1], namespace=ANN),
+        "evolve": lambda: memory.evolve(namespace=ANN),
+        "undo": lambda: memory.undo(
+            dice.choice(memory.history(None, namespace=ANN)).id, namespace=ANN
+        ),
+        "approve": lambda: memory.approve(
+            [made.id for made in memory.proposals(namespace=ANN)[:3]], namespace=ANN
+        ),
+    }
+    with suppress(AmemError):
+        acts[dice.choice(list(acts)) if notes else "add"]()
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_whatever_happened_before_taking_all_back_is_itself_taken_back_exactly(seed):
+    dice = random.Random(seed)
+    settings = {"max_links": dice.choice([2, 3, 32]), "review": dice.random() < 0.3}
+    with opened(":memory:", at_random(dice), **settings) as memory:
+        for step in range(10):
+            act(memory, dice, step)
+        before = state(memory)
+        report = memory.undo(model="good", namespace=ANN)
+        without = state(memory)
+        assert agree(memory)
+        assert memory.undo(model="good", namespace=ANN).undone == ()
+        again = memory.undo(report.changes, namespace=ANN)
+        assert agree(memory)
+        assert again.skipped == {}
+        assert state(memory) == before
+        memory.undo(again.changes, namespace=ANN)
+        assert state(memory) == without
 
 
 KILLED = """

@@ -1,0 +1,226 @@
+"""Whatever is done to a memory in whatever order: links have two ends, history replays, gone is gone."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from support import models
+
+from amem_integrations import (
+    AgenticMemory,
+    Change,
+    InvalidInputError,
+    MemoryConfig,
+    Note,
+    RevisionConflictError,
+)
+from amem_integrations.export_format import read
+from amem_integrations.testing import HashEmbedder
+
+IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where an fsync costs nothing
+ANN = ("ann",)
+START = datetime(2024, 1, 1, tzinfo=UTC)
+LATER = datetime.now(UTC) + timedelta(days=365)
+# Words of their own, so that what is left of a deleted note can be told.
+FIRST, LAST = ("oran", "bisk", "fjel", "quin"), ("go", "tur", "dal", "zef")
+WORDS = [f"{first}{last}" for first in FIRST for last in LAST]
+RELATIONS = ("updates", "corrects", "retracts", "contradicts")
+
+
+def evolve(request):
+    """Links every note to its best candidate, quotes itself there, and now and then takes its place."""
+    return {"notes": [_evolution(note) for note in request.inputs["notes"] if note["candidates"]]}
+
+
+def _evolution(note) -> dict:
+    to, number = note["candidates"][0]["alias"], sum(map(ord, note["content"]))
+    return {
+        "id": note["alias"],
+        "links": [{"to": to, "relation": "continues", "reason": note["content"], "strength": 0.5}],
+        "updates": [{"to": to, "context": f"Taken up: {note['content']}"}],
+        "supersedes": [{"to": to, "relation": RELATIONS[number % 4], "reason": note["content"]}]
+        if number % 3
+        else [],
+    }
+
+
+class MemoryMachine(RuleBasedStateMachine):
+    """A memory, and what a user knows of it: the words of each note, and which of them are gone."""
+
+    @initialize()
+    def open(self) -> None:
+        self.memory = AgenticMemory.open(
+            ":memory:",
+            model=models.model(evolve),
+            embedder=HashEmbedder(),
+            config=MemoryConfig(min_gate_similarity=-1.0),
+        )
+        self.contents: dict[str, str] = {}
+        self.gone: set[str] = set()
+        self.count = 0
+
+    def teardown(self) -> None:
+        if hasattr(self, "memory"):
+            self.memory.close()
+
+    def some(self, number: int) -> str:
+        return sorted(self.contents)[number % len(self.contents)]
+
+    def word(self) -> str:
+        self.count += 1
+        return f"{WORDS[self.count % len(WORDS)]}{'xkwv'[self.count % 4] * (1 + self.count // 16)}"
+
+    @rule(days=st.integers(0, 9), thread=st.sampled_from([None, "t"]), now=st.booleans())
+    def add(self, days: int, thread: str | None, now: bool) -> None:
+        content = f"The word is {self.word()}"
+        at = START + timedelta(days=days)
+        note = self.memory.add(content, namespace=ANN, at=at, thread=thread, evolve=now)
+        self.contents[note.id] = content
+
+    @rule()
+    def finish(self) -> None:
+        self.memory.evolve(namespace=ANN)
+
+    @precondition(lambda self: self.contents)
+    @rule(one=st.integers(0, 99), other=st.integers(0, 99), relation=st.sampled_from(RELATIONS))
+    def supersede(self, one: int, other: int, relation: str) -> None:
+        older, newer = self.some(one), self.some(other)
+        try:
+            self.memory.supersede(older, newer, namespace=ANN, relation=relation)
+        except InvalidInputError:
+            return  # it is not later, or says so already
+
+    @precondition(lambda self: self.contents)
+    @rule(number=st.integers(0, 99))
+    def update(self, number: int) -> None:
+        note_id = self.some(number)
+        self.contents[note_id] = f"Rather it is {self.word()}"
+        self.memory.update(note_id, namespace=ANN, content=self.contents[note_id])
+
+    @precondition(lambda self: self.contents)
+    @rule(number=st.integers(0, 999))
+    def undo(self, number: int) -> None:
+        changes = self.memory.history(None, namespace=ANN)
+        made = changes[number % len(changes)]
+        try:
+            self.memory.undo(made.id, namespace=ANN)
+        except (InvalidInputError, RevisionConflictError):
+            return
+        self.contents[made.note_id] = self.memory.get(made.note_id, namespace=ANN).content
+
+    @precondition(lambda self: self.contents)
+    @rule(number=st.integers(0, 99), expire=st.booleans())
+    def delete(self, number: int, expire: bool) -> None:
+        note_id = self.some(number)
+        old = [str(c.data.get("content")) for c in self.memory.history(note_id, namespace=ANN)]
+        if expire:
+            self.memory.update(note_id, namespace=ANN, expires_at=START)
+            self.memory.sweep(namespace=ANN)
+        else:
+            self.memory.delete(note_id, namespace=ANN)
+        texts = [self.contents.pop(note_id), *old]
+        self.gone |= {
+            word for text in texts for word in re.findall(r"\w+", text) if word[:4] in FIRST
+        }
+
+    @invariant()
+    def holds(self) -> None:
+        if not hasattr(self, "memory"):
+            return
+        live = self.exported()
+        notes = {item.id: item for item in live if isinstance(item, Note)}
+        changes = [item for item in live if isinstance(item, Change)]
+        assert {note.id: note.content for note in notes.values()} == self.contents
+        for note in notes.values():
+            assert_sound(note, notes)
+            assert_replays(note, [made for made in changes if made.note_id == note.id])
+        still = " ".join(self.contents.values())
+        assert [word for word in self.gone if word in repr(live) and word not in still] == []
+
+    def exported(self) -> list[Note | Change]:
+        with TemporaryDirectory(dir=IN_MEMORY) as folder:
+            path = Path(folder) / "ann.jsonl"
+            self.memory.export(path, namespace=ANN)
+            return list(read(path, ANN, stored=self.contents))
+
+    @precondition(lambda self: self.contents)
+    @rule(number=st.integers(0, 99), ahead=st.booleans())
+    def nothing_outdated_stands_in_front(self, number: int, ahead: bool) -> None:
+        time = LATER if ahead else START + timedelta(days=number % 12)
+        hits = self.memory.search(self.contents[self.some(number)], namespace=ANN, k=50, as_of=time)
+        places = {hit.note.id: place for place, hit in enumerate(hits)}
+        for hit in hits:
+            for newer, supersession in hit.note.supersessions.items():
+                if supersession.replaces:
+                    assert places[newer] < places[hit.note.id]
+            if hit.superseded_by is not None:
+                assert hits[places[hit.superseded_by]].superseded_by is None
+
+
+def assert_sound(note: Note, notes: dict[str, Note]) -> None:
+    """Links are two-sided; what supersedes a note is there, and later."""
+    for target, link in note.links.items():
+        other = notes[target].links[note.id]
+        assert (other.relation, other.reason, other.strength) == (
+            link.relation,
+            link.reason,
+            link.strength,
+        )
+        assert {link.direction, other.direction} == {"in", "out"}
+    for newer in note.supersessions:
+        assert (notes[newer].when, notes[newer].seq) > (note.when, note.seq)
+    assert {entry.cause for entry in note.contexts} <= notes.keys()
+
+
+def assert_replays(note: Note, changes: Sequence[Change]) -> None:
+    """The history, played from the beginning, ends in the note as it is."""
+    entries: set[str] = set()
+    links: set[str] = set()
+    newer: set[str] = set()
+    for made in changes:
+        data = made.data
+        if made.kind in ("construct", "evolve"):
+            entries.add(made.id)
+        elif made.kind == "link":
+            links.add(data["target"])
+        elif made.kind == "unlink":
+            links.discard(data["target"])
+        elif made.kind == "supersede":
+            newer.add(made.cause or "")
+        elif made.kind == "update" and "own" in data:
+            entries.discard((data["own"] or {}).get("change", ""))
+        entries -= set(data.get("entries", ()))
+        links -= set(data.get("links", ()))
+        newer -= set(data.get("supersessions", ()))
+        play_fields(data.get("fields", {}), entries, links, newer)
+    assert {entry.change for entry in note.contexts} == entries
+    assert set(note.links) == links
+    assert set(note.supersessions) == newer
+
+
+def play_fields(fields, entries: set[str], links: set[str], newer: set[str]) -> None:
+    for name, step in fields.items():
+        kind, _, other = name.partition(":")
+        if kind == "own":
+            entries -= {(step["before"] or {}).get("change", "")}
+            entries |= {(step["after"] or {}).get("change", "")} - {""}
+        elif kind in ("entry", "link", "superseded"):
+            values = {"entry": entries, "link": links, "superseded": newer}[kind]
+            (values.discard if step["after"] is None else values.add)(other)
+
+
+TestMemory = MemoryMachine.TestCase
+TestMemory.settings = settings(
+    max_examples=int(os.environ.get("AMEM_EXAMPLES", "20")),
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
