@@ -27,17 +27,8 @@ if TYPE_CHECKING:
         StoreUnavailableError,
     )
     from .memory import AgenticMemory
-    from .notes import (
-        Change,
-        ContextEntry,
-        Link,
-        Note,
-        NoteInput,
-        ScoredNote,
-        Via,
-        Why,
-    )
-    from .plans import EvolutionReport, Plan
+    from .notes import Change, ContextEntry, Link, Note, NoteInput, ScoredNote, Via, Why
+    from .plans import EvolutionReport, Plan, UndoReport
     from .ports import ChatModel, Completion, Embedder, ModelRequest, NoteStore
     from .providers.minilm import MiniLmEmbedder
     from .providers.openai import OpenAIChatModel, OpenAIEmbedder
@@ -85,6 +76,7 @@ __all__ = [
     "StoreFullError",
     "StoreLockedError",
     "StoreUnavailableError",
+    "UndoReport",
     "Via",
     "Why",
     "render_notes",
@@ -121,6 +113,7 @@ _MODULES = {
     "Why": "notes",
     "EvolutionReport": "plans",
     "Plan": "plans",
+    "UndoReport": "plans",
     "ChatModel": "ports",
     "Completion": "ports",
     "Embedder": "ports",

@@ -26,10 +26,15 @@ class MemoryConfig:
             whole conversation, 87 % led to one of these ten.
         recent: How many of the candidates are simply the last notes of the same thread.
         max_links: Most links a note keeps; beyond it the weakest goes, and the history says so.
+        link_half_life: In what time a link that is not reinforced loses half of its strength; None: it keeps it.
+            Strength decides which links a note with too many keeps; search follows all of them alike, since weights
+            by strength did not find more.
         min_gate_similarity: Least cosine between a new context entry and the note it is for. At .50 with
             MiniLM, 99 % of honest updates pass and 91 % of updates of a random note do not.
         assistant_supersedes: Whether what an assistant or a tool said may take the place of what a user said. Off,
             it becomes a proposal.
+        review: Whether everything that a model proposes for earlier notes waits in `proposals()` for a person:
+            context entries, links and supersessions. The new notes are finished all the same, without them.
         max_concurrency: Batches asked about at once. They do not see what each other evolved, so another
             number may give slightly other links; the same number gives the same ones every time.
         max_attempts: How often a note is tried whose replies cannot be used, with up to two calls each time.
@@ -59,8 +64,10 @@ class MemoryConfig:
     candidates: int = 10
     recent: int = 3
     max_links: int = 32
+    link_half_life: timedelta | None = None
     min_gate_similarity: float = 0.5
     assistant_supersedes: bool = False
+    review: bool = False
     max_concurrency: int = 4
     max_attempts: int = 5
     on_model_error: Literal["log", "raise"] = "log"
@@ -89,6 +96,11 @@ class MemoryConfig:
         floor = self.min_gate_similarity
         _require(-1 <= floor <= 1, "min_gate_similarity", floor, "a cosine, -1 to 1")
         _require(self.calls in ("joint", "paper"), "calls", self.calls, "'joint' or 'paper'")
+        half_life = self.link_half_life
+        positive = half_life is None or (
+            isinstance(half_life, timedelta) and half_life > timedelta(0)
+        )
+        _require(positive, "link_half_life", half_life, "a timedelta above 0, or None")
         on_error = self.on_model_error
         _require(on_error in ("log", "raise"), "on_model_error", on_error, "'log' or 'raise'")
         for name in ("daily_calls", "daily_tokens"):

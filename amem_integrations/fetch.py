@@ -68,6 +68,20 @@ async def existing(store: NoteStore, namespace: Namespace, ids: Sequence[str]) -
     return notes
 
 
+async def existing_change(store: NoteStore, namespace: Namespace, change_id: str) -> Change:
+    """Return the change with this id.
+
+    Raises:
+        NoteNotFoundError: There is none in this namespace.
+    """
+    found = await resolve(store.changes_by_id(namespace, [change_id]))
+    if not found:
+        raise NoteNotFoundError(
+            f"there is no change {change_id!r} in namespace {namespace!r}; history() lists them"
+        )
+    return found[0]
+
+
 def not_found(namespace: Namespace, note_id: str) -> NoteNotFoundError:
     """Return the error that a note is not there."""
     return NoteNotFoundError(f"there is no note {note_id!r} in namespace {namespace!r}")

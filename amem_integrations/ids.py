@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import threading
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4, uuid5
 
 from .notes import Namespace, NoteInput
 
 ROOT = UUID("9c4a6f3e-2a1d-5b7e-8f60-1d2b3c4a5e6f")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def derive(*parts: object) -> str:
@@ -57,6 +58,11 @@ clock = Clock()
 def time_of(seq: int) -> datetime:
     """Return the time, in UTC, that an instant of the clock stands for; it rises with the instants."""
     return datetime.fromtimestamp(seq // 1000 / 1e6, UTC)
+
+
+def first_seq(time: datetime) -> int:
+    """Return the first instant of the clock that a time, with a zone, stands for."""
+    return (time - EPOCH) // timedelta(microseconds=1) * 1000
 
 
 def now() -> datetime:

@@ -66,11 +66,12 @@ class AgenticMemory:
     update, aupdate = both_methods(flows.edit.update)
     delete, adelete = both_methods(flows.edit.delete)
     supersede, asupersede = both_methods(flows.edit.supersede)
+    reinforce, areinforce = both_methods(flows.reinforce.reinforce)
     clear, sweep = sync_method(flows.edit.clear), sync_method(flows.edit.sweep)
 
     history, undo = sync_method(flows.history.history), sync_method(flows.history.undo)
-    proposals = sync_method(flows.history.proposals)
-    approve, reject = sync_method(flows.history.approve), sync_method(flows.history.reject)
+    proposals = sync_method(flows.review.proposals)
+    approve, reject = sync_method(flows.review.approve), sync_method(flows.review.reject)
 
     namespaces, stats = sync_method(flows.admin.namespaces), sync_method(flows.admin.stats)
     info, usage, graph = (

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any, Literal, get_args
 
@@ -23,25 +23,9 @@ State = Literal["pending", "constructed", "done", "failed"]
 Direction = Literal["out", "in"]
 Relation = Literal["updates", "corrects", "retracts", "contradicts"]
 ChangeKind = Literal[
-    "add",
-    "update",
-    "delete",
-    "forget",
-    "retract",
-    "construct",
-    "link",
-    "unlink",
-    "evolve",
-    "proposal",
-    "rejection",
-    "failure",
-    "undo",
-    "upgrade",
-    "supersede",
-    "clear",
-    "prompt",
-    "usage",
-]
+    "add", "update", "delete", "forget", "retract", "construct", "link", "unlink", "relink", "reinforce", "evolve",
+    "proposal", "rejection", "failure", "undo", "upgrade", "supersede", "clear", "prompt", "usage",
+]  # fmt: skip
 
 SOURCES: tuple[Source, ...] = get_args(Source)
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
@@ -93,7 +77,10 @@ class Supersession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """Why two notes belong together. Both ends hold it; `direction` is `"out"` on the newer note."""
+    """Why two notes belong together. Both ends hold it; `direction` is `"out"` on the newer note.
+
+    `strength` is from 0 to 1, as it was when the link was `reinforced`: made, strengthened, or found useful.
+    """
 
     relation: str
     reason: str
@@ -101,6 +88,12 @@ class Link:
     direction: Direction
     created: datetime
     reinforced: datetime
+
+    def strength_at(self, time: datetime, half_life: timedelta | None) -> float:
+        """Return the strength at a time: it halves with every `half_life` since `reinforced`; None: it stays."""
+        if half_life is None:
+            return self.strength
+        return float(self.strength * 0.5 ** max((time - self.reinforced) / half_life, 0.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,7 +294,8 @@ class Change:
 
     A change of kind `clear` is about the whole namespace, and its `note_id` is empty. So is one of kind
     `prompt`: its data says which notes (`shown`) a model was shown when it wrote what the operation brought. And
-    one of kind `usage`: its data says what the calls for the operation cost, by task, and on which day.
+    one of kind `usage`: its data says what the calls for the operation cost, by task, and on which day; and
+    one of kind `reinforce`: which `links` (by two notes) had their strength restored, and since when it had decayed.
     """
 
     id: str

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
 from .errors import InvalidInputError
 from .notes import Namespace, Relation
+
+LinkChange = Literal["strengthen", "weaken", "remove"]
+LINK_CHANGES: tuple[LinkChange, ...] = get_args(LinkChange)
+HELD = "it waits for a review"  # why what passed the gate is not written, with `MemoryConfig(review=True)`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,17 +27,19 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedLink:
-    """A link from the planned note to `target`."""
+    """A link from the planned note to `target`. `rejected` is as for an update."""
 
+    id: str
     target: str
     relation: str
     reason: str
     strength: float
+    rejected: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedUpdate:
-    """A context entry for `target`. `rejected` says why the gate stopped it (None: it passed).
+    """A context entry for `target`. `rejected` says why it becomes a proposal (None: it passed the gate).
 
     `before` is the rendered context of the target, for a reviewer to compare.
     """
@@ -60,6 +66,22 @@ class PlannedSupersession:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRelink:
+    """That the link from the note `source` to `target`, both shown, becomes stronger or weaker, or goes.
+
+    `before` is its strength when it was shown. `rejected` is as for an update.
+    """
+
+    id: str
+    source: str
+    target: str
+    change: LinkChange
+    reason: str
+    before: float
+    rejected: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedNote:
     """What is proposed for one new note.
 
@@ -74,6 +96,7 @@ class PlannedNote:
     links: tuple[PlannedLink, ...] = ()
     updates: tuple[PlannedUpdate, ...] = ()
     supersessions: tuple[PlannedSupersession, ...] = ()
+    relinks: tuple[PlannedRelink, ...] = ()
     dropped: int = 0
 
 
@@ -128,12 +151,14 @@ class EvolutionReport:
         constructed: Ids of the notes that got their attributes.
         done: Ids of the notes that are now linked and finished.
         links: Number of links made.
+        relinked: Number of links between earlier notes that were strengthened, weakened or removed.
         evolved: Ids of the earlier notes that were updated.
         superseded: Ids of the earlier notes that a new one replaced or contradicted.
-        proposals: Ids of the changes that the gate stopped; they wait as proposals in the history.
+        proposals: Ids of the changes that the gate stopped, or held back for a review; they wait in `proposals()`.
         failed: Ids of notes that could not be finished, and why; a later `evolve` tries them again, up to
             `MemoryConfig.max_attempts` times.
-        dropped: Number of links, updates and supersessions that named a note which was not shown.
+        dropped: Number of links, updates, supersessions and changes of links that named a note which was not
+            shown, or a link that is not there.
         interrupted: Why it stopped before the end, if it did: a model that did not answer, or a limit of the
             day that is reached. What is unfinished stays so, and a later `evolve` goes on from there.
         limited: Whether it stopped at a limit of the day (`MemoryConfig.daily_calls`, `daily_tokens`).
@@ -142,6 +167,7 @@ class EvolutionReport:
     constructed: tuple[str, ...] = ()
     done: tuple[str, ...] = ()
     links: int = 0
+    relinked: int = 0
     evolved: tuple[str, ...] = ()
     superseded: tuple[str, ...] = ()
     proposals: tuple[str, ...] = ()
@@ -156,6 +182,7 @@ class EvolutionReport:
             constructed=self.constructed + other.constructed,
             done=self.done + other.done,
             links=self.links + other.links,
+            relinked=self.relinked + other.relinked,
             evolved=tuple(dict.fromkeys(self.evolved + other.evolved)),
             superseded=tuple(dict.fromkeys(self.superseded + other.superseded)),
             proposals=self.proposals + other.proposals,
@@ -164,6 +191,27 @@ class EvolutionReport:
             interrupted=self.interrupted or other.interrupted,
             limited=self.limited or other.limited,
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoReport:
+    """What was taken back of several changes, or of all that a model did.
+
+    Attributes:
+        undone: Ids of the changes that were taken back, in this order: the last one first.
+        changes: Ids of the changes that did so, in the same order; `undo` takes them all back.
+        skipped: Ids of the changes that were left, and why: somebody else changed the same since, for example.
+        rejected: Ids of the proposals that were taken off the list.
+    """
+
+    undone: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    rejected: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""

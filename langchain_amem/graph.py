@@ -96,9 +96,10 @@ def build_evolution_graph(
         memory: The memory to work on.
         namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`), asked
             once by the first step and kept in the state; None takes `namespace` of the input.
-        review: Show every proposed entry to a person before it is written. Needs a checkpointer. Resume
-            with `Command(resume=…)`: True (as the gate left it), False (write none), or a dict of entry
-            id to True, False, or other `context`, `keywords`, `tags`.
+        review: Show a person what is proposed before it is written: context entries, what supersedes what,
+            and, with `MemoryConfig(review=True)`, links. Needs a checkpointer. Resume with
+            `Command(resume=…)`: True (as the gate left it), False (write none), or a dict of entry id to
+            True, False, or, for a context entry, other `context`, `keywords`, `tags`.
         limit: Most notes in one run beyond those of this turn.
         on_error: `"log"` ends the run when a model or the store does not answer (`interrupted` in the
             report says why; the notes stay unfinished and a later run takes them up); `"raise"` raises,
@@ -157,13 +158,18 @@ class Steps:
         with self.failures.tolerated("propose", answered=True) as reasons:
             space = self._kept(state)
             plan = await call(self.memory.propose, state["ids"], namespace=space)
-            updates = [update for note in plan.notes for update in note.updates]
+            stopped = [u.rejected for note in plan.notes for u in note.updates if u.rejected]
+            stopped += [s.rejected for note in plan.notes for s in note.supersessions if s.rejected]
+            stopped += [
+                link.rejected for note in plan.notes for link in note.links if link.rejected
+            ]
             report(
                 "propose",
                 notes=[note.id for note in plan.notes],
                 links=sum(len(note.links) for note in plan.notes),
-                updates=len(updates),
-                stopped=sum(update.rejected is not None for update in updates),
+                updates=sum(len(note.updates) for note in plan.notes),
+                supersessions=sum(len(note.supersessions) for note in plan.notes),
+                stopped=len(stopped),
             )
             return {"plan": as_json(plan.to_dict())}
         return _interrupted(state, "propose", reasons)
@@ -237,21 +243,25 @@ def _interrupted(state: State, step: str, reasons: Sequence[str]) -> Update:
 
 def _was_committed_before(plan: State, done: EvolutionReport) -> bool:
     """Return whether a commit changed nothing although its plan would have."""
-    planned = any(note["links"] or note["updates"] for note in plan["notes"])
-    return planned and not (done.links or done.evolved or done.proposals)
+    planned = any(
+        note["links"] or note["updates"] or note["supersessions"] for note in plan["notes"]
+    )
+    return planned and not (done.links or done.evolved or done.superseded or done.proposals)
 
 
 def _touched(plan: State) -> list[str]:
     """Return the ids of all notes that a plan may change."""
     ids = [note["id"] for note in plan["notes"]]
-    ids += [item["target"] for note in plan["notes"] for item in (*note["links"], *note["updates"])]
+    kinds = ("links", "updates", "supersessions")
+    ids += [item["target"] for note in plan["notes"] for kind in kinds for item in note[kind]]
     return list(dict.fromkeys(ids))
 
 
 def _with_what_shows(done: EvolutionReport, plan: State, notes: Sequence[Note]) -> EvolutionReport:
-    """Return the report with the links and updates of the plan that the notes show."""
+    """Return the report with the links, updates and supersessions of the plan that the notes show."""
     known = {note.id: note for note in notes}
     entries = {entry.change for note in notes for entry in note.contexts}
+    outdated = {one.change for note in notes for one in note.supersessions.values()}
     links = [
         link
         for note in plan["notes"]
@@ -264,4 +274,15 @@ def _with_what_shows(done: EvolutionReport, plan: State, notes: Sequence[Note]) 
         for update in note["updates"]
         if update["id"] in entries
     ]
-    return replace(done, links=len(links), evolved=tuple(dict.fromkeys(evolved)))
+    superseded = [
+        one["target"]
+        for note in plan["notes"]
+        for one in note["supersessions"]
+        if one["id"] in outdated
+    ]
+    return replace(
+        done,
+        links=len(links),
+        evolved=tuple(dict.fromkeys(evolved)),
+        superseded=tuple(dict.fromkeys(superseded)),
+    )

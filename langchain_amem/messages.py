@@ -1,8 +1,9 @@
 """Pure: LangChain messages as notes, the question in them, and which of them a run has to remember.
 
 The middleware and the nodes keep an entry in the state: `cursor`, the id of the last message that was stored;
-and of the run under way `namespace` and `asked`, the ids of the messages it was started with, among them those
-of earlier runs that failed (`unanswered`). Messages are found by id, since others may remove or rewrite some of them. Several people may talk in one thread, so a
+and of the run under way `namespace`, `asked`, the ids of the messages it was started with, among them those of
+earlier runs that failed (`unanswered`), and `found`, the notes that were recalled for it. Messages are found by id,
+since others may remove or rewrite some of them. Several people may talk in one thread, so a
 message is stored only for whom it was said to.
 """
 
@@ -151,6 +152,14 @@ def question_in(messages: Sequence[BaseMessage]) -> str:
         if _is_human(message):
             return str(message.text).strip()
     return ""
+
+
+def answer_in(messages: Sequence[BaseMessage]) -> str:
+    """Return what was last answered to a person, or "" if the last thing said is no answer in words."""
+    last = messages[-1] if messages else None
+    if not isinstance(last, AIMessage) or last.tool_calls:
+        return ""
+    return str(last.text).strip()
 
 
 def _is_human(message: BaseMessage) -> bool:

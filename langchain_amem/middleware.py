@@ -15,7 +15,15 @@ from amem_integrations import (
     MissingExtraError,
     NamespaceError,
 )
-from amem_integrations.adapting import PASSING, Background, Call, OnError, both, evolve_turn
+from amem_integrations.adapting import (
+    PASSING,
+    Background,
+    Call,
+    OnError,
+    both,
+    evolve_turn,
+    recalled,
+)
 
 from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken, merged
 from .recall import Recall
@@ -69,6 +77,9 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         remember_unanswered: Whether what was said in a run that failed, or that another middleware
             blocked, is stored with the next run. Without it, a run that could not be stored is not
             stored later either.
+        reinforce: Whether the links that led to what the answer used are reinforced, which counts with
+            `MemoryConfig.link_half_life`: of the notes recalled, those with a word that the answer can only have
+            from them. No model is called.
         on_error: `"log"` lets the agent work without memory when that does not answer.
         name: Two of these in one agent need two names.
 
@@ -90,6 +101,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         write: Write = "inline",
         should_store: ShouldStore = is_spoken,
         remember_unanswered: bool = True,
+        reinforce: bool = False,
         on_error: OnError = "log",
         name: str = "AMemMiddleware",
     ) -> None:
@@ -110,6 +122,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             failures=self._failures,
             should_store=checked_filter(should_store),
             unanswered=remember_unanswered,
+            reinforces=reinforce,
         )
         self._background: Background[Namespace | None] = Background(self._evolve_step)
         if write == "background":
@@ -138,7 +151,8 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         if left and self._write != "off" and self._remember.unanswered:
             whose = tuple(before["namespace"])
             await self._remember.store(call, left, namespace=whose, thread=run.thread)
-        return self._update({**entry, "recalled": self._recall.text(hits)})
+        found = {"found": recalled(hits)} if self._remember.reinforces else {}
+        return self._update({**entry, **found, "recalled": self._recall.text(hits)})
 
     before_agent, abefore_agent = both(_before_agent)
 

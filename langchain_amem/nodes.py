@@ -22,11 +22,11 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from typing_extensions import TypedDict
 
 from amem_integrations import AgenticMemory, EvolutionReport, MissingExtraError
-from amem_integrations.adapting import LEFT_OVERS, Call, OnError, both, evolve_turn
+from amem_integrations.adapting import LEFT_OVERS, Call, OnError, both, evolve_turn, recalled
 
 from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken, merged
 from .recall import Recall
-from .remember import Remember
+from .remember import Remember, Stored
 from .runs import (
     Failures,
     Namespace,
@@ -105,7 +105,8 @@ def recall_node(
         entry, _ = begin(turn.messages, turn.entry, turn.namespace)
         hits = await recall.find(call, turn.messages, turn.namespace, turn.thread)
         report("recall", notes=[hit.note.id for hit in hits])
-        return {output_key: recall.text(hits), turn_key: turn.entries_with(entry)}
+        noted = turn.entries_with({**entry, "found": recalled(hits)})
+        return {output_key: recall.text(hits), turn_key: noted}
 
     return _node("recall", step)
 
@@ -116,6 +117,7 @@ def remember_node(
     namespace: NamespaceOf,
     should_store: ShouldStore = is_spoken,
     remember_unanswered: bool = True,
+    reinforce: bool = False,
     messages_key: str = "messages",
     output_key: str = "remembered",
     turn_key: str = "memory_turn",
@@ -132,6 +134,7 @@ def remember_node(
         namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`).
         should_store: Says of each message whether it is stored; by default questions and answers are.
         remember_unanswered: Whether what was said in a run that failed is stored with the next one.
+        reinforce: Whether the links that led to what the answer used are reinforced (see `AMemMiddleware`).
         messages_key: Where the state keeps its messages.
         output_key: Where the ids go.
         turn_key: Where it is noted what has been stored.
@@ -146,14 +149,13 @@ def remember_node(
         failures=Failures(on_error),
         should_store=checked_filter(should_store),
         unanswered=remember_unanswered,
+        reinforces=reinforce,
     )
     whose = checked_source(namespace)
 
     async def step(call: Call, state: State, config: RunnableConfig) -> Update:
         turn = _Turn.of(whose, state, config, messages_key, turn_key)
-        stored, after = await remember.turn(
-            call, turn.messages, turn.entry, turn.namespace, turn.thread
-        )
+        stored, after = await turn.remembered(call, remember)
         ids = [note_id for found in stored.values() for note_id in found]
         report("remember", notes=ids)
         return {output_key: ids, turn_key: turn.entries_with(after)}
@@ -247,6 +249,10 @@ class _Turn:
             name=source_name(whose),
             entries=_value(state, turn_key) or {},
         )
+
+    async def remembered(self, call: Call, remember: Remember) -> tuple[Stored, Entry]:
+        """Store what the run was asked and has answered."""
+        return await remember.turn(call, self.messages, self.entry, self.namespace, self.thread)
 
     @property
     def entry(self) -> Entry:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 
 from amem_integrations import AgenticMemory, ScoredNote, render_notes
-from amem_integrations.adapting import Call
+from amem_integrations.adapting import Call, reinforce_used
 
-from .messages import keys_of, question_in
+from .messages import answer_in, keys_of, question_in
 from .runs import Failures, Namespace, require_counts
 
 # The model sees the end of the conversation anyway. What is further back is recalled like anything else,
@@ -48,3 +49,19 @@ class Recall:
     def text(self, hits: Sequence[ScoredNote]) -> str:
         """Return the notes as a marked block of data for a prompt, or "" if there are none."""
         return render_notes(hits, max_tokens=self.max_tokens)
+
+
+async def reinforce(
+    call: Call,
+    memory: AgenticMemory,
+    messages: Sequence[BaseMessage],
+    entry: Mapping[str, Any],
+    failures: Failures,
+) -> None:
+    """Reinforce the links that led to what the last answer used of the notes that the entry says were `found`."""
+    answer, found = answer_in(messages), entry.get("found")
+    if not answer or not found:
+        return
+    with failures.tolerated("reinforce", answered=True):
+        whose = tuple(entry["namespace"])
+        await reinforce_used(call, memory, whose, found, answer, question_in(messages))

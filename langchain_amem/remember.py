@@ -24,6 +24,7 @@ from .messages import (
     notes_of,
     parts,
 )
+from .recall import reinforce
 from .runs import Failures, Namespace
 
 # A conversation is stored in order, so if the note this far back is there, the ones before it are too.
@@ -46,6 +47,7 @@ class Remember:
     failures: Failures
     should_store: ShouldStore
     unanswered: bool = True
+    reinforces: bool = False
 
     async def turn(
         self,
@@ -55,7 +57,10 @@ class Remember:
         namespace: Namespace,
         thread: str | None,
     ) -> tuple[Stored, Entry]:
-        """Store what a run was asked and has answered; return the ids of the notes, and the entry after it."""
+        """Store what a run was asked and has answered; return the ids of the notes, and the entry after it.
+
+        With `reinforces`, the links that led to what the answer used are reinforced.
+        """
         stored: Stored = {}
         complete = True
         for whose, part in self._parts(messages, entry, namespace):
@@ -64,6 +69,8 @@ class Remember:
             )
             complete = complete and notes is not None
             stored[whose] = [note.id for note in notes or ()]
+        if self.reinforces:
+            await reinforce(call, self.memory, messages, entry, self.failures)
         if complete:
             return stored, finished(messages, namespace)
         # What could not be stored stays with whom it was said to, for the next run to store.

@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from amem_integrations import AgenticMemory, ConfigurationError, MissingExtraError, Note
-from amem_integrations.adapting import Call, both, check_namespace
+from amem_integrations.adapting import HELD, Call, both, check_namespace
 
 from .runs import report
 
@@ -24,7 +24,7 @@ EDITABLE = {"context": str, "keywords": list, "tags": list}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """Interrupts the graph with the proposed entries, and takes the decisions.
+    """Interrupts the graph with what is proposed, and takes the decisions.
 
     It is a step of its own because `interrupt` runs its step again from the top: no model is asked twice.
     """
@@ -57,63 +57,91 @@ def _require_checkpointer(config: RunnableConfig) -> None:
         )
 
 
-def _updates(plan: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _proposed(plan: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield what a person is asked about: the note that gave rise to it, its kind, and what is planned.
+
+    Links are made without being asked about, unless the memory holds everything back for a review.
+    """
     for note in plan.get("notes", ()):
         for update in note["updates"]:
-            yield note["id"], update
+            yield note["id"], "entry", update
+        for supersession in note["supersessions"]:
+            yield note["id"], "supersession", supersession
+        for link in note["links"]:
+            if link["rejected"] is not None:
+                yield note["id"], "link", link
 
 
 def _mentioned(plan: Mapping[str, Any]) -> list[str]:
     """Return the ids of the notes a reviewer has to see."""
-    ids = [note_id for cause, update in _updates(plan) for note_id in (cause, update["target"])]
+    ids = [each for cause, _, planned in _proposed(plan) for each in (cause, planned["target"])]
     return list(dict.fromkeys(ids))
 
 
 def _decided(state: State, notes: Sequence[Note]) -> dict[str, Any]:
     """Ask until there is an answer that can be used; an unusable one must not reach the commit."""
     contents = {note.id: note.content for note in notes}
-    entries = [_entry(cause, update, contents) for cause, update in _updates(state["plan"])]
-    ids = [entry["id"] for entry in entries]
+    asked = list(_proposed(state["plan"]))
+    entries = [_entry(cause, kind, planned, contents) for cause, kind, planned in asked]
     problem = None
     while True:
         answer = interrupt({"kind": "amem.review", "entries": entries, "problem": problem})
-        problem = _problem(answer, ids)
+        problem = _problem(answer, {entry["id"]: entry["kind"] for entry in entries})
         if problem is None:
-            decisions = dict.fromkeys(ids, False) if answer is False else answer
-            decisions = {} if decisions is True else decisions
+            decisions = answer if isinstance(answer, Mapping) else {}
+            if answer is False:
+                decisions = {planned["id"]: False for _, _, planned in asked}
+            if answer is True:  # what was only held back for this question is written
+                held = [planned for _, _, planned in asked if planned["rejected"] == HELD]
+                decisions = {planned["id"]: True for planned in held}
             report("review", decisions=decisions)
             return {"decisions": decisions}
 
 
-def _entry(cause: str, update: Mapping[str, Any], contents: Mapping[str, str]) -> dict[str, Any]:
+def _entry(
+    cause: str, kind: str, planned: Mapping[str, Any], contents: Mapping[str, str]
+) -> dict[str, Any]:
     """Return one proposal as before and after, with the note that gave rise to it."""
+    names = EDITABLE if kind == "entry" else ("relation", "reason", "strength")
+    adds = {name: planned[name] for name in names if name in planned}
+    words = planned["context"] if kind == "entry" else _sentence(kind, planned)
+    before = planned.get("before", "")
     return {
-        "id": update["id"],
-        "note": {"id": update["target"], "content": contents.get(update["target"])},
+        "id": planned["id"],
+        "kind": kind,
+        "note": {"id": planned["target"], "content": contents.get(planned["target"])},
         "because_of": {"id": cause, "content": contents.get(cause)},
-        "before": update["before"],
-        "after": f"{update['before']} {update['context']}".strip(),
-        "adds": {name: update[name] for name in EDITABLE},
-        "similarity": update["similarity"],
-        "stopped_by_gate": update["rejected"],
+        "before": before,
+        "after": f"{before} {words}".strip(),
+        "adds": adds,
+        "similarity": planned.get("similarity"),
+        "stopped_by_gate": None if planned["rejected"] == HELD else planned["rejected"],
     }
 
 
-def _problem(answer: object, ids: Sequence[str]) -> str | None:
+def _sentence(kind: str, planned: Mapping[str, Any]) -> str:
+    """Return what a link or a supersession says, for a person to read."""
+    what = "outdated" if kind == "supersession" else "linked"
+    reason = f": {planned['reason']}" if planned["reason"] else ""
+    return f"{what} ({planned['relation']}){reason}"
+
+
+def _problem(answer: object, kinds: Mapping[str, str]) -> str | None:
     """Return what is wrong with an answer, or None."""
     if isinstance(answer, bool):
         return None
     if not isinstance(answer, Mapping):
         return f"{answer!r} is no answer; give True, False, or a dict of entry id to a decision"
-    if unknown := sorted(set(map(str, answer)) - set(ids)):
+    if unknown := sorted(set(map(str, answer)) - set(kinds)):
         return f"there is no entry {', '.join(unknown)}"
-    wrong = [entry for entry, decision in answer.items() if not _usable(decision)]
-    kinds = ", ".join(f"{name}: {kind.__name__}" for name, kind in EDITABLE.items())
-    return f"{', '.join(wrong)}: give True, False, or a dict with {kinds}" if wrong else None
+    wrong = [entry for entry, decision in answer.items() if not _usable(decision, kinds[entry])]
+    fields = ", ".join(f"{name}: {kind.__name__}" for name, kind in EDITABLE.items())
+    form = f"True, False, or, for a context entry, a dict with {fields}"
+    return f"{', '.join(wrong)}: give {form}" if wrong else None
 
 
-def _usable(decision: object) -> bool:
-    if not isinstance(decision, Mapping):
+def _usable(decision: object, kind: str) -> bool:
+    if not isinstance(decision, Mapping) or kind != "entry":
         return isinstance(decision, bool)
     return bool(decision) and all(
         name in EDITABLE and isinstance(value, EDITABLE[name]) and value != ""

@@ -95,6 +95,9 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         should_store: Called with each message; False leaves it out.
         evolve: `"inline"` links and evolves notes at the end of a turn, `"background"` does so in a
             thread, `"off"` leaves it to `AgenticMemory.evolve`. The notes are found at once either way.
+        reinforce: Whether the links that led to what an answer used are reinforced, which counts with
+            `MemoryConfig.link_half_life`: of the notes recalled, those with a word that the answer can only have
+            from them. No model is called.
         on_error: `"log"` goes on without the memory while the store or a model does not answer;
             `"raise"` raises.
 
@@ -124,6 +127,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     roles: tuple[MessageRole, ...] = SPOKEN
     should_store: ShouldStore | None = Field(default=None, exclude=True)
     evolve: Evolve = "inline"
+    reinforce: bool = False
     on_error: OnError = "log"
     tokenizer_fn: Callable[[str], Sequence[Any]] = Field(
         default_factory=get_tokenizer, exclude=True
@@ -201,10 +205,13 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
             offset=offset,
             now=datetime.now(UTC) if just_said else None,
         )
+        answered_now = self._recall.answered(messages, thread) if self.reinforce else []
         call = _call.get()
         if any(message.role == MessageRole.USER for message in messages):
             self._recall.new_turn()
         stored = await self._writer.write(call, batch, answered=answered)
+        if stored:
+            await self._recall.reinforce(call, answered_now)
         if stored and turn_ended:
             await self._writer.end_turn(call)
 

@@ -11,8 +11,10 @@ from ..ids import new_operation, now
 from ..notes import Change, ChangeKind, Namespace, Note
 from ..runtime import Runtime, resolve
 from . import edits
+from .edits import LINK
 from .rewrite import rewrite
 from .traces import Gone, Traces, corrections, remove_all_of
+from .undo import fields_of
 
 NEVER = 2**63
 
@@ -21,7 +23,7 @@ async def recover(runtime: Runtime, steps: Sequence[Change]) -> None:
     """Finish what the last steps before a kill belong to; what is finished is left alone.
 
     After a `delete`, other notes may still hold links to the removed one, or entries because of it. After an
-    `update`, other notes may still quote the old text. A `link` or an `unlink` may have been written at one end
+    `update`, other notes may still quote the old text. A link may have been made, changed or removed at one end
     only. Of the notes that a `prompt` showed, one may be gone by now.
     """
     for namespace in dict.fromkeys(step.namespace for step in steps):
@@ -43,9 +45,19 @@ async def _recover_namespace(
     written = {step.op: step.seq for step in sorted(steps, key=attrgetter("seq"))}
     if doubtful := await _shown_too_late(runtime, namespace, prompts, written):
         await remove_all_of(runtime, namespace, doubtful)
-    linked = [step for step in steps if step.kind in ("link", "unlink")]
-    ends = {step.note_id for step in linked} | {str(step.data["target"]) for step in linked}
+    ends = {end for step in steps for other in _linked(step) for end in (step.note_id, other)}
+    ends |= {end for step in steps if step.kind == "reinforce" for end in _reinforced(step)}
     await drop_one_sided(runtime, namespace, sorted(ends))
+    await level(runtime, namespace, sorted(ends))
+
+
+def _reinforced(step: Change) -> set[str]:
+    return {end for one, other, _ in step.data["links"] for end in (one, other)}
+
+
+def _linked(step: Change) -> list[str]:
+    """Return the notes at the other ends of the links that a change made, changed or removed."""
+    return [name.removeprefix(LINK) for name in fields_of(step) if name.startswith(LINK)]
 
 
 async def _shown_too_late(
@@ -112,6 +124,23 @@ async def drop_one_sided(runtime: Runtime, namespace: Namespace, ids: Sequence[s
         if lost:
             steps[note.id] = edits.chain([edits.drop_link(t, op, at, why) for t in lost])
     await rewrite(runtime, namespace, op, steps, base=everyone)
+
+
+async def level(runtime: Runtime, namespace: Namespace, ids: Sequence[str]) -> None:
+    """Make the ends of the links among these notes agree: what was written last is at one of them."""
+    notes = {note.id: note for note in await resolve(runtime.store.get(namespace, ids))}
+    steps: defaultdict[str, list[edits.Edit]] = defaultdict(list)
+    for note in notes.values():
+        for target, link in note.links.items():
+            if target not in notes or note.id not in notes[target].links:
+                continue
+            other = notes[target].links[note.id]
+            # Strengthening and reinforcing move `reinforced` on; weakening lowers the strength alone.
+            last = max(link, other, key=lambda one: (one.reinforced, -one.strength))
+            if (link.strength, link.reinforced) != (last.strength, last.reinforced):
+                steps[note.id].append(edits.set_strength(target, last.strength, last.reinforced))
+    done = {note_id: edits.chain(parts) for note_id, parts in steps.items()}
+    await rewrite(runtime, namespace, new_operation(), done, base=notes)
 
 
 def _holds(note: Note | None, target: str) -> bool:

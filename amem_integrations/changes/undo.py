@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -30,6 +30,8 @@ Fields = Mapping[
     str, Mapping[str, Any]
 ]  # by field: `before` and `after`, in JSON values; see `edits`
 
+USER = "user"  # who decided, where a change names the user as its model
+FOLLOWING = ("unlink", "upgrade")  # kinds of changes that follow from what a model wrote
 INSTEAD = {
     "add": "a note is taken back by delete()",
     "delete": "what was deleted is gone for good; add it again",
@@ -40,6 +42,7 @@ INSTEAD = {
     "retract": "the text that it was taken from was corrected; evolve() works with what it says now",
     "prompt": "it only says what a model was shown",
     "usage": "it only says what calls of a model cost, which cannot be taken back",
+    "reinforce": "it only says which links proved useful; they weaken again by themselves",
     "rejection": "nothing was written; approve() the proposal to have it after all",
 }
 
@@ -69,25 +72,70 @@ def check_free(made: Change, later: Sequence[Change]) -> None:
     Raises:
         RevisionConflictError: One did; the message names the last of them.
     """
+    if (obstacle := obstacle_to(made, later)) is None:
+        return
+    other, touched = obstacle
+    if not touched:
+        raise RevisionConflictError(
+            f"change {made.id!r} was undone already, by change {other.id!r}"
+        )
+    raise RevisionConflictError(
+        f"change {made.id!r} cannot be undone: change {other.id!r} ({other.kind!r}) touched "
+        f"{', '.join(touched)} after it; undo that one first"
+    )
+
+
+def obstacle_to(made: Change, later: Sequence[Change]) -> tuple[Change, list[str]] | None:
+    """Return the last change that stands in the way of taking `made` back, with the fields that it touched.
+
+    No fields: it has undone `made` already. `later` is as for `check_free`.
+    """
     # An update brings back the entry of its time, whatever was made of the new content meanwhile.
     needed = set(fields_of(made)) - ({"own"} if made.kind == "update" else set())
+    for other in _in_force(later):
+        if other.kind == "undo" and other.data["undone"] == made.id:
+            return other, []
+        if touched := needed & set(fields_of(other)):
+            return other, sorted(touched)
+    return None
+
+
+def _in_force(changes: Sequence[Change]) -> Iterator[Change]:
+    """Yield the changes that were not undone by one of the others, and no such undoing; the last one first."""
     gone: set[str] = set()
-    ids = {other.id for other in later}
-    for other in reversed(later):
-        if other.id in gone:
+    ids = {made.id for made in changes}
+    for made in reversed(changes):
+        if made.id in gone:
             continue
-        undone = other.data.get("undone") if other.kind == "undo" else None
+        undone = made.data["undone"] if made.kind == "undo" else None
         if undone in ids:
             gone.add(undone)
-        elif undone == made.id:
-            raise RevisionConflictError(
-                f"change {made.id!r} was undone already, by change {other.id!r}"
-            )
-        elif touched := needed & set(fields_of(other)):
-            raise RevisionConflictError(
-                f"change {made.id!r} cannot be undone: change {other.id!r} ({other.kind!r}) touched "
-                f"{', '.join(sorted(touched))} after it; undo that one first"
-            )
+        else:
+            yield made
+
+
+def made_by(changes: Sequence[Change], model: str | None) -> list[Change]:
+    """Return what a model (None: any) changed, the last change first.
+
+    That includes what followed from it in the same operation: links that a note had no room for, and what gave
+    way when a note was made anew.
+    """
+
+    def is_by(made: Change) -> bool:
+        return made.model == model if model else made.model not in (None, USER)
+
+    ops = {made.op for made in changes if is_by(made)}
+    return [
+        made
+        for made in reversed(changes)
+        if made.kind not in INSTEAD
+        and (is_by(made) or (made.kind in FOLLOWING and made.op in ops and made.model is None))
+    ]
+
+
+def is_of_text(made: Change) -> bool:
+    """Return whether a change is about what the user gave, and not about what was made of it."""
+    return not {*GIVEN, "rest"}.isdisjoint(fields_of(made))
 
 
 def undo(made: Change, op: str, at: datetime) -> Edit:
@@ -125,9 +173,9 @@ def _give_back(
             for name, v in values.items()
         }
         cause = made.cause if own else made.note_id
-        # The other end has its own record of the same, under an id made likewise.
-        undone = made.id if own else derive("change", made.op, made.kind, note.id, made.note_id)
-        data = {"undone": undone, "kind": made.kind, "fields": done}
+        undone = made.id if own else _id_at_other_end(made, note.id)
+        ends = ids_at_other_ends(made) if own else {made.note_id: made.id}
+        data = {"undone": undone, "kind": made.kind, "fields": done, "ends": ends}
         if own is not None:
             _check_unchanged(made, note)
         revised = note
@@ -140,9 +188,23 @@ def _give_back(
         if revised == note and "rest" not in values:
             return note, []
         record = change(op, "undo", note, cause=cause, recorded_at=at, data=data)
-        return revised, [record]
+        # One operation may undo several changes of a note that have one cause.
+        return revised, [replace(record, id=derive("change", op, "undo", undone))]
 
     return edit
+
+
+def ids_at_other_ends(made: Change) -> dict[str, str]:
+    """Return by note the ids of the records that the other ends of links have of the same change."""
+    others = [name.removeprefix(LINK) for name in fields_of(made) if name.startswith(LINK)]
+    return {other: _id_at_other_end(made, other) for other in others}
+
+
+def _id_at_other_end(made: Change, other: str) -> str:
+    """Return the id of the record of the same change at the other end of a link; it is derived likewise."""
+    if made.kind == "undo":
+        return derive("change", made.op, "undo", made.data["ends"][other])
+    return derive("change", made.op, made.kind, other, made.note_id)
 
 
 def _state(made: Change, note: Note) -> Any:  # noqa: ANN401 - a state

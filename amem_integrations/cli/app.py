@@ -20,7 +20,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "evolve": (".add_commands", "Finish what is unfinished."),
     "search": (".search_commands", "Find notes by meaning, by words and over links."),
     "show": (".search_commands", "Show a note, or list the last ones."),
-    "stats": (".search_commands", "Count notes, links and states."),
+    "stats": (".stats", "Count notes, links and states, and what needs a look."),
     "update": (".change_commands", "Correct the text of a note."),
     "supersede": (
         ".change_commands",
@@ -32,10 +32,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "clear": (".change_commands", "Remove all notes of a namespace for good, with their history."),
     "history": (".change_commands", "Show what was changed, as diffs, oldest first."),
-    "undo": (".change_commands", "Take a change back."),
-    "proposals": (".change_commands", "Show the updates that the gate stopped."),
-    "approve": (".change_commands", "Write a proposal although the gate stopped it."),
-    "reject": (".change_commands", "Take a proposal off the list."),
+    "undo": (".change_commands", "Take changes back, or all that a model did."),
+    "proposals": (".change_commands", "Show what waits for a decision."),
+    "approve": (".change_commands", "Write what was proposed."),
+    "reject": (".change_commands", "Take proposals off the list."),
     "graph": (".graph", "Draw the notes and their links."),
     "export": (".maintenance_commands", "Write a namespace to a file, with links and history."),
     "reindex": (

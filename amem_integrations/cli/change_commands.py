@@ -48,9 +48,24 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it: this cannot be un
 AnyNote = Annotated[
     str | None, typer.Argument(metavar="NOTE", help="Id, start of the id, or key; none: all notes.")
 ]
-ChangeName = Annotated[
-    str, typer.Argument(metavar="CHANGE", help="Id of the change, or its start.")
+UndoneNames = Annotated[
+    list[str] | None, typer.Argument(metavar="CHANGE...", help="Ids of changes, or their starts.")
 ]
+ChangeNames = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="CHANGE...", help="Ids of the proposals, or their starts."),
+]
+ByModel = Annotated[
+    str | None,
+    typer.Option("--model", help="Take back all that this model did, named as in the history."),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="Take back what a model did since then: 2026-05-08, or with a time."
+    ),
+]
+All = Annotated[bool, typer.Option("--all", help="All proposals that wait.")]
 Limit = Annotated[int, typer.Option("-k", "--limit", min=1, help="Most changes: the last ones.")]
 NewText = Annotated[str | None, typer.Option("--text", help="Write this text instead.")]
 
@@ -142,22 +157,44 @@ def history(options: Options, note: AnyNote = None, limit: Limit = 50) -> None:
 
 
 @command(app, "undo", EMBEDDER, NAMESPACE)
-def undo(options: Options, change: ChangeName) -> None:
-    """Take a change back.
+def undo(
+    options: Options, changes: UndoneNames = None, model: ByModel = None, since: Since = None
+) -> None:
+    """Take changes back, or all that a model did.
 
-    The undoing is recorded as well, and can be undone.
+    The undoing is recorded as well, and can be undone. What somebody else changed afterwards is left.
     """
     namespace = options.required_namespace
+    if bool(changes) == (model is not None or since is not None):
+        raise ConfigurationError("name a change, or give --model or --since")
+    time = None if since is None else parse_time(since)
     with open_to_write(options) as memory:
-        found = find_change(memory, change, namespace)
-        _print_changes(options, memory, [memory.undo(found.id, namespace=namespace)])
+        ids = [find_change(memory, name, namespace).id for name in changes or ()]
+        if len(ids) == 1:
+            _print_changes(options, memory, [memory.undo(ids[0], namespace=namespace)])
+            return
+        if ids:
+            report = memory.undo(ids, namespace=namespace)
+        else:
+            report = memory.undo(namespace=namespace, model=model, since=time)
+    if options.as_json:
+        print_json(report.to_dict())
+        return
+    out = console()
+    out.print(
+        f"{len(report.undone)} changes taken back, {len(report.skipped)} left, "
+        f"{len(report.rejected)} proposals rejected"
+    )
+    for change_id, why in report.skipped.items():
+        out.print("  left", short_id(change_id), one_line(why), soft_wrap=True)
 
 
 @command(app, "proposals", NAMESPACE)
 def proposals(options: Options) -> None:
-    """Show the updates that the gate stopped.
+    """Show what waits for a decision.
 
-    `amem approve` writes one all the same, `amem reject` takes it off the list.
+    That is what the gate stopped and, with --review, everything that was proposed for earlier notes: contexts,
+    links and what supersedes what. `amem approve` writes it, `amem reject` takes it off the list.
     """
     with open_to_read(options) as (memory, _):
         found = memory.proposals(namespace=options.required_namespace)
@@ -167,22 +204,40 @@ def proposals(options: Options) -> None:
 
 
 @command(app, "approve", EMBEDDER, NAMESPACE)
-def approve(options: Options, change: ChangeName, text: NewText = None) -> None:
-    """Write a proposal although the gate stopped it."""
+def approve(
+    options: Options, changes: ChangeNames = None, every: All = False, text: NewText = None
+) -> None:
+    """Write what was proposed."""
     namespace = options.required_namespace
     with open_to_write(options) as memory:
-        found = find_change(memory, change, namespace)
-        made = memory.approve(found.id, namespace=namespace, context=text)
-        _print_changes(options, memory, [made])
+        ids = _proposals(memory, changes, namespace, every=every)
+        if text is not None:
+            if len(ids) != 1:
+                raise ConfigurationError("--text is for a single proposal")
+            made = [memory.approve(ids[0], namespace=namespace, context=text)]
+        else:
+            made = memory.approve(ids, namespace=namespace)
+        _print_changes(options, memory, made)
 
 
 @command(app, "reject", NAMESPACE)
-def reject(options: Options, change: ChangeName) -> None:
-    """Take a proposal off the list."""
+def reject(options: Options, changes: ChangeNames = None, every: All = False) -> None:
+    """Take proposals off the list."""
     namespace = options.required_namespace
     with open_to_read(options) as (memory, _):
-        found = find_change(memory, change, namespace)
-        _print_changes(options, memory, [memory.reject(found.id, namespace=namespace)])
+        ids = _proposals(memory, changes, namespace, every=every)
+        _print_changes(options, memory, memory.reject(ids, namespace=namespace))
+
+
+def _proposals(
+    memory: AgenticMemory, names: Sequence[str] | None, namespace: Namespace, *, every: bool
+) -> list[str]:
+    """Return the ids of the proposals that a command is about."""
+    if bool(names) == every:
+        raise ConfigurationError("name the proposals, or give --all for all of them")
+    if every:
+        return [made.id for made in memory.proposals(namespace=namespace)]
+    return [find_change(memory, name, namespace).id for name in names or ()]
 
 
 def _note_id(memory: AgenticMemory, name: str, namespace: Namespace) -> str:

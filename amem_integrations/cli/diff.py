@@ -24,11 +24,14 @@ def diff(change: Change, note: Note | None = None) -> list[str]:
         note: The note that was changed; it holds the text of its first context, which the history does not.
     """
     data = change.data
+    if change.kind == "proposal" and "link" in data:
+        data = {**data, "link": {**data["link"], "target": change.cause}}
     if change.kind == "construct" and "fields" not in data and note is not None:
         made = next((entry for entry in note.contexts if entry.change == change.id), None)
         return [] if made is None else _lines("+", {n: getattr(made, n) for n in _ENTRY})
     if isinstance(data.get("fields"), Mapping):
-        rest = {name: value for name, value in data.items() if name != "fields"}
+        hidden = ("fields", "ends", "target")
+        rest = {name: value for name, value in data.items() if name not in hidden}
         return [line for name, step in data["fields"].items() for line in _step(name, step)] + (
             _plain(rest)
         )
@@ -80,13 +83,15 @@ def _lines(sign: str, entry: Data | None) -> list[str]:
 
 
 def _entry(data: Data) -> list[str]:
-    """Return the lines of an entry that was added, or was proposed and not written."""
-    shown = ("entry", "supersession", "rejected")
+    """Return the lines of an entry that was added, or of anything that was proposed and not written."""
+    shown = ("entry", "link", "supersession", "relink", "rejected")
     rest = {name: value for name, value in data.items() if name not in shown}
     why = [f" not written: {_text(data['rejected'])}"] if data.get("rejected") else []
     return [
         *_lines("+", data.get("entry")),
+        *([_link_line("+", data["link"])] if data.get("link") else []),
         *_supersession_lines("+", data.get("supersession")),
+        *_relink(data.get("relink")),
         *_plain(rest),
         *why,
     ]
@@ -114,7 +119,15 @@ def _link(sign: str, data: Data) -> list[str]:
 
 def _link_line(sign: str, link: Data) -> str:
     reason = f"{link.get('relation', '')}: {link.get('reason', '')}"
-    return f"{sign}link {str(link.get('target', ''))[:SHORT_ID]} {reason}"
+    strength = f" ({_text(link['strength'])})" if "strength" in link else ""
+    return f"{sign}link {str(link.get('target', ''))[:SHORT_ID]} {reason}{strength}"
+
+
+def _relink(relink: Data | None) -> list[str]:
+    """Return the line of a change of a link that was proposed and not written."""
+    if not relink:
+        return []
+    return [f" {relink['change']} the link ({_text(relink['before'])}): {relink['reason']}"]
 
 
 def _failure(data: Data) -> list[str]:

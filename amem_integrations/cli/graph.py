@@ -6,9 +6,8 @@ Notes are data: on the page their text never becomes code or markup.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,10 +18,10 @@ from ..errors import InvalidInputError
 from ..notes import Change, Link, Note
 from .command import command
 from .diff import diff
-from .graph_picture import draw
+from .graph_picture import draw, write_whole
 from .open_memory import all_notes, open_to_read
-from .options import NAMESPACE, Options, format_namespace
-from .terminal import print_result
+from .options import NAMESPACE, HalfLife, Options, format_namespace
+from .terminal import aged, print_result
 
 _SLOT = "__AMEM_DATA__"
 _PICTURES = (".png", ".svg", ".pdf")
@@ -37,7 +36,7 @@ File = Annotated[
 
 
 @command(app, "graph", NAMESPACE)
-def graph(options: Options, out: File = Path("memory.html")) -> None:
+def graph(options: Options, out: File = Path("memory.html"), half_life: HalfLife = None) -> None:
     """Draw the notes and their links.
 
     The page needs nothing but a browser: notes, links and their history, with a search. Without a
@@ -48,7 +47,7 @@ def graph(options: Options, out: File = Path("memory.html")) -> None:
         raise InvalidInputError(f"{str(out)!r} must end in {', '.join((*_PAGES, *_PICTURES))}")
     with open_to_read(options) as (memory, _):
         namespaces = [options.namespace] if options.namespace else memory.namespaces()
-        notes = [note for each in namespaces for note in all_notes(memory, each)]
+        notes = [aged(n, half_life) for each in namespaces for n in all_notes(memory, each)]
         changes = [
             change
             for each in (namespaces if kind in _PAGES else ())
@@ -57,25 +56,12 @@ def graph(options: Options, out: File = Path("memory.html")) -> None:
     title = f"Memory of {format_namespace(options.namespace)}" if options.namespace else "Memory"
     if kind in _PAGES:
         page = render(notes, changes, title=title)
-        _replace(out, lambda draft: draft.write_text(page, encoding="utf-8"))
+        write_whole(out, lambda draft: draft.write_text(page, encoding="utf-8"))
     else:
-        _replace(out, lambda draft: draw(notes, draft, title=title))
+        write_whole(out, lambda draft: draw(notes, draft, title=title))
     links = sum(link.direction == "out" for note in notes for link in note.links.values())
     values = {"file": str(out), "notes": len(notes), "links": links}
     print_result(f"{out}: {len(notes)} notes, {links} links", values, as_json=options.as_json)
-
-
-def _replace(out: Path, write: Callable[[Path], object]) -> None:
-    """Write a draft and move it into place, so that the old file stays until the new one is complete."""
-    handle, name = tempfile.mkstemp(prefix=".amem-", suffix=out.suffix, dir=out.parent)
-    os.close(handle)
-    draft = Path(name)
-    try:
-        write(draft)
-        draft.chmod(0o644)
-        draft.replace(out)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def render(notes: Sequence[Note], changes: Sequence[Change], *, title: str) -> str:
@@ -111,6 +97,8 @@ def _note(note: Note, history: Sequence[Change], ids: Mapping[str, int]) -> dict
         "thread": note.thread,
         "key": note.key,
         "when": note.when.isoformat(timespec="minutes"),
+        "time": _milliseconds(note.when),
+        "until": _milliseconds(note.holds_until) if note.holds_until else None,
         "state": note.state,
         "failure": note.failure,
         "source": note.source,
@@ -124,12 +112,30 @@ def _note(note: Note, history: Sequence[Change], ids: Mapping[str, int]) -> dict
                 "cause": ids.get(entry.cause),
                 "model": entry.model,
                 "at": entry.recorded_at.isoformat(timespec="minutes"),
+                "time": _milliseconds(entry.at),
             }
             for entry in note.contexts
+        ],
+        "supersessions": [
+            {
+                "by": ids[newer],
+                "relation": one.relation,
+                "reason": one.reason,
+                "model": one.model,
+                "since": one.since.isoformat(timespec="minutes"),
+                "time": _milliseconds(one.since),
+            }
+            for newer, one in note.supersessions.items()
+            if newer in ids
         ],
         "links": [_link(ids[t], link) for t, link in note.links.items() if t in ids],
         "history": [_change(change, note, ids) for change in history],
     }
+
+
+def _milliseconds(time: datetime) -> int:
+    """Return a time as scripts of a browser count it."""
+    return round(time.timestamp() * 1000)
 
 
 def _link(target: int, link: Link) -> dict[str, Any]:

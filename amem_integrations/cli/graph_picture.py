@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from ..notes import Note
 from ..ports import Vector
 
 _LABELLED = 24  # notes with a label: those with most links
-_PAPER, _INK, _EDGE = "#fbfaf7", "#22211e", "#8a867c"
+PAPER, INK, SOFT = "#fbfaf7", "#22211e", "#8a867c"
 _STEPS = 250
 
 
@@ -26,7 +28,7 @@ def draw(notes: Sequence[Note], path: Path, *, title: str) -> None:
         MissingExtraError: matplotlib is not installed.
         OSError: The file cannot be written.
     """
-    matplotlib = _matplotlib()
+    matplotlib = import_matplotlib()
     places = {note.id: place for place, note in enumerate(notes)}
     edges = [
         (places[note.id], places[target], link.strength)
@@ -36,7 +38,7 @@ def draw(notes: Sequence[Note], path: Path, *, title: str) -> None:
     ]
     xy = layout(len(notes), edges)
     figure = matplotlib.figure.Figure(
-        figsize=(12, 9), dpi=150, facecolor=_PAPER, layout="constrained"
+        figsize=(12, 9), dpi=150, facecolor=PAPER, layout="constrained"
     )
     axes = figure.add_subplot()
     axes.set_axis_off()
@@ -45,7 +47,7 @@ def draw(notes: Sequence[Note], path: Path, *, title: str) -> None:
     lines = [(xy[a], xy[b]) for a, b, _ in edges]
     widths = [0.4 + strength for _, _, strength in edges]
     axes.add_collection(
-        matplotlib.collections.LineCollection(lines, colors=_EDGE, linewidths=widths, alpha=0.5)
+        matplotlib.collections.LineCollection(lines, colors=SOFT, linewidths=widths, alpha=0.5)
     )
     sizes = [18 + 14 * len(note.links) for note in notes]
     axes.scatter(
@@ -54,15 +56,28 @@ def draw(notes: Sequence[Note], path: Path, *, title: str) -> None:
         s=sizes,
         c=_colours(notes, matplotlib.colors),
         zorder=2,
-        edgecolors=_PAPER,
+        edgecolors=PAPER,
     )
-    _label(axes, notes, xy, [matplotlib.patheffects.withStroke(linewidth=2.5, foreground=_PAPER)])
+    _label(axes, notes, xy, [matplotlib.patheffects.withStroke(linewidth=2.5, foreground=PAPER)])
     links = f"{len(notes)} notes, {len(edges)} links"
-    axes.set_title(f"{title}  ({links})", loc="left", color=_INK, fontsize=13, parse_math=False)
+    axes.set_title(f"{title}  ({links})", loc="left", color=INK, fontsize=13, parse_math=False)
     with warnings.catch_warnings():
         # Notes are in any script; what the font does not have is drawn as a box.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
-        figure.savefig(path, facecolor=_PAPER)
+        figure.savefig(path, facecolor=PAPER)
+
+
+def write_whole(out: Path, write: Callable[[Path], object]) -> None:
+    """Write a draft and move it into place, so that the old file stays until the new one is complete."""
+    handle, name = tempfile.mkstemp(prefix=".amem-", suffix=out.suffix, dir=out.parent)
+    os.close(handle)
+    draft = Path(name)
+    try:
+        write(draft)
+        draft.chmod(0o644)
+        draft.replace(out)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def layout(count: int, edges: Sequence[tuple[int, int, float]]) -> Vector:
@@ -115,13 +130,17 @@ def _label(axes: Any, notes: Sequence[Note], xy: Vector, effects: list[Any]) -> 
         text = text if len(text) <= 36 else f"{text[:36].rstrip()}…"  # noqa: PLR2004 - a short line
         axes.annotate(
             text, xy[i], xytext=(0, 7), textcoords="offset points", ha="center",
-            fontsize=7, color=_INK, zorder=3,
+            fontsize=7, color=INK, zorder=3,
             path_effects=effects, parse_math=False,
         )  # fmt: skip
 
 
-def _matplotlib() -> Any:  # noqa: ANN401 - ships no types for all of this
-    """Return matplotlib with the modules used here; none of them opens a window."""
+def import_matplotlib() -> Any:  # noqa: ANN401 - ships no types for all of this
+    """Return matplotlib with the modules that pictures need; none of them opens a window.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
     try:
         for name in ("collections", "colors", "figure", "patheffects"):
             import_module(f"matplotlib.{name}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
 
-from .. import AgenticMemory
+from .. import AgenticMemory, MemoryConfig
 from ..errors import (
     ConfigurationError,
     InvalidInputError,
@@ -78,8 +78,9 @@ def open_to_write(options: Options, *, create: bool = False) -> AgenticMemory:
         options.memory,
         embedder=options.make_embedder(known),
         model=options.make_model(),
+        config=MemoryConfig(review=options.review),
         collection=options.collection,
-        **options.client_options,  # type: ignore[arg-type]
+        **options.client_options,
     )
 
 

@@ -76,7 +76,25 @@ MODEL: Shared = {
         envvar="AMEM_MODEL",
         help="A chat model, such as gpt-4o-mini, with OPENAI_API_KEY; without one notes are made by rules.",
     ),
+    "review": _option(
+        bool,
+        False,
+        "--review",
+        envvar="AMEM_REVIEW",
+        help="Let what is proposed for earlier notes wait for `amem approve`.",
+    ),
 }
+
+HalfLife = Annotated[
+    float | None,
+    typer.Option(
+        "--half-life",
+        metavar="DAYS",
+        min=0.001,
+        envvar="AMEM_LINK_HALF_LIFE",
+        help="Show links as strong as they are now, if they lose half of their strength in so many days.",
+    ),
+]
 
 _OPENAI = "openai:"
 
@@ -137,6 +155,7 @@ class Options:
     embedder: str | None = None
     base_url: str | None = None
     model: str | None = None
+    review: bool = False
     ports: Ports
 
     @property

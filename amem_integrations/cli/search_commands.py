@@ -1,4 +1,4 @@
-"""`amem search`, `amem show` and `amem stats`."""
+"""`amem search` and `amem show`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from .. import AgenticMemory
 from ..errors import InvalidInputError
 from ..ids import now
-from ..notes import RELATIONS, Namespace, Note, ScoredNote
+from ..notes import RELATIONS, Note, ScoredNote
 from ..runtime import resolve, run
 from .command import command
 from .open_memory import find_note, notes_by_id, open_to_read, open_to_write
-from .options import EMBEDDER, NAMESPACE, Options, format_namespace, parse_time
+from .options import EMBEDDER, NAMESPACE, HalfLife, Options, format_namespace, parse_time
 from .terminal import (
     SHORT_ID,
+    aged,
     clean,
     console,
     headline,
@@ -87,7 +87,9 @@ def search(
 
 
 @command(app, "show", NAMESPACE)
-def show(options: Options, note: NoteName = None, limit: Limit = 20) -> None:
+def show(
+    options: Options, note: NoteName = None, limit: Limit = 20, half_life: HalfLife = None
+) -> None:
     """Show a note, or list the last ones."""
     namespace = options.required_namespace
     with open_to_read(options) as (memory, store):
@@ -100,21 +102,7 @@ def show(options: Options, note: NoteName = None, limit: Limit = 20) -> None:
         if options.as_json:
             print_json(note_values(found))
         else:
-            _print_note(console(), found, memory)
-
-
-@command(app, "stats", NAMESPACE)
-def stats(options: Options) -> None:
-    """Count notes, links and states."""
-    with open_to_read(options) as (memory, _):
-        namespaces = [options.namespace] if options.namespace else memory.namespaces()
-        by_namespace = {each: memory.stats(namespace=each) for each in namespaces}
-        total = memory.stats(namespace=options.namespace)
-    if options.as_json:
-        rows = [{**counts, "namespace": list(each)} for each, counts in by_namespace.items()]
-        print_json({**total, "by_namespace": rows})
-    else:
-        console().print(_stats_table(by_namespace, total))
+            _print_note(console(), aged(found, half_life), memory)
 
 
 def _parse_conditions(text: str) -> Mapping[str, Any]:
@@ -231,31 +219,3 @@ def _fields(note: Note) -> dict[str, str]:
 
 def _reason(relation: str, reason: str, strength: float) -> str:
     return f"{one_line(relation)}: {one_line(reason)} ({strength:.2f})"
-
-
-def _stats_table(
-    by_namespace: Mapping[Namespace, Mapping[str, Any]], total: Mapping[str, Any]
-) -> Table:
-    names = ("notes", "threads", "links", "evolved", "without_links")
-    states = [name for name in ("pending", "constructed", "failed") if total["states"].get(name)]
-    costs = ("calls", "tokens", "tokens a note") if total["cost"]["calls"] else ()
-    rows = table("namespace", *(name.replace("_", " ") for name in names), *states, *costs)
-    for column in rows.columns[1:]:
-        column.justify = "right"
-
-    def add_row(title: str, counts: Mapping[str, Any]) -> None:
-        numbers = [counts[name] for name in names]
-        numbers += [counts["states"].get(state, 0) for state in states]
-        numbers += _costs(counts["cost"]) if costs else []
-        rows.add_row(title, *map(str, numbers))
-
-    for namespace, counts in by_namespace.items():
-        add_row(one_line(format_namespace(namespace)), counts)
-    if len(by_namespace) > 1:
-        rows.add_section()
-        add_row("all", total)
-    return rows
-
-
-def _costs(cost: Mapping[str, Any]) -> list[Any]:
-    return [cost["calls"], cost["input_tokens"] + cost["output_tokens"], cost["tokens_per_note"]]

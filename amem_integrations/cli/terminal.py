@@ -9,6 +9,8 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Protocol
 
 import typer
@@ -19,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from ..ids import now
 from ..notes import Change, Note, ScoredNote
 
 SHORT_ID = 8  # characters of an id that are shown; commands accept them in its place
@@ -100,6 +103,18 @@ def print_result(text: str, values: object, *, as_json: bool) -> None:
 def print_json(values: object) -> None:
     """Print values as JSON."""
     typer.echo(json.dumps(values, indent=2, ensure_ascii=False))
+
+
+def aged(note: Note, days: float | None) -> Note:
+    """Return the note with the strength that its links have now, if they lose half of it in so many days."""
+    if days is None:
+        return note
+    half_life, time = timedelta(days=days), now()
+    links = {
+        target: replace(link, strength=link.strength_at(time, half_life))
+        for target, link in note.links.items()
+    }
+    return note.revised(links=links)
 
 
 def note_values(note: Note) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import permutations
 from string import Template
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ from pydantic import BaseModel
 from .. import texts
 from ..changes.edits import usage_records
 from ..errors import AmemError, ModelReplyError, ModelUnavailableError, StoreError
-from ..notes import Namespace, Note
+from ..notes import Link, Namespace, Note
 from ..plans import Candidate
 from ..ports import Completion, ModelRequest, Vector
 from ..prompts import TEMPLATES
@@ -36,6 +37,7 @@ CONTENT_CHARS = 2000
 CANDIDATE_CHARS = 400
 CONTEXT_CHARS = 1200
 TAGS_CHARS = 200
+RELATION_CHARS = 40
 
 Shown = dict[str, Any]
 
@@ -218,6 +220,12 @@ def briefs(shown: Sequence[Shown], notes: Sequence[Note]) -> str:
     return lines([brief(s, n) for s, n in zip(shown, notes, strict=True)])
 
 
+def linked(link: Mapping[str, Any]) -> str:
+    """Return one line for a link between two notes."""
+    relation = texts.inline(link["relation"], RELATION_CHARS)
+    return f"{' - '.join(link['between'])}: {relation} ({link['strength']:.2f})"
+
+
 def _head(shown: Mapping[str, Any], note: Note) -> str:
     return f"[{', '.join(part for part in (shown.get('alias'), texts.header(note)) if part)}]"
 
@@ -294,6 +302,35 @@ class Offer:
         listed = [self.alias[candidate.id] for candidate in self.candidates[note.id]]
         row = line(enriched(note, self.alias[note.id]), note)
         return f"{row}\n    (candidates: {', '.join(listed) or 'none'})"
+
+    def links(self, time: datetime, half_life: timedelta | None) -> list[Shown]:
+        """Return the links between notes that are shown for one new note, each once, as plain data.
+
+        Their strength is that of the given time.
+        """
+        notes = {**{note.id: note for note in self.batch}, **self.notes}
+        found: dict[tuple[str, str], Link] = {}
+        for note in self.batch:
+            shown = [note.id, *(candidate.id for candidate in self.candidates[note.id])]
+            for one, other in permutations(shown, 2):
+                link = notes[one].links.get(other)
+                if link is not None and link.direction == "out":
+                    found[one, other] = link
+        return [
+            {
+                "between": [self.alias[one], self.alias[other]],
+                "relation": link.relation,
+                "strength": round(link.strength_at(time, half_life), 2),
+            }
+            for (one, other), link in found.items()
+        ]
+
+    def end(self, note: Note, alias: str) -> Note | None:
+        """Return the note behind an alias: the new one itself, or an earlier one that was shown."""
+        if alias.strip().strip("[]") == self.alias[note.id]:
+            return note
+        target = self.target(note, alias)
+        return None if target is None else self.notes[target]
 
     def target(self, note: Note, alias: str) -> str | None:
         """Return the id behind an alias, if that note was shown and came before `note`."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from ..changes import proposals
 from ..changes.edits import (
     ENTRY,
     Edit,
@@ -28,6 +29,7 @@ from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Note
 from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedUpdate
 from ..runtime import Runtime, resolve
 from .construct import mark_failed
+from .relink import Relinker
 from .supersede import supersede
 
 
@@ -38,14 +40,24 @@ class Planner:
     op: str
     at: datetime
     max_links: int
+    half_life: timedelta | None = None
+
+    @classmethod
+    def of(cls, runtime: Runtime, op: str, at: datetime) -> Planner:
+        """Return the planner of an operation, by the settings."""
+        config = runtime.config
+        return cls(op=op, at=at, max_links=config.max_links, half_life=config.link_half_life)
 
     def edits(self, plans: Sequence[PlannedNote], sources: Mapping[str, Note]) -> dict[str, Edit]:
         """Return by note id what plans do to each note that they touch."""
         steps: defaultdict[str, list[Edit]] = defaultdict(list)
+        seen: set[frozenset[str]] = set()
         for plan in plans:
             for link in plan.links:
-                steps[plan.id].append(self._link(link, link.target, "out", plan))
-                steps[link.target].append(self._link(link, plan.id, "in", plan))
+                for end, edit in self.link(link, plan.id, plan.model).items():
+                    steps[end].append(edit)
+            for end, edit in self._relinks(plan, seen):
+                steps[end].append(edit)
             for update in plan.updates:
                 steps[update.target].append(self.append(update, sources[plan.id], plan.model))
             for one in plan.supersessions:
@@ -81,8 +93,7 @@ class Planner:
         def edit(note: Note) -> tuple[Note, list[Change]]:
             data: dict[str, Any] = {"entry": entry_data(entry), "similarity": update.similarity}
             if update.rejected is not None:
-                data["rejected"] = update.rejected
-                return note, [self._record("proposal", note, source.id, model, data)]
+                return note, [self._proposal(note, source.id, model, data, update.rejected)]
             old = [kept for kept in note.contexts if kept.cause == source.id]
             if any(kept.text == entry.text for kept in old):
                 return note, []
@@ -95,9 +106,49 @@ class Planner:
 
         return edit
 
+    def link(
+        self, planned: PlannedLink, source: str, model: str, *, proposal: str | None = None
+    ) -> dict[str, Edit]:
+        """Return by note id the edits that link a note to another; a rejected link is only recorded.
+
+        `proposal` is the id of the proposal that is answered by it.
+        """
+        if planned.rejected is not None:
+            return {planned.target: self._propose_link(planned, source, model)}
+        return {
+            source: self._link(planned, planned.target, "out", model, proposal),
+            planned.target: self._link(planned, source, "in", model, proposal),
+        }
+
+    def _relinks(self, plan: PlannedNote, seen: set[frozenset[str]]) -> Iterator[tuple[str, Edit]]:
+        """Yield by note id the edits that change links; of several changes of one link the first counts."""
+        for relink in plan.relinks:
+            relinker = Relinker(op=self.op, at=self.at, half_life=self.half_life)
+            pair = frozenset((relink.source, relink.target))
+            if pair not in seen:
+                seen.add(pair)
+                yield from relinker.edits(relink, plan.id, plan.model).items()
+
+    def _propose_link(self, planned: PlannedLink, source: str, model: str) -> Edit:
+        wanted = {name: getattr(planned, name) for name in ("relation", "reason", "strength")}
+
+        def edit(note: Note) -> tuple[Note, list[Change]]:
+            if source in note.links:
+                return note, []
+            why = planned.rejected or ""
+            return note, [self._proposal(note, source, model, {"link": wanted}, why)]
+
+        return edit
+
     def _link(
-        self, planned: PlannedLink, other: str, direction: Direction, plan: PlannedNote
+        self,
+        planned: PlannedLink,
+        other: str,
+        direction: Direction,
+        model: str,
+        proposal: str | None,
     ) -> Edit:
+        answers = {} if proposal is None else {"proposal": proposal}
         link = Link(
             relation=planned.relation,
             reason=planned.reason,
@@ -110,31 +161,40 @@ class Planner:
         def edit(note: Note) -> tuple[Note, list[Change]]:
             if other in note.links:
                 return note, []
-            made = self._record(
-                "link", note, other, plan.model, {"target": other, **link_json(link)}
-            )
-            links, dropped = _cap({**note.links, other: link}, self.max_links)
+            data = {"target": other, **link_json(link), **answers}
+            made = self._record("link", note, other, model, data)
+            links, dropped = self._cap({**note.links, other: link})
             gone = [unlinked(note, t, old, self.op, self.at) for t, old in dropped.items()]
             return note.revised(links=links), [made, *gone]
 
         return edit
 
+    def _cap(self, links: dict[str, Link]) -> tuple[dict[str, Link], dict[str, Link]]:
+        """Return the links kept and the links dropped: the weakest by now go, of equal ones the oldest."""
+        if len(links) <= self.max_links:
+            return links, {}
+
+        def rank(target: str) -> tuple[float, datetime, str]:
+            link = links[target]
+            return link.strength_at(self.at, self.half_life), link.reinforced, target
+
+        kept = set(sorted(links, key=rank, reverse=True)[: self.max_links])
+        return (
+            {target: link for target, link in links.items() if target in kept},
+            {target: link for target, link in links.items() if target not in kept},
+        )
+
+    def _proposal(
+        self, note: Note, cause: str, model: str, wanted: dict[str, Any], why: str
+    ) -> Change:
+        return proposals.proposal(
+            self.op, note, cause, model=model, at=self.at, wanted=wanted, why=why
+        )
+
     def _record(
         self, kind: ChangeKind, note: Note, cause: str, model: str, data: dict[str, Any]
     ) -> Change:
         return change(self.op, kind, note, cause=cause, model=model, recorded_at=self.at, data=data)
-
-
-def _cap(links: dict[str, Link], most: int) -> tuple[dict[str, Link], dict[str, Link]]:
-    """Return the links kept and the links dropped: the weakest go, of equal ones the oldest."""
-    if len(links) <= most:
-        return links, {}
-    ranked = sorted(links, key=lambda t: (links[t].strength, links[t].reinforced, t), reverse=True)
-    kept = set(ranked[:most])
-    return (
-        {target: link for target, link in links.items() if target in kept},
-        {target: link for target, link in links.items() if target not in kept},
-    )
 
 
 def _step(before: ContextEntry | None, after: ContextEntry | None) -> dict[str, Any]:
@@ -159,8 +219,8 @@ async def commit_plan(
     space, at = plan.namespace, now()
     decided = [_only_shown(one) for one in plan.notes]
     plans = [_only_known(one, known) for one in decided if _is_current(one, plan.id, known)]
-    planner = Planner(op=plan.id, at=at, max_links=runtime.config.max_links)
-    wrote = any(one.links or one.updates or one.supersessions for one in plans)
+    planner = Planner.of(runtime, plan.id, at)
+    wrote = any(one.links or one.updates or one.supersessions or one.relinks for one in plans)
     shown = sorted({i for one in decided for i in _shown(one)}) if wrote else []
     prompts = [m.with_data(since=plan.since) for m in prompt_records(plan.id, space, shown, at)]
     steps = planner.edits(plans, known)
@@ -177,10 +237,10 @@ async def commit_plan(
     )
     left = [] if steps else cost
     await mark_failed(runtime, space, plan.failed, plan.id, base=known, records=left)
-    pairs = {frozenset((c.note_id, c.cause)) for c in done.changes if c.kind == "link"}
     return EvolutionReport(
         done=tuple(one.id for one in plans if one.id in done.notes),
-        links=len(pairs),
+        links=_count_pairs(done.changes, "link"),
+        relinked=_count_pairs(done.changes, "relink"),
         evolved=tuple(dict.fromkeys(c.note_id for c in done.changes if c.kind == "evolve")),
         superseded=tuple(dict.fromkeys(c.note_id for c in done.changes if c.kind == "supersede")),
         proposals=tuple(made.id for made in done.changes if made.kind == "proposal"),
@@ -193,6 +253,10 @@ async def write_cost(runtime: Runtime, plan: Plan) -> None:
     """Write to the ledger what a plan cost that is not committed."""
     if records := usage_records(plan.id, plan.namespace, plan.cost, time_of(plan.since)):
         await resolve(runtime.store.replace(plan.namespace, [], records))
+
+
+def _count_pairs(changes: Sequence[Change], kind: ChangeKind) -> int:
+    return len({frozenset((made.note_id, made.cause)) for made in changes if made.kind == kind})
 
 
 def _shown(plan: PlannedNote) -> list[str]:
@@ -225,4 +289,5 @@ def _restricted(plan: PlannedNote, ids: Collection[str]) -> PlannedNote:
         links=tuple(link for link in plan.links if link.target in ids),
         updates=tuple(update for update in plan.updates if update.target in ids),
         supersessions=tuple(one for one in plan.supersessions if one.target in ids),
+        relinks=tuple(one for one in plan.relinks if {one.source, one.target} <= {*ids, plan.id}),
     )

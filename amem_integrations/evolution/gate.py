@@ -1,21 +1,30 @@
-"""Gate: which proposed updates may be written. What fails becomes a proposal, not a write; a reviewer decides."""
+"""Gate: what of a plan may be written. What fails becomes a proposal, not a write; a reviewer decides."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import InvalidInputError
-from ..plans import PlannedNote, PlannedSupersession, PlannedUpdate
+from ..plans import (
+    HELD,
+    PlannedLink,
+    PlannedNote,
+    PlannedRelink,
+    PlannedSupersession,
+    PlannedUpdate,
+)
 from ..ports import Vector
 
 MAX_WORDS = 60
 
-# Update id → True (approve), False (reject), or {"context": …, "keywords": …, "tags": …} (edit).
+# Id of an update, link, supersession or relink → True (approve), False (reject), or, of an update, {"context": …,
+# "keywords": …, "tags": …} (edit).
 Decisions = Mapping[str, bool | Mapping[str, Any]]
 EDITABLE = {"context", "keywords", "tags"}
 REJECTED = "rejected by a reviewer"
+Planned = TypeVar("Planned", PlannedUpdate, PlannedLink, PlannedSupersession, PlannedRelink)
 
 
 def judge(
@@ -30,6 +39,21 @@ def judge(
     return replace(update, similarity=near, rejected=_reason(update, near, floor))
 
 
+def hold(plan: PlannedNote) -> PlannedNote:
+    """Return the plan with everything that passed held back for a review."""
+
+    def held(planned: Planned) -> Planned:
+        return planned if planned.rejected is not None else replace(planned, rejected=HELD)
+
+    return replace(
+        plan,
+        updates=tuple(map(held, plan.updates)),
+        links=tuple(map(held, plan.links)),
+        supersessions=tuple(map(held, plan.supersessions)),
+        relinks=tuple(map(held, plan.relinks)),
+    )
+
+
 def form_problem(context: str) -> str | None:
     """Return what is wrong with the text of an entry, whoever wrote it."""
     words = len(context.split())
@@ -42,20 +66,22 @@ def decide(plans: Sequence[PlannedNote], decisions: Decisions) -> list[PlannedNo
     """Return the plans with a reviewer's decisions applied; the rest stays as the gate left it.
 
     Raises:
-        InvalidInputError: A decision is about no update or supersession of this plan, or is of no known form.
+        InvalidInputError: A decision is about nothing in this plan, or is of no known form.
     """
     known = {update.id for plan in plans for update in plan.updates}
+    known |= {link.id for plan in plans for link in plan.links}
     known |= {supersession.id for plan in plans for supersession in plan.supersessions}
+    known |= {relink.id for plan in plans for relink in plan.relinks}
     unknown = sorted(set(decisions) - known)
     if unknown:
-        raise InvalidInputError(
-            f"decisions name no update or supersession of this plan: {unknown!r}"
-        )
+        raise InvalidInputError(f"decisions name nothing in this plan: {unknown!r}")
     return [
         replace(
             plan,
-            updates=tuple(_decided(u, decisions.get(u.id)) for u in plan.updates),
-            supersessions=tuple(_agreed(s, decisions.get(s.id)) for s in plan.supersessions),
+            updates=tuple(_decided_update(u, decisions.get(u.id)) for u in plan.updates),
+            links=tuple(_decided(link, decisions.get(link.id)) for link in plan.links),
+            supersessions=tuple(_decided(s, decisions.get(s.id)) for s in plan.supersessions),
+            relinks=tuple(_decided(relink, decisions.get(relink.id)) for relink in plan.relinks),
         )
         for plan in plans
     ]
@@ -69,28 +95,24 @@ def _reason(update: PlannedUpdate, near: float | None, floor: float) -> str | No
     return None
 
 
-def _decided(update: PlannedUpdate, decision: bool | Mapping[str, Any] | None) -> PlannedUpdate:
+def _decided(planned: Planned, decision: object) -> Planned:
     if decision is None:
-        return update
-    if isinstance(decision, bool):
-        return replace(update, rejected=None if decision else REJECTED)
+        return planned
+    if not isinstance(decision, bool):
+        raise InvalidInputError(f"decision {decision!r} about {planned.id!r} must be True or False")
+    return replace(planned, rejected=None if decision else REJECTED)
+
+
+def _decided_update(
+    update: PlannedUpdate, decision: bool | Mapping[str, Any] | None
+) -> PlannedUpdate:
+    if decision is None or isinstance(decision, bool):
+        return _decided(update, decision)
     edited = replace(update, rejected=None, **_edits(decision))
     reason = form_problem(edited.context)
     if reason is not None:
         raise InvalidInputError(f"the edit of update {update.id!r} cannot be written: {reason}")
     return edited
-
-
-def _agreed(
-    supersession: PlannedSupersession, decision: bool | Mapping[str, Any] | None
-) -> PlannedSupersession:
-    if decision is None:
-        return supersession
-    if not isinstance(decision, bool):
-        raise InvalidInputError(
-            f"supersession {supersession.id!r} is to be decided by True or False, not {decision!r}"
-        )
-    return replace(supersession, rejected=None if decision else REJECTED)
 
 
 def _edits(decision: object) -> dict[str, Any]:

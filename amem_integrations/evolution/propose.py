@@ -31,10 +31,11 @@ from ..prompts import (
     Targeted,
 )
 from ..runtime import Runtime, resolve
-from .ask import Offer, ask, briefs, counting, line, lines
+from .ask import Offer, ask, briefs, counting, line, lines, linked
 from .commit import Planner
 from .construct import Batch
-from .gate import judge
+from .gate import hold, judge
+from .relink import planned_relinks, with_relinks_judged
 from .supersede import planned
 
 MAX_REASON_CHARS = 200
@@ -206,15 +207,20 @@ async def _ask(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
 
 async def _ask_all(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
     """Ask for the links and updates of the whole batch in one call."""
-    others = offer.enriched(offer.others)
+    others, links = offer.enriched(offer.others), offer.links(now(), runtime.config.link_half_life)
     reply = await ask(
         runtime,
         "evolve",
         EvolveReply,
         namespace=offer.namespace,
-        inputs={"notes": [offer.data(note) for note in offer.batch], "candidates": others},
+        inputs={
+            "notes": [offer.data(note) for note in offer.batch],
+            "candidates": others,
+            "links": links,
+        },
         values={
             "candidates": briefs(others, offer.others),
+            "links": lines([linked(link) for link in links]),
             "notes": lines([offer.text(note) for note in offer.batch]),
         },
     )
@@ -281,16 +287,20 @@ async def _ask_revision(
 async def _judged(
     runtime: Runtime, op: str, made: Sequence[_Proposed], shown: Mapping[str, Note]
 ) -> list[PlannedNote]:
-    """Put every update through the gate; with evolution off there is none.
+    """Put every update through the gate; with evolution off there is none. For a review all of it is held back.
 
     What the updated notes will read like is embedded by the same call as the new entries, for the commit.
     """
     plans = [plan for part in made for plan in part.notes]
     if not runtime.config.evolve:
-        return [replace(plan, updates=(), supersessions=()) for plan in plans]
+        plans = [replace(plan, updates=(), supersessions=(), relinks=()) for plan in plans]
+    plans = [
+        await with_relinks_judged(runtime.store, p, shown[p.id].namespace) if p.relinks else p
+        for p in plans
+    ]
     entries = [update.context for plan in plans for update in plan.updates]
     if not entries:
-        return plans
+        return _held(runtime, plans)
     rows = await embed(runtime, [*entries, *_texts_to_be(op, plans, shown)])
     vectors: dict[str, Vector | None] = dict(zip(entries, rows, strict=False))
     targets = {i: row for part in made for i, row in part.offer.vectors.items()}
@@ -299,7 +309,13 @@ async def _judged(
     def judged(update: PlannedUpdate) -> PlannedUpdate:
         return judge(update, vectors[update.context], targets.get(update.target), floor)
 
-    return [replace(plan, updates=tuple(map(judged, plan.updates))) for plan in plans]
+    return _held(
+        runtime, [replace(plan, updates=tuple(map(judged, plan.updates))) for plan in plans]
+    )
+
+
+def _held(runtime: Runtime, plans: list[PlannedNote]) -> list[PlannedNote]:
+    return list(map(hold, plans)) if runtime.config.review else plans
 
 
 def _texts_to_be(op: str, plans: Sequence[PlannedNote], shown: Mapping[str, Note]) -> Iterable[str]:
@@ -319,12 +335,14 @@ def _planned(
     links = evolution.links if evolution else []
     updates = evolution.updates if evolution else []
     replaced = evolution.supersedes if evolution else []
+    relinks = evolution.relinks if evolution else []
+    relinked = planned_relinks(op, note, offer, relinks) if relinks else []
     return PlannedNote(
         id=note.id,
         entry=note.own_entry.change if note.own_entry else "",
         model=runtime.model_name,
         candidates=tuple(offer.candidates[note.id]),
-        links=tuple(_link(item, i) for i, item in _by_target(links, note, offer).items()),
+        links=tuple(_link(op, note, item, i) for i, item in _by_target(links, note, offer).items()),
         updates=tuple(
             _update(op, note, item, offer.notes[i])
             for i, item in _by_target(updates, note, offer).items()
@@ -334,7 +352,9 @@ def _planned(
             for i, item in _by_target(replaced, note, offer).items()
             if (one := planned(op, note, offer.notes[i], item, runtime.config)) is not None
         ),
-        dropped=sum(offer.target(note, item.to) is None for item in [*links, *updates, *replaced]),
+        relinks=tuple(one for one in relinked if one is not None),
+        dropped=sum(offer.target(note, item.to) is None for item in [*links, *updates, *replaced])
+        + relinked.count(None),
     )
 
 
@@ -347,8 +367,9 @@ def _by_target(items: Sequence[T], note: Note, offer: Offer) -> dict[str, T]:
     return found
 
 
-def _link(item: ProposedLink, target: str) -> PlannedLink:
+def _link(op: str, note: Note, item: ProposedLink, target: str) -> PlannedLink:
     return PlannedLink(
+        id=derive("change", op, "link", note.id, target),
         target=target,
         relation=item.relation[:MAX_RELATION_CHARS] or "related",
         reason=item.reason[:MAX_REASON_CHARS],

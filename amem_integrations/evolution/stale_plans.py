@@ -74,4 +74,7 @@ def _cleaned(note: PlannedNote, is_quoted: Callable[[str], bool]) -> PlannedNote
         supersessions=tuple(
             replace(one, reason="") if is_quoted(one.reason) else one for one in note.supersessions
         ),
+        relinks=tuple(
+            replace(one, reason="") if is_quoted(one.reason) else one for one in note.relinks
+        ),
     )

@@ -41,14 +41,14 @@ async def upgrade_batch(
     async with counting(runtime, namespace, op, at) as asking:
         attributes, reasons = await ask_attributes(asking, batch)
     steps: defaultdict[str, list[Edit]] = defaultdict(list)
-    touched: dict[str, set[str]] = {}
+    touched: list[str] = []
     for note in (note for note in batch.notes if note.id in attributes):
         linked, (current, *others) = await _rule_ends(runtime, namespace, note)
         for target, edit in _edits_of_others(current, linked, others, op, at).items():
             steps[target].append(edit)
         made = construct.apply(attributes[note.id], note, model=runtime.model_name, op=op, at=at)
         steps[note.id].append(_replaced(made, note, linked, op, at))
-        touched[note.id] = {*linked, *(other.id for other in others)}
+        touched.append(note.id)
     chained = {note_id: edits.chain(parts) for note_id, parts in steps.items()}
     shown = (*batch.shown_before, *batch.notes) if chained else ()
     records = [
@@ -56,8 +56,8 @@ async def upgrade_batch(
         *edits.usage_records(op, namespace, asking.usage.cost(), at),
     ]
     done = await rewrite(runtime, namespace, op, chained, records=records)
-    for note_id, targets in touched.items():
-        await _reject(runtime, namespace, note_id, sorted(targets), op)
+    for note_id in touched:
+        await _reject(runtime, namespace, note_id, op)
     for note_id, reason in reasons.items():
         log.warning("note %s stays as it was made without a model: %s", note_id, reason)
     upgraded = {note_id: done.notes[note_id] for note_id in touched if note_id in done.notes}
@@ -141,15 +141,17 @@ def _drop_what_rules_added(cause: str, op: str, at: datetime) -> Edit:
     return edit
 
 
-async def _reject(
-    runtime: Runtime, namespace: Namespace, cause: str, targets: Sequence[str], op: str
-) -> None:
+async def _reject(runtime: Runtime, namespace: Namespace, cause: str, op: str) -> None:
     """Reject what rules proposed because of a note, so that it does not wait for a reviewer."""
-    records: list[Change] = []
-    for target in await resolve(runtime.store.get(namespace, targets)):
-        for made in await all_changes(runtime.store, namespace, target.id, ("proposal",)):
-            if made.cause == cause and made.model == RULES:
-                records.append(rejection(made, target, op, now(), WHY))  # noqa: PERF401
+    mentions = await resolve(runtime.store.mentions(namespace, [cause]))
+    proposals = [made for made in mentions if made.kind == "proposal" and made.cause == cause]
+    ids = list(dict.fromkeys(made.note_id for made in proposals))
+    notes = {note.id: note for note in await resolve(runtime.store.get(namespace, ids))}
+    records = [
+        rejection(made, notes[made.note_id], op, now(), WHY)
+        for made in proposals
+        if made.model == RULES and made.note_id in notes
+    ]
     if records:
         await resolve(runtime.store.replace(namespace, [], records))
 

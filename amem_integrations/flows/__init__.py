@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from . import add, admin, edit, embed, evolve, history, ledger, search, transfer
+from . import add, admin, edit, embed, evolve, history, ledger, reinforce, review, search, transfer
 
-__all__ = ["add", "admin", "edit", "embed", "evolve", "history", "ledger", "search", "transfer"]
+__all__ = [
+    "add", "admin", "edit", "embed", "evolve", "history", "ledger", "reinforce", "review", "search", "transfer",
+]  # fmt: skip

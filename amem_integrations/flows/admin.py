@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtraError
 from ..fetch import note_pages
+from ..ids import now
 from ..notes import Namespace, check_namespace
 from ..runtime import COSTS, Runtime, resolve
+from .health import Health, examine
 from .ledger import spent_by
 
 if TYPE_CHECKING:
@@ -27,45 +29,46 @@ async def namespaces(runtime: Runtime) -> list[Namespace]:
 async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> dict[str, Any]:
     """Return counts over one namespace, or (None) over all.
 
-    Keys: `namespaces`, `notes`, `states` (by state), `links` (each pair once), `evolved` (notes with
-    context from a later note), `threads`, `without_links`, `cost` (what chat models have cost by the ledger:
-    `calls`, `input_tokens`, `output_tokens`, and `tokens_per_note`), `stopped` (sentences: which namespaces have
-    reached a limit of today).
+    Keys:
+
+    - `namespaces`, `notes`, `states` (by state), `threads`, `links` (each pair once), `evolved` (notes with
+      context from a later note), `without_links`
+    - `degree`: how many links notes have, as `min`, `median`, `p90`, `max` and `histogram` (the number of notes
+      with no link, with one, and so on)
+    - `superseded`: notes whose place another takes now; `superseded_share`: of all notes
+    - `duplicates`: notes that say, but for case, punctuation and spacing, what an earlier one of their
+      namespace says; what says the same in other words is not counted
+    - `proposals`: those that wait for an answer, by the model that made them
+    - `rejected_replies`: answers that could not be used, by model, since this memory was opened
+    - `cost`: what chat models have cost by the ledger: `calls`, `input_tokens`, `output_tokens`, `tokens_per_note`
+    - `stopped`: sentences, which namespaces have reached a limit of today
     """
     spaces = [check_namespace(namespace)] if namespace else await namespaces(runtime)
-    counts: Counter[str] = Counter()
-    states: Counter[str] = Counter()
-    threads, stopped = set(), []
+    health, cost, stopped = Health(), Counter[str](), list[str]()
     for space in spaces:
+        await examine(runtime, space, health)
         spent = await spent_by(runtime, space)
-        counts.update({name: sum(getattr(entry, name) for entry in spent) for name in COSTS})
+        cost.update({name: sum(getattr(entry, name) for entry in spent) for name in COSTS})
         if runtime.budget is not None:
             runtime.budget.take_over(space, spent)
             stopped += [refusal] if (refusal := runtime.budget.refusal(space)) else []
-        async for page in note_pages(runtime.store, space):
-            for note in page:
-                states[note.state] += 1
-                counts["links"] += sum(link.direction == "out" for link in note.links.values())
-                counts["evolved"] += any(entry.cause != note.id for entry in note.contexts)
-                counts["without_links"] += not note.links
-                threads.add((space, note.thread))
     return {
         "namespaces": len(spaces),
-        "notes": states.total(),
-        "states": dict(states),
-        "threads": len({pair for pair in threads if pair[1] is not None}),
-        **{name: counts[name] for name in ("links", "evolved", "without_links")},
-        "cost": _cost(counts, states.total()),
+        **health.values(),
+        "rejected_replies": {
+            model: counts["rejected_replies"]
+            for model, counts in runtime.usage.snapshot()["models"].items()
+            if counts.get("rejected_replies")
+        },
+        "cost": _cost(cost, health.states.total()),
         "stopped": stopped,
     }
 
 
-def _cost(counts: Mapping[str, int], notes: int) -> dict[str, float]:
+def _cost(spent: Mapping[str, Any], notes: int) -> dict[str, Any]:
+    counts = {name: spent.get(name, 0) for name in COSTS}
     tokens = counts["input_tokens"] + counts["output_tokens"]
-    return {
-        **{name: counts[name] for name in COSTS},
-        "tokens_per_note": round(tokens / notes, 1) if notes else 0,
-    }
+    return {**counts, "tokens_per_note": round(tokens / notes, 1) if notes else 0}
 
 
 async def info(runtime: Runtime) -> dict[str, Any]:
@@ -99,7 +102,7 @@ async def graph(runtime: Runtime, *, namespace: Sequence[str]) -> nx.DiGraph:
     """Return the notes as nodes and the links as edges, from the newer note to the older.
 
     A node carries `content`, `speaker`, `thread`, `at`, `state`, `keywords` and `tags`; an edge
-    `relation`, `reason` and `strength`.
+    `relation`, `reason` and `strength`, as it is now (see `MemoryConfig.link_half_life`).
 
     Raises:
         MissingExtraError: networkx is not installed.
@@ -114,11 +117,14 @@ async def graph(runtime: Runtime, *, namespace: Sequence[str]) -> nx.DiGraph:
     notes = [note async for page in note_pages(runtime.store, space) for note in page]
     for note in notes:
         graph.add_node(note.id, **{name: getattr(note, name) for name in names})
+    time, half_life = now(), runtime.config.link_half_life
     for note in notes:
         for target, link in note.links.items():
             if link.direction == "out" and target in graph:
-                about = {n: getattr(link, n) for n in ("relation", "reason", "strength")}
-                graph.add_edge(note.id, target, **about)
+                strength = link.strength_at(time, half_life)
+                graph.add_edge(
+                    note.id, target, relation=link.relation, reason=link.reason, strength=strength
+                )
     return graph
 
 

@@ -140,11 +140,12 @@ async def commit(
     Args:
         plan: What `propose` gave, or its `to_dict()`.
         namespace: Whose memory; a plan for another one is refused.
-        decisions: By update id: True (write it, whatever the gate says), False (do not), or a dict
-            with other `context`, `keywords` or `tags`. The rest stays as the gate left it.
+        decisions: By the id of an update, link or supersession: True (write it, whatever the gate says), False (do
+            not), or, of an update, a dict with other `context`, `keywords` or `tags`. The rest stays as the
+            gate left it.
 
     Raises:
-        InvalidInputError: A decision is about no update of this plan.
+        InvalidInputError: A decision is about nothing in this plan.
         NamespaceError: The plan is for another namespace.
     """
     given = plan if isinstance(plan, Plan) else Plan.from_dict(plan)

@@ -1,22 +1,30 @@
-"""History: what was changed, taking it back, and answering what the gate stopped."""
+"""History: what was changed, and taking it back, one change or all that a model did."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby
+from typing import overload
 
-from ..changes import proposals as answers
 from ..changes import undo as undoing
-from ..changes.edits import Edit
+from ..changes.edits import Edit, chain
+from ..changes.proposals import rejection
 from ..changes.rewrite import rewrite
-from ..errors import InvalidInputError, NoteNotFoundError, RevisionConflictError
-from ..evolution.supersede import supersede
-from ..fetch import all_changes, existing, not_found
-from ..ids import derive, new_operation, now
-from ..notes import Change, Namespace, Note, check_namespace
-from ..plans import PlannedSupersession
+from ..errors import InvalidInputError, RevisionConflictError
+from ..fetch import all_changes, existing, existing_change
+from ..ids import first_seq, new_operation, now
+from ..notes import Change, Namespace, Note, check_namespace, check_time
+from ..plans import UndoReport
 from ..runtime import Runtime, resolve
 from .content import SHARED, later_chunks, remove_old_text, set_later_chunks
+from .review import open_proposals
+
+BATCH = 64  # changes that are taken back by one write
+APPROVED = "a reviewer approved it"
+UNDONE = "what the model did at that time was undone"
 
 
 async def history(
@@ -34,28 +42,73 @@ async def history(
     changes = await all_changes(runtime.store, space, note_id)
     if note_id is not None and not (changes and note_id):
         await existing(runtime.store, space, [note_id])
-    return [made for made in changes if made.kind not in ("prompt", "usage")]
+    return [made for made in changes if made.kind not in ("prompt", "reinforce", "usage")]
 
 
-async def undo(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) -> Change:
-    """Take a change back and return the change that does so, which can be undone itself.
+@overload
+async def undo(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) -> Change: ...
+@overload
+async def undo(
+    runtime: Runtime, change_id: list[str] | tuple[str, ...], *, namespace: Sequence[str]
+) -> UndoReport: ...
+@overload
+async def undo(
+    runtime: Runtime,
+    *,
+    namespace: Sequence[str],
+    model: str | None = None,
+    since: datetime | None = None,
+) -> UndoReport: ...
+async def undo(
+    runtime: Runtime,
+    change_id: str | list[str] | tuple[str, ...] | None = None,
+    *,
+    namespace: Sequence[str],
+    model: str | None = None,
+    since: datetime | None = None,
+) -> Change | UndoReport:
+    """Take back a change, several, or all that a model did.
 
-    What can be undone: `construct` (the note is pending again), `evolve`, `link` and `unlink` (at both
-    ends), `update`, `upgrade` and `undo`.
+    Of one change it returns the change that takes it back, which can be undone itself. What can be undone:
+    `construct` (the note is pending again), `evolve`, `link` and `unlink` (at both ends), `supersede`, `update`,
+    `upgrade` and `undo`.
+
+    Of several changes, and with `model` or `since`, it takes back the last change first and returns an
+    `UndoReport`. What somebody else built on stays, and so does what a reviewer approved of a model's proposals:
+    the report says so. The model's open proposals are rejected. Calling it again changes nothing; after an
+    interruption it goes on. `undo(report.changes, namespace=…)` has everything back.
+
+    Args:
+        change_id: Which change, or a list of several; `history()` lists them.
+        namespace: Whose memory.
+        model: All that this model did, by the name that the history has for it. None: any model.
+        since: Only what was changed at that time or later.
 
     Raises:
-        RevisionConflictError: A later change touched the same field; the message names it.
-        InvalidInputError: A change of this kind cannot be undone; the message says what to do.
+        RevisionConflictError: A later change touched the same field of a single one; the message names it.
+        InvalidInputError: A change of this kind cannot be undone; the message says what to do. Or both a
+            change and a model are given, or neither.
         NoteNotFoundError: There is no such change in this namespace.
-        ModelUnavailableError: The embedder failed; nothing was changed.
+        ModelUnavailableError: The embedder failed; of a single change nothing was taken back.
     """
-    space, store = check_namespace(namespace), runtime.store
-    made = await _change(runtime, space, change_id)
+    space = check_namespace(namespace)
+    check_time("since", since)
+    if (change_id is None) == (model is None and since is None):
+        raise InvalidInputError("undo takes either the id of a change, or model= and since=")
+    if change_id is None:
+        return await _Undoing(runtime, space).of_model(model, since)
+    if isinstance(change_id, list | tuple):
+        return await _Undoing(runtime, space).of_these(change_id)
+    return await _undo_one(runtime, space, change_id)
+
+
+async def _undo_one(runtime: Runtime, space: Namespace, change_id: str) -> Change:
+    store = runtime.store
+    made = await existing_change(store, space, change_id)
     undoing.check_undoable(made)
-    later = await all_changes(store, space, made.note_id, after=made.seq)
-    undoing.check_free(made, later)
+    undoing.check_free(made, await all_changes(store, space, made.note_id, after=made.seq))
     op, at = new_operation(), now()
-    edits = {**undoing.undo_other_ends(made, op, at), made.note_id: undoing.undo(made, op, at)}
+    edits = _edits(made, op, at)
     known = {note.id: note for note in await existing(store, space, list(edits))}
     done = await rewrite(runtime, space, op, edits, base=known)
     undone = [change for change in done.changes if change.note_id == made.note_id]
@@ -79,126 +132,117 @@ async def _undo_later_chunks(
         await set_later_chunks(runtime, namespace, first, contents, shared)
 
 
-async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Change]:
-    """Return the updates that the gate stopped and nobody has answered yet, oldest first.
-
-    `data["entry"]` is what would be added to the note `note_id`, or `data["supersession"]` how the note `cause`
-    would take its place; `data["rejected"]` is why it was not written.
-    """
-    space, store = check_namespace(namespace), runtime.store
-    changes = await all_changes(store, space, kinds=("proposal", "rejection"))
-    notes = await resolve(store.get(space, list(dict.fromkeys(made.note_id for made in changes))))
-    # Only an entry that is there now is an answer; what was approved and undone is open again.
-    entries = answers.possible_answers(changes, notes)
-    approvals = await resolve(store.changes_by_id(space, entries))
-    return answers.open_proposals(changes, approvals)
+def _edits(made: Change, op: str, at: datetime) -> dict[str, Edit]:
+    """Return by note what takes a change back, at both ends of a link."""
+    return {**undoing.undo_other_ends(made, op, at), made.note_id: undoing.undo(made, op, at)}
 
 
-async def approve(
-    runtime: Runtime,
-    change_id: str,
-    *,
-    namespace: Sequence[str],
-    context: str | None = None,
-    keywords: Sequence[str] | None = None,
-    tags: Sequence[str] | None = None,
-) -> Change:
-    """Write the entry of a proposal although the gate stopped it; return the change, which can be undone.
+@dataclass(slots=True)
+class _Undoing:
+    """Takes back many changes. Each batch is one write, and a batch that was written is not done again."""
 
-    Args:
-        change_id: Which proposal.
-        namespace: Whose memory.
-        context: Another text for the entry.
-        keywords: Other keywords.
-        tags: Other tags.
+    runtime: Runtime
+    space: Namespace
+    by_note: Mapping[str, list[Change]] = field(default_factory=dict)
+    cleared: set[str] = field(default_factory=set)  # ids of changes that are not in force any more
+    skipped: dict[str, str] = field(default_factory=dict)
+    records: list[Change] = field(default_factory=list)
 
-    Raises:
-        InvalidInputError: It is no proposal, was approved already, or its text is empty.
-        NoteNotFoundError: There is no such proposal in this namespace.
-        ModelUnavailableError: The embedder failed; nothing was changed.
-    """
-    space = check_namespace(namespace)
-    proposal = await _proposal(runtime, space, change_id)
-    target, source = await existing(runtime.store, space, [proposal.note_id, proposal.cause or ""])
-    await _check_not_approved(runtime, space, proposal, target)
-    given: Mapping[str, Any] = {"text": context, "keywords": keywords, "tags": tags}
-    edited = {name: value for name, value in given.items() if value is not None}
-    op = new_operation()
-    if "supersession" in proposal.data:
-        edit = _supersession(proposal, target, source, op, edited)
-    else:
-        entry = answers.approved_entry(proposal, source, op, edited, now())
-        edit = answers.approve(proposal, entry, op, sorted(edited))
-    done = await rewrite(runtime, space, op, {target.id: edit}, base={target.id: target})
-    if not done.changes:
-        raise not_found(space, target.id)
-    return done.changes[0]
+    async def of_these(self, ids: Sequence[str]) -> UndoReport:
+        """Take back these changes; of a kind that cannot be undone, or an unknown one, none is."""
+        given = [
+            await existing_change(self.runtime.store, self.space, i) for i in dict.fromkeys(ids)
+        ]
+        for made in given:
+            undoing.check_undoable(made)
+        first = min((made.seq for made in given), default=0)
+        changes = await all_changes(self.runtime.store, self.space, after=first - 1)
+        await self._take_all_back(sorted(given, key=lambda made: -made.seq), changes)
+        return self._report()
 
+    async def of_model(self, model: str | None, since: datetime | None) -> UndoReport:
+        """Take back what a model did, and reject its open proposals."""
+        after = first_seq(since) - 1 if since else -1
+        changes = await all_changes(self.runtime.store, self.space, after=after)
+        theirs = undoing.made_by(changes, model)
+        self.skipped |= {made.id: APPROVED for made in theirs if "proposal" in made.data}
+        await self._take_all_back([m for m in theirs if m.id not in self.skipped], changes)
+        proposed = [
+            made.id
+            for made in changes
+            if made.kind == "proposal" and (model is None or made.model == model)
+        ]
+        return self._report(rejected=await self._reject(proposed))
 
-def _supersession(
-    proposal: Change, older: Note, newer: Note, op: str, edited: Mapping[str, Any]
-) -> Edit:
-    """Return the edit that a proposed supersession stands for."""
-    if edited:
-        raise InvalidInputError(
-            f"proposal {proposal.id!r} is a supersession, in which there is nothing to change; "
-            "give no context, keywords or tags"
+    def _report(self, rejected: Sequence[str] = ()) -> UndoReport:
+        return UndoReport(
+            undone=tuple(made.data["undone"] for made in self.records),
+            changes=tuple(made.id for made in self.records),
+            skipped={i: why for i, why in self.skipped.items() if i not in self.cleared},
+            rejected=tuple(rejected),
         )
-    given = proposal.data["supersession"]
-    plan = PlannedSupersession(
-        id=derive("change", op, "supersede", older.id, newer.id),
-        target=older.id,
-        relation=given["relation"],
-        reason=given["reason"],
-    )
-    model = proposal.model or ""
-    return supersede(plan, newer, model=model, op=op, at=now(), proposal=proposal.id)
 
+    async def _take_all_back(self, left: Sequence[Change], changes: Sequence[Change]) -> None:
+        """Take changes back, given the last one first, and all that was changed since the first of them."""
+        self.by_note = defaultdict(list)
+        for made in changes:
+            self.by_note[made.note_id].append(made)
+        for is_text, group in groupby(left, key=undoing.is_of_text):
+            alike = list(group)
+            step = 1 if is_text else BATCH
+            for start in range(0, len(alike), step):
+                batch = alike[start : start + step]
+                await (self._take_text_back(*batch) if is_text else self._take_back(batch))
 
-async def reject(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) -> Change:
-    """Take a proposal off the list; return the record of it. `approve` may still be called.
+    async def _take_text_back(self, made: Change) -> None:
+        """Take back what the user gave; what was made of it elsewhere goes as well, so it is done alone."""
+        if self._is_free(made):
+            self.records.append(await _undo_one(self.runtime, self.space, made.id))
+            self.cleared.add(made.id)
 
-    Raises:
-        InvalidInputError: It is no proposal, or was approved.
-        NoteNotFoundError: There is no such proposal in this namespace.
-    """
-    space = check_namespace(namespace)
-    proposal = await _proposal(runtime, space, change_id)
-    (target,) = await existing(runtime.store, space, [proposal.note_id])
-    await _check_not_approved(runtime, space, proposal, target)
-    record = answers.rejection(proposal, target, new_operation(), now(), "by a reviewer")
-    await resolve(runtime.store.replace(space, [], [record]))
-    return record
-
-
-async def _check_not_approved(
-    runtime: Runtime, namespace: Namespace, proposal: Change, target: Note
-) -> None:
-    entries = answers.possible_answers([proposal], [target])
-    for made in await resolve(runtime.store.changes_by_id(namespace, entries)):
-        if made.data.get("proposal") == proposal.id:
-            raise InvalidInputError(
-                f"proposal {proposal.id!r} was approved by change {made.id!r}; undo that first"
-            )
-
-
-async def _proposal(runtime: Runtime, namespace: Namespace, change_id: str) -> Change:
-    found = await _change(runtime, namespace, change_id)
-    if found.kind != "proposal":
-        raise InvalidInputError(
-            f"change {change_id!r} is of kind {found.kind!r}, not a proposal; see proposals()"
+    async def _take_back(self, batch: Sequence[Change]) -> None:
+        op, at = new_operation(), now()
+        steps: defaultdict[str, list[Edit]] = defaultdict(list)
+        for made in batch:
+            if self._is_free(made):
+                # The record at the other end of a link is of the same change.
+                self.cleared |= {made.id, *undoing.ids_at_other_ends(made).values()}
+                for note_id, edit in _edits(made, op, at).items():
+                    steps[note_id].append(edit)
+        edits = {note_id: chain(parts) for note_id, parts in steps.items()}
+        done = await rewrite(self.runtime, self.space, op, edits)
+        places = {made.id: place for place, made in enumerate(batch)}
+        self.records += sorted(
+            done.changes, key=lambda made: places.get(made.data["undone"], len(batch))
         )
-    if found.data.get("blanked"):
-        raise InvalidInputError(
-            f"proposal {change_id!r} quoted a text that was deleted or corrected since"
-        )
-    return found
 
+    def _is_free(self, made: Change) -> bool:
+        """Return whether a change can be taken back; if not, note why, unless it was taken back before."""
+        if made.id in self.cleared:
+            return False
+        history = self.by_note[made.note_id]
+        later = [c for c in history if c.seq > made.seq and c.id not in self.cleared]
+        if (obstacle := undoing.obstacle_to(made, later)) is not None:
+            other, touched = obstacle
+            if touched:
+                who = f" by {other.model}" if other.model else ""
+                self.skipped[made.id] = (
+                    f"change {other.id!r} ({other.kind!r}{who}) touched {', '.join(touched)} after it"
+                )
+            return False
+        if made.data.get("blanked"):
+            self.skipped[made.id] = "it quoted a text that was deleted or corrected since"
+            return False
+        return True
 
-async def _change(runtime: Runtime, namespace: Namespace, change_id: str) -> Change:
-    found = await resolve(runtime.store.changes_by_id(namespace, [change_id]))
-    if not found:
-        raise NoteNotFoundError(
-            f"there is no change {change_id!r} in namespace {namespace!r}; history() lists them"
-        )
-    return found[0]
+    async def _reject(self, ids: Sequence[str]) -> list[str]:
+        """Take those of the proposals that are open off the list; return their ids."""
+        if not ids:
+            return []
+        notes, waiting = await open_proposals(self.runtime, self.space)
+        op, at, theirs = new_operation(), now(), set(ids)
+        mine = [made for made in waiting if made.id in theirs and made.note_id in notes]
+        records = [rejection(made, notes[made.note_id], op, at, UNDONE) for made in mine]
+        if records:
+            await resolve(self.runtime.store.replace(self.space, [], records))
+        return [made.id for made in mine]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from .. import ranking
@@ -72,7 +72,7 @@ async def search(
     if not isinstance(query, str) or not query.strip():
         raise InvalidInputError(f"query={query!r} must be text that says what to look for")
     found = await _find(runtime, space, query, conditions, max(ranking.FUSION_DEPTH, k))
-    found.past = await past_at(runtime.store, space, known_at)
+    found.past, found.time = await past_at(runtime.store, space, known_at), known_at or found.time
     if links:
         await _spread(runtime, space, found)
     notes = await _best(runtime, space, found, conditions, k, min_similarity)
@@ -189,6 +189,8 @@ class _Found:
     notes: dict[str, Note] = field(default_factory=dict)
     links: Mapping[str, Mapping[str, Link]] = field(default_factory=dict)
     past: Past = field(default_factory=Past)
+    time: datetime = field(default_factory=now)
+    half_life: timedelta | None = None
 
     def add(self, notes: Iterable[Note]) -> None:
         """Keep notes, as they were known at the time that is asked about."""
@@ -245,7 +247,8 @@ async def _find(
     vector = await _query_vector(runtime, query)
     question = Query(vector=vector, text=query, limit=depth, where=where)
     (lists,) = await resolve(runtime.store.search(namespace, [question]))
-    return _Found(vector, ranking.fuse(lists, depth), dict(lists.dense))
+    fused, half_life = ranking.fuse(lists, depth), runtime.config.link_half_life
+    return _Found(vector, fused, dict(lists.dense), half_life=half_life)
 
 
 async def _spread(runtime: Runtime, namespace: Namespace, found: _Found) -> None:
@@ -384,7 +387,7 @@ def _path(note: Note, place: Note, found: _Found) -> tuple[Via, ...] | Literal["
                 note_id=source,
                 relation=link.relation,
                 reason=link.reason,
-                strength=link.strength,
+                strength=link.strength_at(found.time, found.half_life),
             )
             for source, link in steps
         )

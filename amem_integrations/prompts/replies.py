@@ -63,13 +63,22 @@ class ProposedSupersession(Targeted):
     reason: str = Field(default="", description="what is no longer so, in a few words")
 
 
+class ProposedRelink(Reply):
+    """That a link between two notes that were shown becomes stronger or weaker, or goes."""
+
+    between: list[str] = Field(description="ids of the two notes, as shown")
+    change: str = Field(default="", description="strengthen, weaken or remove")
+    reason: str = Field(default="", description="what the new note shows, in a few words")
+
+
 class NoteEvolution(Reply):
-    """The links and updates of one new note, and what it supersedes."""
+    """The links and updates of one new note, what it supersedes, and what it says of other links."""
 
     id: str = Field(description="the new note's id, as shown")
     links: list[ProposedLink] = Field(default_factory=list)
     updates: list[ProposedUpdate] = Field(default_factory=list)
     supersedes: list[ProposedSupersession] = Field(default_factory=list)
+    relinks: list[ProposedRelink] = Field(default_factory=list)
 
 
 class EvolveReply(Reply):

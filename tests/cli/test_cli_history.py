@@ -94,6 +94,40 @@ def test_the_start_of_several_ids_is_refused(wedding):
     assert f"starts {len(changes)} ids" in wedding.fails("undo", "")
 
 
+def test_all_that_a_model_did_is_taken_back(wedding):
+    report = wedding.json("undo", "--model", "rules")
+    assert len(report["undone"]) == len(report["changes"]) == 5
+    assert report["skipped"] == {}
+    assert wedding.json("stats")["states"] == {"pending": 2}
+    assert wedding("undo", "--model", "rules").stdout == (
+        "0 changes taken back, 0 left, 0 proposals rejected\n"
+    )
+
+
+def test_several_changes_are_taken_back_by_name(wedding):
+    report = wedding.json("undo", "--model", "rules")
+    again = wedding.json("undo", *report["changes"])
+    assert set(again["undone"]) == set(report["changes"])
+    assert len(wedding.json("show", "first")["contexts"]) == 2
+
+
+def test_what_was_corrected_since_is_left_and_named(wedding):
+    wedding("update", "first", "It is on 22 June.")
+    text = wedding("undo", "--since", "2020-01-01").stdout
+    assert "1 left" in text
+    assert "'update'" in text
+    assert wedding.json("show", "first")["content"] == "It is on 22 June."
+
+
+def test_nothing_is_taken_back_before_its_time(wedding):
+    assert wedding.json("undo", "--since", "2100-01-01")["undone"] == []
+
+
+@pytest.mark.parametrize("arguments", [(), ("ffffffff", "--model", "rules")])
+def test_what_to_undo_is_said_once(wedding, arguments):
+    assert "--model or --since" in wedding.fails("undo", *arguments)
+
+
 @pytest.fixture
 def stopped(amem):
     """A memory with an update that the gate stopped."""
@@ -137,3 +171,51 @@ def test_a_proposal_can_be_rejected(stopped):
     assert stopped.json("reject", proposal["id"])[0]["kind"] == "rejection"
     assert stopped.json("proposals") == []
     assert len(stopped.json("show", "cat")["contexts"]) == 1
+
+
+@pytest.fixture
+def reviewed(amem):
+    """A memory whose every link and context of a later note waits for a decision."""
+    said = "My sister Lena's wedding in Porto is on {} June."
+    for key, day in (("first", 14), ("second", 21)):
+        amem("add", said.format(day), "--key", key, "--thread", key, "--review")
+    return amem
+
+
+def test_with_a_review_what_is_proposed_waits_and_is_shown_as_diffs(reviewed):
+    proposals = reviewed.json("proposals")
+    assert {kind for p in proposals for kind in p["data"]} >= {"entry", "link"}
+    second = reviewed.json("show", "second")["id"]
+    text = reviewed("proposals").stdout
+    assert f"+link {second[:8]} same_topic" in text
+    assert "+context: " in text
+    assert "because of" in text
+    assert "not written: it waits for a review" in text
+    assert reviewed.json("show", "first")["links"] == {}
+
+
+def test_all_proposals_are_approved_at_once(reviewed):
+    ids = {proposal["id"] for proposal in reviewed.json("proposals")}
+    made = reviewed.json("approve", "--all")
+    assert {change["data"]["proposal"] for change in made} == ids
+    assert reviewed.json("proposals") == []
+    first, second = (reviewed.json("show", name) for name in ("first", "second"))
+    assert list(first["links"]) == [second["id"]]
+    assert list(second["links"]) == [first["id"]]
+
+
+def test_several_proposals_are_rejected_by_name(reviewed):
+    ids = [proposal["id"] for proposal in reviewed.json("proposals")]
+    assert kinds(reviewed.json("reject", *(i[:8] for i in ids))) == ["rejection"] * len(ids)
+    assert reviewed.json("proposals") == []
+
+
+@pytest.mark.parametrize("command", ["approve", "reject"])
+def test_which_proposals_are_meant_has_to_be_said(reviewed, command):
+    assert "--all" in reviewed.fails(command)
+    one = reviewed.json("proposals")[0]["id"]
+    assert "--all" in reviewed.fails(command, one, "--all")
+
+
+def test_other_words_are_for_one_proposal(reviewed):
+    assert "single proposal" in reviewed.fails("approve", "--all", "--text", "Other words.")

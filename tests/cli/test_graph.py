@@ -15,7 +15,7 @@ from support.notes import make_note
 
 from amem_integrations.cli import graph_picture
 from amem_integrations.cli.graph import render
-from amem_integrations.notes import ContextEntry, Link
+from amem_integrations.notes import ContextEntry, Link, Supersession
 
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -170,6 +170,111 @@ def test_what_notes_hold_is_never_run_by_the_page(tmp_path):
     assert "<title>Safe</title>" in whole
     assert "<img" not in whole.partition('id="data"')[0]
     assert text.count(EVIL) >= 5
+
+
+def replaced(notes, pairs):
+    """The notes, of which those named are superseded: older → (newer, relation)."""
+    made = list(notes)
+    for older, newer, relation in pairs:
+        one = Supersession(relation=relation, reason=f"reason {newer}", model="user", change="c",
+                           since=notes[newer].when, recorded_at=NOW)  # fmt: skip
+        held = {**made[older].supersessions, notes[newer].id: one}
+        made[older] = made[older].revised(supersessions=held)
+    return made
+
+
+def homes():
+    """Where somebody lived: Berlin, then Munich, which was retracted later; and two notes on a cat."""
+    told = [("Berlin", 1, None), ("Munich", 3, None), ("It was never Munich", 5, None),
+            ("The cat is black", 2, None), ("The cat is grey", 4, None), ("On holiday", 1, 3)]  # fmt: skip
+    notes = [
+        make_note(text, at=NOW.replace(day=day), until=end and NOW.replace(day=end))
+        for text, day, end in told
+    ]
+    return replaced(notes, [(0, 1, "updates"), (1, 2, "retracts"), (3, 4, "contradicts")])
+
+
+def struck(whole):
+    """The notes of the list that are struck through."""
+    return set(re.findall(r'class="text outdated">([^<]*)<', whole))
+
+
+def listed(whole):
+    return set(re.findall(r'class="text(?: outdated)?">([^<]*)<', whole))
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    ("day", "there", "outdated"),
+    [
+        ("2026-05-01", {"Berlin", "On holiday"}, set()),
+        ("2026-05-03", {"Berlin", "Munich", "The cat is black", "On holiday"},
+         {"Berlin", "On holiday"}),
+        ("2026-05-06", None, {"Munich", "On holiday"}),
+        ("", None, {"Munich", "On holiday"}),
+    ],
+)  # fmt: skip
+def test_the_page_shows_what_was_so_on_a_day(tmp_path, day, there, outdated):
+    notes, out = homes(), tmp_path / "homes.html"
+    out.write_text(render(notes, [], title="Homes"), encoding="utf-8")
+    whole, _ = dom(out, f"day={day}")
+    assert listed(whole) == (there or {note.content for note in notes})
+    assert struck(whole) == outdated
+    assert f"{len(outdated)} outdated" in whole
+
+
+@needs_browser
+def test_the_page_says_what_took_the_place_of_a_note(tmp_path):
+    notes, out = homes(), tmp_path / "homes.html"
+    out.write_text(render(notes, [], title="Homes"), encoding="utf-8")
+    whole, text = dom(out, f"day=2026-05-04&note={notes[0].id}")
+    assert 'class="content outdated"' in whole
+    assert "Updated since 2026-05-03 by" in text
+    assert "Munich" in text
+    assert "reason 1; said by the user" in text
+    whole, text = dom(out, f"note={notes[3].id}")
+    assert 'class="content outdated"' not in whole
+    assert "Contradicted since 2026-05-04 by" in text
+    assert "The cat is grey" in text
+
+
+@needs_browser
+def test_the_day_is_chosen_by_a_slider_and_by_date_and_kept_in_the_address(tmp_path):
+    out = tmp_path / "homes.html"
+    acts = """<script>
+    const tell = (name) => { document.body.dataset[name] = `${state.day} ${$("list").querySelectorAll(".row").length} ${$("list").querySelectorAll(".outdated").length}`; };
+    tell("now");
+    $("slide").value = 0; $("slide").dispatchEvent(new Event("input")); tell("first");
+    $("day").value = "2026-05-03"; $("day").dispatchEvent(new Event("input")); tell("third");
+    document.body.dataset.address = location.hash; document.body.dataset.slide = $("slide").value;
+    $("kinds").querySelector("[data-kind=outdated]").click(); tell("kind");
+    $("today").click(); tell("again");
+    </script></body>"""
+    page = render(homes(), [], title="Homes").replace("</body>", acts)
+    out.write_text(page, encoding="utf-8")
+    whole, _ = dom(out)
+    body = dict(re.findall(r'data-(\w+)="([^"]*)"', re.search("<body[^>]*>", whole)[0]))
+    assert body == {
+        "now": " 6 2",
+        "first": "2026-05-01 2 0",
+        "third": "2026-05-03 4 2",
+        "address": "#day=2026-05-03",
+        "slide": "2",
+        "kind": "2026-05-03 2 2",
+        "again": " 2 2",
+    }
+
+
+@needs_browser
+def test_a_context_of_a_later_day_is_not_shown_before_it(tmp_path):
+    note = make_note("Berlin", at=NOW.replace(day=1))
+    later = ContextEntry(text="It was the old flat.", cause="x", model="m", change="c",
+                         at=NOW.replace(day=4), recorded_at=NOW)  # fmt: skip
+    out = tmp_path / "later.html"
+    page = render([note.revised(contexts=(later,)), make_note("Munich", at=NOW)], [], title="T")
+    out.write_text(page, encoding="utf-8")
+    assert "old flat" in dom(out, f"note={note.id}")[1]
+    assert "old flat" not in dom(out, f"note={note.id}&day=2026-05-03")[1]
 
 
 @needs_browser

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,11 +37,13 @@ RELATIONS = ("updates", "corrects", "retracts", "contradicts")
 
 
 def evolve(request):
-    """Links every note to its best candidate, quotes itself there, and now and then takes its place."""
-    return {"notes": [_evolution(note) for note in request.inputs["notes"] if note["candidates"]]}
+    """Links every note to its best candidate, quotes itself there, now and then takes its place, and changes links."""
+    links = request.inputs["links"]
+    notes = [note for note in request.inputs["notes"] if note["candidates"]]
+    return {"notes": [_evolution(note, links) for note in notes]}
 
 
-def _evolution(note) -> dict:
+def _evolution(note, links) -> dict:
     to, number = note["candidates"][0]["alias"], sum(map(ord, note["content"]))
     return {
         "id": note["alias"],
@@ -49,6 +52,14 @@ def _evolution(note) -> dict:
         "supersedes": [{"to": to, "relation": RELATIONS[number % 4], "reason": note["content"]}]
         if number % 3
         else [],
+        "relinks": [
+            {
+                "between": link["between"],
+                "change": ("strengthen", "weaken", "remove")[(number + place) % 3],
+                "reason": note["content"],
+            }
+            for place, link in enumerate(links[:2])
+        ],
     }
 
 
@@ -97,6 +108,11 @@ class MemoryMachine(RuleBasedStateMachine):
             self.memory.supersede(older, newer, namespace=ANN, relation=relation)
         except InvalidInputError:
             return  # it is not later, or says so already
+
+    @precondition(lambda self: self.contents)
+    @rule(one=st.integers(0, 99), other=st.integers(0, 99))
+    def reinforce(self, one: int, other: int) -> None:
+        self.memory.reinforce([self.some(one), self.some(other)], namespace=ANN)
 
     @precondition(lambda self: self.contents)
     @rule(number=st.integers(0, 99))
@@ -169,12 +185,8 @@ def assert_sound(note: Note, notes: dict[str, Note]) -> None:
     """Links are two-sided; what supersedes a note is there, and later."""
     for target, link in note.links.items():
         other = notes[target].links[note.id]
-        assert (other.relation, other.reason, other.strength) == (
-            link.relation,
-            link.reason,
-            link.strength,
-        )
-        assert {link.direction, other.direction} == {"in", "out"}
+        turned = "in" if link.direction == "out" else "out"
+        assert other == replace(link, direction=turned)
     for newer in note.supersessions:
         assert (notes[newer].when, notes[newer].seq) > (note.when, note.seq)
     assert {entry.cause for entry in note.contexts} <= notes.keys()

@@ -260,3 +260,28 @@ def test_what_was_left_half_done_is_finished_without_an_embedder_too(tmp_path):
     with AgenticMemory(store, UnloadedEmbedder(name, dimensions)) as memory:  # as `amem show` does
         first = memory.get_all(namespace=ANN)[0]
         assert [entry.cause for entry in first.contexts] == [first.id]
+
+
+def test_a_link_that_was_changed_at_one_end_is_changed_at_both(tmp_path):
+    run_and_kill(
+        tmp_path / "m",
+        """
+from amem_integrations.changes.rewrite import rewrite
+from amem_integrations.evolution.relink import Relinker
+from amem_integrations.ids import now
+from amem_integrations.plans import PlannedRelink
+from amem_integrations.runtime import run
+
+wanted = PlannedRelink(
+    id="r", source=ids[1], target=ids[0], change="strengthen", reason="", before=0.8
+)
+edits = Relinker(op="half", at=now(), half_life=None).edits(wanted, ids[2], "scripted")
+run(rewrite(memory._runtime, ANN, "half", {ids[0]: edits[ids[0]]}))
+kill()
+""",
+    )
+    with reopened(tmp_path / "m") as memory:
+        first, second, _ = memory.get_all(namespace=ANN)
+        one, other = first.links[second.id], second.links[first.id]
+        assert one.strength == other.strength == pytest.approx(0.9)
+        assert one.reinforced == other.reinforced

@@ -300,6 +300,75 @@ async def test_each_entry_can_be_approved_edited_or_rejected(said: AgenticMemory
     assert three["adds"]["context"] not in found.values()
 
 
+def holding() -> AgenticMemory:
+    """Return a memory that holds back everything that is proposed, whose graph has run up to the review."""
+    config = MemoryConfig(review=True)
+    memory = AgenticMemory.open(
+        ":memory:", model=scripted(), embedder=HashEmbedder(), config=config
+    )
+    seed(memory)
+    return memory
+
+
+def test_a_memory_with_a_review_shows_its_links_too_and_true_writes_all() -> None:
+    with holding() as memory:
+        graph, entries = reviewing(memory)
+        assert {entry["kind"] for entry in entries} == {"entry", "link"}
+        assert {entry["stopped_by_gate"] for entry in entries} == {None}
+        link = next(entry for entry in entries if entry["kind"] == "link")
+        assert set(link["adds"]) == {"relation", "reason", "strength"}
+        assert link["after"].startswith("linked (")
+        report = graph.invoke(Command(resume=True), CONFIG)["evolution"]
+        assert (report["links"], report["proposals"]) == (3, [])
+        assert picture(memory) == undisturbed()
+
+
+def test_a_memory_with_a_review_leaves_what_is_not_decided_among_the_proposals() -> None:
+    with holding() as memory:
+        graph, entries = reviewing(memory)
+        link = next(entry for entry in entries if entry["kind"] == "link")
+        report = graph.invoke(Command(resume={link["id"]: True}), CONFIG)["evolution"]
+        assert (report["links"], report["evolved"]) == (1, [])
+        assert len(memory.proposals(namespace=ANN)) == len(entries) - 1
+
+
+def test_without_the_step_everything_waits_among_the_proposals() -> None:
+    with holding() as memory:
+        report = build_evolution_graph(memory).invoke(ALL)["evolution"]
+        assert (report["links"], report["evolved"], len(report["done"])) == (0, [], 3)
+        assert set(report["proposals"]) == {made.id for made in memory.proposals(namespace=ANN)}
+
+
+def test_a_link_is_decided_by_yes_or_no() -> None:
+    with holding() as memory:
+        graph, entries = reviewing(memory)
+        link = next(entry for entry in entries if entry["kind"] == "link")
+        result = graph.invoke(Command(resume={link["id"]: {"context": "x"}}), CONFIG)
+        assert link["id"] in result["__interrupt__"][0].value["problem"]
+
+
+def test_what_supersedes_what_is_shown_and_written_as_decided() -> None:
+    good = scripted()
+
+    def outdating(request: Any) -> Any:
+        note, *_ = request.inputs["notes"]
+        first = note["candidates"][0]["alias"]
+        gone = {"to": first, "relation": "retracts", "reason": "no longer so"}
+        return {"notes": [{"id": note["alias"], "supersedes": [gone]}]}
+
+    for answer in (True, False):
+        model = ScriptedModel({"construct": good.generate, "evolve": outdating})
+        with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
+            first = memory.add(SAID[0], namespace=ANN)
+            memory.add(SAID[1], namespace=ANN, evolve=False)
+            graph, (entry,) = reviewing(memory)
+            assert (entry["kind"], entry["note"]["id"]) == ("supersession", first.id)
+            assert entry["after"] == "outdated (retracts): no longer so"
+            report = graph.invoke(Command(resume=answer), CONFIG)["evolution"]
+            assert report["superseded"] == ([first.id] if answer else [])
+            assert (memory.get(first.id, namespace=ANN).superseded_by is None) != answer
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -59,6 +59,15 @@ def update_first(text: str, *, tags: tuple[str, ...] = ()):
     return answer
 
 
+def supersede_first(request: ModelRequest) -> dict:
+    """Link every note to its best candidate, which it updates and takes the place of."""
+    reply = update_first("It was moved to May.")(request)
+    for note in reply["notes"]:
+        target = note["links"][0]["to"]
+        note["supersedes"] = [{"to": target, "relation": "updates", "reason": "a new date"}]
+    return reply
+
+
 def model(evolve=nothing, construct=construct) -> ScriptedModel:
     """A model that always has an answer."""
     return ScriptedModel({"construct": construct, "evolve": evolve})

@@ -1,0 +1,109 @@
+"""Health: figures that say whether a memory is in good order, counted note by note."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..currency import Currency, named
+from ..fetch import note_pages
+from ..ids import now
+from ..notes import Namespace, Note
+from ..runtime import Runtime, resolve
+from .review import open_proposals
+
+
+@dataclass(slots=True)
+class Health:
+    """What was counted so far, over any number of namespaces."""
+
+    states: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    degrees: Counter[int] = field(default_factory=Counter)  # notes by their number of links
+    proposals: Counter[str] = field(
+        default_factory=Counter
+    )  # that wait, by the model that made them
+    threads: set[tuple[Namespace, str]] = field(default_factory=set)
+
+    def add(self, note: Note) -> None:
+        """Count a note."""
+        self.states[note.state] += 1
+        self.degrees[len(note.links)] += 1
+        self.counts["links"] += sum(link.direction == "out" for link in note.links.values())
+        self.counts["evolved"] += any(entry.cause != note.id for entry in note.contexts)
+        if note.thread is not None:
+            self.threads.add((note.namespace, note.thread))
+
+    def values(self) -> dict[str, Any]:
+        """Return the figures as JSON values."""
+        notes = self.states.total()
+        superseded = self.counts["superseded"]
+        return {
+            "notes": notes,
+            "states": dict(self.states),
+            "threads": len(self.threads),
+            "links": self.counts["links"],
+            "evolved": self.counts["evolved"],
+            "without_links": self.degrees[0],
+            "degree": _distribution(self.degrees),
+            "superseded": superseded,
+            "superseded_share": round(superseded / notes, 4) if notes else 0.0,
+            "duplicates": self.counts["duplicates"],
+            "proposals": dict(self.proposals),
+        }
+
+
+async def examine(runtime: Runtime, namespace: Namespace, health: Health) -> None:
+    """Count what is in a namespace."""
+    seen: set[str] = set()
+    outdated: dict[str, Note] = {}
+    async for page in note_pages(runtime.store, namespace):
+        for note in page:
+            health.add(note)
+            words = _normalised(note.content)
+            health.counts["duplicates"] += words in seen
+            seen.add(words)
+            if note.supersessions:
+                outdated[note.id] = note
+    health.counts["superseded"] += await _superseded(runtime, namespace, outdated)
+    _, waiting = await open_proposals(runtime, namespace)
+    health.proposals.update(made.model or "" for made in waiting)
+
+
+async def _superseded(runtime: Runtime, namespace: Namespace, outdated: dict[str, Note]) -> int:
+    """Return how many of the notes that hold supersessions are not current now."""
+    others = sorted(named(outdated.values()) - outdated.keys())
+    later = await resolve(runtime.store.get(namespace, others))
+    time = now()
+    current = Currency({**outdated, **{note.id: note for note in later}}, time, now=time)
+    return sum(bool(current.successors(note)) for note in outdated.values())
+
+
+def _normalised(text: str) -> str:
+    """Return the words of a text: without case, punctuation and spacing."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    kept = (c if unicodedata.category(c)[0] in "LNMS" else " " for c in folded)
+    return " ".join("".join(kept).split()) or folded
+
+
+def _distribution(degrees: Counter[int]) -> dict[str, Any]:
+    """Return how the values that were counted are distributed."""
+    return {
+        "min": _quantile(degrees, 0.0),
+        "median": _quantile(degrees, 0.5),
+        "p90": _quantile(degrees, 0.9),
+        "max": _quantile(degrees, 1.0),
+        "histogram": [degrees[value] for value in range(max(degrees, default=-1) + 1)],
+    }
+
+
+def _quantile(counted: Counter[int], share: float) -> int:
+    """Return the least value that `share` of all counted values do not exceed; 0 of none."""
+    left = max(1, -int(-share * counted.total() // 1))
+    for value in sorted(counted):
+        left -= counted[value]
+        if left <= 0:
+            return value
+    return 0

@@ -1,0 +1,226 @@
+"""Review: what waits for a person's decision, and the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
+
+from ..changes import proposals as answers
+from ..changes.rewrite import Rewritten, rewrite
+from ..errors import InvalidInputError
+from ..evolution.commit import Planner
+from ..evolution.relink import Relinker
+from ..evolution.supersede import supersede
+from ..fetch import all_changes, existing, existing_change, not_found
+from ..ids import derive, new_operation, now
+from ..notes import Change, Namespace, Note, check_namespace
+from ..plans import PlannedSupersession
+from ..runtime import Runtime, resolve
+
+Edited = Mapping[str, Any]
+
+
+async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Change]:
+    """Return what the gate stopped, or (`MemoryConfig.review`) held back, and nobody has answered yet, oldest first.
+
+    Each is about the note `note_id`, because of the note `cause`. `data` holds what would be written: `"entry"`, a
+    context entry; `"link"`, a link of the two; `"relink"`, a change of their link; or `"supersession"`; and under
+    `"rejected"` why it was not.
+    """
+    _, waiting = await open_proposals(runtime, check_namespace(namespace))
+    return waiting
+
+
+async def open_proposals(
+    runtime: Runtime, space: Namespace
+) -> tuple[dict[str, Note], list[Change]]:
+    """Return the proposals that wait for an answer, oldest first, and the notes that they are about."""
+    store = runtime.store
+    changes = await all_changes(store, space, kinds=("proposal", "rejection", "relink"))
+    ids = list(dict.fromkeys(made.note_id for made in changes if made.kind != "relink"))
+    notes = {note.id: note for note in await resolve(store.get(space, ids))}
+    # Only an entry that is there now is an answer; what was approved and undone is open again.
+    entries = answers.possible_answers(changes, list(notes.values()))
+    approvals = await resolve(store.changes_by_id(space, entries))
+    return notes, answers.open_proposals(changes, approvals, notes)
+
+
+@overload
+async def approve(
+    runtime: Runtime,
+    change_id: str,
+    *,
+    namespace: Sequence[str],
+    context: str | None = None,
+    keywords: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
+) -> Change: ...
+@overload
+async def approve(
+    runtime: Runtime, change_id: list[str] | tuple[str, ...], *, namespace: Sequence[str]
+) -> list[Change]: ...
+async def approve(
+    runtime: Runtime,
+    change_id: str | list[str] | tuple[str, ...],
+    *,
+    namespace: Sequence[str],
+    context: str | None = None,
+    keywords: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
+) -> Change | list[Change]:
+    """Write what was proposed, a link at both ends; return the change, which can be undone.
+
+    Args:
+        change_id: Which proposal; or several, for which it returns a change each.
+        namespace: Whose memory.
+        context: Another text for a context entry.
+        keywords: Other keywords for it.
+        tags: Other tags for it.
+
+    Raises:
+        InvalidInputError: It is no proposal, was approved already, or its text is empty. Of several, those before
+            it are written.
+        NoteNotFoundError: There is no such proposal in this namespace.
+        ModelUnavailableError: The embedder failed; nothing was changed.
+    """
+    space = check_namespace(namespace)
+    given: Edited = {"text": context, "keywords": keywords, "tags": tags}
+    edited = {name: value for name, value in given.items() if value is not None}
+    if not isinstance(change_id, list | tuple):
+        return await _approve(runtime, space, change_id, edited)
+    if edited:
+        raise InvalidInputError("context=, keywords= and tags= are for a single proposal")
+    return [await _approve(runtime, space, one, {}) for one in dict.fromkeys(change_id)]
+
+
+@overload
+async def reject(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) -> Change: ...
+@overload
+async def reject(
+    runtime: Runtime, change_id: list[str] | tuple[str, ...], *, namespace: Sequence[str]
+) -> list[Change]: ...
+async def reject(
+    runtime: Runtime,
+    change_id: str | list[str] | tuple[str, ...],
+    *,
+    namespace: Sequence[str],
+) -> Change | list[Change]:
+    """Take a proposal off the list, or several; return the record of each. `approve` may still be called.
+
+    Raises:
+        InvalidInputError: It is no proposal, or was approved. Of several, those before it are rejected.
+        NoteNotFoundError: There is no such proposal in this namespace.
+    """
+    space = check_namespace(namespace)
+    if not isinstance(change_id, list | tuple):
+        return await _reject(runtime, space, change_id)
+    return [await _reject(runtime, space, one) for one in dict.fromkeys(change_id)]
+
+
+async def _approve(runtime: Runtime, space: Namespace, change_id: str, edited: Edited) -> Change:
+    proposal = await _proposal(runtime, space, change_id)
+    target, source = await existing(runtime.store, space, [proposal.note_id, proposal.cause or ""])
+    await _check_not_approved(runtime, space, proposal, target)
+    if edited and "entry" not in proposal.data:
+        raise InvalidInputError(
+            f"proposal {proposal.id!r} is no context entry; give no context, keywords or tags"
+        )
+    write = next(_WRITERS[name] for name in _WRITERS if name in proposal.data)
+    done = await write(runtime, proposal, target, source, edited)
+    for made in done.changes:
+        if made.note_id == target.id:
+            return made
+    raise not_found(space, target.id)
+
+
+async def _approve_entry(
+    runtime: Runtime, proposal: Change, target: Note, source: Note, edited: Edited
+) -> Rewritten:
+    op = new_operation()
+    entry = answers.approved_entry(proposal, source, op, edited, now())
+    edit = answers.approve(proposal, entry, op, sorted(edited))
+    base = {target.id: target}
+    return await rewrite(runtime, proposal.namespace, op, {target.id: edit}, base=base)
+
+
+async def _approve_link(
+    runtime: Runtime, proposal: Change, target: Note, source: Note, _edited: Edited
+) -> Rewritten:
+    planner = Planner.of(runtime, new_operation(), now())
+    link = answers.proposed_link(proposal)
+    edits = planner.link(link, source.id, proposal.model or "", proposal=proposal.id)
+    base = {target.id: target, source.id: source}
+    follow = planner.other_ends
+    return await rewrite(runtime, proposal.namespace, planner.op, edits, base=base, follow=follow)
+
+
+async def _approve_supersession(
+    runtime: Runtime, proposal: Change, target: Note, source: Note, _edited: Edited
+) -> Rewritten:
+    op, wanted, model = new_operation(), proposal.data["supersession"], proposal.model or ""
+    planned = PlannedSupersession(
+        id=derive("change", op, "supersede", target.id, source.id),
+        target=target.id,
+        relation=wanted["relation"],
+        reason=wanted["reason"],
+    )
+    edit = supersede(planned, source, model=model, op=op, at=now(), proposal=proposal.id)
+    base = {target.id: target}
+    return await rewrite(runtime, proposal.namespace, op, {target.id: edit}, base=base)
+
+
+async def _approve_relink(
+    runtime: Runtime, proposal: Change, target: Note, source: Note, _edited: Edited
+) -> Rewritten:
+    wanted, half_life = answers.proposed_relink(proposal), runtime.config.link_half_life
+    relinker = Relinker(op=new_operation(), at=now(), half_life=half_life)
+    because, model = proposal.data["relink"]["because"], proposal.model or ""
+    edits = relinker.edits(wanted, because, model, proposal=proposal.id)
+    base = {target.id: target, source.id: source}
+    return await rewrite(runtime, proposal.namespace, relinker.op, edits, base=base)
+
+
+_WRITERS = {
+    "entry": _approve_entry,
+    "link": _approve_link,
+    "supersession": _approve_supersession,
+    "relink": _approve_relink,
+}
+
+
+async def _reject(runtime: Runtime, space: Namespace, change_id: str) -> Change:
+    proposal = await _proposal(runtime, space, change_id)
+    (target,) = await existing(runtime.store, space, [proposal.note_id])
+    await _check_not_approved(runtime, space, proposal, target)
+    record = answers.rejection(proposal, target, new_operation(), now(), "by a reviewer")
+    await resolve(runtime.store.replace(space, [], [record]))
+    return record
+
+
+async def _check_not_approved(
+    runtime: Runtime, namespace: Namespace, proposal: Change, target: Note
+) -> None:
+    if answers.is_settled(proposal, target):
+        what = "was changed or removed since" if "relink" in proposal.data else "is there already"
+        raise InvalidInputError(
+            f"the link that proposal {proposal.id!r} is about {what}; see history({target.id!r})"
+        )
+    entries = answers.possible_answers([proposal], [target])
+    for made in await resolve(runtime.store.changes_by_id(namespace, entries)):
+        if made.data.get("proposal") == proposal.id:
+            raise InvalidInputError(
+                f"proposal {proposal.id!r} was approved by change {made.id!r}; undo that first"
+            )
+
+
+async def _proposal(runtime: Runtime, namespace: Namespace, change_id: str) -> Change:
+    found = await existing_change(runtime.store, namespace, change_id)
+    if found.kind != "proposal":
+        raise InvalidInputError(
+            f"change {change_id!r} is of kind {found.kind!r}, not a proposal; see proposals()"
+        )
+    if found.data.get("blanked"):
+        raise InvalidInputError(
+            f"proposal {change_id!r} quoted a text that was deleted or corrected since"
+        )
+    return found

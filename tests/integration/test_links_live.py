@@ -1,0 +1,435 @@
+"""Links live: a new note strengthens, weakens or removes links; what is not used weakens; what is useful lasts."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from datetime import timedelta
+
+import pytest
+from support import models
+
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    InvalidInputError,
+    MemoryConfig,
+    NoteNotFoundError,
+    RevisionConflictError,
+)
+from amem_integrations.cli.diff import diff
+from amem_integrations.ids import now
+from amem_integrations.testing import HashEmbedder
+
+ANN, BOB = ("ann",), ("bob",)
+NEW = "By the way, Zoe says that the boat trip was in Norway"
+
+
+def relinking(change, between=None, reason="the new note shows it"):
+    """Return an answer that links notes, and changes the link of the first two when the third comes."""
+
+    def answer(request):
+        reply = models.link_to_first(request)
+        for note in reply["notes"]:
+            links = request.inputs["links"]
+            if request.inputs["notes"][0]["content"] == NEW:
+                pair = [one for link in links for one in link["between"]]
+                note["links"] = []
+                note["relinks"] = [
+                    {
+                        "between": pair if between is None else between,
+                        "change": change,
+                        "reason": reason,
+                    }
+                ]
+        return reply
+
+    return answer
+
+
+@pytest.fixture(params=["edge", "memory"])
+def open_memory(request, tmp_path):
+    """Opens memories over each of the engines."""
+    opened = []
+
+    def open_(answer=models.link_to_first, **settings):
+        location = ":memory:" if request.param == "memory" else tmp_path / str(len(opened))
+        config = MemoryConfig(min_gate_similarity=-1.0, **settings)
+        model = models.model(answer)
+        memory = AgenticMemory.open(location, model=model, embedder=HashEmbedder(), config=config)
+        memory.model = model
+        opened.append(memory)
+        return memory
+
+    yield open_
+    for memory in opened:
+        memory.close()
+
+
+def linked(memory, namespace=ANN):
+    """Add two notes that the model links."""
+    first = memory.add("We went on a boat trip", namespace=namespace, thread="t")
+    second = memory.add("Norway was cold", namespace=namespace, thread="t")
+    return first.id, second.id
+
+
+def link_of(memory, one, other, namespace=ANN):
+    """Return the link between two notes, None if there is none; both ends must say the same."""
+    link = memory.get(one, namespace=namespace).links.get(other)
+    back = memory.get(other, namespace=namespace).links.get(one)
+    if link is not None:
+        turned = "in" if link.direction == "out" else "out"
+        assert back == dataclasses.replace(link, direction=turned)
+    else:
+        assert back is None
+    return link
+
+
+def relinks(memory, note_id):
+    return [c for c in memory.history(note_id, namespace=ANN) if c.kind == "relink"]
+
+
+# The evolve step
+
+
+@pytest.mark.parametrize(
+    ("change", "strength"), [("strengthen", 0.9), ("weaken", 0.4), ("remove", None)]
+)
+def test_a_new_note_changes_a_link_between_earlier_ones_at_both_ends(open_memory, change, strength):
+    memory = open_memory(relinking(change))
+    first, second = linked(memory)
+    assert link_of(memory, first, second).strength == 0.8
+    new = memory.add(NEW, namespace=ANN, thread="t")
+    link = link_of(memory, first, second)
+    assert (link and link.strength) == (strength and pytest.approx(strength))
+    for end, other in ((first, second), (second, first)):
+        (made,) = relinks(memory, end)
+        assert (made.cause, made.model, made.data["change"]) == (other, "scripted", change)
+        assert made.data["reason"] == "the new note shows it"
+        assert made.data["because"] == new.id
+
+
+@pytest.mark.parametrize("change", ["strengthen", "weaken", "remove"])
+@pytest.mark.parametrize("end", [0, 1])
+def test_a_changed_link_is_undone_and_redone_at_both_ends_from_either(open_memory, change, end):
+    memory = open_memory(relinking(change))
+    ids = linked(memory)
+    before = link_of(memory, *ids)
+    memory.add(NEW, namespace=ANN, thread="t")
+    after = link_of(memory, *ids)
+    assert after != before
+    (made,) = relinks(memory, ids[end])
+    undone = memory.undo(made.id, namespace=ANN)
+    assert link_of(memory, *ids) == before
+    with pytest.raises(RevisionConflictError, match="undone already"):
+        memory.undo(relinks(memory, ids[1 - end])[0].id, namespace=ANN)
+    memory.undo(undone.id, namespace=ANN)
+    assert link_of(memory, *ids) == after
+
+
+@pytest.mark.parametrize("change", ["strengthen", "remove"])
+def test_what_a_model_did_to_links_is_undone_in_bulk_and_redone(open_memory, change):
+    memory = open_memory(relinking(change))
+    ids = linked(memory)
+    before, time = link_of(memory, *ids), now()
+    memory.add(NEW, namespace=ANN, thread="t")
+    after = link_of(memory, *ids)
+    report = memory.undo(namespace=ANN, model="scripted", since=time)
+    assert (link_of(memory, *ids), report.skipped) == (before, {})
+    memory.undo(report.changes, namespace=ANN)
+    assert link_of(memory, *ids) == after
+
+
+def test_the_report_counts_a_changed_link_once(open_memory):
+    memory = open_memory(relinking("weaken"))
+    linked(memory)
+    memory.add(NEW, namespace=ANN, thread="t", evolve=False)
+    report = memory.evolve(namespace=ANN)
+    assert (report.relinked, report.links, report.dropped) == (1, 0, 0)
+
+
+def test_the_model_is_shown_the_links_between_the_notes_that_it_is_shown(open_memory):
+    memory = open_memory(models.link_to_first)
+    linked(memory)
+    memory.add(NEW, namespace=ANN, thread="t")
+    request = memory.model.asked("evolve")[-1]
+    (link,) = request.inputs["links"]
+    assert {"relation": "continues", "strength": 0.8}.items() <= link.items()
+    one, other = link["between"]
+    assert f"{one} - {other}: continues (0.80)" in request.prompt
+
+
+@pytest.mark.parametrize(
+    "between", [["c1", "c9"], ["c1", "c1"], ["c1"], ["n1", "c1"], ["c1", "c2", "n1"], []]
+)
+def test_what_names_no_link_that_was_shown_is_dropped_and_counted(open_memory, between):
+    memory = open_memory(relinking("remove", between))
+    first, second = linked(memory)
+    memory.add(NEW, namespace=ANN, thread="t", evolve=False)
+    report = memory.evolve(namespace=ANN)
+    assert (report.relinked, report.dropped) == (0, 1)
+    assert link_of(memory, first, second).strength == 0.8
+
+
+def test_a_change_that_is_none_of_the_three_is_dropped_and_counted(open_memory):
+    memory = open_memory(relinking("paint it blue"))
+    linked(memory)
+    memory.add(NEW, namespace=ANN, thread="t", evolve=False)
+    assert memory.evolve(namespace=ANN).dropped == 1
+
+
+def test_without_evolution_no_link_is_changed(open_memory):
+    memory = open_memory(relinking("remove"), evolve=False)
+    first, second = linked(memory)
+    memory.add(NEW, namespace=ANN, thread="t")
+    assert link_of(memory, first, second).strength == 0.8
+
+
+def test_a_plan_changes_links_once_however_often_it_is_committed(open_memory):
+    memory = open_memory(relinking("weaken"))
+    first, second = linked(memory)
+    new = memory.add(NEW, namespace=ANN, thread="t", evolve=False)
+    memory.construct([new.id], namespace=ANN)
+    plan = memory.propose([new.id], namespace=ANN).to_dict()
+    assert link_of(memory, first, second).strength == 0.8
+    for _ in range(2):
+        memory.commit(plan, namespace=ANN)
+        assert link_of(memory, first, second).strength == 0.4
+
+
+def test_a_reviewer_decides_about_a_planned_change_of_a_link(open_memory):
+    memory = open_memory(relinking("remove"))
+    first, second = linked(memory)
+    new = memory.add(NEW, namespace=ANN, thread="t", evolve=False)
+    memory.construct([new.id], namespace=ANN)
+    plan = memory.propose([new.id], namespace=ANN)
+    (planned,) = plan.notes[0].relinks
+    memory.commit(plan, namespace=ANN, decisions={planned.id: False})
+    assert link_of(memory, first, second).strength == 0.8
+
+
+def test_with_review_a_changed_link_waits_and_is_written_when_it_is_approved(open_memory):
+    memory = open_memory(relinking("remove"), review=True)
+    first, second = linked(memory)
+    (made,) = memory.proposals(namespace=ANN)
+    memory.approve(made.id, namespace=ANN)
+    memory.add(NEW, namespace=ANN, thread="t")
+    before = link_of(memory, first, second)
+    (proposal,) = memory.proposals(namespace=ANN)
+    assert (proposal.note_id, proposal.cause) == (first, second)
+    assert proposal.data["relink"]["change"] == "remove"
+    approved = memory.approve(proposal.id, namespace=ANN)
+    assert link_of(memory, first, second) is None
+    assert (approved.kind, approved.data["proposal"]) == ("relink", proposal.id)
+    assert memory.proposals(namespace=ANN) == []
+    with pytest.raises(InvalidInputError, match="changed or removed since"):
+        memory.approve(proposal.id, namespace=ANN)
+    memory.undo(approved.id, namespace=ANN)
+    assert link_of(memory, first, second) == before
+    assert [p.id for p in memory.proposals(namespace=ANN)] == [proposal.id]
+    memory.reject(proposal.id, namespace=ANN)
+    assert memory.proposals(namespace=ANN) == []
+
+
+@pytest.mark.parametrize(("change", "stopped"), [("weaken", True), ("strengthen", False)])
+def test_a_link_that_the_user_brought_back_is_weakened_only_if_the_user_agrees(
+    open_memory, change, stopped
+):
+    memory = open_memory(relinking(change))
+    first, second = linked(memory)
+    (made,) = [c for c in memory.history(first, namespace=ANN) if c.kind == "link"]
+    gone = memory.undo(made.id, namespace=ANN)
+    memory.undo(gone.id, namespace=ANN)
+    memory.add(NEW, namespace=ANN, thread="t")
+    waiting = memory.proposals(namespace=ANN)
+    assert bool(waiting) == stopped
+    assert (link_of(memory, first, second).strength == 0.8) == stopped
+    for proposal in waiting:
+        assert "a person" in proposal.data["rejected"]
+
+
+@pytest.mark.parametrize("end", [0, 1])
+def test_with_a_deleted_note_its_changed_link_goes_too(open_memory, end):
+    memory = open_memory(relinking("strengthen"))
+    ids = linked(memory)
+    memory.add(NEW, namespace=ANN, thread="t")
+    memory.delete(ids[end], namespace=ANN)
+    left = ids[1 - end]
+    assert memory.get(left, namespace=ANN).links == {}
+    (made,) = relinks(memory, left)
+    assert made.data["reason"] == ""
+    with pytest.raises(InvalidInputError, match="deleted"):
+        memory.undo(made.id, namespace=ANN)
+
+
+def test_a_reason_that_quotes_a_deleted_note_is_blanked(open_memory):
+    memory = open_memory(relinking("weaken", reason="Zoe says so"))
+    first, second = linked(memory)
+    new = memory.add(NEW, namespace=ANN, thread="t")
+    for end in (first, second):
+        assert relinks(memory, end)[0].data["reason"] == "Zoe says so"
+    memory.delete(new.id, namespace=ANN)
+    for end in (first, second):
+        assert "Zoe" not in str([made.data for made in memory.history(end, namespace=ANN)])
+
+
+def test_the_diff_of_a_changed_link_shows_both_strengths_and_the_reason(open_memory):
+    memory = open_memory(relinking("weaken"))
+    first, _ = linked(memory)
+    memory.add(NEW, namespace=ANN, thread="t")
+    (made,) = relinks(memory, first)
+    lines = "\n".join(diff(made))
+    for part in ("-link", "(0.80)", "+link", "(0.40)", "weaken", "the new note shows it"):
+        assert part in lines
+
+
+def test_known_at_shows_a_link_as_it_was(open_memory):
+    memory = open_memory(relinking("remove"))
+    ids = linked(memory)
+    before, time = link_of(memory, *ids), now()
+    memory.add(NEW, namespace=ANN, thread="t")
+    assert memory.get(ids[0], namespace=ANN, known_at=time).links[ids[1]].strength == 0.8
+    assert before.strength == 0.8
+    assert memory.get(ids[0], namespace=ANN).links == {}
+
+
+# Strength over time
+
+
+def test_strength_halves_with_every_half_life_since_the_link_was_reinforced(open_memory):
+    memory = open_memory()
+    link = link_of(memory, *linked(memory))
+    week = timedelta(days=7)
+    later = [link.reinforced + n * week for n in (-1, 0, 1, 2)]
+    assert [link.strength_at(time, week) for time in later] == [0.8, 0.8, 0.4, 0.2]
+    assert link.strength_at(link.reinforced + 9999 * week, None) == 0.8
+
+
+def test_a_half_life_that_is_no_time_is_refused():
+    for wrong in (timedelta(0), 7, -timedelta(days=1)):
+        with pytest.raises(ConfigurationError, match="link_half_life"):
+            MemoryConfig(link_half_life=wrong)
+    assert MemoryConfig().link_half_life is None
+    assert MemoryConfig.paper().link_half_life is None
+
+
+def to_hub(request):
+    """Link each new note to the hub, the later the less."""
+    hub = [c["alias"] for c in request.inputs["candidates"] if c["content"] == "hub"]
+    strength = 0.9 - 0.1 * len(request.inputs["candidates"])
+    links = [{"to": alias, "strength": strength, "reason": "r"} for alias in hub]
+    return {"notes": [{"id": n["alias"], "links": links} for n in request.inputs["notes"]]}
+
+
+@pytest.mark.parametrize(
+    ("half_life", "dropped"), [(None, "third"), (timedelta(milliseconds=1), "first")]
+)
+def test_of_too_many_links_the_one_goes_that_is_weakest_by_now(open_memory, half_life, dropped):
+    memory = open_memory(to_hub, max_links=2, link_half_life=half_life)
+    hub = memory.add("hub", namespace=ANN)
+    for text in ("first", "second", "third"):
+        memory.add(text, namespace=ANN)
+    left = {memory.get(i, namespace=ANN).content for i in memory.get(hub.id, namespace=ANN).links}
+    assert left == {"first", "second", "third"} - {dropped}
+
+
+def test_the_graph_and_hits_have_the_strength_of_now(open_memory):
+    memory = open_memory(link_half_life=timedelta(microseconds=1))
+    (first, second), _, hit = found_over_a_link(memory)
+    assert memory.get(first, namespace=ANN).links[second].strength == 0.8
+    assert memory.graph(namespace=ANN).edges[second, first]["strength"] < 0.1
+    assert hit.via[0].strength < 0.1
+
+
+# Reinforcing
+
+
+def test_reinforcing_notes_restores_the_links_between_them_at_both_ends(open_memory):
+    memory = open_memory(link_half_life=timedelta(days=7))
+    ids = linked(memory)
+    before = link_of(memory, *ids)
+    assert memory.reinforce(list(ids), namespace=ANN) == 1
+    after = link_of(memory, *ids)
+    assert after.reinforced > before.reinforced
+    assert after == dataclasses.replace(before, reinforced=after.reinforced)
+    assert memory.reinforce(ids[:1], namespace=ANN) == 0
+
+
+def found_over_a_link(memory):
+    """Add two linked notes among others, and return their ids with the hit that a link led to."""
+    ids = linked(memory)
+    for number in range(20):
+        memory.add(f"Decoy {number}", namespace=ANN, evolve=False)
+    match, hit = memory.search("boat trip", namespace=ANN, k=2)
+    assert (match.note.id, match.via) == (ids[0], "match")
+    assert (hit.note.id, [step.note_id for step in hit.via]) == (ids[1], [ids[0]])
+    return ids, match, hit
+
+
+def test_reinforcing_a_hit_restores_the_links_that_led_to_it(open_memory):
+    memory = open_memory()
+    ids, match, hit = found_over_a_link(memory)
+    before = link_of(memory, *ids)
+    assert memory.reinforce([match], namespace=ANN) == 0
+    assert link_of(memory, *ids) == before
+    assert memory.reinforce([hit], namespace=ANN) == 1
+    assert link_of(memory, *ids).reinforced > before.reinforced
+
+
+def test_a_hit_is_reinforced_when_the_note_that_led_to_it_is_gone(open_memory):
+    memory = open_memory()
+    ids, _, hit = found_over_a_link(memory)
+    memory.delete(ids[0], namespace=ANN)
+    assert memory.reinforce([hit], namespace=ANN) == 0
+
+
+def test_reinforcing_does_not_fill_the_history_and_known_at_takes_it_back(open_memory):
+    memory = open_memory()
+    ids = linked(memory)
+    before, changes, time = link_of(memory, *ids), memory.history(None, namespace=ANN), now()
+    memory.reinforce(list(ids), namespace=ANN)
+    memory.reinforce(list(ids), namespace=ANN)
+    assert memory.history(None, namespace=ANN) == changes
+    assert memory.get(ids[0], namespace=ANN, known_at=time).links[ids[1]] == before
+
+
+def test_a_link_can_be_undone_after_it_was_reinforced(open_memory):
+    memory = open_memory()
+    ids = linked(memory)
+    memory.reinforce(list(ids), namespace=ANN)
+    (made,) = [c for c in memory.history(ids[0], namespace=ANN) if c.kind == "link"]
+    memory.undo(made.id, namespace=ANN)
+    assert link_of(memory, *ids) is None
+
+
+def test_reinforcing_stays_within_a_namespace(open_memory):
+    memory = open_memory()
+    ids, theirs = linked(memory), linked(memory, BOB)
+    before = link_of(memory, *theirs, namespace=BOB)
+    with pytest.raises(NoteNotFoundError):
+        memory.reinforce([ids[0], theirs[0]], namespace=ANN)
+    with pytest.raises(NoteNotFoundError):
+        memory.reinforce(memory.search("boat", namespace=BOB), namespace=ANN)
+    assert link_of(memory, *theirs, namespace=BOB) == before
+
+
+@pytest.mark.parametrize("useful", ["an id", [7], [None]])
+def test_what_is_neither_an_id_nor_a_hit_cannot_be_reinforced(open_memory, useful):
+    with pytest.raises(InvalidInputError, match="ids of notes"):
+        open_memory().reinforce(useful, namespace=ANN)
+
+
+def test_areinforce_does_the_same(open_memory):
+    memory = open_memory()
+    ids = linked(memory)
+    before = link_of(memory, *ids)
+    assert asyncio.run(memory.areinforce(list(ids), namespace=ANN)) == 1
+    assert link_of(memory, *ids).reinforced > before.reinforced
+
+
+def test_what_was_reinforced_outlasts_a_stronger_link_that_was_not(open_memory):
+    memory = open_memory(to_hub, max_links=2, link_half_life=timedelta(milliseconds=50))
+    hub, first, _ = (memory.add(text, namespace=ANN).id for text in ("hub", "first", "second"))
+    memory.reinforce([hub, first], namespace=ANN)
+    memory.add("third", namespace=ANN)
+    assert first in memory.get(hub, namespace=ANN).links

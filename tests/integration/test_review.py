@@ -1,0 +1,314 @@
+"""With `MemoryConfig(review=True)` a person decides about everything that is proposed for earlier notes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from support import models
+
+from amem_integrations import AgenticMemory, InvalidInputError, MemoryConfig, NoteInput
+from amem_integrations.testing import HashEmbedder
+
+ANN, BOB = ("ann",), ("bob",)
+SAID = ("The trip is in April", "The trip is in May now", "The trip goes to Rome")
+EVOLVING = models.update_first("It was moved to May.", tags=("plans",))
+
+
+@pytest.fixture(params=["edge", "memory"])
+def open_memory(request, tmp_path):
+    """Opens memories over each of the engines, with a review unless it is said otherwise."""
+    opened = []
+
+    def open_(evolve=EVOLVING, model="scripted", **settings):
+        location = ":memory:" if request.param == "memory" else tmp_path / str(len(opened))
+        config = MemoryConfig(**{"min_gate_similarity": -1.0, "review": True, **settings})
+        answering = models.model(evolve) if model else None
+        memory = AgenticMemory.open(
+            location, model=answering, embedder=HashEmbedder(), config=config
+        )
+        opened.append(memory)
+        return memory
+
+    yield open_
+    for memory in opened:
+        memory.close()
+
+
+@pytest.fixture
+def waiting(open_memory):
+    """A memory of two notes, with a link and an entry that wait for a decision."""
+    memory = open_memory()
+    first = memory.add(SAID[0], namespace=ANN, thread="t")
+    second = memory.add(SAID[1], namespace=ANN, thread="t")
+    return memory, first.id, second.id
+
+
+def proposed(memory, kind):
+    """The proposals of a kind: `entry`, `link` or `supersession`."""
+    return [made for made in memory.proposals(namespace=ANN) if kind in made.data]
+
+
+def picture(memory):
+    """All that matters of what is stored, without times and generated ids."""
+    notes = memory.get_all(namespace=ANN)
+    number = {note.id: number for number, note in enumerate(notes)}
+    return [
+        (
+            note.content,
+            note.state,
+            [(e.text, number[e.cause], e.keywords, e.tags, e.model) for e in note.contexts],
+            sorted((number[t], k.relation, k.reason, k.strength, k.direction) for t, k in note.links.items()),
+        )
+        for note in notes
+    ]  # fmt: skip
+
+
+def state(memory):
+    return [dataclasses.replace(note, revision=0, ops=()) for note in memory.get_all(namespace=ANN)]
+
+
+def test_nothing_proposed_is_written_and_the_notes_are_done(waiting):
+    memory, first, second = waiting
+    notes = memory.get_all(namespace=ANN)
+    assert [note.state for note in notes] == ["done", "done"]
+    assert [dict(note.links) for note in notes] == [{}, {}]
+    assert [len(note.contexts) for note in notes] == [1, 1]
+    (link,), (entry,) = proposed(memory, "link"), proposed(memory, "entry")
+    for proposal in (link, entry):
+        assert (proposal.kind, proposal.note_id, proposal.cause) == ("proposal", first, second)
+        assert (proposal.model, proposal.data["rejected"]) == ("scripted", "it waits for a review")
+    assert link.data["link"] == {
+        "relation": "continues",
+        "reason": "goes on with it",
+        "strength": 0.8,
+    }
+    assert entry.data["entry"]["text"] == "It was moved to May."
+    assert link.id != entry.id
+
+
+def test_the_report_names_what_waits(open_memory):
+    memory = open_memory()
+    memory.add_many(SAID[:2], namespace=ANN, evolve=False)
+    report = memory.evolve(namespace=ANN)
+    assert (report.links, report.evolved, len(report.done)) == (0, (), 2)
+    assert set(report.proposals) == {made.id for made in memory.proposals(namespace=ANN)}
+
+
+def test_what_waits_is_not_searched_by(waiting):
+    memory, _, _ = waiting
+    hits = memory.search("plans moved", namespace=ANN, explain=True)
+    assert all(hit.via == "match" and hit.why.lexical_rank is None for hit in hits)
+
+
+def test_all_approved_is_as_if_there_had_been_no_review(open_memory):
+    memory, other = open_memory(), open_memory(review=False)
+    for each in (memory, other):
+        each.add_many(SAID, namespace=ANN)
+    assert picture(memory) != picture(other)
+    ids = [made.id for made in memory.proposals(namespace=ANN)]
+    made = memory.approve(ids, namespace=ANN)
+    assert [change.data["proposal"] for change in made] == ids
+    assert picture(memory) == picture(other)
+    assert memory.proposals(namespace=ANN) == []
+
+
+def test_an_approved_link_is_held_by_both_ends_and_can_be_undone_and_approved_again(waiting):
+    memory, first, second = waiting
+    (link,) = proposed(memory, "link")
+    made = memory.approve(link.id, namespace=ANN)
+    assert (made.kind, made.note_id, made.data["proposal"]) == ("link", first, link.id)
+    one, two = memory.get_all(namespace=ANN)
+    assert (one.links[second].direction, two.links[first].direction) == ("in", "out")
+    assert proposed(memory, "link") == []
+    for call in (memory.approve, memory.reject):
+        with pytest.raises(InvalidInputError, match="is there already"):
+            call(link.id, namespace=ANN)
+    linked = state(memory)
+    undone = memory.undo(made.id, namespace=ANN)
+    assert [dict(note.links) for note in state(memory)] == [{}, {}]
+    assert proposed(memory, "link") == [link]
+    memory.undo(undone.id, namespace=ANN)
+    assert state(memory) == linked
+    assert proposed(memory, "link") == []
+
+
+@pytest.fixture
+def outdated(open_memory):
+    """A memory of two notes, of which the second is to take the place of the first."""
+    memory = open_memory(models.supersede_first)
+    first = memory.add(SAID[0], namespace=ANN, thread="t")
+    second = memory.add(SAID[1], namespace=ANN, thread="t")
+    return memory, first.id, second.id
+
+
+def test_an_approved_supersession_counts_and_can_be_undone_and_approved_again(outdated):
+    memory, first, second = outdated
+    assert memory.get(first, namespace=ANN).supersessions == {}
+    (proposal,) = proposed(memory, "supersession")
+    assert (proposal.note_id, proposal.cause) == (first, second)
+    assert proposal.data["rejected"] == "it waits for a review"
+    made = memory.approve(proposal.id, namespace=ANN)
+    assert (made.kind, made.note_id, made.data["proposal"]) == ("supersede", first, proposal.id)
+    assert memory.get(first, namespace=ANN).superseded_by == second
+    assert proposed(memory, "supersession") == []
+    with pytest.raises(InvalidInputError, match=made.id):
+        memory.approve(proposal.id, namespace=ANN)
+    memory.undo(made.id, namespace=ANN)
+    assert memory.get(first, namespace=ANN).superseded_by is None
+    assert proposed(memory, "supersession") == [proposal]
+    memory.approve(proposal.id, namespace=ANN)
+    assert memory.get(first, namespace=ANN).superseded_by == second
+
+
+def test_a_rejected_supersession_leaves_the_note_current(outdated):
+    memory, first, _ = outdated
+    (proposal,) = proposed(memory, "supersession")
+    memory.reject(proposal.id, namespace=ANN)
+    assert proposed(memory, "supersession") == []
+    assert memory.get(first, namespace=ANN).superseded_by is None
+
+
+def test_all_kinds_are_approved_at_once(outdated):
+    memory, first, second = outdated
+    ids = [made.id for made in memory.proposals(namespace=ANN)]
+    made = memory.approve(ids, namespace=ANN)
+    assert {change.kind for change in made} == {"evolve", "link", "supersede"}
+    note = memory.get(first, namespace=ANN)
+    assert (len(note.contexts), list(note.links), note.superseded_by) == (2, [second], second)
+    assert memory.proposals(namespace=ANN) == []
+
+
+def test_a_rejected_link_is_off_the_list_and_may_be_approved_after_all(waiting):
+    memory, first, second = waiting
+    (link,) = proposed(memory, "link")
+    record = memory.reject(link.id, namespace=ANN)
+    assert (record.kind, record.data["proposal"]) == ("rejection", link.id)
+    assert proposed(memory, "link") == []
+    memory.approve(link.id, namespace=ANN)
+    assert second in memory.get(first, namespace=ANN).links
+
+
+def test_all_rejected_leaves_the_notes_as_they_were(open_memory):
+    memory = open_memory()
+    memory.add_many(SAID, namespace=ANN)
+    before = state(memory)
+    records = memory.reject([m.id for m in memory.proposals(namespace=ANN)], namespace=ANN)
+    assert {record.kind for record in records} == {"rejection"}
+    assert memory.proposals(namespace=ANN) == []
+    assert state(memory) == before
+
+
+def test_an_approved_link_keeps_to_the_most_that_a_note_holds(open_memory):
+    memory = open_memory(models.link_to_first, max_links=1, recent=1, candidates=1)
+    memory.add_many([NoteInput(content=text, thread="t") for text in SAID], namespace=ANN)
+    memory.approve([made.id for made in memory.proposals(namespace=ANN)], namespace=ANN)
+    notes = {note.id: note for note in memory.get_all(namespace=ANN)}
+    assert all(len(note.links) <= 1 for note in notes.values())
+    assert all(i in notes[target].links for i, note in notes.items() for target in note.links)
+
+
+def test_a_reviewers_words_are_for_one_entry_only(waiting):
+    memory, first, _ = waiting
+    (link,), (entry,) = proposed(memory, "link"), proposed(memory, "entry")
+    with pytest.raises(InvalidInputError, match="no context entry"):
+        memory.approve(link.id, namespace=ANN, context="Other words.")
+    with pytest.raises(InvalidInputError, match="single proposal"):
+        memory.approve([entry.id], namespace=ANN, context="Other words.")
+    assert memory.get(first, namespace=ANN).links == {}
+    memory.approve(entry.id, namespace=ANN, context="Other words.")
+    assert memory.get(first, namespace=ANN).contexts[-1].text == "Other words."
+
+
+def test_the_gate_still_says_what_it_would_have_stopped(open_memory):
+    memory = open_memory(models.update_first("zebra quartz"), min_gate_similarity=0.5)
+    memory.add_many(SAID[:2], namespace=ANN)
+    (entry,), (link,) = proposed(memory, "entry"), proposed(memory, "link")
+    assert "similarity" in entry.data["rejected"]
+    assert link.data["rejected"] == "it waits for a review"
+
+
+def test_a_plan_says_what_would_wait_and_a_decision_writes_it(open_memory):
+    memory = open_memory()
+    memory.add(SAID[0], namespace=ANN)
+    raw = memory.add(SAID[1], namespace=ANN, evolve=False)
+    memory.construct([raw.id], namespace=ANN)
+    plan = memory.propose([raw.id], namespace=ANN)
+    (note,) = plan.notes
+    (link,), (update,) = note.links, note.updates
+    assert link.rejected == update.rejected == "it waits for a review"
+    report = memory.commit(plan, namespace=ANN, decisions={link.id: True, update.id: False})
+    assert (report.links, report.evolved, len(report.proposals)) == (1, (), 1)
+    assert proposed(memory, "link") == []
+    assert proposed(memory, "entry")[0].data["rejected"] == "rejected by a reviewer"
+    before = state(memory)
+    memory.commit(plan, namespace=ANN, decisions={link.id: True, update.id: False})
+    assert state(memory) == before
+    assert len(memory.proposals(namespace=ANN)) == 1
+
+
+def test_a_link_is_decided_by_yes_or_no(open_memory):
+    memory = open_memory()
+    memory.add(SAID[0], namespace=ANN)
+    raw = memory.add(SAID[1], namespace=ANN, evolve=False)
+    memory.construct([raw.id], namespace=ANN)
+    plan = memory.propose([raw.id], namespace=ANN)
+    for decisions in ({plan.notes[0].links[0].id: {"context": "x"}}, {"nobody": True}):
+        with pytest.raises(InvalidInputError):
+            memory.commit(plan, namespace=ANN, decisions=decisions)
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+def test_a_proposal_goes_with_either_of_its_notes(waiting, gone):
+    memory, *ids = waiting
+    memory.delete(ids[gone], namespace=ANN)
+    assert memory.proposals(namespace=ANN) == []
+    if gone:
+        assert "goes on with it" not in repr(memory.history(None, namespace=ANN))
+
+
+def test_what_came_of_a_text_that_was_corrected_is_not_proposed_any_more(waiting):
+    memory, _, second = waiting
+    old = {made.id for made in memory.proposals(namespace=ANN)}
+    memory.update(second, namespace=ANN, content="The trip is off")
+    assert not old & {made.id for made in memory.proposals(namespace=ANN)}
+    memory.evolve(namespace=ANN)
+    assert len(proposed(memory, "link")) == len(proposed(memory, "entry")) == 1
+
+
+def test_what_rules_propose_waits_too_and_gives_way_to_a_model(tmp_path):
+    config = MemoryConfig(review=True)
+    with AgenticMemory.open(tmp_path, embedder=HashEmbedder(), config=config) as memory:
+        memory.add_many([NoteInput(content=text, thread="t") for text in SAID], namespace=ANN)
+        assert {made.model for made in memory.proposals(namespace=ANN)} == {"rules"}
+        assert all(note.links == {} for note in memory.get_all(namespace=ANN))
+    model = models.model()
+    with AgenticMemory.open(
+        tmp_path, model=model, embedder=HashEmbedder(), config=config
+    ) as memory:
+        memory.evolve(upgrade=True)
+        assert memory.proposals(namespace=ANN) == []
+
+
+def test_another_namespace_has_proposals_of_its_own(waiting):
+    memory, _, _ = waiting
+    assert memory.proposals(namespace=BOB) == []
+    with pytest.raises(KeyError):
+        memory.approve(proposed(memory, "link")[0].id, namespace=BOB)
+
+
+def test_without_a_review_only_what_the_gate_stopped_waits(open_memory):
+    memory = open_memory(review=False)
+    memory.add_many(SAID, namespace=ANN)
+    assert memory.proposals(namespace=ANN) == []
+    assert any(note.links for note in memory.get_all(namespace=ANN))
+
+
+def test_proposals_survive_an_export(waiting, tmp_path):
+    memory, _, _ = waiting
+    memory.export(tmp_path / "x.jsonl", namespace=ANN)
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as other:
+        other.import_(tmp_path / "x.jsonl", namespace=ANN)
+        assert [made.data for made in other.proposals(namespace=ANN)] == [
+            made.data for made in memory.proposals(namespace=ANN)
+        ]

@@ -1,0 +1,413 @@
+"""Taking back all that a model did since a time, and having it again."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from support import models
+
+from amem_integrations import AgenticMemory, AmemError, InvalidInputError, MemoryConfig, NoteInput
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+
+ANN, BOB = ("ann",), ("bob",)
+BARE = ({}, {}, (), "pending")
+ROOT = Path(__file__).parents[2]
+SAID = ("The trip is in April", "The trip is in May now", "The trip goes to Rome")
+
+
+def named(name, evolve):
+    return ScriptedModel({"construct": models.construct, "evolve": evolve}, name=name)
+
+
+def evolving(name, text="More is said of it."):
+    return named(name, models.update_first(text))
+
+
+def opened(folder, model, **settings):
+    config = MemoryConfig(**{"min_gate_similarity": -1.0, "batch_size": 2, **settings})
+    return AgenticMemory.open(folder, model=model, embedder=HashEmbedder(), config=config)
+
+
+@pytest.fixture(params=["edge", "memory"])
+def memory(request, tmp_path):
+    """A memory of three notes, made, linked and evolved by the model `good`."""
+    location = ":memory:" if request.param == "memory" else tmp_path / "m"
+    with opened(location, named("good", models.supersede_first)) as memory:
+        memory.add_many(SAID, namespace=ANN)
+        assert memory.get_all(namespace=ANN)[0].superseded_by is not None
+        yield memory
+
+
+def state(memory):
+    """The notes, but for how often they were written."""
+    return [dataclasses.replace(note, revision=0, ops=()) for note in memory.get_all(namespace=ANN)]
+
+
+def bare(notes):
+    return [
+        (dict(note.links), dict(note.supersessions), note.contexts, note.state) for note in notes
+    ]
+
+
+def agree(memory):
+    """Both ends of every link hold it."""
+    notes = {note.id: note for note in memory.get_all(namespace=ANN)}
+    return all(i in notes[target].links for i, note in notes.items() for target in note.links)
+
+
+def test_all_that_a_model_did_is_taken_back_and_its_notes_wait_again(memory):
+    report = memory.undo(model="good", namespace=ANN)
+    assert bare(state(memory)) == [BARE] * 3
+    assert [note.content for note in state(memory)] == list(SAID)
+    assert report.skipped == {}
+    kinds = {change.id: change.kind for change in memory.history(None, namespace=ANN)}
+    assert {kinds[i] for i in report.undone} == {"construct", "link", "evolve", "supersede"}
+    assert {kinds[i] for i in report.changes} == {"undo"}
+    assert len(report.undone) == len(report.changes)
+
+
+def test_the_last_change_is_taken_back_first(memory):
+    seq = {change.id: change.seq for change in memory.history(None, namespace=ANN)}
+    report = memory.undo(model="good", namespace=ANN)
+    taken = [seq[i] for i in report.undone]
+    assert taken == sorted(taken, reverse=True)
+
+
+def test_what_was_taken_back_can_be_had_again_and_taken_back_again(memory):
+    before = state(memory)
+    report = memory.undo(model="good", namespace=ANN)
+    without = state(memory)
+    again = memory.undo(report.changes, namespace=ANN)
+    assert state(memory) == before
+    assert (set(again.undone), again.skipped) == (set(report.changes), {})
+    memory.undo(again.changes, namespace=ANN)
+    assert state(memory) == without
+    memory.undo(model="good", namespace=ANN)
+    assert state(memory) == without
+
+
+def test_what_was_taken_back_in_bulk_can_be_had_again_one_by_one(memory):
+    before = state(memory)
+    report = memory.undo(model="good", namespace=ANN)
+    for change_id in reversed(report.changes):
+        history = memory.history(None, namespace=ANN)
+        if all(change.data.get("undone") != change_id for change in history):
+            memory.undo(change_id, namespace=ANN)  # of a link at both ends
+            assert agree(memory)
+    assert state(memory) == before
+
+
+def test_after_a_redo_it_can_be_taken_back_in_bulk_again(memory):
+    report = memory.undo(model="good", namespace=ANN)
+    without = state(memory)
+    memory.undo(report.changes, namespace=ANN)
+    again = memory.undo(model="good", namespace=ANN)
+    assert state(memory) == without
+    assert again.skipped == {}
+
+
+def test_several_changes_are_taken_back_texts_too_whatever_their_order(memory):
+    first, second, _ = before = state(memory)
+    memory.update(first.id, namespace=ANN, content="The trip is in June", metadata={"n": 1})
+    memory.update(first.id, namespace=ANN, content="The trip is in July")
+    memory.update(second.id, namespace=ANN, metadata={"n": 2})
+    ids = [c.id for c in memory.history(None, namespace=ANN) if c.kind == "update"]
+    link = next(c.id for c in memory.history(second.id, namespace=ANN) if c.kind == "link")
+    report = memory.undo([*ids, link], namespace=ANN)
+    assert len(report.undone) == 3 + 2
+    assert [note.content for note in state(memory)] == list(SAID)
+    assert [note.metadata for note in state(memory)] == [note.metadata for note in before]
+    assert agree(memory)
+    memory.undo(report.changes, namespace=ANN)
+    assert state(memory)[0].content == "The trip is in July"
+    assert memory.get(second.id, namespace=ANN).links.keys() == second.links.keys()
+
+
+def test_if_one_of_several_can_never_be_undone_none_is(memory):
+    before = state(memory)
+    changes = memory.history(before[0].id, namespace=ANN)
+    ids = [change.id for change in changes]
+    with pytest.raises(InvalidInputError, match="delete"):
+        memory.undo(ids, namespace=ANN)
+    assert state(memory) == before
+    assert memory.undo([], namespace=ANN).undone == ()
+
+
+def test_only_what_was_done_since_a_time_is_taken_back(memory):
+    before = state(memory)
+    since = datetime.now(UTC)
+    memory.add("The trip is off", namespace=ANN)
+    assert state(memory)[:3] != before
+    memory.undo(since=since, namespace=ANN)
+    assert bare(state(memory)[:3]) == bare(before)
+    assert bare(state(memory)[3:]) == [BARE]
+    assert memory.undo(since=since + timedelta(hours=1), namespace=ANN).undone == ()
+
+
+def test_what_the_user_changed_afterwards_is_left_and_reported(memory):
+    first = state(memory)[0]
+    memory.update(first.id, namespace=ANN, content="The trip was never planned")
+    report = memory.undo(model="good", namespace=ANN)
+    note = memory.get(first.id, namespace=ANN)
+    assert note.content == "The trip was never planned"
+    assert dict(note.links) == {}
+    made = {change.id: change for change in memory.history(first.id, namespace=ANN)}
+    (skipped,) = [made[i] for i in report.skipped if i in made]
+    assert skipped.kind == "construct"
+    assert "update" in report.skipped[skipped.id]
+
+
+def test_what_the_user_superseded_is_left(memory):
+    first, _, third = state(memory)
+    memory.supersede(first.id, third.id, namespace=ANN)
+    memory.undo(model="good", namespace=ANN)
+    assert list(memory.get(first.id, namespace=ANN).supersessions) == [third.id]
+    assert memory.undo(since=datetime(2024, 5, 8, tzinfo=UTC), namespace=ANN).undone == ()
+
+
+def test_what_another_model_did_afterwards_is_left_and_reported(tmp_path):
+    with opened(tmp_path, None) as memory:
+        first = memory.add(SAID[0], namespace=ANN)
+    with opened(tmp_path, evolving("better")) as memory:
+        memory.evolve(namespace=ANN, upgrade=True)
+        memory.add(SAID[1], namespace=ANN)
+        before = state(memory)
+        report = memory.undo(model="rules", namespace=ANN)
+        assert state(memory) == before
+        assert report.undone == ()
+        (why,) = report.skipped.values()
+        assert "by better" in why
+        memory.undo(model="better", namespace=ANN)
+        assert memory.get(first.id, namespace=ANN).attributes_source == "rules"
+        assert memory.undo(model="rules", namespace=ANN).skipped == {}
+        assert bare(state(memory)) == [BARE] * 2
+
+
+def test_what_an_upgrade_removed_comes_back_with_it(tmp_path):
+    with opened(tmp_path, None) as memory:
+        memory.add_many([NoteInput(content=text, thread="t") for text in SAID], namespace=ANN)
+        before = state(memory)
+        assert any(note.links for note in before)
+    with opened(tmp_path, evolving("better")) as memory:
+        memory.evolve(namespace=ANN, upgrade=True)
+        memory.undo(model="better", namespace=ANN)
+        assert [(n.contexts, n.links) for n in state(memory)] == [
+            (n.contexts, n.links) for n in before
+        ]
+
+
+def test_a_link_that_gave_way_to_links_of_the_model_comes_back(tmp_path):
+    strengths = iter([0.5, 0.9, 0.9, 0.9])
+
+    def answer(request):
+        reply = models.link_to_first(request)
+        hub = [c["alias"] for c in request.inputs["candidates"] if c["content"] == "hub"]
+        for note in reply["notes"]:
+            note["links"][0] |= {"to": hub[0], "strength": next(strengths)}
+        return reply
+
+    def filled(name):
+        return opened(tmp_path, named(name, answer), max_links=2, recent=0)
+
+    with filled("one") as memory:
+        for text in ("hub", "hub spoke 0", "hub spoke 1"):
+            memory.add(text, namespace=ANN)
+        before = state(memory)
+    with filled("two") as memory:
+        memory.add("hub spoke 2", namespace=ANN)
+        assert [dict(note.links) for note in state(memory)[:3]] != [
+            dict(note.links) for note in before
+        ]
+        linked = state(memory)
+        report = memory.undo(model="two", namespace=ANN)
+        assert state(memory)[:3] == before
+        assert agree(memory)
+        memory.undo(report.changes, namespace=ANN)
+        assert state(memory) == linked
+
+
+def test_what_a_reviewer_approved_stays_and_open_proposals_are_rejected(tmp_path):
+    with opened(tmp_path, evolving("good"), review=True) as memory:
+        memory.add_many(SAID, namespace=ANN)
+        one, *others = memory.proposals(namespace=ANN)
+        made = memory.approve(one.id, namespace=ANN)
+        report = memory.undo(model="good", namespace=ANN)
+        assert set(report.skipped) >= {made.id}
+        assert set(report.skipped.values()) == {"a reviewer approved it"}
+        assert set(report.rejected) == {proposal.id for proposal in others}
+        assert memory.proposals(namespace=ANN) == []
+        assert memory.undo(model="good", namespace=ANN).rejected == ()
+
+
+def test_doing_it_twice_changes_nothing(memory):
+    memory.undo(model="good", namespace=ANN)
+    before, history = state(memory), memory.history(None, namespace=ANN)
+    report = memory.undo(model="good", namespace=ANN)
+    assert (report.undone, report.changes, report.skipped) == ((), (), {})
+    assert state(memory) == before
+    assert memory.history(None, namespace=ANN) == history
+
+
+def test_what_was_undone_alone_before_is_passed_over(memory):
+    made = [c for c in memory.history(None, namespace=ANN) if c.kind == "link"]
+    memory.undo(made[0].id, namespace=ANN)
+    report = memory.undo(model="good", namespace=ANN)
+    assert made[0].id not in {*report.undone, *report.skipped}
+    assert bare(state(memory)) == [BARE] * 3
+
+
+def test_notes_that_wait_again_are_made_by_the_model_there_is(tmp_path):
+    with opened(tmp_path, evolving("bad")) as memory:
+        memory.add_many(SAID, namespace=ANN)
+    with opened(tmp_path, evolving("good")) as memory:
+        memory.undo(model="bad", namespace=ANN)
+        assert len(memory.evolve(namespace=ANN).done) == 3
+        entries = [entry for note in state(memory) for entry in note.contexts]
+        assert {entry.model for entry in entries} == {"good"}
+
+
+def test_other_namespaces_and_other_models_are_left_alone(memory):
+    memory.add(SAID[0], namespace=BOB)
+    before, bobs = state(memory), memory.get_all(namespace=BOB)
+    assert memory.undo(model="nobody", namespace=ANN).undone == ()
+    assert state(memory) == before
+    memory.undo(model="good", namespace=ANN)
+    assert memory.get_all(namespace=BOB) == bobs
+
+
+def test_a_deleted_note_does_not_stand_in_the_way(memory):
+    second = state(memory)[1]
+    memory.delete(second.id, namespace=ANN)
+    memory.undo(model="good", namespace=ANN)
+    assert bare(state(memory)) == [BARE] * 2
+
+
+def test_more_changes_than_one_write_takes_are_all_taken_back(tmp_path):
+    with opened(tmp_path, named("good", models.link_to_first), batch_size=8) as memory:
+        memory.add_many([f"The trip, part {n}" for n in range(40)], namespace=ANN)
+        report = memory.undo(model="good", namespace=ANN)
+        assert len(report.undone) == 40 + 2 * 39
+        assert bare(state(memory)) == [BARE] * 40
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"change_id": "00000000-0000-4000-8000-000000000001", "model": "good"},
+        {"since": datetime(2024, 5, 8)},  # noqa: DTZ001 - without a zone
+        {"since": "yesterday"},
+    ],
+)
+def test_what_to_undo_has_to_be_said_once(memory, arguments):
+    before = state(memory)
+    with pytest.raises(InvalidInputError):
+        memory.undo(**arguments, namespace=ANN)
+    assert state(memory) == before
+
+
+def at_random(dice):
+    """A model that links, evolves and supersedes at random."""
+
+    def answer(request):
+        notes = []
+        for note in request.inputs["notes"]:
+            to = [candidate["alias"] for candidate in note["candidates"]]
+            strong = {"relation": "r", "reason": "why", "strength": dice.random()}
+            updates = [{"to": a, "context": f"More {a}"} for a in to if dice.random() < 0.3]
+            gone = [{"to": a, "relation": "updates"} for a in to if dice.random() < 0.2]
+            links = [{"to": a, **strong} for a in to if dice.random() < 0.6]
+            one = {"id": note["alias"], "links": links, "updates": updates, "supersedes": gone}
+            notes.append(one)
+        return {"notes": notes}
+
+    return named("good", answer)
+
+
+def act(memory, dice, step):
+    """Do something that changes the memory; what is refused changes nothing."""
+    notes = [note.id for note in memory.get_all(namespace=ANN)]
+    acts = {
+        "add": lambda: memory.add_many([f"part {step} of {n}" for n in range(3)], namespace=ANN),
+        "update": lambda: memory.update(dice.choice(notes), namespace=ANN, content=f"new {step}"),
+        "delete": lambda: memory.delete(dice.choice(notes), namespace=ANN),
+        "supersede": lambda: memory.supersede(notes[0], notes[-1], namespace=ANN),
+        "evolve": lambda: memory.evolve(namespace=ANN),
+        "undo": lambda: memory.undo(
+            dice.choice(memory.history(None, namespace=ANN)).id, namespace=ANN
+        ),
+        "approve": lambda: memory.approve(
+            [made.id for made in memory.proposals(namespace=ANN)[:3]], namespace=ANN
+        ),
+    }
+    with suppress(AmemError):
+        acts[dice.choice(list(acts)) if notes else "add"]()
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_whatever_happened_before_taking_all_back_is_itself_taken_back_exactly(seed):
+    dice = random.Random(seed)
+    settings = {"max_links": dice.choice([2, 3, 32]), "review": dice.random() < 0.3}
+    with opened(":memory:", at_random(dice), **settings) as memory:
+        for step in range(10):
+            act(memory, dice, step)
+        before = state(memory)
+        report = memory.undo(model="good", namespace=ANN)
+        without = state(memory)
+        assert agree(memory)
+        assert memory.undo(model="good", namespace=ANN).undone == ()
+        again = memory.undo(report.changes, namespace=ANN)
+        assert agree(memory)
+        assert again.skipped == {}
+        assert state(memory) == before
+        memory.undo(again.changes, namespace=ANN)
+        assert state(memory) == without
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from test_undo_in_bulk import ANN, named, opened
+from support import models
+
+memory = opened(Path(sys.argv[1]), named("good", models.link_to_first), batch_size=8)
+memory.add_many([f"The trip, part {n}" for n in range(40)], namespace=ANN)
+shard, left = memory._runtime.store._notes, [2]
+original = shard.upsert
+def faulty(*args, **kwargs):
+    left[0] -= 1
+    return original(*args, **kwargs) if left[0] else os.kill(os.getpid(), 9)
+shard.upsert = faulty
+memory.undo(model="good", namespace=ANN)
+"""
+
+
+def test_after_a_kill_it_goes_on_where_it_was(tmp_path):
+    folder = tmp_path / "m"
+    paths = [ROOT, ROOT / "tests", ROOT / "tests" / "integration"]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(folder)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    with opened(folder, named("good", models.link_to_first)) as memory:
+        assert agree(memory)
+        undone = [c for c in memory.history(None, namespace=ANN) if c.kind == "undo"]
+        left = memory.undo(model="good", namespace=ANN)
+        assert 0 < len(undone) < 40 + 2 * 39
+        assert len(undone) + len(left.undone) == 40 + 2 * 39
+        assert left.skipped == {}
+        assert bare(state(memory)) == [BARE] * 40
