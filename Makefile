@@ -44,6 +44,7 @@ format: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/bounded.py
 
 bench-embedder: $(TORCH)/ready
 	$(TORCH)/bin/python benchmarks/embedder.py

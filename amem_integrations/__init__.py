@@ -6,10 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .budget import LedgerEntry
     from .config import MemoryConfig
     from .context import render_notes
     from .errors import (
         AmemError,
+        BudgetExceededError,
         ConfigurationError,
         EmbedderMismatchError,
         InvalidInputError,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AgenticMemory",
     "AmemError",
+    "BudgetExceededError",
     "Change",
     "ChatModel",
     "Completion",
@@ -48,6 +51,7 @@ __all__ = [
     "EmbedderMismatchError",
     "EvolutionReport",
     "InvalidInputError",
+    "LedgerEntry",
     "Link",
     "MemoryConfig",
     "MiniLmEmbedder",
@@ -80,9 +84,11 @@ __all__ = [
 
 # Every name is imported on first use: what a program does not use costs it nothing.
 _MODULES = {
+    "LedgerEntry": "budget",
     "MemoryConfig": "config",
     "render_notes": "context",
     "AmemError": "errors",
+    "BudgetExceededError": "errors",
     "ConfigurationError": "errors",
     "EmbedderMismatchError": "errors",
     "InvalidInputError": "errors",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Literal
 
 from .errors import ConfigurationError
+
+LONGEST_TTL = timedelta(days=365_000)  # a later time is outside the calendar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,12 @@ class MemoryConfig:
             paragraphs or sentences, one after the other in their thread; `add` returns the first.
         split_tokens: How long such notes are at most, in tokens of about four bytes. None takes 150, or
             three fifths of what the embedder reads at once (its `max_tokens`), if that is less.
+        ttl: How long a new note is kept that is added without `expires_at`: a `timedelta` for all namespaces, or
+            one by prefix of the namespace, of which the longest counts. None keeps notes for good.
+        daily_calls: Most calls of a chat model for one namespace in a day (UTC). The call that would go over it is
+            not made: notes stay pending until the next day. None sets no limit. Rules are never limited.
+        daily_tokens: Likewise the most tokens, of prompts and replies. Before a call the tokens of its prompt are
+            estimated, as a quarter of the bytes; its reply may go over the limit.
 
     Raises:
         ConfigurationError: A value is out of range.
@@ -60,6 +70,9 @@ class MemoryConfig:
     max_content_chars: int = 32_000
     split: bool = True
     split_tokens: int | None = None
+    ttl: timedelta | Mapping[tuple[str, ...], timedelta | None] | None = None
+    daily_calls: int | None = None
+    daily_tokens: int | None = None
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -81,6 +94,33 @@ class MemoryConfig:
         _require(self.calls in ("joint", "paper"), "calls", self.calls, "'joint' or 'paper'")
         on_error = self.on_model_error
         _require(on_error in ("log", "raise"), "on_model_error", on_error, "'log' or 'raise'")
+        for name in ("daily_calls", "daily_tokens"):
+            limit = getattr(self, name)
+            holds = limit is None or (_is_count(limit) and limit >= 1)
+            _require(holds, name, limit, "a whole number of at least 1, or None")
+        self._check_ttl()
+
+    def _check_ttl(self) -> None:
+        wanted = "a timedelta above 0 and of at most 365,000 days, or None"
+        if not isinstance(self.ttl, Mapping):
+            _require(
+                _is_ttl(self.ttl), "ttl", self.ttl, f"{wanted}, or one by prefix of the namespace"
+            )
+            return
+        for prefix, ttl in self.ttl.items():
+            is_prefix = isinstance(prefix, tuple) and all(isinstance(x, str) and x for x in prefix)
+            _require(
+                is_prefix, "ttl", self.ttl, "tuples of labels as prefixes, such as ('user-42',)"
+            )
+            _require(_is_ttl(ttl), f"ttl of {prefix!r}", ttl, wanted)
+        object.__setattr__(self, "ttl", dict(self.ttl))  # what was checked stays as it is
+
+    def ttl_of(self, namespace: tuple[str, ...]) -> timedelta | None:
+        """Return how long a new note of a namespace is kept; None: for good."""
+        if not isinstance(self.ttl, Mapping):
+            return self.ttl
+        prefixes = (namespace[:length] for length in range(len(namespace), -1, -1))
+        return next((self.ttl[prefix] for prefix in prefixes if prefix in self.ttl), None)
 
     @classmethod
     def paper(cls) -> MemoryConfig:
@@ -90,6 +130,10 @@ class MemoryConfig:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_ttl(value: object) -> bool:
+    return value is None or (isinstance(value, timedelta) and timedelta(0) < value <= LONGEST_TTL)
 
 
 def _require(holds: bool, name: str, value: object, wanted: str) -> None:

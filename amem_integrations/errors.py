@@ -10,6 +10,7 @@
     ├── RevisionConflictError
     ├── ModelReplyError
     ├── ModelUnavailableError
+    │   └── BudgetExceededError
     ├── MissingExtraError (ImportError)
     └── StoreError
         ├── StoreLockedError
@@ -57,6 +58,10 @@ class ModelReplyError(AmemError):
 
 class ModelUnavailableError(AmemError):
     """A chat model or an embedder could not be reached; try again later."""
+
+
+class BudgetExceededError(ModelUnavailableError):
+    """A limit of the day is reached and the model was not called; try again the next day, or raise the limit."""
 
 
 class MissingExtraError(AmemError, ImportError):

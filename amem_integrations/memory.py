@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self, cast
 
 from . import flows
+from .budget import Budget
 from .changes.recovery import recover
 from .config import MemoryConfig
 from .errors import ConfigurationError
@@ -18,6 +19,7 @@ from .opening import Location, open_embedder, open_model, open_store
 from .ports import ChatModel, Embedder, NoteStore
 from .progress import Progress, reporter
 from .runtime import (
+    RULES,
     Awaiting,
     Runtime,
     Usage,
@@ -49,6 +51,7 @@ class AgenticMemory:
     add, aadd = both_methods(flows.add.add)
     add_many, aadd_many = both_methods(flows.add.add_many)
     add_messages, aadd_messages = both_methods(flows.add.add_messages)
+    embed, aembed = both_methods(flows.embed.embed)
 
     evolve, aevolve = both_methods(flows.evolve.evolve)
     construct, aconstruct = both_methods(flows.evolve.construct)
@@ -75,6 +78,7 @@ class AgenticMemory:
         sync_method(flows.admin.usage),
         sync_method(flows.admin.graph),
     )
+    ledger = sync_method(flows.ledger.ledger)
 
     export, import_ = sync_method(flows.transfer.export), sync_method(flows.transfer.import_)
 
@@ -209,6 +213,7 @@ class AgenticMemory:
             config=config,
             usage=Usage(name),
             map=map_in_threads,
+            budget=None if name == RULES else Budget.of(config.daily_calls, config.daily_tokens),
         )
         # An embedded store answers in well under a millisecond and holds the GIL meanwhile: a thread
         # would only add to that. A remote one is waited for.

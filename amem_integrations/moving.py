@@ -30,8 +30,7 @@ def migrate(
 
     Between folders and servers, either way. The source stays as it is. What is in the target already and
     equal costs nothing, so after an interruption it goes on where it was; notes there that the source does
-    not have are removed from namespaces that the source has. Of a namespace without notes nothing is copied,
-    not even the receipts.
+    not have are removed from namespaces that the source has. Of a namespace without notes the receipts are copied.
 
     Args:
         source: A folder, or the URL of a server.

@@ -40,6 +40,7 @@ ChangeKind = Literal[
     "supersede",
     "clear",
     "prompt",
+    "usage",
 ]
 
 SOURCES: tuple[Source, ...] = get_args(Source)
@@ -208,7 +209,7 @@ class NoteInput:
         metadata: JSON values of your own, to filter on.
         until: How long it holds. After that it is over: it is found as before, but below what is current, and what
             it had superseded is current again.
-        expires_at: From this time on the note is not found any more.
+        expires_at: From this time on the note is not found any more. None: as `MemoryConfig.ttl` has it.
         supersedes: Ids of earlier notes whose place it takes (see `AgenticMemory.supersede`).
         split: False keeps content in one note however long it is (see `MemoryConfig.split`).
     """
@@ -299,7 +300,8 @@ class Change:
     """One entry of the history: what happened to `note_id`, because of `cause`, by operation `op`.
 
     A change of kind `clear` is about the whole namespace, and its `note_id` is empty. So is one of kind
-    `prompt`: its data says which notes (`shown`) a model was shown when it wrote what the operation brought.
+    `prompt`: its data says which notes (`shown`) a model was shown when it wrote what the operation brought. And
+    one of kind `usage`: its data says what the calls for the operation cost, by task, and on which day.
     """
 
     id: str

@@ -82,12 +82,21 @@ class PlannedNote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What the answered calls of a model cost, by task: `calls`, `input_tokens`, `output_tokens`."""
+
+    model: str = ""
+    tasks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Links and updates proposed for some notes; nothing of it is written until `commit`.
 
     `failed` maps the notes that got no usable proposal to the reason. `id` names the operation: the
     same plan committed twice is applied once. `since` is the instant (as `seq`) at which notes were shown: what
-    was corrected or deleted after it may be quoted in the plan, and is not written.
+    was corrected or deleted after it may be quoted in the plan, and is not written. `cost` is what the calls for
+    the plan cost; `commit` writes it to the ledger.
     """
 
     id: str
@@ -95,6 +104,7 @@ class Plan:
     since: int = 0
     notes: tuple[PlannedNote, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
+    cost: Cost = field(default_factory=Cost)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
@@ -128,8 +138,9 @@ class EvolutionReport:
         failed: Ids of notes that could not be finished, and why; a later `evolve` tries them again, up to
             `MemoryConfig.max_attempts` times.
         dropped: Number of links, updates and supersessions that named a note which was not shown.
-        interrupted: Why it stopped before the end, if it did: a model that did not answer. What is
-            unfinished stays so, and a later `evolve` goes on from there.
+        interrupted: Why it stopped before the end, if it did: a model that did not answer, or a limit of the
+            day that is reached. What is unfinished stays so, and a later `evolve` goes on from there.
+        limited: Whether it stopped at a limit of the day (`MemoryConfig.daily_calls`, `daily_tokens`).
     """
 
     constructed: tuple[str, ...] = ()
@@ -141,6 +152,7 @@ class EvolutionReport:
     failed: Mapping[str, str] = field(default_factory=dict)
     dropped: int = 0
     interrupted: str | None = None
+    limited: bool = False
 
     def __add__(self, other: EvolutionReport) -> EvolutionReport:
         """Return both reports as one."""
@@ -154,6 +166,7 @@ class EvolutionReport:
             failed={**self.failed, **other.failed},
             dropped=self.dropped + other.dropped,
             interrupted=self.interrupted or other.interrupted,
+            limited=self.limited or other.limited,
         )
 
     def to_dict(self) -> dict[str, Any]:

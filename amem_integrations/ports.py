@@ -185,7 +185,8 @@ class NoteStore(Protocol):
     ) -> MaybeAwaitable[None]:
         """Replace stored changes by these, which have the same ids; unknown ones are not added.
 
-        It is how text is taken out of the history of other notes; everything else is only appended.
+        It is how text is taken out of the history of other notes; everything else is only appended. A text
+        of the data that is empty by now, or gone from a list, stays so: two writers may do this at once.
         """
         ...
 
@@ -207,7 +208,7 @@ class NoteStore(Protocol):
         ...
 
     def clear(self, namespace: Namespace, receipts: Sequence[Change]) -> MaybeAwaitable[None]:
-        """Remove everything of a namespace but the receipts of this and of earlier removals."""
+        """Remove everything of a namespace but receipts of removals, and changes of kind `usage`."""
         ...
 
     def backlinks(self, namespace: Namespace, ids: Sequence[str]) -> MaybeAwaitable[list[Note]]:
@@ -229,10 +230,13 @@ class NoteStore(Protocol):
         """Return up to `limit` notes in order of (seq, id); continue with a condition on `seq`."""
         ...
 
-    def namespaces(self, where: Conditions = ()) -> MaybeAwaitable[list[Namespace]]:
+    def namespaces(
+        self, where: Conditions = (), *, recorded: bool = False
+    ) -> MaybeAwaitable[list[Namespace]]:
         """Return the namespaces that hold notes which meet the conditions, sorted.
 
-        It is the only call over all namespaces: what waits for work is found by it.
+        With `recorded` also those of which nothing but a history is left, such as the receipts of a `clear`. It is
+        the only call over all namespaces: what waits for work is found by it.
         """
         ...
 

@@ -18,13 +18,15 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
+from .budget import Budget
 from .config import MemoryConfig
 from .errors import ConfigurationError
 from .notes import Note
+from .plans import Cost
 from .ports import ChatModel, Completion, Embedder, MaybeAwaitable, NoteStore, Vector
 
 P = ParamSpec("P")
@@ -33,6 +35,8 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 SIZE = 1024  # vectors; with 384 dimensions 1.5 MiB
+RULES = "rules"  # the name of the model that works by rules and costs nothing
+COSTS = ("calls", "input_tokens", "output_tokens")
 
 
 async def resolve(value: MaybeAwaitable[T]) -> T:
@@ -201,9 +205,14 @@ def _key(role: str, text: str) -> bytes:
 class Usage:
     """Thread-safe counters of one model, readable as a dict at any time."""
 
-    def __init__(self, model: str) -> None:
-        """Start at zero; `model` is the name it is recorded by in notes and history."""
-        self._model = model
+    def __init__(self, model: str, whole: Usage | None = None) -> None:
+        """Start at zero.
+
+        Args:
+            model: The name it is recorded by in notes and history.
+            whole: Counters that count all that these count.
+        """
+        self._model, self._whole = model, whole
         self._lock = threading.Lock()
         self._tasks: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
@@ -220,6 +229,20 @@ class Usage:
         """Add to the counters of a task, such as `rejected_replies`, `refused`, `unavailable`."""
         with self._lock:
             self._tasks[task].update(amounts)
+        if self._whole is not None:
+            self._whole.count(task, **amounts)
+
+    def cost(self) -> Cost:
+        """Return what answered calls cost; a model that works by rules costs nothing."""
+        if self._model == RULES:
+            return Cost()
+        with self._lock:
+            tasks = {
+                task: {name: counts[name] for name in COSTS}
+                for task, counts in self._tasks.items()
+                if counts["calls"]
+            }
+        return Cost(model=self._model, tasks=tasks)
 
     def snapshot(self) -> dict[str, Mapping[str, Any]]:
         """Return the counters of each task, their sums under `"total"`, and under `"models"` those by model."""
@@ -264,8 +287,13 @@ class Runtime:
     config: MemoryConfig
     usage: Usage
     map: Mapper
+    budget: Budget | None = None  # None: without limits
     vectors: VectorCache = field(default_factory=VectorCache)
     claims: Claims = field(default_factory=Claims)
+
+    def counting(self) -> Runtime:
+        """Return the same with counters of its own, for what one operation costs."""
+        return replace(self, usage=Usage(self.model_name, self.usage))
 
 
 class HasRuntimes(Protocol):

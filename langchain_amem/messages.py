@@ -1,8 +1,8 @@
 """Pure: LangChain messages as notes, the question in them, and which of them a run has to remember.
 
 The middleware and the nodes keep an entry in the state: `cursor`, the id of the last message that was stored;
-and of the run under way `namespace` and `asked`, the ids of the messages it was started with. Messages are
-found by id, since others may remove or rewrite some of them. Several people may talk in one thread, so a
+and of the run under way `namespace` and `asked`, the ids of the messages it was started with, among them those
+of earlier runs that failed (`unanswered`). Messages are found by id, since others may remove or rewrite some of them. Several people may talk in one thread, so a
 message is stored only for whom it was said to.
 """
 
@@ -170,12 +170,15 @@ def begin(
     """
     new = _since_begin(messages, entry)
     left: list[BaseMessage] = []
+    earlier = entry.get("asked", ())
     if entry.get("namespace") not in (None, list(namespace)):
         theirs = set(entry.get("asked", ()))
         mine = [m for m in _since_last_answer(messages) if m.id not in theirs]
         left, new = new[: len(new) - len(mine)] if theirs else [], mine
     asked = [message.id for message in new if message.id and isinstance(message, HumanMessage)]
-    return {**entry, "namespace": list(namespace), "asked": asked}, left
+    unanswered = [message_id for message_id in asked if message_id in earlier]
+    noted = {"namespace": list(namespace), "asked": asked, "unanswered": unanswered}
+    return {**entry, **noted}, left
 
 
 def parts(
@@ -203,17 +206,16 @@ def answered_parts(
 ) -> list[Part]:
     """Return the same without what earlier runs said that failed or were blocked.
 
-    A run begins with the last message that it was asked. Where that was not noted (`entry` has no `asked`),
+    A run begins with the first message that it was asked. Where that was not noted (`entry` has no `asked`),
     it is the last one of a person.
     """
-    asked = entry.get("asked")
+    asked, unanswered = entry.get("asked"), entry.get("unanswered", ())
     people = [i for i, m in enumerate(messages) if _is_human(m)]
-    mine = [i for i in people if asked is None or messages[i].id in asked]
-    if not mine:
-        return []
-    start = mine[-1]
-    if start + 1 in people:
+    mine = people[-1:] if asked is None else [i for i in people if messages[i].id in asked]
+    mine = [i for i in mine if messages[i].id not in unanswered]
+    if not mine or mine[-1] + 1 in people:
         return []  # the last message is of a run that was blocked before it was noted here
+    start = mine[0]
     found = parts(messages, entry, namespace)
     cut = [(whose, slice(max(start, part.start), part.stop)) for whose, part in found]
     return [(whose, part) for whose, part in cut if part.start < part.stop]

@@ -50,8 +50,9 @@ class AMemStore(BaseStore):
       score, and only if there is room. It is kept apart, in the namespace `(*namespace,
       "langgraph.unindexed")` of the memory, where no search of the memory finds it.
     - **Time to live.** What has expired is found by no search and no other door of the memory, and deleted by
-      `sweep_ttl`, which `start_ttl_sweeper` calls at intervals. A read that refreshes prolongs by a tenth more than the time to live, and then need
-      not write again for so long.
+      `sweep_ttl`, which `start_ttl_sweeper` calls at intervals. A read that refreshes prolongs by a tenth more
+      than the time to live, and then need not write again for so long. An item that is put without one is kept
+      as long as `MemoryConfig.ttl` of the memory says.
 
     https://reference.langchain.com/python/langgraph/store/
     """

@@ -10,7 +10,7 @@ import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -48,7 +48,6 @@ MAX_TEXT = 8_000
 SPARE = 0.1
 
 # For an item that expired once, and is put without a time to live: a note can be given another time, not none.
-NEVER = datetime.max.replace(tzinfo=UTC)
 
 PAGES = (32, 256)  # the first pages of a listing are small: most callers want a few items
 
@@ -76,8 +75,15 @@ class Put:
         """The namespace of the memory where the item is kept."""
         return self.namespace if self.text else apart(self.namespace)
 
-    def item(self, before: Note | None, now: datetime) -> NoteInput:
-        """Return the note to be; `before` is the item as it was."""
+    def item(self, before: Note | None, now: datetime, ttl: timedelta | None) -> NoteInput:
+        """Return the note to be.
+
+        Args:
+            before: The item as it was.
+            now: When it is put.
+            ttl: How long an item is kept that has no time to live of its own; None: for good.
+        """
+        kept = ttl if self.minutes is None else timedelta(minutes=self.minutes)
         metadata = {
             FLAG: True,
             "value": self.value,
@@ -89,7 +95,7 @@ class Put:
             content=self.text or f"{KEY}{self.key}",
             key=f"{KEY}{self.key}",
             metadata=metadata,
-            expires_at=None if self.minutes is None else now + timedelta(minutes=self.minutes),
+            expires_at=None if kept is None else now + kept,
             split=False,
         )
 
@@ -253,7 +259,8 @@ class Items:
         written: dict[Namespace, list[str]] = {}
         for put in puts:
             before = kept.get((put.namespace, put.key), ())
-            item = put.item(before[0] if before else None, now)
+            ttl = self.memory.config.ttl_of(put.place)
+            item = put.item(before[0] if before else None, now, ttl)
             same = next((note for note in before if note.namespace == put.place), None)
             if same is not None and self._update(same, item):
                 written.setdefault(put.place, []).append(same.id)
@@ -271,7 +278,7 @@ class Items:
                 namespace=note.namespace,
                 content=item.content,
                 metadata=item.metadata,
-                expires_at=item.expires_at or (note.expires_at and NEVER),
+                expires_at=item.expires_at,
             )
             return True
         return False
@@ -282,14 +289,6 @@ class Items:
         An expired item that was not swept yet has the id of its successor, which takes its place.
         """
         notes = self.memory.add_many(items, namespace=place, evolve=False)
-        now = datetime.now(UTC)
-        expired = {note.key for note in notes if note.is_expired(now)}
-        again = [
-            replace(item, expires_at=NEVER)
-            for item in items
-            if item.key in expired and item.expires_at is None
-        ]
-        self.memory.add_many(again, namespace=place, evolve=False)
         return [note.id for note in notes]
 
     def places(self, prefix: Namespace) -> list[Namespace]:

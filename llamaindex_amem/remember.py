@@ -79,6 +79,9 @@ class Writer:
         self._lock = threading.Lock()
         self._waiting: deque[Batch] = deque()
         self._added: dict[str, None] = {}
+        self._raw: dict[
+            str, None
+        ] = {}  # notes without a vector: the end of the turn makes one for all
         self._threads: dict[str | None, Thread] = {}
         self.background: Worker | None = None
         if evolve == "background":
@@ -106,17 +109,36 @@ class Writer:
             self._wait(todo)
         with self._lock:
             self._added |= {note.id: None for note in notes if note.state != "done"}
+            self._raw |= {note.id: None for note in notes if note.own_entry is None}
         ids = [note.id for note in notes]
         waiting = sum(len(some.messages) for some in todo)
         dispatcher.event(AMemWriteEvent(note_ids=ids, waiting=waiting))
         return not todo
 
     async def end_turn(self, call: Call) -> None:
-        """Have what was written since the last turn linked and evolved, and some of what was left before."""
+        """Have what was written since the last turn embedded, linked and evolved, and some of what was left before."""
+        if not await self._embed(call):
+            return
         if self.background is not None:
             self.background.submit(self)
         elif self._evolving == "inline" and not self._failures.resting("evolve"):
             await self._evolve(call, self._taken(None), LEFT_OVERS)
+
+    async def _embed(self, call: Call) -> bool:
+        """Make vectors for all that was written since, by one call; return False if that failed.
+
+        The notes are then found by their words, and a later turn tries again.
+        """
+        ids = list(self._raw)
+        if not ids or self._failures.resting("write"):
+            return True
+        with self._failures.tolerated("write", answered=True):
+            done = await call(self._memory.embed, ids, namespace=self._namespace)
+            with self._lock:
+                for note_id in done:
+                    self._raw.pop(note_id, None)
+            return True
+        return False
 
     def evolve_some(self) -> bool:
         """Evolve a few notes, those of this conversation first; return whether there may be more."""
@@ -153,7 +175,7 @@ class Writer:
                 if self.background is not None and self.background.closed:
                     return report  # the memory was closed meanwhile; the next start goes on
                 raise
-            if report.interrupted:
+            if report.interrupted and not report.limited:
                 raise ModelUnavailableError(report.interrupted)
         dispatcher.event(AMemEvolutionEvent(report=report.to_dict()))
         return report
@@ -217,7 +239,9 @@ class Writer:
 
     async def _add(self, call: Call, items: Sequence[NoteInput]) -> list[Note]:
         try:
-            return await call(self._memory.add_many, items, namespace=self._namespace, evolve=False)
+            return await call(
+                self._memory.add_many, items, namespace=self._namespace, evolve=False, embed=False
+            )
         except InvalidInputError as error:
             if len(items) == 1:
                 # It is still in the chat history, and to raise would end the chat.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..errors import BudgetExceededError
 from ..memory import AgenticMemory
 from ..plans import EvolutionReport
 from .calls import Call
@@ -23,18 +24,23 @@ async def evolve_turn(
 ) -> EvolutionReport:
     """Construct, link and evolve these notes, then up to `left_overs` others that are unfinished.
 
+    Where a limit of the day is reached, the report says so; the notes stay as they are until the next day.
+
     Raises:
         ModelUnavailableError: The model did not answer for `ids`; the notes stay as they are, and a later
             turn goes on with them.
     """
     report = EvolutionReport()
-    if ids:
-        made = await call(memory.construct, ids, namespace=namespace)
-        plan = await call(memory.propose, ids, namespace=namespace)
-        report = EvolutionReport(
-            constructed=tuple(made["constructed"]), failed=dict(made["failed"])
-        )
-        report += await call(memory.commit, plan, namespace=namespace)
-    if left_overs:
-        report += await call(memory.evolve, namespace=namespace, limit=left_overs)
+    try:
+        if ids:
+            made = await call(memory.construct, ids, namespace=namespace)
+            report = EvolutionReport(
+                constructed=tuple(made["constructed"]), failed=dict(made["failed"])
+            )
+            plan = await call(memory.propose, ids, namespace=namespace)
+            report += await call(memory.commit, plan, namespace=namespace)
+        if left_overs:
+            report += await call(memory.evolve, namespace=namespace, limit=left_overs)
+    except BudgetExceededError as error:
+        report += EvolutionReport(interrupted=str(error), limited=True)
     return report

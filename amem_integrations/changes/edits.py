@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from ..ids import clock, derive
 from ..notes import Change, ChangeKind, ContextEntry, Link, Namespace, Note, Supersession
+from ..plans import Cost
 
 Edit = Callable[[Note], tuple[Note, list[Change]]]
 
@@ -58,7 +59,12 @@ def change(
 
 
 def change_of_namespace(
-    op: str, kind: ChangeKind, namespace: Namespace, at: datetime, data: dict[str, Any]
+    op: str,
+    kind: ChangeKind,
+    namespace: Namespace,
+    at: datetime,
+    data: dict[str, Any],
+    model: str | None = None,
 ) -> Change:
     """Return a record that is about no single note."""
     return Change(
@@ -69,7 +75,7 @@ def change_of_namespace(
         namespace=namespace,
         note_id="",
         cause=None,
-        model=None,
+        model=model,
         recorded_at=at,
         data=data,
     )
@@ -85,6 +91,18 @@ def prompt_records(
     ids = list(dict.fromkeys(note.id if isinstance(note, Note) else note for note in shown))
     data = {"shown": ids}
     return [change_of_namespace(op, "prompt", namespace, at, data)] if len(ids) > 1 else []
+
+
+def usage_records(op: str, namespace: Namespace, cost: Cost, at: datetime) -> list[Change]:
+    """Return the record of what the model calls for an operation cost; `at` says on which day it counts.
+
+    There is none if no call was answered.
+    """
+    if not cost.tasks:
+        return []
+    tasks = {task: dict(counts) for task, counts in cost.tasks.items()}
+    data = {"day": at.astimezone(UTC).date().isoformat(), "tasks": tasks}
+    return [change_of_namespace(op, "usage", namespace, at, data, cost.model)]
 
 
 def stated(note: Note) -> tuple[Any, ...]:

@@ -1,11 +1,16 @@
-"""Pure: whether a text quotes another one that is gone."""
+"""Pure: whether a text quotes another one that is gone, and which texts of a record a model wrote."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
+from ..notes import RELATIONS
+
+# Where the words of a model stand in the data of a record.
+WRITTEN = frozenset({"text", "keywords", "tags", "reason", "relation"})
 # A quote may have been cut in the middle of a word; shorter runs are common to many words.
 RUN = 6
 # Scripts that do not part words by spaces: Thai to Burmese, Khmer, kana to CJK, Hangul, their extensions.
@@ -56,12 +61,17 @@ def is_quote(text: str, gone: Fragments, elsewhere: Fragments) -> bool:
 def _words(text: str) -> Iterable[str]:
     """Yield words: letters, digits and their marks in a row; in unspaced scripts every two neighbours."""
     plain = unicodedata.normalize("NFKC", text).casefold()
-    for is_word, characters in groupby(plain, key=_is_part_of_word):
+    for (is_word, is_unspaced), characters in groupby(plain, key=_kind):
         word = "".join(characters)
-        if is_word and not any(map(_is_unspaced, word)):
+        if is_word and not is_unspaced:
             yield word
         elif is_word:
             yield from (word[i : i + _PAIR] for i in range(max(1, len(word) - _PAIR + 1)))
+
+
+def _kind(character: str) -> tuple[bool, bool]:
+    """Return whether a character is part of a word, and of one in an unspaced script."""
+    return _is_part_of_word(character), _is_unspaced(character)
 
 
 def _is_part_of_word(character: str) -> bool:
@@ -70,4 +80,29 @@ def _is_part_of_word(character: str) -> bool:
 
 def _is_unspaced(character: str) -> bool:
     code = ord(character)
-    return any(first <= code <= last for first, last in _UNSPACED)
+    return code >= _UNSPACED[0][0] and any(first <= code <= last for first, last in _UNSPACED)
+
+
+def written_texts(value: Any, name: str = "") -> Iterable[str]:  # noqa: ANN401 - JSON values
+    """Yield the texts of a record that a model wrote."""
+    if isinstance(value, str):
+        if name in WRITTEN and value:
+            yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from written_texts(inner, key)
+    elif isinstance(value, Sequence):
+        for inner in value:
+            yield from written_texts(inner, name)
+
+
+def without_quotes_in(value: Any, goes: Callable[[str], bool], name: str = "") -> Any:  # noqa: ANN401 - JSON values
+    """Return the data of a record without the texts of a model that have to go."""
+    if isinstance(value, str):
+        return "" if name in WRITTEN and value not in RELATIONS and goes(value) else value
+    if isinstance(value, Mapping):
+        return {key: without_quotes_in(inner, goes, key) for key, inner in value.items()}
+    if isinstance(value, Sequence):
+        kept = [without_quotes_in(inner, goes, name) for inner in value]
+        return [inner for inner in kept if inner != ""] if name in ("keywords", "tags") else kept
+    return value

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 from ..fetch import all_changes
 from ..ids import new_operation, now
-from ..notes import Change, Namespace, Note
+from ..notes import Change, ChangeKind, Namespace, Note
 from ..runtime import Runtime, resolve
 from . import edits
 from .edits import LINK
 from .rewrite import rewrite
 from .traces import Gone, Traces, corrections, remove_all_of
 from .undo import fields_of
+
+NEVER = 2**63
 
 
 async def recover(runtime: Runtime, steps: Sequence[Change]) -> None:
@@ -35,10 +39,11 @@ async def _recover_namespace(
     # What was added again after it was deleted has links of its own.
     if gone := [Gone(note_id=note_id, texts=()) for note_id in receipts if note_id not in again]:
         await Traces(runtime, namespace, new_operation(), gone).remove(deleted=True)
-    if corrected := corrections(steps):
-        await Traces(runtime, namespace, new_operation(), corrected).remove()
+    for corrected in corrections(steps):  # one by one: each may quote the others
+        await Traces(runtime, namespace, new_operation(), [corrected]).remove()
     prompts = [step for step in steps if step.kind == "prompt"]
-    if doubtful := await _shown_too_late(runtime, namespace, prompts):
+    written = {step.op: step.seq for step in sorted(steps, key=attrgetter("seq"))}
+    if doubtful := await _shown_too_late(runtime, namespace, prompts, written):
         await remove_all_of(runtime, namespace, doubtful)
     ends = {end for step in steps for other in _linked(step) for end in (step.note_id, other)}
     await drop_one_sided(runtime, namespace, sorted(ends))
@@ -50,27 +55,54 @@ def _linked(step: Change) -> list[str]:
 
 
 async def _shown_too_late(
-    runtime: Runtime, namespace: Namespace, prompts: Sequence[Change]
+    runtime: Runtime,
+    namespace: Namespace,
+    prompts: Sequence[Change],
+    written: Mapping[str, int],
 ) -> list[str]:
-    """Return the operations that were written after a note was deleted which a model had been shown.
+    """Return the operations that were written after a text was removed which a model had been shown.
 
-    Who deleted the note did not find them yet, and whoever wrote them may have been killed before he looked.
+    `written` is the `seq` of the last change of each operation. Who removed the text did not find them yet, and whoever wrote them may have been killed before he looked.
     """
-    shown = sorted({note_id for step in prompts for note_id in step.data["shown"]})
-    stored = {note.id for note in await resolve(runtime.store.get(namespace, shown))}
-    deleted_at: dict[str, int] = {}
-    for note_id in set(shown) - stored:
-        receipts = await all_changes(runtime.store, namespace, note_id, ("delete",))
-        deleted_at[note_id] = max(
-            (made.data.get("since", made.seq) for made in receipts), default=0
-        )
+    deleted = await _deleted_since(runtime, namespace, prompts)
+    purged = await _purged_at(runtime, namespace, prompts)
     return sorted(
         {
             step.op
             for step in prompts
-            if any(deleted_at.get(i, step.seq) < step.seq for i in step.data["shown"])
+            for note_id in step.data["shown"]
+            if deleted.get(note_id, NEVER) < written[step.op]
+            or any(
+                step.data.get("since", NEVER) < seq < written[step.op] for seq in purged[note_id]
+            )
         }
     )
+
+
+async def _deleted_since(
+    runtime: Runtime, namespace: Namespace, prompts: Sequence[Change]
+) -> dict[str, int]:
+    """Return those of the notes shown that are gone, and since when."""
+    shown = sorted({note_id for step in prompts for note_id in step.data["shown"]})
+    stored = {note.id for note in await resolve(runtime.store.get(namespace, shown))}
+    since: dict[str, int] = {}
+    for note_id in set(shown) - stored:
+        receipts = await all_changes(runtime.store, namespace, note_id, ("delete",))
+        since[note_id] = max((made.data.get("since", made.seq) for made in receipts), default=0)
+    return since
+
+
+async def _purged_at(
+    runtime: Runtime, namespace: Namespace, prompts: Sequence[Change]
+) -> defaultdict[str, list[int]]:
+    """Return when notes lost contexts because those quoted a text that was removed."""
+    times: defaultdict[str, list[int]] = defaultdict(list)
+    if starts := [step.data["since"] for step in prompts if "since" in step.data]:
+        kinds: tuple[ChangeKind, ...] = ("forget", "retract")
+        for made in await all_changes(runtime.store, namespace, None, kinds, min(starts)):
+            if made.data["entries"]:
+                times[made.note_id].append(made.seq)
+    return times
 
 
 async def drop_one_sided(runtime: Runtime, namespace: Namespace, ids: Sequence[str]) -> None:

@@ -160,10 +160,11 @@ def _edit(note: Note, edit: Edit, op: str) -> _Edited:
     if op in note.ops:
         return _Edited(note, note, [])
     new, records = edit(note)
-    return _Edited(note, note if new == note else _next_revision(note, new, op), records)
+    return _Edited(note, note if new == note else next_revision(note, new, op), records)
 
 
-def _next_revision(old: Note, new: Note, op: str) -> Note:
+def next_revision(old: Note, new: Note, op: str) -> Note:
+    """Return a note as the store takes it in place of an older one, written by an operation."""
     return new.revised(revision=old.revision + 1, ops=(*old.ops, op)[-OPS_KEPT:])
 
 
@@ -214,7 +215,7 @@ def _or_failed(item: _Edited, rows: Mapping[str, Vector | None], op: str) -> _Ed
     if item.new.state != "constructed" or rows.get(item.new.id, ...) is not None:
         return item
     failed, records = fail(NO_VECTOR, op, now())(item.old)
-    return _Edited(item.old, _next_revision(item.old, failed, op), records)
+    return _Edited(item.old, next_revision(item.old, failed, op), records)
 
 
 def _indexed(item: _Edited, rows: Mapping[str, Vector | None]) -> Indexed:

@@ -9,15 +9,14 @@ still replays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from ..fetch import all_changes
-from ..ids import now
+from ..ids import new_operation, now
 from ..notes import (
-    RELATIONS,
     USER,
     Change,
     ChangeKind,
@@ -30,13 +29,12 @@ from ..notes import (
 from ..prompts import PROMPT_TEXTS
 from ..runtime import Runtime, resolve
 from .edits import STATED, Edit, change, without
-from .quotes import Fragments, is_quote
+from .quotes import Fragments, is_quote, without_quotes_in, written_texts
 from .rewrite import rewrite
 
-# Where a model's words stand in the data of a record.
 _Written = Sequence[tuple[Change, set[str]]]
-WRITTEN = frozenset({"text", "keywords", "tags", "reason", "relation"})
 _FROM_PROMPTS = Fragments(PROMPT_TEXTS)
+UNSHOWN = ("link", "unlink", "proposal")  # what these hold is shown to no model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +47,20 @@ class Gone:
         kept: What a corrected note says instead.
         corrected_at: When, if it was corrected rather than deleted. What the note brought to others after that
             comes from what it says now, and stays.
+        in_context: Whether it stood in contexts of the note, which had quoted something. The history of the note
+            must not hold it either, and what the note brought to others stays.
     """
 
     note_id: str
     texts: tuple[str, ...]
     kept: tuple[str, ...] = ()
     corrected_at: datetime | None = None
+    in_context: bool = False
 
 
-def texts_of(note: Note) -> tuple[str, ...]:
+def texts_of(note: Note) -> tuple[str, str]:
     """Return what a note says. What a model made of it goes with the note, and is not looked for elsewhere."""
-    return _stated(note)
+    return note.content, note.speaker or ""
 
 
 def corrections(changes: Iterable[Change]) -> list[Gone]:
@@ -81,21 +82,62 @@ def corrections(changes: Iterable[Change]) -> list[Gone]:
 
 
 async def remove_all_of(runtime: Runtime, namespace: Namespace, ops: Sequence[str]) -> None:
-    """Remove all that a model wrote in these operations: it was shown a text that nobody knows any more."""
-    store, at = runtime.store, now()
+    """Remove all that a model wrote in these operations: it was shown a text that nobody knows any more.
+
+    What others, who were shown that, quoted of it goes first: by what was written it is known.
+    """
+    store, at, op = runtime.store, now(), f"{ops[0]}:unknown"
     changes = await resolve(store.changes_by_op(namespace, ops))
-    steps = {}
-    for note_id in {made.note_id for made in changes} - {""}:
-        mine = [made for made in changes if made.note_id == note_id]
-        steps[note_id] = _without_all(mine, f"{ops[0]}:unknown", at)
-    await rewrite(runtime, namespace, f"{ops[0]}:unknown", steps, removing=True)
+    by_note: dict[str, list[Change]] = {}
+    for made in changes:
+        by_note.setdefault(made.note_id, []).append(made)
+    by_note.pop("", None)
+    await _remove_quotes_of(runtime, namespace, by_note)
+    steps = {note_id: _without_all(mine, op, at) for note_id, mine in by_note.items()}
+    await rewrite(runtime, namespace, op, steps, removing=True)
+    made_now = {made.id for made in changes}
+    records = {made.id: made for made in changes}
+    for note_id in by_note:  # an entry that was replaced since stands in the record of that, too
+        history = await all_changes(store, namespace, note_id)
+        records |= {made.id: made for made in history}
     blanked = [
         replace(made, data={**data, "blanked": True})
-        for made in changes
-        if (data := _blanked(made.data, bool)) != made.data
+        for made in records.values()
+        if (data := _without_entries(made.data, made_now, all_of_it=made.id in made_now))
+        != made.data
     ]
     if blanked:
         await resolve(store.rewrite_changes(namespace, blanked))
+
+
+async def _remove_quotes_of(
+    runtime: Runtime, namespace: Namespace, by_note: Mapping[str, Sequence[Change]]
+) -> None:
+    """Remove what quotes the contexts that changes brought to notes, from other notes."""
+    first = min((made.recorded_at for mine in by_note.values() for made in mine), default=None)
+    notes = await resolve(runtime.store.get(namespace, list(by_note)))
+    entries = [e for note in notes for e in note.contexts if first and e.recorded_at < first]
+    kept = tuple(text for entry in entries for text in _texts(entry))
+    for note_id, changes in by_note.items():
+        brought = [made.data["entry"] for made in changes if "entry" in made.data]
+        texts = tuple(text for entry in brought for text in written_texts(entry))
+        if texts:
+            gone = Gone(note_id=note_id, texts=texts, kept=kept, in_context=True)
+            await Traces(runtime, namespace, new_operation(), [gone]).remove()
+
+
+def _without_entries(value: Any, made: Collection[str], *, all_of_it: bool) -> Any:  # noqa: ANN401
+    """Return the data of a record without the texts of entries that these changes made; or without any."""
+    if isinstance(value, Mapping):
+        inside = all_of_it or value.get("change") in made
+        return (
+            without_quotes_in(value, bool)
+            if inside
+            else {
+                key: _without_entries(inner, made, all_of_it=False) for key, inner in value.items()
+            }
+        )
+    return value
 
 
 def _without_all(changes: Sequence[Change], op: str, at: datetime) -> Edit:
@@ -112,6 +154,33 @@ def _without_all(changes: Sequence[Change], op: str, at: datetime) -> Edit:
         return revised, [change(op, "forget", note, recorded_at=at, data=data)]
 
     return edit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Quotes:
+    """What was found near some notes: who else says the same, by note id; and records, without the quotes."""
+
+    notes: Mapping[str, Note]
+    edited: Collection[str]
+    elsewhere: Mapping[str, Fragments]
+    blanked: Sequence[Change]
+    lost: Collection[str]
+
+    @property
+    def holders(self) -> set[str]:
+        """The notes whose contexts quoted, or may have before they lost it: who was shown them may have as well."""
+        shown = {made.note_id for made in self.blanked if made.kind not in UNSHOWN}
+        return shown & self.elsewhere.keys() | set(self.lost)
+
+    @property
+    def touched(self) -> set[str]:
+        """All notes from which, or from whose history, something goes."""
+        return {*self.edited, *(made.note_id for made in self.blanked)}
+
+    def about(self, ids: Collection[str]) -> _Quotes:
+        """Return what is about these notes."""
+        blanked = [made for made in self.blanked if made.note_id in ids]
+        return replace(self, edited={i for i in self.edited if i in ids}, blanked=blanked)
 
 
 class Traces:
@@ -133,22 +202,38 @@ class Traces:
         self._whole = whole
         self._runtime, self._namespace, self._op = runtime, namespace, op
         self._gone = {item.note_id: item for item in gone}
+        self._contexts = {item.note_id for item in gone if item.in_context}
         self._deleted = {item.note_id for item in gone if item.corrected_at is None}
+        self._deleted -= self._contexts
         kept = Fragments(text for item in gone for text in item.kept)
         lost = Fragments(text for item in gone for text in item.texts)
         self._lost = lost.minus(kept).minus(_FROM_PROMPTS)
+        self._near = set(self._gone)  # the notes themselves, and those that quoted them
         self._ops: set[str] = set()
         self._rounds = 0
 
     async def remove(self, *, deleted: bool = False) -> None:
         """Remove all quotes. `deleted` says that the notes are gone: links to them and what they caused go too."""
-        ids = list(self._gone)
-        holders = await resolve(self._runtime.store.backlinks(self._namespace, ids))
-        quoting = await self._clean(holders, await self._written_near(ids), deleted=deleted)
-        seen = set(ids)
-        while quoting := quoting - seen:  # who was shown a quote may have quoted it
-            seen |= quoting
-            quoting = await self._clean([], await self._written_near(sorted(quoting)))
+        while await self._remove_found(deleted=deleted):
+            pass  # until nothing is found that was written meanwhile
+
+    async def _remove_found(self, *, deleted: bool) -> bool:
+        """Remove what can be found now; return whether there were quotes.
+
+        What quotes at the greatest distance goes first, so that after an interruption the way there is still known.
+        """
+        holders = await resolve(self._runtime.store.backlinks(self._namespace, list(self._gone)))
+        written = await self._written_near(sorted(self._near))
+        found = [await self._find(holders, written, deleted=deleted)]
+        while new := found[-1].holders - self._near:
+            self._near |= new
+            found.append(await self._find([], await self._written_near(sorted(new))))
+        for number in reversed(range(len(found))):
+            nearer = {note_id for quotes in found[:number] for note_id in quotes.touched}
+            mine = found[number].touched - nearer
+            for quotes in found[number:]:
+                await self._take_out(quotes.about(mine), deleted=deleted and quotes is found[0])
+        return any(quotes.blanked for quotes in found)
 
     async def _written_near(self, ids: Sequence[str]) -> _Written:
         """Return what was written while these notes were shown or because of them, with what else was shown.
@@ -166,13 +251,13 @@ class Traces:
             (made, {*shown.get(made.op, ()), made.cause or ""} - {""}) for made in changes.values()
         ]
 
-    async def _clean(
+    async def _find(
         self, holders: Sequence[Note], written: _Written, *, deleted: bool = False
-    ) -> set[str]:
-        """Remove quotes from notes and their records; return the ids of the notes that held some."""
+    ) -> _Quotes:
+        """Return the quotes in what was written; `holders` are looked at in any case."""
         notes = {note.id: note for note in holders}
         await self._add(notes, [made.note_id for made, _ in written])
-        own = {note.id: Fragments(_stated(note)) for note in notes.values()}
+        own = {note.id: Fragments(texts_of(note)) for note in notes.values()}
         shown: dict[str, set[str]] = {}
         for made, others in written:
             if made.note_id in own and self._quotes(made, own[made.note_id]):
@@ -180,12 +265,19 @@ class Traces:
         await self._add(notes, {other for others in shown.values() for other in others})
         elsewhere = {
             note_id: Fragments(
-                text for i in {note_id, *others} & notes.keys() for text in _stated(notes[i])
+                text for i in {note_id, *others} & notes.keys() for text in texts_of(notes[i])
             )
             for note_id, others in shown.items()
         }
-        await self._rewrite(notes, {*shown, *(note.id for note in holders)}, elsewhere, deleted)
-        return await self._blank([made for made, _ in written], elsewhere, deleted=deleted)
+        records = [made for made, _ in written]
+        return _Quotes(
+            notes=notes,
+            edited={*shown, *(note.id for note in holders)},
+            elsewhere=elsewhere,
+            blanked=await self._blanked(records, elsewhere, deleted=deleted),
+            # Something else that they quoted was removed, and with it what they quoted of this.
+            lost={m.note_id for m in records if m.data.get("blanked") and m.kind not in UNSHOWN},
+        )
 
     async def _add(self, notes: dict[str, Note], ids: Iterable[str]) -> None:
         missing = sorted(set(ids) - notes.keys() - self._deleted)
@@ -194,20 +286,20 @@ class Traces:
             notes.update({note.id: note for note in stored})
 
     def _quotes(self, made: Change, elsewhere: Fragments) -> bool:
-        return any(is_quote(text, self._lost, elsewhere) for text in _written_texts(made.data))
+        return any(is_quote(text, self._lost, elsewhere) for text in written_texts(made.data))
 
-    async def _rewrite(
-        self,
-        notes: Mapping[str, Note],
-        ids: Iterable[str],
-        elsewhere: Mapping[str, Fragments],
-        deleted: bool,
-    ) -> None:
+    async def _take_out(self, quotes: _Quotes, *, deleted: bool) -> None:
+        """Take the quotes out of the notes, then out of their history."""
         self._rounds += 1
         op, at = f"{self._op}:{self._rounds}", now()
-        steps = {i: self._edit(self._test(elsewhere.get(i)), op, at, deleted=deleted) for i in ids}
-        base = {note_id: notes[note_id] for note_id in steps}
+        steps = {
+            note_id: self._edit(self._test(quotes.elsewhere.get(note_id)), op, at, deleted=deleted)
+            for note_id in quotes.edited
+        }
+        base = {note_id: quotes.notes[note_id] for note_id in steps}
         await rewrite(self._runtime, self._namespace, op, steps, base=base, removing=True)
+        if quotes.blanked:
+            await resolve(self._runtime.store.rewrite_changes(self._namespace, quotes.blanked))
 
     def _test(self, elsewhere: Fragments | None) -> Callable[[str], bool]:
         """Return what tells quotes in texts on one note."""
@@ -251,7 +343,7 @@ class Traces:
     def _is_caused(self, entry: ContextEntry, note: Note, deleted: bool) -> bool:
         """Return whether an entry came from a note that is gone, or from what a corrected one said before."""
         gone = self._gone.get(entry.cause)
-        if gone is None or entry.cause == note.id:
+        if gone is None or gone.in_context or entry.cause == note.id:
             return False
         return deleted if gone.corrected_at is None else entry.recorded_at <= gone.corrected_at
 
@@ -267,14 +359,13 @@ class Traces:
             return deleted
         return supersession.model != USER and supersession.recorded_at <= gone.corrected_at
 
-    async def _blank(
+    async def _blanked(
         self, written: Sequence[Change], elsewhere: Mapping[str, Fragments], *, deleted: bool
-    ) -> set[str]:
-        """Blank the quotes in the history of other notes; return the ids of the notes that had some."""
-        store = self._runtime.store
+    ) -> list[Change]:
+        """Return the records in the history of other notes that quote, without the quotes."""
         records = {made.id: made for made in written if made.cause in self._gone}
-        for note_id in elsewhere.keys() - self._gone.keys():
-            history = await all_changes(store, self._namespace, note_id)
+        for note_id in elsewhere.keys() - (self._gone.keys() - self._contexts):
+            history = await all_changes(self._runtime.store, self._namespace, note_id)
             records |= {made.id: made for made in history}
         blanked = []
         for made in (made for made in records.values() if made.note_id != self._whole):
@@ -283,17 +374,15 @@ class Traces:
                 if self._came_from_gone(made, deleted)
                 else self._test(elsewhere.get(made.note_id))
             )
-            data = _blanked(made.data, test)
+            data = without_quotes_in(made.data, test)
             if data != made.data:
                 blanked.append(replace(made, data={**data, "blanked": True}))
-        if blanked:
-            await resolve(store.rewrite_changes(self._namespace, blanked))
-        return {made.note_id for made in blanked} & elsewhere.keys()
+        return blanked
 
     def _came_from_gone(self, made: Change, deleted: bool) -> bool:
         """Return whether all that a record holds of a model's words came from a text that is gone."""
         gone = self._gone.get(made.cause or "")
-        if gone is None or made.note_id == made.cause:
+        if gone is None or gone.in_context or made.note_id == made.cause:
             return False
         if gone.corrected_at is None:
             return deleted
@@ -303,38 +392,9 @@ class Traces:
         )
 
 
-def _stated(note: Note) -> tuple[str, str]:
-    return note.content, note.speaker or ""
-
-
 def _texts(entry: ContextEntry) -> tuple[str, ...]:
     return (entry.text, *entry.keywords, *entry.tags)
 
 
 def _of_link(link: Link) -> tuple[str, str]:
     return link.reason, link.relation
-
-
-def _written_texts(value: Any, name: str = "") -> Iterable[str]:  # noqa: ANN401 - JSON values
-    """Yield the texts of a record that a model wrote."""
-    if isinstance(value, str):
-        if name in WRITTEN and value:
-            yield value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _written_texts(inner, key)
-    elif isinstance(value, Sequence):
-        for inner in value:
-            yield from _written_texts(inner, name)
-
-
-def _blanked(value: Any, goes: Callable[[str], bool], name: str = "") -> Any:  # noqa: ANN401 - JSON values
-    """Return the data of a record without the texts of a model that have to go."""
-    if isinstance(value, str):
-        return "" if name in WRITTEN and value not in RELATIONS and goes(value) else value
-    if isinstance(value, Mapping):
-        return {key: _blanked(inner, goes, key) for key, inner in value.items()}
-    if isinstance(value, Sequence):
-        kept = [_blanked(inner, goes, name) for inner in value]
-        return [inner for inner in kept if inner != ""] if name in ("keywords", "tags") else kept
-    return value

@@ -41,6 +41,7 @@ INSTEAD = {
     "proposal": "nothing was written; approve() or reject() it",
     "retract": "the text that it was taken from was corrected; evolve() works with what it says now",
     "prompt": "it only says what a model was shown",
+    "usage": "it only says what calls of a model cost, which cannot be taken back",
     "rejection": "nothing was written; approve() the proposal to have it after all",
 }
 

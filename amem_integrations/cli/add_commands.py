@@ -37,6 +37,9 @@ app = typer.Typer(rich_markup_mode=None)
 
 Content = Annotated[str, typer.Argument(help='What to remember; "-" reads standard input.')]
 At = Annotated[str | None, typer.Option(help="When it happened: 2026-05-08 or 2026-05-08T18:30Z.")]
+Expires = Annotated[
+    str | None, typer.Option(help="From this time on it is not found: 2026-05-08T18:30Z.")
+]
 Key = Annotated[str | None, typer.Option(help="Identifies it; the same key again is a correction.")]
 Thread = Annotated[str | None, typer.Option(help="The conversation it belongs to.")]
 Speaker = Annotated[str | None, typer.Option(help="Who said it.")]
@@ -58,7 +61,7 @@ Retry = Annotated[
 
 
 @command(app, "add", MODEL, NAMESPACE)
-def add(
+def add(  # noqa: PLR0913, PLR0917 - options of a command
     options: Options,
     content: Content,
     at: At = None,
@@ -67,6 +70,7 @@ def add(
     speaker: Speaker = None,
     source: SourceOption = "user",
     metadata: Metadata = None,
+    expires: Expires = None,
     later: Later = False,
 ) -> None:
     """Remember something.
@@ -81,6 +85,7 @@ def add(
         "speaker": speaker,
         "source": source,
         "metadata": dict(map(_parse_pair, metadata or [])),
+        "expires_at": None if expires is None else parse_time(expires),
         "evolve": not later,
     }
     text = sys.stdin.read().strip() if content == "-" else content

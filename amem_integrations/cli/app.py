@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Embed all notes again, with the same embedder or another.",
     ),
     "migrate": (".maintenance_commands", "Copy the whole memory to another folder or server."),
+    "sweep": (".maintenance_commands", "Delete the notes that have expired."),
     "optimize": (".maintenance_commands", "Build the index for very many notes."),
     "compact": (
         ".maintenance_commands",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
@@ -39,7 +39,11 @@ NewerName = Annotated[
 ]
 RelationName = Annotated[str, typer.Option(help=f"How: {', '.join(RELATIONS)}.")]
 Reason = Annotated[str, typer.Option(help="Why, in a few words.")]
-Content = Annotated[str, typer.Argument(help="The new text.")]
+Content = Annotated[str | None, typer.Argument(help="The new text; none: it stays.")]
+Expires = Annotated[
+    str | None,
+    typer.Option(help="From this time on it is not found: 2026-05-08T18:30Z; or: never."),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it: this cannot be undone.")]
 AnyNote = Annotated[
     str | None, typer.Argument(metavar="NOTE", help="Id, start of the id, or key; none: all notes.")
@@ -67,19 +71,27 @@ NewText = Annotated[str | None, typer.Option("--text", help="Write this text ins
 
 
 @command(app, "update", MODEL, NAMESPACE)
-def update(options: Options, note: NoteName, content: Content) -> None:
-    """Correct the text of a note.
+def update(
+    options: Options, note: NoteName, content: Content = None, expires: Expires = None
+) -> None:
+    """Correct the text of a note, or when it expires.
 
     The old text stays in the history; `amem undo` brings it back.
     """
     namespace = options.required_namespace
     with open_to_write(options) as memory:
         found = find_note(memory, note, namespace)
-        memory.update(found.id, namespace=namespace, content=content)
+        memory.update(found.id, namespace=namespace, content=content, **_expiry(expires))
         memory.evolve(namespace=namespace)
         updated = memory.get(found.id, namespace=namespace)
     text = f"{updated.id[:SHORT_ID]} {updated.state}"
     print_result(text, note_values(updated), as_json=options.as_json)
+
+
+def _expiry(expires: str | None) -> dict[str, Any]:
+    if expires is None:
+        return {}
+    return {"expires_at": None if expires == "never" else parse_time(expires)}
 
 
 @command(app, "supersede", EMBEDDER, NAMESPACE)

@@ -1,4 +1,4 @@
-"""`amem export`, `reindex`, `migrate`, `optimize` and `compact`: maintenance of a whole memory."""
+"""`amem export`, `reindex`, `migrate`, `sweep`, `optimize` and `compact`: maintenance of a whole memory."""
 
 from __future__ import annotations
 
@@ -126,6 +126,19 @@ def migrate(
         )
     values = {"notes": count, "target": target}
     print_result(f"{count} notes are in {target}", values, as_json=options.as_json)
+
+
+@command(app, "sweep", EMBEDDER, NAMESPACE)
+def sweep(options: Options) -> None:
+    """Delete the notes that have expired.
+
+    They go as by `amem delete`; until then they are stored, but found by no command that reads notes. Without
+    --namespace it is done in all namespaces.
+    """
+    with open_to_write(options) as memory:
+        count = memory.sweep(namespace=options.namespace)
+    text = f"{count} expired notes deleted"
+    print_result(text, {"deleted": count}, as_json=options.as_json)
 
 
 @command(app, "optimize")

@@ -5,21 +5,24 @@ A prompt never shows an id: notes have short aliases, and a reply is resolved ag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from string import Template
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from .. import texts
-from ..errors import AmemError, ModelReplyError, ModelUnavailableError
-from ..notes import Note
+from ..changes.edits import usage_records
+from ..errors import AmemError, ModelReplyError, ModelUnavailableError, StoreError
+from ..notes import Namespace, Note
 from ..plans import Candidate
-from ..ports import ModelRequest, Vector
+from ..ports import Completion, ModelRequest, Vector
 from ..prompts import TEMPLATES
 from ..prompts.parse import parse
-from ..runtime import Runtime, resolve
+from ..runtime import RULES, Runtime, resolve
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -37,6 +40,24 @@ TAGS_CHARS = 200
 Shown = dict[str, Any]
 
 
+@asynccontextmanager
+async def counting(
+    runtime: Runtime, namespace: Namespace, op: str, at: datetime
+) -> AsyncIterator[Runtime]:
+    """Yield a runtime that counts what this operation costs, to be written with the rest of it.
+
+    Where the operation fails, what it has cost is written alone.
+    """
+    asking = runtime.counting()
+    try:
+        yield asking
+    except AmemError:
+        if records := usage_records(op, namespace, asking.usage.cost(), at):
+            with suppress(StoreError):  # the caller is told what failed first
+                await resolve(runtime.store.replace(namespace, [], records))
+        raise
+
+
 def no_problem(_reply: object) -> str | None:
     """Accept every reply."""
     return None
@@ -47,6 +68,7 @@ async def ask(
     task: str,
     wanted: type[M],
     *,
+    namespace: Namespace,
     inputs: Mapping[str, Any],
     values: Mapping[str, str],
     problem_with: Callable[[M], str | None] = no_problem,
@@ -59,13 +81,14 @@ async def ask(
     Raises:
         ModelReplyError: The second reply could not be read either.
         ModelUnavailableError: The model gave no answer.
+        BudgetExceededError: The call would go over a limit of the namespace.
     """
     system, prompt = render(task, **values)
     request = ModelRequest(task=task, system=system, prompt=prompt, reply=wanted, inputs=inputs)
-    reply, problem = await _attempt(runtime, request, wanted, problem_with)
+    reply, problem = await _attempt(runtime, namespace, request, wanted, problem_with)
     if problem:
         again = replace(request, prompt=prompt + AGAIN.format(problem=problem))
-        second, problem = await _attempt(runtime, again, wanted, problem_with)
+        second, problem = await _attempt(runtime, namespace, again, wanted, problem_with)
         reply = second if second is not None else reply
     if reply is None:
         raise ModelReplyError(f"{runtime.model_name} gave no usable answer to {task!r}: {problem}")
@@ -74,11 +97,12 @@ async def ask(
 
 async def _attempt(
     runtime: Runtime,
+    namespace: Namespace,
     request: ModelRequest,
     wanted: type[M],
     problem_with: Callable[[M], str | None],
 ) -> tuple[M | None, str | None]:
-    text = await _generate(runtime, request)
+    text = await _generate(runtime, namespace, request)
     reply: M | None = None
     try:
         reply = parse(text, wanted)
@@ -91,9 +115,30 @@ async def _attempt(
     return reply, problem
 
 
-async def _generate(runtime: Runtime, request: ModelRequest) -> str:
+async def _generate(runtime: Runtime, namespace: Namespace, request: ModelRequest) -> str:
+    asked = texts.count_tokens(request.system) + texts.count_tokens(request.prompt)
+    budget = runtime.budget
+    costs: list[int] = []
+    with nullcontext() if budget is None else budget.call(namespace, asked, costs):
+        completion = await _completion(runtime, request)
+        if runtime.model_name != RULES:
+            completion = _with_tokens(completion, asked)
+        costs.append(completion.input_tokens + completion.output_tokens)
+    runtime.usage.completed(request.task, completion)
+    return completion.text
+
+
+def _with_tokens(completion: Completion, asked: int) -> Completion:
+    """Return the completion; where the endpoint reports no tokens, with an estimate, so that limits hold."""
+    if completion.input_tokens or completion.output_tokens:
+        return completion
+    output = texts.count_tokens(completion.text)
+    return replace(completion, input_tokens=asked, output_tokens=output)
+
+
+async def _completion(runtime: Runtime, request: ModelRequest) -> Completion:
     try:
-        completion = await resolve(runtime.model.generate(request))
+        return await resolve(runtime.model.generate(request))
     except ModelReplyError:
         runtime.usage.count(request.task, refused=1)
         raise
@@ -106,8 +151,6 @@ async def _generate(runtime: Runtime, request: ModelRequest) -> str:
         raise ModelUnavailableError(
             f"the model {runtime.model_name} raised {error!r} on {request.task!r}; try again later"
         ) from error
-    runtime.usage.completed(request.task, completion)
-    return completion.text
 
 
 def render(task: str, **values: str) -> tuple[str, str]:
@@ -218,6 +261,11 @@ class Offer:
             vectors=vectors,
             alias={**aliases(others, "c"), **alias},
         )
+
+    @property
+    def namespace(self) -> Namespace:
+        """Whose notes they are."""
+        return self.batch[0].namespace
 
     def near(self, note: Note) -> list[Note]:
         """Return the candidates of a new note, best first."""

@@ -20,13 +20,12 @@ from ..changes.edits import (
     finish,
     link_json,
     prompt_records,
-    stated,
     unlinked,
+    usage_records,
 )
 from ..changes.rewrite import rewrite
-from ..changes.traces import Gone, Traces, texts_of
-from ..ids import now
-from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Namespace, Note
+from ..ids import now, time_of
+from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Note
 from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedUpdate
 from ..runtime import Runtime, resolve
 from .construct import mark_failed
@@ -200,17 +199,21 @@ async def commit_plan(
     planner = Planner(op=plan.id, at=at, max_links=runtime.config.max_links)
     wrote = any(one.links or one.updates or one.supersessions for one in plans)
     shown = sorted({i for one in decided for i in _shown(one)}) if wrote else []
+    prompts = [m.with_data(since=plan.since) for m in prompt_records(plan.id, space, shown, at)]
+    steps = planner.edits(plans, known)
+    cost = usage_records(plan.id, space, plan.cost, time_of(plan.since))
     done = await rewrite(
         runtime,
         space,
         plan.id,
-        planner.edits(plans, known),
+        steps,
         base=known,
-        records=prompt_records(plan.id, space, shown, at),
+        records=[*prompts, *cost] if steps else [],
         follow=planner.other_ends,
         again=again,
     )
-    await mark_failed(runtime, space, plan.failed, plan.id, base=known)
+    left = [] if steps else cost
+    await mark_failed(runtime, space, plan.failed, plan.id, base=known, records=left)
     pairs = {frozenset((c.note_id, c.cause)) for c in done.changes if c.kind == "link"}
     return EvolutionReport(
         done=tuple(one.id for one in plans if one.id in done.notes),
@@ -223,40 +226,10 @@ async def commit_plan(
     )
 
 
-async def remove_what_is_gone(
-    runtime: Runtime, namespace: Namespace, shown: Mapping[str, Note]
-) -> dict[str, Note]:
-    """Return the notes that were shown to a model as they are now.
-
-    Those that were deleted or corrected while it answered may have been quoted by it, or linked to: what was
-    written of them meanwhile is removed.
-    """
-    current = await _read(runtime, namespace, list(shown))
-    gone = [
-        Gone(note_id=note_id, texts=texts_of(note))
-        for note_id, note in shown.items()
-        if note_id not in current
-    ]
-    corrected = [
-        Gone(
-            note_id=note_id,
-            texts=(note.content, note.speaker or ""),
-            kept=(current[note_id].content, current[note_id].speaker or ""),
-            corrected_at=now(),
-        )
-        for note_id, note in shown.items()
-        if note_id in current and stated(current[note_id]) != stated(note)
-    ]
-    for parts, deleted in ((gone, True), (corrected, False)):
-        if parts:
-            op = f"{parts[0].note_id}:{now().isoformat()}"
-            await Traces(runtime, namespace, op, parts).remove(deleted=deleted)
-    return await _read(runtime, namespace, list(current)) if gone or corrected else current
-
-
-async def _read(runtime: Runtime, namespace: Namespace, ids: Sequence[str]) -> dict[str, Note]:
-    stored = await resolve(runtime.store.get(namespace, list(dict.fromkeys(ids))))
-    return {note.id: note for note in stored}
+async def write_cost(runtime: Runtime, plan: Plan) -> None:
+    """Write to the ledger what a plan cost that is not committed."""
+    if records := usage_records(plan.id, plan.namespace, plan.cost, time_of(plan.since)):
+        await resolve(runtime.store.replace(plan.namespace, [], records))
 
 
 def _shown(plan: PlannedNote) -> list[str]:

@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from ..changes.edits import Edit, change, entry_data, fail, prompt_records, stated
+from ..changes.edits import (
+    Edit,
+    change,
+    entry_data,
+    fail,
+    prompt_records,
+    stated,
+    usage_records,
+)
 from ..changes.rewrite import rewrite
 from ..errors import ModelReplyError, ModelUnavailableError
 from ..ids import new_operation, now
@@ -16,7 +24,7 @@ from ..plans import EvolutionReport
 from ..prompts import ConstructReply, NoteAttributes
 from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words
-from .ask import aliases, ask, line, lines, raw
+from .ask import aliases, ask, counting, line, lines, raw
 
 log = logging.getLogger("amem_integrations")
 
@@ -27,13 +35,14 @@ async def mark_failed(
     reasons: Mapping[str, str],
     op: str,
     base: Mapping[str, Note] | None = None,
+    records: Sequence[Change] = (),
 ) -> None:
-    """Record why notes could not be finished; what is known of them stays."""
-    if not reasons:
+    """Record why notes could not be finished, together with `records`; what is known of them stays."""
+    if not (reasons or records):
         return
     at = now()
     failures = {note_id: fail(reason, op, at) for note_id, reason in reasons.items()}
-    done = await rewrite(runtime, namespace, f"{op}:failed", failures, base=base)
+    done = await rewrite(runtime, namespace, f"{op}:failed", failures, base=base, records=records)
     for note_id, reason in reasons.items():
         log.warning("note %s could not be finished: %s", note_id, reason)
         note = done.notes.get(note_id)
@@ -61,6 +70,15 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What was done with some notes: the notes as they are now, the report, and why it stopped, if it did."""
+
+    notes: dict[str, Note] = field(default_factory=dict)
+    report: EvolutionReport = field(default_factory=EvolutionReport)
+    error: ModelUnavailableError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
     """What a model said of a batch: an edit or a reason by note id; or that it did not answer."""
 
@@ -71,35 +89,39 @@ class _Answer:
 
 async def construct_all(
     runtime: Runtime, namespace: Namespace, batches: Sequence[Batch]
-) -> tuple[dict[str, Note], EvolutionReport]:
-    """Give notes their attributes; return them as they are now, and what was done.
+) -> Outcome:
+    """Give notes their attributes; what was answered is written, also if a batch got no answer.
 
     A note without a usable answer is marked failed.
 
     Raises:
-        ModelUnavailableError: A batch got no answer; what was answered is written all the same.
+        ModelUnavailableError: The embedder failed.
     """
     op, at = new_operation(), now()
+    async with counting(runtime, namespace, op, at) as asking:
 
-    async def one(batch: Batch) -> _Answer:
-        return await _answer(runtime, op, at, batch)
+        async def one(batch: Batch) -> _Answer:
+            return await _answer(asking, op, at, batch)
 
-    answers = await runtime.map(one, batches, runtime.config.max_concurrency)
-    steps = {note_id: edit for answer in answers for note_id, edit in answer.edits.items()}
-    given = {note.id: note for batch in batches for note in batch.notes}
-    shown = [note for batch in batches for note in (*batch.shown_before, *batch.notes)]
-    records = prompt_records(op, namespace, shown if steps else [], at)
-    done = await rewrite(runtime, namespace, op, steps, base=given, records=records)
-    reasons = {note_id: why for answer in answers for note_id, why in answer.failed.items()}
-    await mark_failed(runtime, namespace, reasons, op, base=given)
-    for answer in answers:
-        if answer.error is not None:
-            raise answer.error
+        answers = await runtime.map(one, batches, runtime.config.max_concurrency)
+        steps = {note_id: edit for answer in answers for note_id, edit in answer.edits.items()}
+        given = {note.id: note for batch in batches for note in batch.notes}
+        shown = [note for batch in batches for note in (*batch.shown_before, *batch.notes)]
+        cost = usage_records(op, namespace, asking.usage.cost(), at)
+        records = [*prompt_records(op, namespace, shown, at), *cost] if steps else []
+        done = await rewrite(runtime, namespace, op, steps, base=given, records=records)
+        reasons = {note_id: why for answer in answers for note_id, why in answer.failed.items()}
+        left = [] if steps else cost
+        await mark_failed(runtime, namespace, reasons, op, base=given, records=left)
     unusable = {
         made.note_id: made.data["reason"] for made in done.changes if made.kind == "failure"
     }
     made = tuple(c.note_id for c in done.changes if c.kind == "construct")
-    return done.notes, EvolutionReport(constructed=made, failed={**reasons, **unusable})
+    return Outcome(
+        notes=done.notes,
+        report=EvolutionReport(constructed=made, failed={**reasons, **unusable}),
+        error=next((answer.error for answer in answers if answer.error is not None), None),
+    )
 
 
 async def ask_attributes(
@@ -124,6 +146,7 @@ async def ask_attributes(
             runtime,
             "construct",
             ConstructReply,
+            namespace=batch.notes[0].namespace,
             inputs={"notes": shown, "before": earlier},
             values={
                 "notes": lines(list(map(line, shown, batch.notes))),

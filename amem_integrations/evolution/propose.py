@@ -14,9 +14,9 @@ from typing import TypeVar
 from .. import ranking, texts
 from ..changes.edits import Edit, chain
 from ..embedding import embed
-from ..errors import ModelReplyError
+from ..errors import ModelReplyError, ModelUnavailableError
 from ..filters import Condition
-from ..ids import clock, derive, new_operation, now
+from ..ids import clock, derive, new_operation, now, time_of
 from ..notes import Namespace, Note
 from ..plans import Candidate, Plan, PlannedLink, PlannedNote, PlannedUpdate
 from ..ports import Query, Ranked, Vector
@@ -31,7 +31,7 @@ from ..prompts import (
     Targeted,
 )
 from ..runtime import Runtime, resolve
-from .ask import Offer, ask, briefs, line, lines
+from .ask import Offer, ask, briefs, counting, line, lines
 from .commit import Planner
 from .construct import Batch
 from .gate import hold, judge
@@ -44,10 +44,14 @@ T = TypeVar("T", bound=Targeted)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A plan, and the notes that were shown for it as they were then."""
+    """A plan, and the notes that were shown for it as they were then.
+
+    `error` is why there is no answer about some of the notes, which are not in the plan.
+    """
 
     plan: Plan
     notes: Mapping[str, Note]
+    error: ModelUnavailableError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,31 +61,35 @@ class _Proposed:
     notes: Sequence[PlannedNote] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
     offer: Offer
+    error: ModelUnavailableError | None = None
 
 
 async def propose_all(runtime: Runtime, namespace: Namespace, batches: Sequence[Batch]) -> Proposal:
     """Return what is to be linked and updated for some batches of constructed notes.
 
     Raises:
-        ModelUnavailableError: The model did not answer.
+        ModelUnavailableError: The embedder failed.
     """
     op, since = new_operation(), clock.tick()
+    async with counting(runtime, namespace, op, time_of(since)) as asking:
 
-    async def one(batch: Batch) -> _Proposed:
-        return await _proposed(runtime, namespace, op, batch)
+        async def one(batch: Batch) -> _Proposed:
+            return await _proposed(asking, namespace, op, batch)
 
-    made = await runtime.map(one, batches, runtime.config.max_concurrency)
-    shown = {note.id: note for batch in batches for note in batch.notes}
-    for part in made:
-        shown |= part.offer.notes
-    plan = Plan(
-        id=op,
-        namespace=namespace,
-        since=since,
-        notes=tuple(await _judged(runtime, op, made, shown)),
-        failed={note_id: why for part in made for note_id, why in part.failed.items()},
-    )
-    return Proposal(plan=plan, notes=shown)
+        made = await runtime.map(one, batches, runtime.config.max_concurrency)
+        shown = {note.id: note for batch in batches for note in batch.notes}
+        for part in made:
+            shown |= part.offer.notes
+        plan = Plan(
+            id=op,
+            namespace=namespace,
+            since=since,
+            notes=tuple(await _judged(runtime, op, made, shown)),
+            failed={note_id: why for part in made for note_id, why in part.failed.items()},
+            cost=asking.usage.cost(),
+        )
+    error = next((part.error for part in made if part.error is not None), None)
+    return Proposal(plan=plan, notes=shown, error=error)
 
 
 async def _proposed(runtime: Runtime, namespace: Namespace, op: str, batch: Batch) -> _Proposed:
@@ -91,6 +99,8 @@ async def _proposed(runtime: Runtime, namespace: Namespace, op: str, batch: Batc
         evolutions = await _ask(runtime, offer)
     except ModelReplyError as error:
         return _Proposed(failed={note.id: str(error) for note in batch.notes}, offer=offer)
+    except ModelUnavailableError as error:
+        return _Proposed(error=error, offer=offer)
     plans = [
         _planned(runtime, op, note, offer, evolutions.get(offer.alias[note.id]))
         for note in batch.notes
@@ -201,6 +211,7 @@ async def _ask_all(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
         runtime,
         "evolve",
         EvolveReply,
+        namespace=offer.namespace,
         inputs={"notes": [offer.data(note) for note in offer.batch], "candidates": others},
         values={
             "candidates": briefs(others, offer.others),
@@ -235,6 +246,7 @@ async def _ask_links(
         runtime,
         "link",
         LinkReply,
+        namespace=offer.namespace,
         inputs={"notes": [offer.data(note)], "candidates": listed},
         values={"candidates": briefs(listed, near), "notes": offer.text(note)},
     )
@@ -251,6 +263,7 @@ async def _ask_revision(
         runtime,
         "revise",
         ReviseReply,
+        namespace=offer.namespace,
         inputs={"note": offer.data(note), "neighbour": target, "others": listed},
         values={
             "neighbour": line(target, neighbour),

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ..changes.quotes import Fragments, is_quote
+from ..changes.traces import corrections
 from ..fetch import all_changes
 from ..notes import Change, ChangeKind, Note
 from ..plans import Plan, PlannedNote
 from ..prompts import PROMPT_TEXTS
 from ..runtime import Runtime
 
+# By these a text goes; the third and fourth take contexts that quoted it.
+TAKING: tuple[ChangeKind, ...] = ("delete", "clear", "forget", "retract", "update", "undo")
+
 
 async def without_quotes(runtime: Runtime, plan: Plan, known: Mapping[str, Note]) -> Plan:
     """Return the plan without what may quote a note that was deleted or corrected after it was made.
 
     `known` are the notes of the plan that are there. A text is taken for a quote if it has a word that stands
-    neither in them nor in the prompts: of what was corrected, a word of the old text; of what was deleted, any.
+    neither in them nor in the prompts: of what was corrected, a word of the old text; of what was deleted, or of
+    contexts that went with it, any.
     """
-    kinds: tuple[ChangeKind, ...] = ("update", "delete", "clear")
-    later = await all_changes(runtime.store, plan.namespace, kinds=kinds, after=plan.since)
+    later = await all_changes(runtime.store, plan.namespace, kinds=TAKING, after=plan.since)
     shown = {candidate.id for note in plan.notes for candidate in note.candidates}
     shown |= {note.id for note in plan.notes}
-    touching = [made for made in later if made.note_id in shown or made.kind == "clear"]
+    touching = [made for made in later if _touches(made, shown)]
     if not touching:
         return plan
     texts = [
@@ -36,11 +40,20 @@ async def without_quotes(runtime: Runtime, plan: Plan, known: Mapping[str, Note]
     return replace(plan, notes=tuple(_cleaned(note, test) for note in plan.notes))
 
 
+def _touches(made: Change, shown: Collection[str]) -> bool:
+    """Return whether a change took away a text that was shown: of a note, or of a context that quoted one."""
+    if made.kind in ("forget", "retract"):
+        return made.note_id in shown and bool(made.data["entries"])
+    if made.kind in ("update", "undo"):
+        return made.note_id in shown and bool(corrections([made]))
+    return made.note_id in shown or made.kind == "clear"
+
+
 def _test(changes: Sequence[Change], elsewhere: Fragments) -> Callable[[str], bool]:
-    if any(made.kind != "update" for made in changes):
+    corrected = corrections(changes)
+    if len(corrected) < len(changes):  # nobody knows any more what the others took
         return lambda text: bool(Fragments([text]).minus(elsewhere))
-    steps = [made.data["content"] for made in changes if "content" in made.data]
-    lost = Fragments(step["before"] for step in steps)
+    lost = Fragments(text for gone in corrected for text in gone.texts)
     return lambda text: is_quote(text, lost, elsewhere)
 
 

@@ -16,13 +16,13 @@ from ..fetch import all_changes
 from ..ids import new_operation, now
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..plans import EvolutionReport
-from ..runtime import Runtime, resolve
+from ..runtime import RULES, Runtime, resolve
 from . import construct
+from .ask import counting
 from .construct import Batch, ask_attributes
 
 log = logging.getLogger("amem_integrations")
 
-RULES = "rules"  # the name of the model that works by rules
 WHY = "it was made without a language model"
 
 
@@ -37,8 +37,9 @@ async def upgrade_batch(
     Raises:
         ModelUnavailableError: The model did not answer.
     """
-    attributes, reasons = await ask_attributes(runtime, batch)
     op, at = new_operation(), now()
+    async with counting(runtime, namespace, op, at) as asking:
+        attributes, reasons = await ask_attributes(asking, batch)
     steps: defaultdict[str, list[Edit]] = defaultdict(list)
     touched: list[str] = []
     for note in (note for note in batch.notes if note.id in attributes):
@@ -50,9 +51,11 @@ async def upgrade_batch(
         touched.append(note.id)
     chained = {note_id: edits.chain(parts) for note_id, parts in steps.items()}
     shown = (*batch.shown_before, *batch.notes) if chained else ()
-    done = await rewrite(
-        runtime, namespace, op, chained, records=edits.prompt_records(op, namespace, shown, at)
-    )
+    records = [
+        *edits.prompt_records(op, namespace, shown, at),
+        *edits.usage_records(op, namespace, asking.usage.cost(), at),
+    ]
+    done = await rewrite(runtime, namespace, op, chained, records=records)
     for note_id in touched:
         await _reject(runtime, namespace, note_id, op)
     for note_id, reason in reasons.items():

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
-from . import add, admin, edit, evolve, history, review, search, transfer
+from . import add, admin, edit, embed, evolve, history, ledger, review, search, transfer
 
-__all__ = ["add", "admin", "edit", "evolve", "history", "review", "search", "transfer"]
+__all__ = [
+    "add",
+    "admin",
+    "edit",
+    "embed",
+    "evolve",
+    "history",
+    "ledger",
+    "review",
+    "search",
+    "transfer",
+]

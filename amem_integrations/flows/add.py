@@ -82,6 +82,7 @@ async def add_many(
     *,
     namespace: Sequence[str],
     evolve: bool = True,
+    embed: bool = True,
     progress: bool | Progress = False,
 ) -> list[Note]:
     """Return a note for each item, in order; either all are stored or none.
@@ -92,6 +93,8 @@ async def add_many(
         items: Texts, or `NoteInput` values with the fields of `add`.
         namespace: Whose memory it is.
         evolve: Construct, link and evolve at once; False leaves that to `evolve()`.
+        embed: False stores new notes without a vector: they are found by their words only, until `embed()` or
+            `evolve()` makes one. It saves a call of the embedder where more notes are about to follow.
         progress: True logs how far it is; a function is called with (notes finished, notes in all).
 
     Raises:
@@ -99,10 +102,10 @@ async def add_many(
         NoteNotFoundError: An item supersedes a note that is not there; none is stored.
     """
     space = check_namespace(namespace)
-    stored = await store_raw(runtime, space, _inputs(items))
+    stored = await store_raw(runtime, space, _inputs(items), vectors=embed)
     finished: Mapping[str, Note] = {}
     if evolve and stored.unfinished:
-        meter = Meter(reporter(progress), len(stored.unfinished)) if progress else None
+        meter = Meter(reporter(progress), len(stored.unfinished)) if progress is not False else None
         finished, _ = await evolve_notes(runtime, space, stored.unfinished, meter)
     return [finished.get(note.id, note) for note in stored.notes]
 
@@ -149,8 +152,10 @@ class Stored:
     unfinished: list[Note]
 
 
-async def store_raw(runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput]) -> Stored:
-    """Store what is not there yet.
+async def store_raw(
+    runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput], *, vectors: bool = True
+) -> Stored:
+    """Store what is not there yet; without `vectors`, no embedder is called for what is new.
 
     An item that is there already gives the stored note. The same key with another content, speaker, time or
     metadata is the user's update: the note takes what was given, and returns to `pending` if that is more
@@ -164,7 +169,8 @@ async def store_raw(runtime: Runtime, namespace: Namespace, items: Sequence[Note
     replacing = [item for item in items if item.supersedes]
     older = await check_superseded(runtime, namespace, replacing) if replacing else {}
     wanted, known = await _identified(runtime, namespace, items)
-    added = await _insert(runtime, namespace, _new_parts(items, wanted, known))
+    parts = _new_parts(items, wanted, known)
+    added = await _insert(runtime, namespace, parts, vectors=vectors)
     unfinished = {note_id: note for note_id, note in added.items() if note.state == "pending"}
     known |= added
     for item, whole in _last_of_each(items, wanted):
@@ -251,7 +257,8 @@ async def _take_over(
     given = _given(item)
     values = {name: value for name, value in given.items() if getattr(note, name) != value}
     if note.is_expired(now()):
-        values["expires_at"] = item.expires_at  # it is said again, so it holds again
+        # It is said again, so it holds again.
+        values["expires_at"] = item.expires_at or _expiry(runtime, namespace, now())
     following = known.get(chunk_id(note.id, len(whole) + 1))
     if following is not None or any(_says_other(part, known) for part in whole):
         values["content"] = item.content
@@ -273,27 +280,29 @@ def _says_other(part: Chunk, known: Mapping[str, Note]) -> bool:
 
 
 async def _insert(
-    runtime: Runtime, namespace: Namespace, parts: Sequence[Chunk]
+    runtime: Runtime, namespace: Namespace, parts: Sequence[Chunk], *, vectors: bool
 ) -> dict[str, Note]:
     """Store new notes; return those that were not there yet, whoever else is adding them now."""
     if not parts:
         return {}
     op = new_operation()
-    notes = [_note(namespace, part, op) for part in parts]
+    notes = _notes(runtime, namespace, parts, op)
     records = [change(op, "add", note, recorded_at=note.recorded_at) for note in notes]
 
-    async def store(vectors: Sequence[Vector | None]) -> set[str]:
+    async def store(rows: Sequence[Vector | None]) -> set[str]:
         items = [
-            Indexed(note=note, vector=vector, text=texts.lexical_text(note))
-            for note, vector in zip(notes, vectors, strict=True)
+            Indexed(note=note, vector=row, text=texts.lexical_text(note))
+            for note, row in zip(notes, rows, strict=True)
         ]
         return await resolve(runtime.store.insert(namespace, items, records))
 
+    none: list[Vector | None] = [None] * len(notes)
+    wanted = [texts.embedding_text(note) for note in notes]
     try:
-        rows = await embed_if_possible(runtime, [texts.embedding_text(note) for note in notes])
+        rows = await embed_if_possible(runtime, wanted) if vectors else none
     except AmemError:
         # Trouble that does not pass, such as a revoked key: the caller is told, and the words are kept.
-        await store([None] * len(notes))
+        await store(none)
         raise
     new = await store(rows)
     added = {note.id: note for note in notes if note.id in new}
@@ -302,6 +311,24 @@ async def _insert(
         stored = await resolve(runtime.store.get(namespace, others))
         added |= {note.id: note for note in stored}
     return added
+
+
+def _notes(runtime: Runtime, namespace: Namespace, parts: Sequence[Chunk], op: str) -> list[Note]:
+    """Return the new notes; all chunks of a text expire together."""
+    made: list[Note] = []
+    expiry: dict[str, datetime | None] = {}
+    for part in parts:
+        note = _note(namespace, part, op)
+        default = _expiry(runtime, namespace, note.recorded_at)
+        end = expiry.setdefault(part.whole or part.id, note.expires_at or default)
+        made.append(note.revised(expires_at=end))
+    return made
+
+
+def _expiry(runtime: Runtime, namespace: Namespace, recorded_at: datetime) -> datetime | None:
+    """Return when a note expires that says nothing about it."""
+    ttl = runtime.config.ttl and runtime.config.ttl_of(namespace)
+    return recorded_at + ttl if ttl else None
 
 
 def _note(namespace: Namespace, part: Chunk, op: str) -> Note:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import MissingExtraError
 from ..fetch import note_pages
 from ..notes import Namespace, check_namespace
-from ..runtime import Runtime, resolve
+from ..runtime import COSTS, Runtime, resolve
 from .health import Health, examine
+from .ledger import spent_by
 
 if TYPE_CHECKING:
     import networkx as nx  # type: ignore[import-untyped,unused-ignore]
@@ -37,29 +39,35 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
       namespace says; what says the same in other words is not counted
     - `proposals`: those that wait for an answer, by the model that made them
     - `rejected_replies`: answers that could not be used, by model, since this memory was opened
-    - `cost`: what chat models cost since then: `calls`, `input_tokens`, `output_tokens`, `tokens_per_note`
+    - `cost`: what chat models have cost by the ledger: `calls`, `input_tokens`, `output_tokens`, `tokens_per_note`
+    - `stopped`: sentences that say which namespaces have reached a limit of today
     """
     spaces = [check_namespace(namespace)] if namespace else await namespaces(runtime)
-    health = Health()
+    health, costs, stopped = Health(), Counter[str](), list[str]()
     for space in spaces:
+        spent = await spent_by(runtime, space)
+        costs.update({name: sum(getattr(entry, name) for entry in spent) for name in COSTS})
+        if runtime.budget is not None:
+            runtime.budget.take_over(space, spent)
+            stopped += [refusal] if (refusal := runtime.budget.refusal(space)) else []
         await examine(runtime, space, health)
-    spent = runtime.usage.snapshot()
+    models = runtime.usage.snapshot()["models"]
+    rejected = {model: counts.get("rejected_replies", 0) for model, counts in models.items()}
     return {
         "namespaces": len(spaces),
         **health.values(),
-        "rejected_replies": {
-            model: counts["rejected_replies"]
-            for model, counts in spent["models"].items()
-            if counts.get("rejected_replies")
-        },
-        "cost": _cost(spent["total"], health.states.total()),
+        "rejected_replies": {model: count for model, count in rejected.items() if count},
+        "cost": _cost(costs, health.states.total()),
+        "stopped": stopped,
     }
 
 
-def _cost(spent: Mapping[str, Any], notes: int) -> dict[str, Any]:
-    counts = {name: spent.get(name, 0) for name in ("calls", "input_tokens", "output_tokens")}
+def _cost(counts: Mapping[str, int], notes: int) -> dict[str, float]:
     tokens = counts["input_tokens"] + counts["output_tokens"]
-    return {**counts, "tokens_per_note": round(tokens / notes, 1) if notes else 0}
+    return {
+        **{name: counts[name] for name in COSTS},
+        "tokens_per_note": round(tokens / notes, 1) if notes else 0,
+    }
 
 
 async def info(runtime: Runtime) -> dict[str, Any]:
@@ -79,7 +87,7 @@ async def info(runtime: Runtime) -> dict[str, Any]:
 
 
 async def usage(runtime: Runtime) -> dict[str, Mapping[str, Any]]:
-    """Return what the model cost since this memory was opened.
+    """Return what the model cost since this memory was opened; `ledger` returns what it cost by day.
 
     By task (`construct`, `evolve`, …), in `total`, and in `models` by the name that notes and history
     know the model by: `calls`, `input_tokens`, `output_tokens`, `rejected_replies`, `dropped` (links

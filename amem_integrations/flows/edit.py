@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from enum import Enum
 from typing import Any
 
 from ..changes.edits import Edit, chain, change_of_namespace
@@ -34,6 +35,19 @@ from ..runtime import Runtime, resolve
 from .content import change_note, later_chunks, remove_notes
 
 
+class Unchanged(Enum):
+    """Stands for an argument that was not given, where None means something."""
+
+    UNCHANGED = "unchanged"
+
+    def __repr__(self) -> str:
+        """Return how it reads in a signature."""
+        return self.name
+
+
+UNCHANGED = Unchanged.UNCHANGED
+
+
 async def update(
     runtime: Runtime,
     note_id: str,
@@ -41,8 +55,8 @@ async def update(
     namespace: Sequence[str],
     content: str | None = None,
     metadata: Mapping[str, Any] | None = None,
-    until: datetime | None = None,
-    expires_at: datetime | None = None,
+    until: datetime | Unchanged | None = UNCHANGED,
+    expires_at: datetime | Unchanged | None = UNCHANGED,
 ) -> Note:
     """Return the note with other content, other metadata, another end or time to expire, or all of these.
 
@@ -57,8 +71,8 @@ async def update(
         namespace: Whose memory.
         content: The new text.
         metadata: The new metadata, in place of all there was.
-        until: How long it holds.
-        expires_at: From this time on the note is not found any more.
+        until: How long it holds; None: no end is known.
+        expires_at: From this time on the note is not found any more; None: it does not expire.
 
     Raises:
         NoteNotFoundError: There is none with this id in this namespace.
@@ -66,21 +80,22 @@ async def update(
         StoreError: The store refused; `history` then tells what was written.
     """
     space = check_namespace(namespace)
-    if all(value is None for value in (content, metadata, until, expires_at)):
+    times: dict[str, Any] = {
+        name: value
+        for name, value in (("until", until), ("expires_at", expires_at))
+        if not isinstance(value, Unchanged)
+    }
+    if content is None and metadata is None and not times:
         raise InvalidInputError("update was given nothing to change; give content or metadata")
     (note,) = await existing(runtime.store, space, [note_id])
     text = note.content if content is None else content
-    given = NoteInput(content=text, metadata=metadata or {}, until=until, expires_at=expires_at)
+    given = NoteInput(content=text, metadata=metadata or {}, **times)
     check_note_input(given, runtime.config.max_content_chars)
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {**times}
     if content is not None:
         values["content"] = content
     if metadata is not None:
         values["metadata"] = json.loads(json.dumps(dict(metadata)))  # as it will be stored
-    if until is not None:
-        values["until"] = until
-    if expires_at is not None:
-        values["expires_at"] = expires_at
     return (await change_note(runtime, space, note, values))[0]
 
 
@@ -152,7 +167,8 @@ async def delete(runtime: Runtime, note_id: str, *, namespace: Sequence[str]) ->
 async def clear(runtime: Runtime, *, namespace: Sequence[str]) -> None:
     """Remove all notes of a namespace for good, with their history; no other namespace is touched.
 
-    What stays are receipts without content: of this, and of what was deleted before.
+    What stays are receipts without content: of this, and of what was deleted before. What models have cost stays
+    in the ledger too, and counts against the limits of the day.
     """
     space = check_namespace(namespace)
     data = {"notes": await resolve(runtime.store.count(space))}

@@ -8,19 +8,21 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from ..errors import ModelUnavailableError, NamespaceError
-from ..evolution.commit import commit_plan, remove_what_is_gone
-from ..evolution.construct import TURNS_BEFORE, Batch, construct_all
+from ..errors import BudgetExceededError, ModelUnavailableError, NamespaceError
+from ..evolution.commit import commit_plan, write_cost
+from ..evolution.construct import TURNS_BEFORE, Batch, Outcome, construct_all
 from ..evolution.gate import Decisions, decide
+from ..evolution.meanwhile import remove_what_is_gone
 from ..evolution.propose import propose_all, turns_before
 from ..evolution.stale_plans import without_quotes
-from ..evolution.upgrade import RULES, upgrade_batch
+from ..evolution.upgrade import upgrade_batch
 from ..fetch import note_pages
 from ..filters import Condition, Conditions
 from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan
 from ..progress import Meter, Progress, reporter
-from ..runtime import Runtime, resolve
+from ..runtime import RULES, Runtime, resolve
+from .ledger import read_budget
 
 log = logging.getLogger("amem_integrations")
 
@@ -29,9 +31,7 @@ MADE_BY_RULES = Condition("attributes_source", "$eq", RULES)
 PAGE = 256
 
 Notes = dict[str, Note]
-Step = Callable[
-    [Runtime, Namespace, Sequence[Batch]], Coroutine[Any, Any, tuple[Notes, EvolutionReport]]
-]
+Step = Callable[[Runtime, Namespace, Sequence[Batch]], Coroutine[Any, Any, Outcome]]
 
 
 async def evolve(
@@ -44,6 +44,8 @@ async def evolve(
     progress: bool | Progress = False,
 ) -> EvolutionReport:
     """Finish what is unfinished, oldest first, and return what was done.
+
+    A namespace that has reached a limit of the day is left as it is, and `interrupted` says so; others go on.
 
     Args:
         namespace: Whose memory; None works through all of them.
@@ -70,14 +72,15 @@ async def evolve(
         for space in ([given] if given else await resolve(store.namespaces(where)))
     ]
     meter = None
-    if progress:
+    if progress is not False:
         total = sum([await resolve(store.count(space, where)) for space, where, _ in work])
         meter = Meter(reporter(progress), total if limit is None else min(total, limit))
-    report = EvolutionReport()
+    report, is_down = EvolutionReport(), False
     for space, where, step in work:
         left = None if limit is None else limit - _handled(report)
-        if (left is None or left > 0) and not report.interrupted:
-            report += await _work_through(runtime, space, where, step, left, meter)
+        if (left is None or left > 0) and not is_down:
+            done = await _work_through(runtime, space, where, step, left, meter)
+            report, is_down = report + done, bool(done.interrupted) and not done.limited
     return report
 
 
@@ -91,14 +94,18 @@ async def construct(
 
     Raises:
         ModelUnavailableError: The model did not answer; what was finished stays.
+        BudgetExceededError: A limit of the day is reached; what was finished stays.
     """
     space = check_namespace(namespace)
     notes = await resolve(runtime.store.get(space, list(dict.fromkeys(ids))))
     with runtime.claims.claiming([note for note in notes if note.own_entry is None]) as mine:
         work = await _batches(runtime, space, mine)
-        _, report = await construct_all(runtime, space, work)
+        await _limit_reached(runtime, space)  # the first call raises
+        made = await construct_all(runtime, space, work)
         await remove_what_is_gone(runtime, space, _shown(work))
-    return {"constructed": list(report.constructed), "failed": dict(report.failed)}
+    if made.error is not None:
+        raise made.error
+    return {"constructed": list(made.report.constructed), "failed": dict(made.report.failed)}
 
 
 async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[str]) -> Plan:
@@ -106,11 +113,17 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
 
     Raises:
         ModelUnavailableError: The model did not answer.
+        BudgetExceededError: A limit of the day is reached.
     """
     space = check_namespace(namespace)
     notes = await resolve(runtime.store.get(space, list(dict.fromkeys(ids))))
     work = await _batches(runtime, space, _ready(notes))
-    return (await propose_all(runtime, space, work)).plan
+    await _limit_reached(runtime, space)
+    proposal = await propose_all(runtime, space, work)
+    if proposal.error is not None:
+        await write_cost(runtime, proposal.plan)
+        raise proposal.error
+    return proposal.plan
 
 
 async def commit(
@@ -161,24 +174,45 @@ async def evolve_notes(
     """
     report, take = EvolutionReport(), step or _evolve_wave
     current: Notes = {}
+    if refusal := await _limit_reached(runtime, namespace):
+        return current, EvolutionReport(interrupted=refusal, limited=True)
     with runtime.claims.claiming(notes) as mine:
         parts = _by_thread(mine, runtime.config.batch_size)
         width = runtime.config.max_concurrency
         for start in range(0, len(parts), width):
-            wave = [await _batch(runtime, namespace, part) for part in parts[start : start + width]]
+            waiting = parts[start : start + width]
+            if (
+                start
+            ):  # the earlier waves took their time; what was deleted meanwhile is shown to no model
+                waiting = await _as_they_are(runtime, namespace, waiting)
+            wave = [await _batch(runtime, namespace, part) for part in waiting]
             try:
-                touched, done = await take(runtime, namespace, wave)
+                done = await take(runtime, namespace, wave)
             except ModelUnavailableError as error:
-                current |= await remove_what_is_gone(runtime, namespace, _shown(wave))
-                if runtime.config.on_model_error == "raise":
-                    raise
-                log.warning("%s; the notes are stored, a later evolve() goes on with them", error)
-                return current, report + EvolutionReport(interrupted=str(error))
-            current |= touched
-            report += done
+                left = await remove_what_is_gone(runtime, namespace, _shown(wave))
+                done = Outcome(notes=left, error=error)
+            current |= done.notes
+            report += done.report
+            if done.error is not None:
+                return current, report + _interrupted(runtime, done.error)
             if meter is not None:
                 meter.add(sum(len(batch.notes) for batch in wave))
     return current, report
+
+
+async def _limit_reached(runtime: Runtime, namespace: Namespace) -> str | None:
+    """Return which limit of the day a namespace has reached by the ledger, in words; None: it may go on."""
+    return None if runtime.budget is None else await read_budget(runtime, runtime.budget, namespace)
+
+
+def _interrupted(runtime: Runtime, error: ModelUnavailableError) -> EvolutionReport:
+    """Return the report that evolution was stopped; a limit of the day is no error, and logged once."""
+    limited = isinstance(error, BudgetExceededError)
+    if not limited:
+        if runtime.config.on_model_error == "raise":
+            raise error
+        log.warning("%s; the notes are stored, a later evolve() goes on with them", error)
+    return EvolutionReport(interrupted=str(error), limited=limited)
 
 
 async def _work_through(
@@ -201,34 +235,37 @@ async def _work_through(
     return report
 
 
-async def _evolve_wave(
-    runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]
-) -> tuple[Notes, EvolutionReport]:
+async def _evolve_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]) -> Outcome:
     raw = [
         Batch(notes=waiting, before=batch.before)
         for batch in wave
         if (waiting := [note for note in batch.notes if note.own_entry is None])
     ]
-    shown, constructed = _shown(wave), EvolutionReport()
     notes = {note.id: note for batch in wave for note in batch.notes}
-    if raw:
-        made, constructed = await construct_all(runtime, namespace, raw)
-        notes |= made
-    touched, linked = await _link(runtime, namespace, wave, notes, shown)
-    return touched, constructed + linked
+    made = await construct_all(runtime, namespace, raw) if raw else Outcome()
+    if made.error is not None:
+        left = await remove_what_is_gone(runtime, namespace, _shown(wave))
+        return replace(made, notes=left)
+    linked = await _link(runtime, namespace, wave, notes | made.notes, _shown(wave))
+    return replace(linked, report=made.report + linked.report)
 
 
-async def _upgrade_wave(
-    runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]
-) -> tuple[Notes, EvolutionReport]:
-    async def one(batch: Batch) -> tuple[Notes, EvolutionReport]:
-        return await upgrade_batch(runtime, namespace, batch)
+async def _upgrade_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]) -> Outcome:
+    async def one(batch: Batch) -> Outcome:
+        try:
+            notes, made = await upgrade_batch(runtime, namespace, batch)
+            return Outcome(notes=notes, report=made)
+        except ModelUnavailableError as error:
+            return Outcome(error=error)
 
     done = await runtime.map(one, wave, runtime.config.max_concurrency)
-    upgraded = {note_id: note for notes, _ in done for note_id, note in notes.items()}
-    report = sum((made for _, made in done), EvolutionReport())
-    touched, linked = await _link(runtime, namespace, wave, upgraded, _shown(wave))
-    return touched, report + linked
+    upgraded = {note_id: note for made in done for note_id, note in made.notes.items()}
+    report = sum((made.report for made in done), EvolutionReport())
+    if error := next((made.error for made in done if made.error is not None), None):
+        left = await remove_what_is_gone(runtime, namespace, _shown(wave))
+        return Outcome(notes=left, report=report, error=error)
+    linked = await _link(runtime, namespace, wave, upgraded, _shown(wave))
+    return replace(linked, report=report + linked.report)
 
 
 async def _link(
@@ -237,20 +274,21 @@ async def _link(
     wave: Sequence[Batch],
     notes: Mapping[str, Note],
     shown: Mapping[str, Note],
-) -> tuple[Notes, EvolutionReport]:
+) -> Outcome:
     """Propose and commit for those of the notes that are constructed; return all that were shown, as they are."""
     ready = [
         Batch(notes=found, before=batch.before)
         for batch in wave
         if (found := _ready([notes[note.id] for note in batch.notes if note.id in notes]))
     ]
-    report = EvolutionReport()
+    report, error = EvolutionReport(), None
     if ready:
         proposal = await propose_all(runtime, namespace, ready)
         known = {**proposal.notes, **{n.id: n for batch in ready for n in batch.notes}}
         report = await commit_plan(runtime, proposal.plan, known=known)
-        shown = {**proposal.notes, **shown}
-    return await remove_what_is_gone(runtime, namespace, shown), report
+        shown, error = {**proposal.notes, **shown}, proposal.error
+    left = await remove_what_is_gone(runtime, namespace, shown)
+    return Outcome(notes=left, report=report, error=error)
 
 
 def _ready(notes: Sequence[Note]) -> list[Note]:
@@ -260,6 +298,15 @@ def _ready(notes: Sequence[Note]) -> list[Note]:
 def _shown(batches: Sequence[Batch]) -> Notes:
     """Return the notes that a model is shown, as it is shown them."""
     return {note.id: note for batch in batches for note in (*batch.before, *batch.notes)}
+
+
+async def _as_they_are(
+    runtime: Runtime, namespace: Namespace, parts: Sequence[Sequence[Note]]
+) -> list[list[Note]]:
+    ids = [note.id for part in parts for note in part]
+    stored = {note.id: note for note in await resolve(runtime.store.get(namespace, ids))}
+    current = [[stored[note.id] for note in part if note.id in stored] for part in parts]
+    return [part for part in current if part]
 
 
 async def _batches(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]) -> list[Batch]:

@@ -16,10 +16,10 @@ from ..changes.rewrite import rewrite
 from ..errors import InvalidInputError, RevisionConflictError
 from ..fetch import all_changes, existing, existing_change
 from ..ids import first_seq, new_operation, now
-from ..notes import Change, Namespace, check_namespace, check_time
+from ..notes import Change, Namespace, Note, check_namespace, check_time
 from ..plans import UndoReport
 from ..runtime import Runtime, resolve
-from .content import remove_old_text, set_later_chunks
+from .content import SHARED, later_chunks, remove_old_text, set_later_chunks
 from .review import open_proposals
 
 BATCH = 64  # changes that are taken back by one write
@@ -32,7 +32,8 @@ async def history(
 ) -> list[Change]:
     """Return the changes of a note, or (None) of the whole namespace, oldest first.
 
-    Of a deleted note the receipt is left, and of a cleared namespace the receipt of that.
+    Of a deleted note the receipt is left, and of a cleared namespace the receipt of that. What models have cost
+    is in the `ledger`.
 
     Raises:
         NoteNotFoundError: There neither is nor was a note with this id in this namespace.
@@ -41,7 +42,7 @@ async def history(
     changes = await all_changes(runtime.store, space, note_id)
     if note_id is not None and not (changes and note_id):
         await existing(runtime.store, space, [note_id])
-    return [made for made in changes if made.kind != "prompt"]
+    return [made for made in changes if made.kind not in ("prompt", "usage")]
 
 
 @overload
@@ -114,9 +115,21 @@ async def _undo_one(runtime: Runtime, space: Namespace, change_id: str) -> Chang
     if not undone:
         raise RevisionConflictError(f"change {change_id!r} has no effect any more; see history()")
     await remove_old_text(runtime, space, op, undone)
-    if rest := undone[0].data["fields"].get("rest"):
-        await set_later_chunks(runtime, space, done.notes[made.note_id], rest["after"])
+    await _undo_later_chunks(runtime, space, done.notes[made.note_id], undone[0])
     return undone[0]
+
+
+async def _undo_later_chunks(
+    runtime: Runtime, namespace: Namespace, first: Note, undone: Change
+) -> None:
+    """Give the chunks after the first what an undone update had changed for all of them."""
+    steps = undone.data["fields"]
+    shared = {name: getattr(first, name) for name in SHARED if name in steps}
+    others = await later_chunks(runtime, namespace, first) if shared else []
+    if "rest" in steps or others:
+        contents = [chunk.content for chunk in others]
+        contents = steps["rest"]["after"] if "rest" in steps else contents
+        await set_later_chunks(runtime, namespace, first, contents, shared)
 
 
 def _edits(made: Change, op: str, at: datetime) -> dict[str, Edit]:

@@ -32,7 +32,8 @@ Vectors = Callable[[Namespace, Sequence[Note]], Coroutine[Any, Any, Mapping[str,
 async def export(runtime: Runtime, path: str | PathLike[str], *, namespace: Sequence[str]) -> int:
     """Write a namespace to a file: notes, links, contexts and history, as lines of JSON.
 
-    The file is there whole or not at all. Returns the number of notes.
+    The file is there whole or not at all. What models have cost is not in it: it was paid by this memory, and
+    does not count against the limits of another. Returns the number of notes.
 
     Raises:
         OSError: The file cannot be written.
@@ -51,7 +52,8 @@ async def export(runtime: Runtime, path: str | PathLike[str], *, namespace: Sequ
             for note in page:
                 write(export_format.note_line(note))
         for made in await all_changes(runtime.store, space):
-            write(export_format.change_line(made))
+            if made.kind != "usage":
+                write(export_format.change_line(made))
     draft.replace(path)
     return count
 
@@ -147,7 +149,7 @@ async def copy(
     What is there already and equal costs nothing, so a copy that was interrupted goes on where it was. With
     `exact`, namespaces that the source does not have are cleared in the target.
     """
-    spaces = await resolve(source.namespaces())
+    spaces = await resolve(source.namespaces(recorded=True))
     total = sum([await resolve(source.count(space)) for space in spaces])
     meter = Meter(progress, total)
     for space in spaces:

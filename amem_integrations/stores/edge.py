@@ -8,6 +8,7 @@ import shutil
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
@@ -20,7 +21,7 @@ from .bm25 import Bm25
 from .folder import Folder, has_draft, remove_draft, settle
 from .payloads import Point
 from .sidecar import AS_MADE, Sidecar
-from .writes import INTENT, PointStore, Removal
+from .writes import INTENT, PointStore
 
 Durability = Literal["interval", "always"]
 
@@ -33,6 +34,7 @@ OPEN_BYTES = 96 * 2**20  # the engine makes a new piece of log when it opens a s
 # One writer at a time: one point for all intents.
 INTENT_ID = "5f2d1f0e-7a43-5d0c-8a55-0c5f3c1f7a11"
 RECENT = 64  # operations; far more than there can be at once, of which each may take several writes
+REMOVING = ("update", "undo", "delete")  # after these, quotes are looked for in other notes
 _COLLECTION = re.compile(r"[\w-][\w.-]*")
 
 
@@ -119,6 +121,7 @@ class EdgeStore(PointStore):
         self._min_free_bytes, self._free_bytes = min_free_bytes, free_bytes
         self._unflushed, self._flushed_at = 0, time.monotonic()
         self._operations: dict[str, bool] = {}  # that wrote last; True: of which a part was written
+        self._removing: deque[str] = deque(maxlen=RECENT)
         both = (self._folder.notes, self._folder.history)
         super().__init__(*both, dimensions=dimensions, bm25=bm25, lock=threading.RLock())
         # For the memory to finish: the changes of operations that a killed process may not have finished.
@@ -247,13 +250,18 @@ class EdgeStore(PointStore):
 
     def _intent(self, records: Sequence[Point], what: Mapping[str, Any]) -> Point:
         self._begin({record.payload["op"] for record in records})
+        self._removing += {r.payload["op"] for r in records if r.payload["kind"] in REMOVING}
         return Point(INTENT_ID, {"kind": INTENT, **what, "ops": list(self._operations)})
 
     def _begin(self, ops: Iterable[str]) -> None:
-        """Remember operations; of the earlier ones, those that were written in part and the latest."""
+        """Remember operations; of the earlier ones, those that were written in part and the latest.
+
+        A removal may last longer than many other operations, so the latest removals are counted apart.
+        """
         for op in ops:
             self._operations[op] = self._operations.pop(op, False)
-        whole = [op for op, in_part in self._operations.items() if not in_part]
+        kept = set(self._removing)
+        whole = [op for op, in_part in self._operations.items() if not in_part and op not in kept]
         for op in whole[:-RECENT]:
             del self._operations[op]
 
@@ -263,12 +271,10 @@ class EdgeStore(PointStore):
         if "removal" in intent.payload:
             self._drop(intent)
 
-    def _carry_out(self, removal: Removal, intent: Point | None) -> None:
-        # First of all: after a kill the removal, which was announced, is carried out again.
+    def _remove_copies(self) -> None:
         if self._has_draft:
             remove_draft(self._folder.path)
             self._has_draft = False
-        super()._carry_out(removal, intent)
 
     def _drop(self, *intents: Point) -> None:
         """Announce nothing: what is inserted after a removal would be taken for what was removed."""
@@ -292,6 +298,7 @@ class EdgeStore(PointStore):
         changes = [[*change[:3], None] for change in intent.payload.get("changes") or ()]
         self._finish_intent({**intent.payload, "changes": changes})
         ops = intent.payload["ops"]
+        self.interrupted = self._changes_of(ops)
+        self._removing += {made.op for made in self.interrupted if made.kind in REMOVING}
         self._begin(ops)
         self._drop(intent)
-        self.interrupted = self._changes_of(ops)

@@ -114,11 +114,14 @@ class PointReader:
         notes = [decode_note(point.id, point.payload) for point in points]
         return sorted(notes, key=_in_order, reverse=newest_first)
 
-    def namespaces(self, where: Conditions = ()) -> list[Namespace]:
-        """Return the namespaces that hold notes which meet the conditions, sorted."""
+    def namespaces(self, where: Conditions = (), *, recorded: bool = False) -> list[Namespace]:
+        """Return the namespaces that hold notes which meet the conditions, sorted; or also what has a history."""
         self._check_open()
         which = note_filter(self._dialect, None, where) if where else None
-        return sorted(decode_namespace(key) for key in self._notes.distinct("namespace", which))
+        keys = set(self._notes.distinct("namespace", which))
+        if recorded:
+            keys.update(self._history.distinct("namespace"))
+        return sorted(map(decode_namespace, keys))
 
     def changes(
         self,

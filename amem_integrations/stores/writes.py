@@ -29,7 +29,10 @@ from .payloads import (
 from .reads import PointReader, batches
 
 INTENT = "intent"  # the kind of the point that announces a write; no change has it
-RECEIPTS: tuple[ChangeKind, ...] = ("delete", "clear")  # what stays when a namespace is cleared
+# What stays when a namespace is cleared: that something was removed, and what models have cost.
+RECEIPTS: tuple[ChangeKind, ...] = ("delete", "clear", "usage")
+# With these a note loses a text, which must not be found in any copy either.
+LOSING: tuple[ChangeKind, ...] = ("update", "undo", "forget", "retract")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,8 @@ class PointStore(PointReader):
             )
         records = [_change_point(namespace, change) for change in changes]
         with self._changing(changes):
+            if any(change.kind in LOSING for change in changes):
+                self._remove_copies()
             stored = self._stored(namespace, items)
             written = {i for i, old in stored.items() if _is_same_write(points[i], old)}
             stale = {i for i in points if not _follows(points[i], stored.get(i))} - written
@@ -115,7 +120,9 @@ class PointStore(PointReader):
         namespace_key(namespace)
         records = [_change_point(namespace, change) for change in changes]
         with self._changing():
-            self._history.upsert(self._stored_only(records))
+            self._remove_copies()
+            found = self._history.retrieve([record.id for record in records], ("data",))
+            self._history.upsert([_blanked(r, found[r.id]) for r in records if r.id in found])
 
     def delete(
         self,
@@ -153,6 +160,9 @@ class PointStore(PointReader):
 
     def _drop(self, *intents: Point) -> None:
         """Make the announced write one that nobody has to finish."""
+
+    def _remove_copies(self) -> None:
+        """Text is about to be removed: remove unfinished copies of the collection, which may hold it."""
 
     def _failed(self, ops: Collection[str]) -> None:
         """A write of these operations failed."""
@@ -228,6 +238,7 @@ class PointStore(PointReader):
 
     def _carry_out(self, removal: Removal, intent: Point | None) -> None:
         """Remove the changes and at last the notes; after a kill or a failure, what is left of them."""
+        self._remove_copies()  # first of all: after a kill this is carried out again
         every, any_of = self._dialect.every, self._dialect.any_of
         ours = any_of("namespace", [removal.namespace])
         if removal.upto is not None:
@@ -287,6 +298,20 @@ class PointStore(PointReader):
 def _change_point(namespace: Namespace, change: Change) -> Point:
     payload = encode_change(change, namespace)
     return Point(change_point_id(payload["namespace"], change.id), payload)
+
+
+def _blanked(record: Point, stored: Point) -> Point:
+    """Return the record without the texts that another writer has taken out of the stored one."""
+    data = _less(record.payload["data"], stored.payload["data"])
+    return Point(record.id, {**record.payload, "data": data})
+
+
+def _less(new: Any, stored: Any) -> Any:  # noqa: ANN401 - JSON values
+    if isinstance(new, dict) and isinstance(stored, dict):
+        return {name: _less(value, stored.get(name, value)) for name, value in new.items()}
+    if isinstance(new, list) and isinstance(stored, list):
+        return [item for item in new if not isinstance(item, str) or item in stored]
+    return "" if stored == "" else new
 
 
 def _check_owner(taken: Collection[Point], namespace: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .copying import CopyingModel
 from .fakes import HashEmbedder, ScriptedModel, ScriptError
 from .recorded import RecordedModel
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from .conformance import NoteStoreConformance
 
 __all__ = [
+    "CopyingModel",
     "HashEmbedder",
     "NoteStoreConformance",
     "RecordedModel",

@@ -5,6 +5,7 @@ keeps passing when a prompt is improved.
 
 - `ScriptedModel` answers what a test tells it to, failures included.
 - `RecordedModel` (in `recorded`) answers from annotations a language model wrote down once.
+- `CopyingModel` (in `copying`) quotes all that it is shown.
 - `HashEmbedder` turns texts into vectors by their words.
 """
 

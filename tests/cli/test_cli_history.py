@@ -34,6 +34,17 @@ def test_a_correction_shows_the_old_text_and_the_new(amem):
     ]
 
 
+def test_when_a_note_expires_can_be_said_changed_and_taken_back(amem):
+    amem("add", "The code is 4711", "--key", "k", "--expires", "2126-05-08")
+    assert amem.json("show", "k")["expires_at"] == "2126-05-08T00:00:00Z"
+    assert (
+        amem.json("update", "k", "--expires", "2126-06-01T12:00Z")["content"] == "The code is 4711"
+    )
+    assert amem.json("show", "k")["expires_at"] == "2126-06-01T12:00:00Z"
+    amem("update", "k", "--expires", "never")
+    assert amem.json("show", "k")["expires_at"] is None
+
+
 def test_without_a_note_the_history_is_of_all_and_the_last(wedding):
     changes = wedding.json("history")
     assert {change["note_id"] for change in changes} == {

@@ -1,13 +1,16 @@
-"""`amem export`, `reindex`, `migrate`, `optimize`, `update`, `delete`, `clear`."""
+"""`amem export`, `reindex`, `migrate`, `sweep`, `optimize`, `update`, `delete`, `clear`."""
 
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from support.qdrant_server import FakeQdrant, serving
 
-from amem_integrations import EdgeStore
+from amem_integrations import AgenticMemory, Completion, EdgeStore
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 
 def seen(amem, namespace="ann"):
@@ -88,6 +91,38 @@ def test_a_copy_can_have_another_embedder(wedding, tmp_path):
 
 def test_a_memory_is_not_copied_onto_itself(wedding):
     assert "two different" in wedding.fails("migrate", wedding.folder)
+
+
+def test_what_has_expired_is_swept_in_one_namespace_or_in_all(wedding):
+    soon = datetime.now(UTC) + timedelta(seconds=1)
+    with AgenticMemory.open(wedding.folder, embedder=HashEmbedder(256, name="hash")) as memory:
+        for space in ("ann", "bo", "eve"):
+            memory.add("The code is 4711", namespace=(space,), expires_at=soon, evolve=False)
+    time.sleep(1.1)
+    assert wedding.json("sweep", namespace="bo") == {"deleted": 1}
+    assert wedding("sweep", namespace=None).stdout == "2 expired notes deleted\n"
+    assert wedding.json("sweep", namespace=None) == {"deleted": 0}
+    assert len(seen(wedding)) == wedding.json("stats")["notes"] == 2
+
+
+def test_stats_show_what_a_model_cost_and_nothing_where_there_was_none(amem):
+    assert amem("add", "I moved to Oslo", "--key", "a").exit_code == 0
+    assert "calls" not in amem("stats").stdout
+    reply = {"notes": [{"id": "n1", "context": "Oslo", "keywords": ["Oslo"], "tags": ["move"]}]}
+    text = json.dumps(reply)
+    paid = Completion(text=text, input_tokens=90, output_tokens=10)
+    amem.model = ScriptedModel(lambda _request: paid)
+    assert amem("add", "I moved to Rome", "--model", "m", namespace="bo").exit_code == 0
+    lines = amem("stats", namespace=None).stdout.splitlines()
+    assert any("calls" in line for line in lines)
+    rows = {
+        line.split()[0]: line.split()[-3:]
+        for line in lines
+        if line.split()[:1] in (["ann"], ["bo"])
+    }
+    assert rows == {"ann": ["0", "0", "0.0"], "bo": ["1", "100", "100.0"]}
+    cost = amem.json("stats", namespace="bo")["cost"]
+    assert (cost["calls"], cost["tokens_per_note"]) == (1, 100.0)
 
 
 def test_there_is_nothing_to_optimise_in_a_small_memory(wedding):

@@ -131,6 +131,30 @@ def test_a_question_and_a_note_of_the_same_words_are_encoded_apart(open_memory):
     assert embedder.calls == [["Which journey?"], ["Which journey?"]]
 
 
+def test_notes_that_were_added_without_vectors_are_embedded_by_one_call(open_memory):
+    memory, embedder = open_memory(recorded(), split_tokens=20)
+    texts = ["Which journey?", " ".join(f"Stage {n} was on foot." for n in range(20))]
+    notes = memory.add_many(texts, namespace=ANN, evolve=False, embed=False)
+    assert embedder.calls == []
+    assert [hit.similarity for hit in memory.search("journey", namespace=ANN)] == [None]
+    embedder.calls.clear()
+    ids = [note.id for note in notes]
+    assert memory.embed(ids, namespace=ANN) == ids
+    assert memory.embed(ids, namespace=ANN) == ids
+    assert len(embedder.calls) == 1
+    assert len(embedder.calls[0]) == memory.stats(namespace=ANN)["notes"] > len(notes)
+    hits = memory.search("journey on foot", namespace=ANN)
+    assert all(hit.similarity is not None for hit in hits)
+
+
+def test_notes_without_vectors_get_them_when_they_evolve(open_memory):
+    memory, _ = open_memory(scripted())
+    memory.add_many(["Which journey?"], namespace=ANN, evolve=False, embed=False)
+    memory.evolve()
+    (hit,) = memory.search("journey", namespace=ANN)
+    assert hit.similarity is not None
+
+
 def test_encoding_anew_means_every_text(open_memory):
     memory, embedder = open_memory(recorded())
     memory.add_many(items(), namespace=ANN, evolve=False)

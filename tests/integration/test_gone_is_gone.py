@@ -19,70 +19,14 @@ from amem_integrations import (
     NoteInput,
     RevisionConflictError,
 )
-from amem_integrations.testing import HashEmbedder, ScriptedModel
+from amem_integrations.testing import CopyingModel, HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
-WORDS = 50  # the gate lets no longer entry pass
-
-
-def everything(inputs) -> str:
-    """All texts that a model is shown."""
-    shown = [*inputs.get("before", ()), *inputs.get("candidates", ()), *inputs["notes"]]
-    parts = []
-    for note in shown:
-        words = (*note.get("keywords", ()), *note.get("tags", ()))
-        parts += [note["content"], note.get("speaker") or "", note.get("context", ""), *words]
-    return " ".join(part for part in parts if part)
-
-
-def construct(request):
-    told = everything(request.inputs)
-    return {
-        "notes": [
-            {
-                "id": note["alias"],
-                "context": f"{note['content']} {told}",
-                "keywords": told.split()[-6:],
-                "tags": told.split()[:4],
-            }
-            for note in request.inputs["notes"]
-        ]
-    }
-
-
-def evolve(request):
-    told = " ".join(dict.fromkeys(everything(request.inputs).split()))
-    short = " ".join(told.split()[:WORDS])
-    return {
-        "notes": [
-            {
-                "id": note["alias"],
-                "links": [
-                    {
-                        "to": c["alias"],
-                        "relation": told[:30],
-                        "reason": told[-190:],
-                        "strength": 0.5,
-                    }
-                    for c in note["candidates"][:3]
-                ],
-                "updates": [
-                    {"to": c["alias"], "context": short, "keywords": told.split()[:8], "tags": []}
-                    for c in note["candidates"][:2]
-                ],
-            }
-            for note in request.inputs["notes"]
-        ]
-    }
-
-
-def parrot() -> ScriptedModel:
-    return ScriptedModel({"construct": construct, "evolve": evolve})
 
 
 def opened(location, **settings):
     return AgenticMemory.open(
-        location, model=parrot(), embedder=HashEmbedder(), config=MemoryConfig(**settings)
+        location, model=CopyingModel(), embedder=HashEmbedder(), config=MemoryConfig(**settings)
     )
 
 
@@ -145,11 +89,12 @@ def test_undo_does_not_bring_back_a_quote_of_what_was_deleted(memory, tmp_path):
 
 
 def test_a_note_deleted_or_corrected_while_a_later_one_is_made_is_not_quoted(tmp_path):
+    copying = CopyingModel()
     for number, gone in enumerate(("delete", "update")):
         state: dict = {}
 
         def answer(request, state=state, gone=gone):
-            reply = construct(request)
+            reply = copying.generate(request)
             if state.get("first"):
                 memory, first = state.pop("first")
                 if gone == "delete":
@@ -158,7 +103,7 @@ def test_a_note_deleted_or_corrected_while_a_later_one_is_made_is_not_quoted(tmp
                     memory.update(first, namespace=ANN, content="Nothing of note")
             return reply
 
-        model = ScriptedModel({"construct": answer, "evolve": evolve})
+        model = ScriptedModel({"construct": answer, "evolve": copying.generate})
         path = tmp_path / str(number)
         with AgenticMemory.open(path, model=model, embedder=HashEmbedder()) as memory:
             first = memory.add("My PIN is zanzibar4711", namespace=ANN, thread="t")
@@ -166,6 +111,74 @@ def test_a_note_deleted_or_corrected_while_a_later_one_is_made_is_not_quoted(tmp
             memory.add("Thanks", namespace=ANN, thread="t")
             allowed = set() if gone == "delete" else {first.id}
             assert holders(live(memory, tmp_path), "zanzibar4711") <= allowed
+
+
+def test_a_number_within_a_script_without_spaces_is_told_from_others_by_its_digits(
+    memory, tmp_path
+):
+    one = memory.add("我的密码是74321113号东方红", namespace=ANN, thread="t")
+    for number in ("74321004", "55111213"):
+        memory.add(f"我的密码是{number}号东方红", namespace=ANN, thread="t")
+    assert len(holders(live(memory, tmp_path), "74321113")) >= 2
+    memory.delete(one.id, namespace=ANN)
+    assert holders(live(memory, tmp_path), "74321113") == set()
+
+
+@pytest.fixture
+def second_hand(tmp_path):
+    """A memory whose second note quotes the first; the third is shown the second only. And what to do then."""
+    then: list = []
+
+    class Copying(CopyingModel):
+        def generate(self, request):
+            answer = super().generate(request)
+            if request.task == "evolve" and then:
+                then.pop()()
+            return answer
+
+    config = MemoryConfig(min_gate_similarity=-1, candidates=1, recent=0)
+    with AgenticMemory.open(
+        tmp_path / "memory", model=Copying(), embedder=HashEmbedder(), config=config
+    ) as memory:
+        first = memory.add("zanzibar4711", namespace=ANN, thread="t")
+        memory.add("Thanks a lot, see you at the river tomorrow", namespace=ANN, thread="t")
+        yield memory, first, then
+
+
+GOODBYE = "See you at the river tomorrow, thanks a lot"
+
+
+def test_a_quote_at_second_hand_goes_though_its_source_went_while_the_model_answered(
+    second_hand, tmp_path
+):
+    memory, first, then = second_hand
+    then.append(lambda: memory.delete(first.id, namespace=ANN))
+    memory.add(GOODBYE, namespace=ANN, thread="u")
+    assert then == []
+    assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+
+
+def test_a_plan_that_waited_writes_no_quote_at_second_hand(second_hand, tmp_path):
+    memory, first, _ = second_hand
+    note = memory.add(GOODBYE, namespace=ANN, thread="u", evolve=False)
+    memory.construct([note.id], namespace=ANN)
+    plan = memory.propose([note.id], namespace=ANN).to_dict()
+    assert "zanzibar4711" in json.dumps(plan)
+    memory.delete(first.id, namespace=ANN)
+    memory.commit(plan, namespace=ANN)
+    assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+
+
+def test_a_plan_that_waited_writes_nothing_of_a_text_that_was_undone_meanwhile(memory, tmp_path):
+    one = memory.add("It opens with a key", namespace=ANN, thread="t")
+    changed = memory.update(one.id, namespace=ANN, content="It opens with zanzibar4711")
+    two = memory.add("Thanks", namespace=ANN, thread="t", evolve=False)
+    memory.construct([two.id], namespace=ANN)
+    plan = memory.propose([two.id], namespace=ANN).to_dict()
+    update = [c for c in memory.history(changed.id, namespace=ANN) if c.kind == "update"][-1]
+    memory.undo(update.id, namespace=ANN)
+    memory.commit(plan, namespace=ANN)
+    assert holders(live(memory, tmp_path), "zanzibar4711") == {one.id}
 
 
 def test_deleting_a_note_leaves_what_does_not_quote_it():

@@ -240,6 +240,21 @@ def test_an_update_can_set_when_a_note_expires():
     assert memory.get_all(namespace=ANN) == []
 
 
+def test_an_update_to_none_lets_a_note_expire_no_more_and_can_be_undone(tmp_path):
+    memory = opened(split_tokens=20)
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    note = memory.add("The code is 4711. " * 20, namespace=ANN, expires_at=soon)
+    memory.update(note.id, namespace=ANN, metadata={"door": "red"})
+    assert {one.expires_at for one in memory.get_all(namespace=ANN)} == {soon}
+    memory.update(note.id, namespace=ANN, expires_at=None)
+    assert {one.expires_at for one in memory.get_all(namespace=ANN)} == {None}
+    update = memory.history(note.id, namespace=ANN)[-1]
+    memory.undo(update.id, namespace=ANN)
+    assert {one.expires_at for one in memory.get_all(namespace=ANN)} == {soon}
+    with pytest.raises(InvalidInputError, match="nothing to change"):
+        memory.update(note.id, namespace=ANN)
+
+
 # Options are checked
 
 

@@ -218,21 +218,20 @@ def test_an_interrupted_reindex_leaves_the_old_and_goes_on_where_it_was(tmp_path
         memory.add_many([f"note {n}" for n in range(200)], namespace=ANN, evolve=False)
         with pytest.raises(KeyboardInterrupt):
             memory.reindex(Flaky(dimensions=32, name="other"))
-        # It is as before, and can be used; what changes now is seen to when it is done again.
-        notes = memory.get_all(namespace=ANN, limit=1000)
-        memory.update(notes[1].id, namespace=ANN, content="changed meanwhile")
+        # It is as before, and can be used; what is added now is seen to when it is done again.
+        memory.add("added meanwhile", namespace=ANN, evolve=False)
         before = memory.get_all(namespace=ANN, limit=1000), memory.history(None, namespace=ANN)
         embedder = HashEmbedder(dimensions=32, name="other")
-        assert memory.reindex(embedder) == 200
-        assert embedder.encoded == 200 - 128 + 1
+        assert memory.reindex(embedder) == 201
+        assert embedder.encoded == 201 - 128
         assert (
             memory.get_all(namespace=ANN, limit=1000),
             memory.history(None, namespace=ANN),
         ) == before
 
 
-@pytest.mark.parametrize("removing", ["delete", "clear"])
-def test_what_an_interrupted_reindex_left_holds_nothing_that_is_deleted_later(tmp_path, removing):
+@pytest.mark.parametrize("removing", ["delete", "clear", "update", "undo"])
+def test_what_an_interrupted_reindex_left_holds_nothing_that_is_removed_later(tmp_path, removing):
     class Down(HashEmbedder):
         def embed_documents(self, texts):
             if any("note 199" in text for text in texts):
@@ -240,7 +239,8 @@ def test_what_an_interrupted_reindex_left_holds_nothing_that_is_deleted_later(tm
             return super().embed_documents(texts)
 
     with opened(tmp_path) as memory:
-        secret = memory.add("SECRET-TEXT", namespace=ANN, evolve=False)
+        secret = memory.add("Nothing yet", namespace=ANN, evolve=False)
+        memory.update(secret.id, namespace=ANN, content="SECRET-TEXT")
         memory.add_many([f"note {n}" for n in range(200)], namespace=ANN, evolve=False)
         with pytest.raises(KeyboardInterrupt):
             memory.reindex(Down(dimensions=32, name="other"))
@@ -249,10 +249,29 @@ def test_what_an_interrupted_reindex_left_holds_nothing_that_is_deleted_later(tm
         assert any(b"SECRET-TEXT" in path.read_bytes() for path in files)
         if removing == "delete":
             memory.delete(secret.id, namespace=ANN)
-        else:
+        elif removing == "clear":
             memory.clear(namespace=ANN)
+        elif removing == "update":
+            memory.update(secret.id, namespace=ANN, content="Another text")
+        else:
+            memory.undo(memory.history(secret.id, namespace=ANN)[-1].id, namespace=ANN)
         assert not draft.exists()
-        assert memory.reindex(OTHER) == (200 if removing == "delete" else 0)
+        assert memory.reindex(OTHER) == {"delete": 200, "clear": 0}.get(removing, 201)
+
+
+def test_the_receipts_of_a_namespace_without_notes_outlive_a_reindex_and_a_migration(tmp_path):
+    with opened(tmp_path / "one") as memory:
+        gone = memory.add("gone", namespace=ANN)
+        memory.delete(gone.id, namespace=ANN)
+        memory.add("cleared", namespace=("bob",))
+        memory.clear(namespace=("bob",))
+        before = [memory.history(None, namespace=space) for space in (ANN, ("bob",))]
+        assert all(before)
+        memory.reindex(OTHER)
+        assert [memory.history(None, namespace=space) for space in (ANN, ("bob",))] == before
+    assert migrate(tmp_path / "one", tmp_path / "two") == 0
+    with opened(tmp_path / "two", OTHER) as memory:
+        assert [memory.history(None, namespace=space) for space in (ANN, ("bob",))] == before
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

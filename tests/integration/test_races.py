@@ -13,12 +13,12 @@ ANN = ("ann",)
 
 @pytest.fixture
 def open_memory(request):
-    def open_(model, embedder=None):
+    def open_(model, embedder=None, **settings):
         memory = AgenticMemory.open(
             ":memory:",
             model=model,
             embedder=embedder or HashEmbedder(),
-            config=MemoryConfig(min_gate_similarity=-1.0),
+            config=MemoryConfig(min_gate_similarity=-1.0, **settings),
         )
         request.addfinalizer(memory.close)
         return memory
@@ -225,5 +225,21 @@ def test_a_commit_is_written_whole_though_one_of_its_notes_was_changed_meanwhile
     assert first.metadata == {"meanwhile": True}
     assert [entry.text for entry in first.contexts][-1] == "It was moved to May."
     kinds = [made.kind for made in store.changes_by_op(ANN, [plan.id])]
-    assert sorted(kinds) == ["evolve", "link", "link", "prompt"]
+    assert sorted(kinds) == ["evolve", "link", "link", "prompt", "usage"]
     assert report.links == len(report.evolved) == 1
+
+
+def test_what_was_deleted_while_earlier_notes_were_worked_on_is_shown_to_no_model(open_memory):
+    shown = []
+
+    def construct(request):
+        (note,) = request.inputs["notes"]
+        shown.append(note["content"])
+        if note["content"] == "one":
+            memory.delete(last.id, namespace=ANN)
+        return models.construct(request)
+
+    memory = open_memory(models.model(construct=construct), batch_size=1, max_concurrency=1)
+    *_, last = memory.add_many(["one", "two", "My PIN is 4711"], namespace=ANN, evolve=False)
+    memory.evolve()
+    assert shown == ["one", "two"]

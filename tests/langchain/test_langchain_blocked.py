@@ -68,6 +68,19 @@ def test_what_a_blocked_run_said_is_in_no_note_and_no_later_prompt(
     assert "I moved to Oslo." in contents((who,))
 
 
+def test_all_messages_of_one_input_are_remembered_and_none_of_a_failed_run_before(
+    memory: AgenticMemory, contents: Contents
+) -> None:
+    agent = built(memory, pii(), remember_unanswered=False)
+    with pytest.raises(Exception, match="credit_card"):
+        agent.invoke(ask(PAYING), thread("1"), context=User("ann"))
+    said = ["I moved to Oslo.", "I have a dog."]
+    agent.invoke(
+        {"messages": [HumanMessage(text) for text in said]}, thread("1"), context=User("ann")
+    )
+    assert [text for text in contents(ANN) if text in (PAYING, *said)] == said
+
+
 async def test_by_default_it_is_stored_with_the_next_run(
     memory: AgenticMemory, contents: Contents
 ) -> None:

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from llama_index.core.chat_engine import SimpleChatEngine
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.chat_engine import ContextChatEngine, SimpleChatEngine
+from llama_index.core.chat_engine.types import BaseChatEngine
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llamaindex_fakes import Chatbot, annotated, assistant, open_memory, user
 
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -37,8 +40,26 @@ class Counting(HashEmbedder):
         return super().embed_query(text)
 
 
-@pytest.mark.parametrize(("evolve", "most"), [("off", 3), ("inline", 4)])
-def test_a_turn_encodes_its_question_and_each_message_once(evolve: str, most: int) -> None:
+class Garden(BaseRetriever):
+    """Finds a document, for an engine that wants one."""
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [NodeWithScore(node=TextNode(text="The garden is large."), score=1.0)]
+
+
+def engine_of(kind: str, chat_memory: AMemMemory, model: Chatbot) -> BaseChatEngine:
+    if kind == "simple":
+        return SimpleChatEngine.from_defaults(memory=chat_memory, llm=model)
+    return ContextChatEngine.from_defaults(retriever=Garden(), memory=chat_memory, llm=model)
+
+
+# A query; question and answer together; and for evolution what it enriched, and what it changed.
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["chat", "achat"])
+@pytest.mark.parametrize("kind", ["simple", "context"])
+@pytest.mark.parametrize(("evolve", "most"), [("off", 2), ("inline", 4)])
+async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls(
+    evolve: str, most: int, kind: str, asynchronous: bool
+) -> None:
     embedder = Counting()
     memory, _ = open_memory(ScriptedModel(annotated), embedder=embedder)
     memory.add_many(
@@ -46,14 +67,35 @@ def test_a_turn_encodes_its_question_and_each_message_once(evolve: str, most: in
     )
     chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve=evolve)
     replies = [f"Answer {n}: well done." for n in range(TURNS)]
-    engine = SimpleChatEngine.from_defaults(memory=chat_memory, llm=Chatbot(*replies, "Bye."))
+    engine = engine_of(kind, chat_memory, Chatbot(*replies, "Bye."))
 
     for n in range(TURNS):
         embedder.calls.clear()
-        engine.chat(f"Did I plant tree number {n} in the garden?")
+        question = f"Did I plant tree number {n} in the garden?"
+        await engine.achat(question) if asynchronous else engine.chat(question)
         assert len(embedder.calls) <= most
+        texts = [text for call in embedder.calls for text in call]
         if evolve == "off":
-            assert sum(map(len, embedder.calls)) == 3
+            assert len(texts) == 3
+        documents = [text for text in texts if text != question]
+        assert len(documents) == len(set(documents))
+        hits = memory.search(question, namespace=("ann",))
+        assert all(hit.similarity is not None for hit in hits)
+
+
+def test_a_question_whose_turn_never_ended_is_found_and_embedded_with_the_next() -> None:
+    embedder = Counting()
+    memory, _ = open_memory(embedder=embedder)
+    chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve="off")
+    chat_memory.put(user("I moved to Oslo."))
+    assert embedder.calls == []
+    (hit,) = memory.search("Oslo", namespace=("ann",))
+    assert hit.similarity is None
+    embedder.calls.clear()
+    chat_memory.put(user("I have a dog."))
+    chat_memory.put(assistant("How nice."))
+    assert [len(texts) for texts in embedder.calls] == [3]
+    assert memory.search("Oslo", namespace=("ann",))[0].similarity is not None
 
 
 def test_a_turn_that_is_put_as_a_whole_is_encoded_by_two_calls() -> None:

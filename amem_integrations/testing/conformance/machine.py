@@ -165,10 +165,10 @@ class NoteStoreMachine(RuleBasedStateMachine):
 
     @rule(space=spaces)
     def clear(self, space: Namespace) -> None:
-        """A namespace goes, but for receipts."""
+        """A namespace goes, but for receipts and what was spent."""
         receipt = self._change(space, "", "clear")
         recorded = self.models[space].changes.values()
-        kept = [made for made in recorded if made.kind in ("delete", "clear")]
+        kept = [made for made in recorded if made.kind in ("delete", "clear", "usage")]
         self.models[space] = Model(changes={made.id: made for made in (*kept, receipt)})
         self._all(lambda store: store.clear(space, [receipt]))
 

@@ -145,6 +145,14 @@ class ReadingRules:
         done(store.delete(("b",), [note_id(repr(("b",)))], []))
         assert ("b",) not in done(store.namespaces())
 
+    def test_a_namespace_of_which_a_history_is_left_is_named_when_that_is_asked_for(
+        self, store: NoteStore
+    ) -> None:
+        done(store.insert(ANN, [item("a", [1], "x")], []))
+        done(store.clear(BOB, [change("receipt", "", namespace=BOB, kind="clear", note_id="")]))
+        assert done(store.namespaces()) == [ANN]
+        assert done(store.namespaces(recorded=True)) == [ANN, BOB]
+
     def test_namespaces_are_found_by_what_their_notes_are_like(self, store: NoteStore) -> None:
         states = {"a": ("pending", 0), "b": ("done", 0), "c": ("failed", 1), "d": ("failed", 2)}
         for name, (state, attempts) in states.items():

@@ -300,17 +300,21 @@ class HistoryRules:
         assert done(store.mentions(ANN, [note_id("b")])) == []
         done(store.rewrite_changes(ANN, []))
 
-    def test_clear_removes_everything_of_a_namespace_but_receipts(self, store: NoteStore) -> None:
+    def test_clear_removes_everything_of_a_namespace_but_receipts_and_what_was_spent(
+        self, store: NoteStore
+    ) -> None:
         for space in (ANN, BOB):
             given = item(f"of {space}", [1], "x", namespace=space)
             recorded = replace(change("recorded", f"of {space}"), namespace=space)
             done(store.insert(space, [given], [recorded]))
         earlier = change("earlier", "gone", kind="delete", number=1)
         done(store.delete(ANN, [note_id("gone")], [earlier]))
-        receipt = change("all", "", kind="clear", note_id="", number=2)
+        spent = change("spent", "", kind="usage", note_id="", number=2, data={"day": "2024-05-08"})
+        done(store.replace(ANN, [], [spent]))
+        receipt = change("all", "", kind="clear", note_id="", number=3)
         done(store.clear(ANN, [receipt]))
         assert done(store.count(ANN)) == 0
-        assert done(store.changes(ANN)) == [earlier, receipt]
+        assert done(store.changes(ANN)) == [earlier, spent, receipt]
         assert done(store.namespaces()) == [BOB]
         assert len(done(store.changes(BOB))) == done(store.count(BOB)) == 1
 

@@ -1,0 +1,143 @@
+"""The budget: what namespaces spend on chat models in a day (UTC), and the limits of that."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from typing import Self
+
+from .errors import BudgetExceededError
+from .ids import now
+from .notes import Namespace
+
+log = logging.getLogger("amem_integrations")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """What a model cost a namespace for one task on one day (UTC): answered calls and their tokens."""
+
+    day: date
+    namespace: Namespace
+    task: str
+    model: str
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Those of prompts and replies together."""
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(slots=True)
+class _Day:
+    """What one namespace has spent on one day, with the calls under way, and what a call wanted that was refused."""
+
+    day: date
+    calls: int = 0
+    tokens: int = 0
+    wanted: int = 1
+    is_logged: bool = False
+
+
+class Budget:
+    """Counts calls and tokens by namespace and day, and refuses a call that would go over a limit.
+
+    What this process spends counts at once, from all its threads and tasks; what others have spent, as far as
+    `take_over` was told of it.
+    """
+
+    def __init__(self, calls: int | None, tokens: int | None) -> None:
+        """Set the limits of a day for each namespace; None: there is none."""
+        self._calls, self._tokens = calls, tokens
+        self._lock = threading.Lock()
+        self._days: dict[Namespace, _Day] = {}
+
+    @classmethod
+    def of(cls, calls: int | None, tokens: int | None) -> Self | None:
+        """Return the budget, or None where there is no limit."""
+        return None if calls is None and tokens is None else cls(calls, tokens)
+
+    def take_over(self, namespace: Namespace, entries: Iterable[LedgerEntry]) -> None:
+        """Count what was spent today by the ledger of a namespace, which holds calls of other processes too."""
+        with self._lock:
+            today = self._today(namespace)
+            spent = [entry for entry in entries if entry.day == today.day]
+            today.calls = max(today.calls, sum(entry.calls for entry in spent))
+            today.tokens = max(today.tokens, sum(entry.tokens for entry in spent))
+
+    def refusal(self, namespace: Namespace) -> str | None:
+        """Return why there is no room for a call like the last one that was refused today; None: there is."""
+        with self._lock:
+            today = self._today(namespace)
+            return self._limit_reached(namespace, today, today.wanted)
+
+    def refuse(self, namespace: Namespace) -> str | None:
+        """Return why there is no room for any call today, and log it once a day; None: there is."""
+        with self._lock:
+            today = self._today(namespace)
+            if refusal := self._limit_reached(namespace, today, 1):
+                self._log(today, refusal)
+            return refusal
+
+    @contextmanager
+    def call(self, namespace: Namespace, tokens: int, costs: Sequence[int]) -> Iterator[None]:
+        """Count a call while it is made.
+
+        Args:
+            namespace: For whose notes the call is.
+            tokens: What it costs at least, about.
+            costs: In the end, what the answered call has cost in tokens; empty if it was not answered.
+
+        Raises:
+            BudgetExceededError: It would go over a limit.
+        """
+        today = self._begin(namespace, tokens)
+        try:
+            yield
+        finally:
+            with self._lock:
+                today.calls += len(costs) - 1
+                today.tokens += sum(costs) - tokens
+
+    def _begin(self, namespace: Namespace, tokens: int) -> _Day:
+        with self._lock:
+            today = self._today(namespace)
+            if refusal := self._limit_reached(namespace, today, tokens):
+                today.wanted = tokens
+                self._log(today, refusal)
+                raise BudgetExceededError(refusal)
+            today.calls, today.tokens = today.calls + 1, today.tokens + tokens
+            return today
+
+    def _log(self, today: _Day, refusal: str) -> None:
+        if not today.is_logged:
+            today.is_logged = True
+            log.warning("%s; notes that wait stay pending, and are found as they are", refusal)
+
+    def _today(self, namespace: Namespace) -> _Day:
+        day, known = now().date(), self._days.get(namespace)
+        if known is None or known.day != day:
+            known = self._days[namespace] = _Day(day)
+        return known
+
+    def _limit_reached(self, namespace: Namespace, today: _Day, tokens: int) -> str | None:
+        """Return which limit leaves no room for a call of so many tokens, in words."""
+        limits = (
+            ("calls", self._calls, today.calls, 1),
+            ("tokens", self._tokens, today.tokens, tokens),
+        )
+        for unit, limit, spent, wanted in limits:
+            if limit is not None and spent + wanted > limit:
+                return (
+                    f"namespace {namespace!r} has spent {spent} of its {limit} {unit} of {today.day} (UTC), and "
+                    f"the next call would go over MemoryConfig.daily_{unit}={limit}; evolve() goes on the next "
+                    "day, or with a higher limit"
+                )
+        return None

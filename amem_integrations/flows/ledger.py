@@ -1,0 +1,73 @@
+"""Ledger: what chat models have cost each namespace by day, as the history of the store has it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
+
+from ..budget import Budget, LedgerEntry
+from ..errors import InvalidInputError
+from ..fetch import all_changes
+from ..ids import now
+from ..notes import Namespace, check_namespace
+from ..runtime import Runtime, resolve
+
+NANOSECONDS = 10**9
+
+
+async def ledger(
+    runtime: Runtime, *, namespace: Sequence[str] | None = None, days: int | None = None
+) -> list[LedgerEntry]:
+    """Return what chat models have cost, by day (UTC), namespace, task and model; the oldest day first.
+
+    It is kept in the store, so it holds the calls of all processes, and what was spent on notes that were deleted
+    since. A call counts for the day on which its operation began, and is written together with what the operation
+    brought: the calls of a plan with its `commit`. `usage` counts what this memory asked since it was opened.
+
+    Args:
+        namespace: Whose memory; None takes all that hold notes.
+        days: How many days back, of which today is the first; None goes back to the start.
+
+    Raises:
+        InvalidInputError: `days` is no whole number of at least 1.
+    """
+    since = None if days is None else _first_of(days)
+    given = None if namespace is None else check_namespace(namespace)
+    spaces = [given] if given else await resolve(runtime.store.namespaces())
+    entries = [entry for space in spaces for entry in await spent_by(runtime, space, since)]
+    return sorted(entries, key=lambda entry: (entry.day, entry.namespace, entry.model, entry.task))
+
+
+def _first_of(days: int) -> date:
+    """Return the first of so many days up to today."""
+    if isinstance(days, bool) or not isinstance(days, int) or days < 1:
+        raise InvalidInputError(f"days={days!r} must be a whole number of at least 1")
+    today = now().date()
+    return today - timedelta(days=min(days, today.toordinal()) - 1)
+
+
+async def spent_by(
+    runtime: Runtime, namespace: Namespace, since: date | None = None
+) -> list[LedgerEntry]:
+    """Return what one namespace has spent, from a day on."""
+    after = -1
+    if since is not None:  # nothing is written before its day
+        after = int(datetime.combine(since, time(), UTC).timestamp()) * NANOSECONDS - 1
+    sums: defaultdict[tuple[date, str, str], Counter[str]] = defaultdict(Counter)
+    for made in await all_changes(runtime.store, namespace, kinds=("usage",), after=after):
+        day = date.fromisoformat(made.data["day"])
+        if since is None or day >= since:
+            for task, counts in made.data["tasks"].items():
+                sums[day, task, made.model or ""].update(counts)
+    return [
+        LedgerEntry(day=day, namespace=namespace, task=task, model=model, **counts)
+        for (day, task, model), counts in sums.items()
+    ]
+
+
+async def read_budget(runtime: Runtime, budget: Budget, namespace: Namespace) -> str | None:
+    """Let the budget know what the ledger says of today, by one query; return why it allows no more, if so."""
+    if budget.refuse(namespace) is None:
+        budget.take_over(namespace, await spent_by(runtime, namespace, now().date()))
+    return budget.refuse(namespace)

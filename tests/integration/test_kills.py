@@ -1,0 +1,148 @@
+"""Killed at random moments while four threads work: kept is kept, gone is gone, both ends agree."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from amem_integrations import AgenticMemory, MemoryConfig
+from amem_integrations.testing import CopyingModel, HashEmbedder
+
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = ROOT / "benchmarks"
+ANN, SECRET = ("ann",), "zanzibar4711"
+KILLS = 6
+
+
+def test_kills_at_random_moments_leave_nothing_wrong(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    kills = importlib.import_module("kills")
+    report = kills.run(tmp_path, KILLS)
+    assert report.faults == []
+    assert report.kills == KILLS
+    assert report.done["add"] > 0
+
+
+# The second note quotes the first in its context; the third is shown the second only, and quotes it.
+CHILD = """
+import os, sys
+from amem_integrations import AgenticMemory, MemoryConfig
+from amem_integrations.testing import CopyingModel, HashEmbedder
+
+ANN = ("ann",)
+memory = AgenticMemory.open(
+    sys.argv[1],
+    model=CopyingModel(),
+    embedder=HashEmbedder(),
+    config=MemoryConfig(min_gate_similarity=-1, candidates=1, recent=0),
+)
+first = memory.add("zanzibar4711", namespace=ANN, thread="t", key="first")
+second = memory.add("Thanks a lot, see you at the river tomorrow", namespace=ANN, thread="t")
+memory.add("See you at the river tomorrow, thanks a lot", namespace=ANN, thread="u")
+
+def kill(*_):
+    os.kill(os.getpid(), 9)
+
+def kill_at(call):
+    # The process dies instead of writing to the history for the (call)th time from now on.
+    history = memory._runtime.store._history
+    original, left = history.upsert, [call]
+    def faulty(*args):
+        left[0] -= 1
+        return kill() if not left[0] else original(*args)
+    history.upsert = faulty
+"""
+
+
+def run_and_kill(folder: Path, code: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD + code, str(folder)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def reopened(folder: Path) -> AgenticMemory:
+    config = MemoryConfig(min_gate_similarity=-1, candidates=1, recent=0)
+    return AgenticMemory.open(folder, model=CopyingModel(), embedder=HashEmbedder(), config=config)
+
+
+def holders(memory: AgenticMemory, path: Path) -> set[str]:
+    """The notes in which, or in whose history, the secret stands."""
+    memory.export(path, namespace=ANN)
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    holding = [line for line in lines if SECRET in json.dumps(line)]
+    return {line["note"]["id"] if "note" in line else line["change"]["note_id"] for line in holding}
+
+
+@pytest.mark.parametrize("call", range(1, 6))
+def test_a_delete_that_was_killed_and_is_done_again_leaves_no_quote_at_second_hand(tmp_path, call):
+    run_and_kill(tmp_path / "m", f"kill_at({call}); memory.delete(first.id, namespace=ANN); kill()")
+    with reopened(tmp_path / "m") as memory:
+        for note in memory.get_all(namespace=ANN, where={"key": "first"}):
+            memory.delete(note.id, namespace=ANN)
+        assert holders(memory, tmp_path / "export") == set()
+
+
+@pytest.mark.parametrize("call", range(2, 6))
+def test_a_correction_that_was_killed_leaves_no_quote_at_second_hand(tmp_path, call):
+    update = "memory.update(first.id, namespace=ANN, content='It is gone')"
+    run_and_kill(tmp_path / "m", f"kill_at({call}); {update}; kill()")
+    with reopened(tmp_path / "m") as memory:
+        (first,) = memory.get_all(namespace=ANN, where={"key": "first"})
+        assert first.content == "It is gone"
+        assert holders(memory, tmp_path / "export") == {first.id}
+
+
+def test_a_correction_that_takes_longer_than_many_other_operations_is_finished_after_a_kill(
+    tmp_path,
+):
+    run_and_kill(
+        tmp_path / "m",
+        """
+from amem_integrations.flows import content
+
+async def slow(*_, **__):
+    pass
+
+content.remove_old_text = slow
+memory.update(first.id, namespace=ANN, content="It is gone")
+for number in range(70):
+    memory.add(f"Number {number}", namespace=("bob",), evolve=False)
+kill()
+""",
+    )
+    with reopened(tmp_path / "m") as memory:
+        (first,) = memory.get_all(namespace=ANN, where={"key": "first"})
+        assert holders(memory, tmp_path / "export") == {first.id}
+
+
+def test_two_corrections_that_were_killed_leave_no_quote_in_the_history_of_the_other(tmp_path):
+    run_and_kill(
+        tmp_path / "m",
+        """
+from amem_integrations.flows import content
+
+async def killed_here(*_, **__):
+    pass
+
+content.remove_old_text = killed_here
+memory.update(first.id, namespace=ANN, content="It is gone")
+memory.update(second.id, namespace=ANN, content="Goodbye")
+kill()
+""",
+    )
+    with reopened(tmp_path / "m") as memory:
+        (first,) = memory.get_all(namespace=ANN, where={"key": "first"})
+        assert holders(memory, tmp_path / "export") == {first.id}
