@@ -21,7 +21,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "search": (".search_commands", "Find notes by meaning, by words and over links."),
     "show": (".search_commands", "Show a note, or list the last ones."),
     "stats": (".stats", "Count notes, links and states, and what needs a look."),
-    "update": (".change_commands", "Correct the text of a note."),
+    "update": (".change_commands", "Correct the text of a note, or when it expires."),
     "supersede": (
         ".change_commands",
         "Say that a later note takes the place of an earlier one.",

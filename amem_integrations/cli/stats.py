@@ -91,3 +91,4 @@ def _lines(total: Stats) -> Iterator[str]:
     if cost["calls"]:
         tokens = cost["input_tokens"] + cost["output_tokens"]
         yield f"cost: {cost['calls']:,} calls, {tokens:,} tokens, {cost['tokens_per_note']:,} a note"
+    yield from total["stopped"]

@@ -41,34 +41,34 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
     - `proposals`: those that wait for an answer, by the model that made them
     - `rejected_replies`: answers that could not be used, by model, since this memory was opened
     - `cost`: what chat models have cost by the ledger: `calls`, `input_tokens`, `output_tokens`, `tokens_per_note`
-    - `stopped`: sentences, which namespaces have reached a limit of today
+    - `stopped`: sentences that say which namespaces have reached a limit of today
     """
     spaces = [check_namespace(namespace)] if namespace else await namespaces(runtime)
-    health, cost, stopped = Health(), Counter[str](), list[str]()
+    health, costs, stopped = Health(), Counter[str](), list[str]()
     for space in spaces:
-        await examine(runtime, space, health)
         spent = await spent_by(runtime, space)
-        cost.update({name: sum(getattr(entry, name) for entry in spent) for name in COSTS})
+        costs.update({name: sum(getattr(entry, name) for entry in spent) for name in COSTS})
         if runtime.budget is not None:
             runtime.budget.take_over(space, spent)
             stopped += [refusal] if (refusal := runtime.budget.refusal(space)) else []
+        await examine(runtime, space, health)
+    models = runtime.usage.snapshot()["models"]
+    rejected = {model: counts.get("rejected_replies", 0) for model, counts in models.items()}
     return {
         "namespaces": len(spaces),
         **health.values(),
-        "rejected_replies": {
-            model: counts["rejected_replies"]
-            for model, counts in runtime.usage.snapshot()["models"].items()
-            if counts.get("rejected_replies")
-        },
-        "cost": _cost(cost, health.states.total()),
+        "rejected_replies": {model: count for model, count in rejected.items() if count},
+        "cost": _cost(costs, health.states.total()),
         "stopped": stopped,
     }
 
 
-def _cost(spent: Mapping[str, Any], notes: int) -> dict[str, Any]:
-    counts = {name: spent.get(name, 0) for name in COSTS}
+def _cost(counts: Mapping[str, int], notes: int) -> dict[str, float]:
     tokens = counts["input_tokens"] + counts["output_tokens"]
-    return {**counts, "tokens_per_note": round(tokens / notes, 1) if notes else 0}
+    return {
+        **{name: counts[name] for name in COSTS},
+        "tokens_per_note": round(tokens / notes, 1) if notes else 0,
+    }
 
 
 async def info(runtime: Runtime) -> dict[str, Any]:
