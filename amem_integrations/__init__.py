@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from .memory import AgenticMemory
     from .notes import Change, ContextEntry, Link, Note, NoteInput, ScoredNote, Via, Why
-    from .plans import EvolutionReport, Plan
+    from .plans import ConsolidationReport, EvolutionReport, Plan
     from .ports import ChatModel, Completion, Embedder, ModelRequest, NoteStore
     from .providers.minilm import MiniLmEmbedder
     from .providers.openai import OpenAIChatModel, OpenAIEmbedder
@@ -42,6 +42,7 @@ __all__ = [
     "ChatModel",
     "Completion",
     "ConfigurationError",
+    "ConsolidationReport",
     "ContextEntry",
     "EdgeStore",
     "Embedder",
@@ -104,6 +105,7 @@ _MODULES = {
     "ScoredNote": "notes",
     "Via": "notes",
     "Why": "notes",
+    "ConsolidationReport": "plans",
     "EvolutionReport": "plans",
     "Plan": "plans",
     "ChatModel": "ports",

@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
+from .filters import Condition, Conditions
 from .notes import Note
+
+NOT_MERGED = Condition("merged_into", "$eq", None)
+# What a merged note has in common with the one that is found in its place.
+IN_COMMON = ("speaker", "source", "metadata", "holds_until", "expires_at")
 
 
 class Currency:
@@ -133,3 +138,14 @@ def is_later(newer: Note, older: Note) -> bool:
 def named(notes: Iterable[Note]) -> set[str]:
     """Return the ids of the notes that supersede or contradict some of these."""
     return {note_id for note in notes for note_id in note.supersessions}
+
+
+def without_merged(conditions: Conditions) -> Conditions:
+    """Return the conditions of a search that leaves out merged notes.
+
+    Where a condition may hold for a merged note only, such as one on the thread or the time, all notes are to be
+    searched, and a merged one is left out if the note in its place is found too.
+    """
+    if all(c.field in IN_COMMON or c.field.startswith("metadata.") for c in conditions):
+        return (*conditions, NOT_MERGED)
+    return conditions

@@ -19,8 +19,8 @@ OPERATORS: tuple[str, ...] = get_args(Operator)
 _RANGES = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 FIELDS = (
     "id", "seq", "content", "speaker", "source", "thread", "key", "at", "when", "recorded_at",
-    "keywords", "tags", "attributes_source", "state", "attempts", "superseded_by", "until", "expires_at",
-    "chunk", "chunk_of",
+    "keywords", "tags", "attributes_source", "state", "attempts", "superseded_by", "merged_into",
+    "until", "expires_at", "chunk", "chunk_of",
 )  # fmt: skip
 Scalar = str | int | float | bool | datetime | None
 

@@ -65,6 +65,9 @@ class AgenticMemory:
     supersede, asupersede = both_methods(flows.edit.supersede)
     clear, sweep = sync_method(flows.edit.clear), sync_method(flows.edit.sweep)
 
+    consolidate, aconsolidate = both_methods(flows.consolidate.consolidate)
+    evidence, aevidence = both_methods(flows.consolidate.evidence)
+
     history, undo = sync_method(flows.history.history), sync_method(flows.history.undo)
     proposals = sync_method(flows.history.proposals)
     approve, reject = sync_method(flows.history.approve), sync_method(flows.history.reject)

@@ -236,13 +236,21 @@ class Traces:
             reasons = [t for t, link in note.links.items() if any(map(is_quoted, _of_link(link)))]
             reasons += [i for i, s in note.supersessions.items() if is_quoted(s.reason)]
             revised = without(
-                note, entries=entries, links=links, supersessions=supersessions, reasons=reasons
+                note,
+                entries=entries,
+                links=links,
+                supersessions=supersessions,
+                reasons=reasons,
+                merged_into=self._gone.keys(),
             )
             if revised == note:
                 return note, []
-            data = {"entries": entries, "links": links, "reasons": reasons}
+            data: dict[str, Any] = {"entries": entries, "links": links, "reasons": reasons}
             if supersessions:
                 data["supersessions"] = supersessions
+            if revised.merged_into != note.merged_into:
+                into = {"before": note.merged_into, "after": None}
+                data["fields"] = {"merged_into": into}
             cause = next(iter(self._gone))
             return revised, [change(op, kind, note, cause=cause, recorded_at=at, data=data)]
 
@@ -250,10 +258,12 @@ class Traces:
 
     def _is_caused(self, entry: ContextEntry, note: Note, deleted: bool) -> bool:
         """Return whether an entry came from a note that is gone, or from what a corrected one said before."""
-        gone = self._gone.get(entry.cause)
-        if gone is None or entry.cause == note.id:
+        if entry.cause == note.id:
             return False
-        return deleted if gone.corrected_at is None else entry.recorded_at <= gone.corrected_at
+        return any(
+            deleted if gone.corrected_at is None else entry.recorded_at <= gone.corrected_at
+            for gone in (self._gone[i] for i in entry.came_from if i in self._gone)
+        )
 
     def _is_superseding(self, newer: str, supersession: Supersession, deleted: bool) -> bool:
         """Return whether a note is superseded by one that is gone, or by what a corrected one said before.
@@ -292,15 +302,17 @@ class Traces:
 
     def _came_from_gone(self, made: Change, deleted: bool) -> bool:
         """Return whether all that a record holds of a model's words came from a text that is gone."""
-        gone = self._gone.get(made.cause or "")
-        if gone is None or made.note_id == made.cause:
+        causes = made.data["shown"] if made.kind == "condense" else [made.cause or ""]
+        return any(self._is_source(self._gone[i], made, deleted) for i in causes if i in self._gone)
+
+    @staticmethod
+    def _is_source(gone: Gone, made: Change, deleted: bool) -> bool:
+        if made.note_id == gone.note_id:
             return False
         if gone.corrected_at is None:
             return deleted
-        return (
-            made.kind in ("evolve", "supersede", "proposal")
-            and made.recorded_at <= gone.corrected_at
-        )
+        kinds = ("evolve", "supersede", "proposal", "condense")
+        return made.kind in kinds and made.recorded_at <= gone.corrected_at
 
 
 def _stated(note: Note) -> tuple[str, str]:

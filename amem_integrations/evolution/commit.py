@@ -84,7 +84,7 @@ class Planner:
             if update.rejected is not None:
                 data["rejected"] = update.rejected
                 return note, [self._record("proposal", note, source.id, model, data)]
-            old = [kept for kept in note.contexts if kept.cause == source.id]
+            old = [e for e in note.contexts if e.cause == source.id and not e.causes]
             if any(kept.text == entry.text for kept in old):
                 return note, []
             if old:

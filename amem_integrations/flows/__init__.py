@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import add, admin, edit, evolve, history, search, transfer
+from . import add, admin, consolidate, edit, evolve, history, search, transfer
 
-__all__ = ["add", "admin", "edit", "evolve", "history", "search", "transfer"]
+__all__ = ["add", "admin", "consolidate", "edit", "evolve", "history", "search", "transfer"]

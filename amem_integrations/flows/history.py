@@ -8,7 +8,9 @@ from typing import Any
 from ..changes import proposals as answers
 from ..changes import undo as undoing
 from ..changes.edits import Edit
+from ..changes.merging import MERGED_INTO, merged_into
 from ..changes.rewrite import rewrite
+from ..duplicates import difference
 from ..errors import InvalidInputError, NoteNotFoundError, RevisionConflictError
 from ..evolution.supersede import supersede
 from ..fetch import all_changes, existing, not_found
@@ -16,7 +18,7 @@ from ..ids import derive, new_operation, now
 from ..notes import Change, Namespace, Note, check_namespace
 from ..plans import PlannedSupersession
 from ..runtime import Runtime, resolve
-from .content import remove_old_text, set_later_chunks
+from .content import remove_old_text, set_later_chunks, show_merged
 
 
 async def history(
@@ -40,7 +42,7 @@ async def undo(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) ->
     """Take a change back and return the change that does so, which can be undone itself.
 
     What can be undone: `construct` (the note is pending again), `evolve`, `link` and `unlink` (at both
-    ends), `update`, `upgrade` and `undo`.
+    ends), `update`, `upgrade`, `supersede`, `merge`, `unmerge`, `condense` and `undo`.
 
     Raises:
         RevisionConflictError: A later change touched the same field; the message names it.
@@ -56,14 +58,36 @@ async def undo(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) ->
     op, at = new_operation(), now()
     edits = {**undoing.undo_other_ends(made, op, at), made.note_id: undoing.undo(made, op, at)}
     known = {note.id: note for note in await existing(store, space, list(edits))}
+    if into := undoing.fields_of(made).get(MERGED_INTO, {}).get("before"):
+        await _check_merge(runtime, space, known[made.note_id], into)
     done = await rewrite(runtime, space, op, edits, base=known)
     undone = [change for change in done.changes if change.note_id == made.note_id]
     if not undone:
         raise RevisionConflictError(f"change {change_id!r} has no effect any more; see history()")
     await remove_old_text(runtime, space, op, undone)
+    await show_merged(runtime, space, f"{op}:merged", undone)
     if rest := undone[0].data["fields"].get("rest"):
         await set_later_chunks(runtime, space, done.notes[made.note_id], rest["after"])
     return undone[0]
+
+
+async def _check_merge(runtime: Runtime, namespace: Namespace, note: Note, into: str) -> None:
+    """Do nothing if a note can be merged into another (again).
+
+    Raises:
+        RevisionConflictError: They do not say the same any more, or one of them has another part in a merge.
+    """
+    other = next(iter(await resolve(runtime.store.get(namespace, [into]))), None)
+    if other is None:
+        reason: str | None = "it was deleted"
+    elif other.merged_into is not None or await merged_into(runtime, namespace, [note.id]):
+        reason = "one of them was merged otherwise since"
+    else:
+        reason = difference(note, other)
+    if reason is not None:
+        raise RevisionConflictError(
+            f"note {note.id!r} cannot be merged into note {into!r} again: {reason}"
+        )
 
 
 async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Change]:

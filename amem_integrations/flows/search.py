@@ -12,7 +12,7 @@ from .. import ranking
 from ..changes.past import Past, past_at
 from ..context import as_of as seen_from
 from ..context import render_notes
-from ..currency import Currency, named
+from ..currency import Currency, named, without_merged
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError, NoteNotFoundError
 from ..fetch import existing, note_pages
@@ -47,7 +47,7 @@ async def search(
     Dense and BM25 hits are fused by reciprocal rank; then activation spreads over links, so that notes
     which belong to a hit are found as well (Eq. 8-10 of the paper). A note that was superseded never stands above
     what takes its place, which is brought in beside it if the query does not find it by itself (and `where` lets
-    it). While the embedder is unavailable, notes are found by their words alone.
+    it). Of notes that were merged, the one that stands for them is found. While the embedder is unavailable, notes are found by their words alone.
 
     Args:
         query: What to look for.
@@ -68,7 +68,9 @@ async def search(
         NamespaceError: The namespace is missing or malformed.
     """
     space = check_namespace(namespace)
-    conditions = (*_conditions(k, where, min_similarity), *_by_then(as_of, known_at))
+    _check_count("k", k)
+    _check_similarity(min_similarity)
+    conditions = without_merged((*_where(where), *_by_then(as_of, known_at)))
     if not isinstance(query, str) or not query.strip():
         raise InvalidInputError(f"query={query!r} must be text that says what to look for")
     found = await _find(runtime, space, query, conditions, max(ranking.FUSION_DEPTH, k))
@@ -190,18 +192,13 @@ class _Found:
     links: Mapping[str, Mapping[str, Link]] = field(default_factory=dict)
     past: Past = field(default_factory=Past)
 
+    def matches(self, note_id: str | None) -> bool:
+        """Return whether the query finds a note by itself."""
+        return note_id in self.activations and self.activations[note_id].fusion > 0
+
     def add(self, notes: Iterable[Note]) -> None:
         """Keep notes, as they were known at the time that is asked about."""
         self.notes |= {note.id: self.past.of(note) for note in notes}
-
-
-def _conditions(
-    k: int, where: Mapping[str, Any] | None, min_similarity: float | None
-) -> Conditions:
-    """Return what every hit must meet."""
-    _check_count("k", k)
-    _check_similarity(min_similarity)
-    return _where(where)
 
 
 def _where(where: Mapping[str, Any] | None) -> Conditions:
@@ -282,6 +279,8 @@ async def _best(
         for note in (found.notes[note_id] for note_id in page if note_id in found.notes):
             # What the store found meets the conditions; what a link led to has yet to.
             if not found.activations[note.id].fusion and not matches(note, where):
+                continue
+            if found.matches(note.merged_into):  # it says the same, and is shown in its place
                 continue
             if not note.is_expired(time) and _is_near(found.cosines.get(note.id), min_similarity):
                 best.append(note)
