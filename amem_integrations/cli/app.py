@@ -36,6 +36,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "proposals": (".change_commands", "Show the updates that the gate stopped."),
     "approve": (".change_commands", "Write a proposal although the gate stopped it."),
     "reject": (".change_commands", "Take a proposal off the list."),
+    "consolidate": (
+        ".maintenance_commands",
+        "Merge duplicates, drop weak links, condense long contexts.",
+    ),
+    "calibrate": (".maintenance_commands", "Find the thresholds for an embedder."),
     "graph": (".graph", "Draw the notes and their links."),
     "export": (".maintenance_commands", "Write a namespace to a file, with links and history."),
     "reindex": (
