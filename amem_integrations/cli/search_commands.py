@@ -196,8 +196,7 @@ def _print_note(out: Console, note: Note, memory: AgenticMemory) -> None:
         model = one_line(entry.model)
         out.print(f"{'':12}  by {model}{cause}", style="dim", soft_wrap=True)
     for other in memory.evidence(note.id, namespace=note.namespace):
-        title = Text.assemble(short_id(other.id), " ", headline(other))
-        out.print(f"{'evidence':>12} ", title, soft_wrap=True)
+        out.print(f"{'evidence':>12} ", short_id(other.id), headline(other), soft_wrap=True)
     others = notes_by_id(memory, note.supersessions, note.namespace)
     for newer, supersession in note.supersessions.items():
         title = headline(others[newer]) if newer in others else "?"

@@ -3,7 +3,7 @@
 | | |
 | --- | --- |
 | `data` | what a data set is read into, and results; `locomo` (with `golds`) and `dialsim` read one |
-| `systems`, `models` | what is compared, and the chat models |
+| `systems`, `models` | what is compared, the settings of a run, and the chat models |
 | `runner` | builds memories (`building`), searches them, has questions answered (`answering`), keeps what it paid for (`cache`) |
 | `report` | the figures of a run, with `scoring` and `statistics`; `sweep` and `scaling` have reports of their own |
 | `document`, `page`, `plots` | a report as Markdown, and all reports as one page with charts |
@@ -26,7 +26,8 @@ from .data import (
     Writes,
 )
 from .models import Models, Named
-from .runner import Settings, evaluate
+from .runner import evaluate
+from .systems import Settings
 
 __all__ = [
     "Answer",

@@ -1,15 +1,12 @@
-"""Has questions answered by a chat model from what each system found, and the answers judged.
-
-The prompts are in `prompts.md`, one under each heading; what comes before the line `---` is the system message.
-"""
+"""Has questions answered by a chat model from what each system found, by the prompts in `prompts.md`."""
 
 from __future__ import annotations
 
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.resources import files
@@ -22,13 +19,15 @@ from pydantic import BaseModel, Field
 
 from ..errors import ModelReplyError
 from ..ports import ChatModel, ModelRequest
-from .core_access import count_tokens, parse, result_of
-from .data import Answer, Condition, Question, Spent, Task
-from .systems import Found
+from ..prompts.parse import parse
+from ..runtime import resolve, run
+from ..texts import count_tokens
+from .data import Answer, Condition, Question, Spent
+from .systems import Found, Settings
 
 log = logging.getLogger("amem_integrations")
 
-J = TypeVar("J")
+J = TypeVar("J", bound=tuple[str, ...])
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 
@@ -62,8 +61,7 @@ def prompt_text(task: str) -> str:
 def answer(model: ChatModel, prompt: str, question: str, context: str) -> tuple[str, Spent]:
     """Return a model's answer to a question, and what it took.
 
-    A reply in another form than JSON is taken as the answer itself: that is what a user would be shown. A
-    request that the endpoint refuses is answered by "", which scores as wrong.
+    A reply that is no JSON is itself the answer; a refused request is answered by "", which scores as wrong.
     """
     found, text, spent = _ask(
         model, prompt, AnswerReply, question=question, context=context or _NO_CONTEXT
@@ -85,7 +83,7 @@ def _ask(model: ChatModel, task: str, reply: type[M], **values: str) -> tuple[M 
         task=task, system=system.strip(), prompt=prompt, reply=reply, inputs=values
     )
     try:
-        completion = result_of(model.generate(request))
+        completion = run(resolve(model.generate(request)))
     except ModelReplyError as error:
         log.warning("%s of %r was refused: %s", task, values["question"], error)
         return None, "", Spent(calls=1)
@@ -107,29 +105,18 @@ class Examiner:
         self,
         questions: Sequence[Question],
         found: Mapping[str, Sequence[Found]],
-        ks: Sequence[int],
-        tasks: Sequence[Task],
+        settings: Settings,
         progress: Progress,
     ) -> tuple[dict[Condition, tuple[Answer, ...]], dict[str, Spent]]:
-        """Return the answers by condition, and what they (`answer`) and the verdicts (`judge`) took.
-
-        The same question is asked once from the same context.
-
-        Raises:
-            ModelUnavailableError: A model gave no answer; earlier replies are in its cache.
-        """
+        """Return the answers by condition, and what they (`answer`) and the verdicts (`judge`) took."""
+        tasks, ks = settings.tasks, settings.answer_ks
         asked = {
-            (Condition(task.prompt, system, k), n): (
-                task.prompt,
-                questions[n].wording(task.prompt),
-                one.context(k),
-            )
-            for task, (system, every), k in product(tasks, found.items(), ks)
-            for n, one in enumerate(every)
+            (Condition(prompt, system, k), n): (prompt, question.wording(prompt), one.context(k))
+            for prompt, (system, every), k in product([t.prompt for t in tasks], found.items(), ks)
+            for n, (question, one) in enumerate(zip(questions, every, strict=True))
         }
-        replies = self._each(
-            asked.values(), lambda job: answer(self.answerer, *job), partial(progress, "answer")
-        )
+        answered = partial(answer, self.answerer)
+        replies = self._each(asked.values(), answered, partial(progress, "answer"))
         given = {
             where: Answer(text=replies[job][0], context_tokens=count_tokens(job[2]))
             for where, job in asked.items()
@@ -137,34 +124,23 @@ class Examiner:
         spent = {"answer": Spent.total(one for _, one in replies.values())}
         judged = {task.prompt for task in tasks if task.judged}
         if self.judge is not None and judged:
-            spent["judge"] = self._judge(self.judge, questions, judged, given, progress)
-        conditions: dict[Condition, list[Answer]] = {}
+            compared = {
+                (condition, n): (questions[n].wording(condition.task), gold, one.text)
+                for (condition, n), one in given.items()
+                if condition.task in judged and (gold := questions[n].gold) is not None
+            }
+            verdict = partial(judge, self.judge)
+            verdicts = self._each(compared.values(), verdict, partial(progress, "judge"))
+            spent["judge"] = Spent.total(one for _, one in verdicts.values())
+            for where, job in compared.items():
+                given[where] = replace(given[where], correct=verdicts[job][0])
+        conditions: dict[Condition, tuple[Answer, ...]] = {}
         for (condition, _), one in given.items():
-            conditions.setdefault(condition, []).append(one)
-        return {condition: tuple(every) for condition, every in conditions.items()}, spent
-
-    def _judge(
-        self,
-        model: ChatModel,
-        questions: Sequence[Question],
-        tasks: set[str],
-        given: dict[Asked, Answer],
-        progress: Progress,
-    ) -> Spent:
-        jobs = {
-            (condition, n): (questions[n].wording(condition.task), gold, one.text)
-            for (condition, n), one in given.items()
-            if condition.task in tasks and (gold := questions[n].gold) is not None
-        }
-        verdicts = self._each(
-            jobs.values(), lambda job: judge(model, *job), partial(progress, "judge")
-        )
-        for where, job in jobs.items():
-            given[where] = replace(given[where], correct=verdicts[job][0])
-        return Spent.total(one for _, one in verdicts.values())
+            conditions[condition] = (*conditions.get(condition, ()), one)
+        return conditions, spent
 
     def _each(
-        self, jobs: Iterable[J], work: Callable[[J], T], progress: Callable[[int, int], None]
+        self, jobs: Iterable[J], work: Callable[..., T], progress: Callable[[int, int], None]
     ) -> dict[J, T]:
         """Return the result of each different job; if one fails, those that did not start are dropped."""
         different = list(dict.fromkeys(jobs))
@@ -174,21 +150,15 @@ class Examiner:
             if stopped.is_set():
                 raise CancelledError
             try:
-                return work(job)
+                return work(*job)
             except BaseException:
                 stopped.set()  # here, so that no thread starts another job before this is noticed
                 raise
 
         done: dict[J, T] = {}
-        with ThreadPoolExecutor(self.concurrency) as pool:
-            waiting = {pool.submit(attempt, job): job for job in different}
-            try:
-                for one in as_completed(waiting):
-                    with suppress(CancelledError):  # the failure itself is among the others
-                        done[waiting[one]] = one.result()
-                        progress(len(done), len(different))
-            except BaseException:
-                stopped.set()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        with ThreadPoolExecutor(self.concurrency) as pool, ExitStack() as leaving:
+            leaving.callback(stopped.set)  # before the pool waits for its threads
+            for job, result in zip(different, pool.map(attempt, different), strict=True):
+                done[job] = result
+                progress(len(done), len(different))
         return done

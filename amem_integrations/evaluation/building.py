@@ -1,7 +1,6 @@
 """Building the memory of a conversation, or opening the one that is kept from an earlier run.
 
-A memory is kept in a folder under a key of everything that decides how it comes out. One that was not
-finished is built again from its beginning: its replies are in the cache, so that costs no call.
+It is kept in a folder under a key of everything that decides it. One that was not finished is built anew.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import json
 import logging
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -22,7 +22,7 @@ from ..errors import StoreError, StoreLockedError
 from ..notes import Note
 from ..ports import ChatModel, Embedder
 from ..testing import RecordedModel
-from .cache import write_whole
+from .cache import write_json
 from .data import Turn, Writes
 
 log = logging.getLogger("amem_integrations")
@@ -61,13 +61,14 @@ class Built:
         if self.known is not None:
             return self.known
         notes = self.notes()
-        spent = self.memory.usage()["total"] if self.model else {}
+        spent = Counter(self.memory.usage()["total"] if self.model else {})
         recorded = self.model if isinstance(self.model, RecordedModel) else None
-        tokens = ("input_tokens", "output_tokens", "rejected_replies")
         return Writes(
             notes=len(notes),
-            model_calls=spent.get("calls", 0),
-            **{name: spent.get(name, 0) for name in tokens},
+            model_calls=spent["calls"],
+            input_tokens=spent["input_tokens"],
+            output_tokens=spent["output_tokens"],
+            rejected_replies=spent["rejected_replies"],
             links=sum(link.direction == "out" for note in notes for link in note.links.values()),
             updates=sum(entry.cause != note.id for note in notes for entry in note.contexts),
             unfinished=sum(note.state != "done" for note in notes),
@@ -89,11 +90,7 @@ def kept_memory(
 ) -> Iterator[Built]:
     """Open the memory kept in a folder; it is built first if it is not there or not finished.
 
-    Without a folder it is an empty one that is deleted afterwards.
-
-    Raises:
-        StoreError: It cannot be opened, such as by two runs at the same time.
-        ModelUnavailableError: It has to be built, and the model gave no answer.
+    Without a folder it is empty and deleted afterwards. A `StoreError` is raised if another run has it open.
     """
     with TemporaryDirectory(prefix="amem-eval-") as passing, ExitStack() as opened:
         place = (folder or Path(passing)) / "memory"
@@ -107,16 +104,14 @@ def kept_memory(
         if folder and known is None:
             build(built)
             built.known = built.writes()
-            write_whole(folder / DONE, json.dumps(asdict(built.known)))
+            write_json(folder / DONE, asdict(built.known))
         yield built
 
 
 def _read(done: Path) -> Writes | None:
     """Return what building took, or None if it was not finished or the file is unreadable."""
     try:
-        return Writes(**json.loads(done.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return None
+        return Writes(**json.loads(done.read_text(encoding="utf-8"))) if done.exists() else None
     except (TypeError, ValueError) as error:
         log.info("%s cannot be read, so the memory is built again: %r", done, error)
         return None

@@ -1,8 +1,4 @@
-"""A cache of model replies and vectors, so that a run that was stopped is continued without paying twice.
-
-Replies of models and vectors of embedders are kept one by one in a SQLite file, each before it is used.
-(`building` keeps whole memories in folders beside it.)
-"""
+"""Replies of models and vectors of embedders in a SQLite file, so that nothing is paid for twice."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ import numpy as np
 
 from ..errors import InvalidInputError
 from ..ports import ChatModel, Completion, Embedder, ModelRequest, Vector
-from .core_access import result_of
+from ..runtime import resolve, run
 
 T = TypeVar("T")
 
@@ -30,10 +26,10 @@ FILE = "cache.sqlite"
 PROBE = "Seven grey herons stood in the shallow water that morning."
 
 _TIMEOUT_S = 30.0  # to wait for another process that is writing
-_KEYS_PER_QUERY = 500  # SQLite allows at least 999
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
 )
+_SELECT = "SELECT key, value FROM entries WHERE key IN (SELECT value FROM json_each(?))"
 
 
 def key_of(*parts: object) -> str:
@@ -49,40 +45,31 @@ def write_whole(path: Path, text: str) -> None:
     draft.replace(path)
 
 
+def write_json(path: Path, values: object) -> None:
+    """Write JSON values to a file so that it is complete whenever the process is stopped."""
+    write_whole(path, json.dumps(values, indent=2) + "\n")
+
+
 class Cache:
     """Values under keys in one SQLite file; safe in many threads, and shared by several processes."""
 
     def __init__(self, folder: Path) -> None:
-        """Open the file in `folder`, or create it.
-
-        Raises:
-            InvalidInputError: The file is not a cache.
-            OSError: The folder cannot be created.
-        """
+        """Open the file in `folder`, or create it; one that is no cache is an `InvalidInputError`."""
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._path = folder / FILE
-        try:
+        with self._locked():
             self._file = sqlite3.connect(
                 self._path, timeout=_TIMEOUT_S, isolation_level="IMMEDIATE", check_same_thread=False
             )
             self._file.execute("PRAGMA journal_mode=WAL")
             self._file.execute(_TABLE)
-        except sqlite3.Error as error:
-            raise self._unusable(error) from error
 
     def get(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the values kept under some keys."""
-        found: dict[str, bytes] = {}
-        for start in range(0, len(keys), _KEYS_PER_QUERY):
-            some = list(keys[start : start + _KEYS_PER_QUERY])
-            marks = ", ".join("?" * len(some))
-            with self._locked():
-                found |= self._file.execute(
-                    f"SELECT key, value FROM entries WHERE key IN ({marks})",  # noqa: S608 - marks only
-                    some,
-                ).fetchall()
-        return found
+        wanted = json.dumps(list(keys))  # one parameter, since SQLite limits their number
+        with self._locked():
+            return dict(self._file.execute(_SELECT, [wanted]).fetchall())
 
     def add(self, values: Mapping[str, bytes]) -> None:
         """Keep values, all or none; an earlier one under the same key stays."""
@@ -96,18 +83,14 @@ class Cache:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        # An error: it is damaged, cannot be written, or another process keeps it locked.
         with self._lock:
             try:
                 yield
-            except sqlite3.Error as error:
-                raise self._unusable(error) from error
-
-    def _unusable(self, error: sqlite3.Error) -> InvalidInputError:
-        return InvalidInputError(
-            f"{str(self._path)!r} cannot be used ({error}); delete it to start again, or name another "
-            "--cache"
-        )
+            except sqlite3.Error as error:  # it is damaged, read-only, or locked by another process
+                raise InvalidInputError(
+                    f"{str(self._path)!r} cannot be used ({error}); delete it to start again, or name "
+                    "another --cache"
+                ) from error
 
 
 class CachedModel:
@@ -119,16 +102,12 @@ class CachedModel:
         self._model, self._cache, self._identity = model, cache, identity
 
     def generate(self, request: ModelRequest) -> Completion:
-        """Return the kept reply, else the model's.
-
-        Raises:
-            ModelUnavailableError: Nothing is kept, and the model gave no answer.
-        """
+        """Return the kept reply, else the model's, if it gives one."""
         key = key_of(
             self._identity, request.system, request.prompt, request.reply.model_json_schema()
         )
         if not (known := self._cache.get([key])):
-            reply = asdict(result_of(self._model.generate(request)))
+            reply = asdict(run(resolve(self._model.generate(request))))
             self._cache.add({key: json.dumps(reply).encode()})
             # Read again: two threads that asked at the same time must go on with the same reply.
             known = self._cache.get([key])
@@ -136,14 +115,11 @@ class CachedModel:
 
 
 class CachedEmbedder:
-    """An embedder that encodes each text once, in whatever number of runs.
-
-    `query_ms` is, for each call of `embed_query`, what encoding that query took when it was encoded, and
-    `waited_ms` the time spent in these calls so far, in milliseconds.
-    """
+    """An embedder that encodes each text once, in any number of runs; times are in milliseconds."""
 
     def __init__(self, embedder: Embedder, cache: Cache) -> None:
         """Keep vectors apart from those of other embedders."""
+        self.name, self.dimensions = embedder.name, embedder.dimensions
         self.query_ms: list[float] = []
         self.waited_ms = 0.0
         self._embedder, self._cache = embedder, cache
@@ -151,67 +127,48 @@ class CachedEmbedder:
         if (limit := getattr(embedder, "max_tokens", None)) is not None:
             self.max_tokens = limit  # content is split by it
 
-    @property
-    def name(self) -> str:
-        """The embedder's name."""
-        return self._embedder.name
-
-    @property
-    def dimensions(self) -> int:
-        """Length of a vector."""
-        return self._embedder.dimensions
-
     @cached_property
     def identity(self) -> str:
         """What decides the vectors: the name and, as two may share it, the vectors of a fixed text."""
-        vectors = (
-            result_of(self._embedder.embed_documents([PROBE]))[0],
-            result_of(self._embedder.embed_query(PROBE)),
-        )
-        # Rounded: the last digits depend on the machine.
-        digits = [[f"{value:.2f}".replace("-0.00", "0.00") for value in one] for one in vectors]
+        vectors = np.stack([self._encoded(role, [PROBE]) for role in ("document", "query")])
+        digits = (vectors.round(2) + 0.0).tolist()  # the last ones depend on the machine; no -0
         return key_of(self.name, self.dimensions, getattr(self, "max_tokens", None), digits)
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Return a float32 array [len(texts), dimensions] of unit-length rows."""
         if not texts:
             return np.empty((0, self.dimensions), dtype=np.float32)
-        vectors = self._vectors(
-            "document", texts, lambda some: result_of(self._embedder.embed_documents(some))
-        )
+        vectors = self._vectors("document", texts)
         return np.stack([vectors[text][0] for text in texts])
 
     def embed_query(self, text: str) -> Vector:
         """Return a float32 array [dimensions] of unit length."""
         start = time.perf_counter()
-        vectors = self._vectors(
-            "query", [text], lambda some: result_of(self._embedder.embed_query(some[0]))[None]
-        )
-        vector, ms = vectors[text]
+        vector, ms = self._vectors("query", [text])[text]
         self.query_ms.append(ms)
         self.waited_ms += (time.perf_counter() - start) * 1000
         return vector
 
     def timed(self, search: Callable[[], T]) -> tuple[T, float, float]:
-        """Return what a search returns, the milliseconds it took, and those of them spent on encoding.
-
-        A query that was encoded before, in this run or an earlier one, counts with what it took then.
-        """
+        """Return what a search returns, its milliseconds, and those of them for encoding its query once."""
         start, waited, encoded = time.perf_counter(), self.waited_ms, len(self.query_ms)
         found = search()
         alone = (time.perf_counter() - start) * 1000 - (self.waited_ms - waited)
         encoding = sum(self.query_ms[encoded:])
         return found, alone + encoding, encoding
 
-    def _vectors(
-        self, role: str, texts: Sequence[str], encode: Callable[[Sequence[str]], Vector]
-    ) -> dict[str, tuple[Vector, float]]:
+    def _encoded(self, role: str, texts: Sequence[str]) -> Vector:
+        if role == "document":
+            return run(resolve(self._embedder.embed_documents(texts)))
+        return np.stack([run(resolve(self._embedder.embed_query(text))) for text in texts])
+
+    def _vectors(self, role: str, texts: Sequence[str]) -> dict[str, tuple[Vector, float]]:
         keys = {text: key_of(self.identity, role, text) for text in texts}
         with self._encoding:  # two threads never encode the same text
             known = self._cache.get(list(keys.values()))
             if missing := [text for text, key in keys.items() if key not in known]:
                 start = time.perf_counter()
-                rows = encode(missing)
+                rows = self._encoded(role, missing)
                 ms = (time.perf_counter() - start) * 1000 / len(missing)
                 # The time comes first, then the vector.
                 rows = np.insert(np.asarray(rows, dtype=np.float32), 0, ms, axis=1)

@@ -12,12 +12,24 @@ from ..cli.options import Ports
 from ..errors import InvalidInputError
 from ..notes import Note
 from ..ports import Embedder
-from . import dialsim, golds, locomo, provenance, sweep
+from . import dialsim, golds, locomo, provenance
+from .cache import write_json
 from .data import Conversation, Result
-from .eval_options import Compare, Locomo, Run, Scale, Simulate, Sweep, names, numbers, options_of
+from .eval_options import (
+    Ask,
+    Compare,
+    Locomo,
+    Run,
+    Scale,
+    Simulate,
+    Sweep,
+    names,
+    numbers,
+    options_of,
+)
 from .report import build
-from .runner import OnNotes, Settings
-from .systems import ABLATIONS, BASELINES
+from .runner import OnNotes, evaluate
+from .systems import ABLATIONS, BASELINES, Settings
 
 _Data = tuple[list[Conversation], dict[str, locomo.Annotations], dict[str, Any] | None]
 
@@ -33,24 +45,49 @@ def _command(name: str, function: Callable[[Any], None], kind: type[Run], *witho
 
 
 def _run(
-    given: Locomo, settings: Settings, read: _Data, on_notes: OnNotes | None = None
+    given: Ask,
+    settings: Settings,
+    asked: Sequence[Conversation],
+    written: dict[str, locomo.Annotations] | None = None,
+    on_notes: OnNotes | None = None,
+    **more: Any,  # noqa: ANN401 - JSON values
 ) -> tuple[list[Result], dict[str, Any], Embedder]:
-    """Run an evaluation on LoCoMo; return its results, what a report says of it, and the embedder."""
-    conversations, written, corrected = read
-    embedder = given.ports.embedder(given.embedder, None)
-    results = given.results(conversations, settings, embedder, written, on_notes)
-    described = provenance.describe(
+    """Run an evaluation; return its results, what a report says of it (also `more`), and the embedder."""
+    embedder, models = given.ports.embedder(given.embedder, None), given.models()
+    given.out.mkdir(parents=True, exist_ok=True)  # before anything is paid for
+    with given.showing_progress() as show:
+        results = evaluate(
+            asked,
+            settings,
+            embedder=embedder,
+            models=models,
+            annotations=written,
+            cache=given.cache or given.out / "cache",
+            progress=lambda name, stage, done, total: show(f"{name} {stage}", done, total),
+            on_notes=on_notes,
+        )
+        described = {"dataset": given.dataset, "models": given.models_described(), **more}
+        return list(results), provenance.describe(settings, embedder, **described), embedder
+
+
+def _run_locomo(
+    given: Locomo, settings: Settings, read: _Data, on_notes: OnNotes | None = None
+) -> tuple[list[Result], dict[str, Any], Embedder | None]:
+    """Run an evaluation on LoCoMo; the embedder is returned if there are answers to compare."""
+    asked, written, corrected = read
+    results, described, embedder = _run(
+        given,
         settings,
-        dataset=given.dataset,
-        embedder=embedder,
-        models=given.models_described(),
+        asked,
+        written,
+        on_notes,
         k=list(settings.ks),
         systems=list(settings.chosen),
-        conversations=[one.id for one in conversations],
+        conversations=[one.id for one in asked],
         annotations={name: provenance.file_digest(one.file) for name, one in written.items()},
         golds=corrected,
     )
-    return results, described, embedder
+    return results, described, embedder if given.answer else None
 
 
 def _read(given: Locomo) -> _Data:
@@ -78,28 +115,17 @@ def locomo_command(given: Compare) -> None:
 
     prices = given.prices  # before anything is paid for
     data = _read(given)
-    settings = Settings(
-        ks=numbers(given.k),
-        answer_ks=(given.answer_k,) if given.answer else (),
-        systems=(*(ABLATIONS if given.ablations else ()), *(BASELINES if given.baselines else ())),
-        concurrency=given.concurrency,
-        build_concurrency=given.build_concurrency,
-    )
+    systems = (*(ABLATIONS if given.ablations else ()), *(BASELINES if given.baselines else ()))
+    settings = given.settings(numbers(given.k), (given.answer_k,), systems=systems)
     looked_at: list[dict[str, Any]] = []  # of the first conversation
 
     def look_at(notes: Sequence[Note], through: Embedder) -> None:
         if not looked_at:
             looked_at.append(views.views(notes, through))
 
-    results, described, embedder = _run(given, settings, data, look_at)
-    report = build(
-        results,
-        settings.ks,
-        described,
-        embedder=embedder if given.answer else None,
-        prices=prices,
-    )
-    given.save("notes", looked_at[0])
+    results, described, embedder = _run_locomo(given, settings, data, look_at)
+    report = build(results, settings.ks, described, embedder=embedder, prices=prices)
+    write_json(given.out / "notes.json", looked_at[0])
     given.write("report", "LoCoMo", report, sections.sections(report))
 
 
@@ -108,16 +134,12 @@ def sweep_command(given: Sweep) -> None:
 
     Each memory is built once. The best number is chosen on some conversations and reported on others.
     """
+    from . import sweep  # noqa: PLC0415 - slow, and needs an extra
+
     data, ks = _read(given), numbers(given.k)
     sides = sweep.split(data[0], names(given.choose))
-    settings = Settings(
-        ks=ks,
-        answer_ks=ks if given.answer else (),
-        concurrency=given.concurrency,
-        build_concurrency=given.build_concurrency,
-    )
-    results, described, embedder = _run(given, settings, data)
-    report = sweep.build(results, ks, sides, described, embedder=embedder if given.answer else None)
+    results, described, embedder = _run_locomo(given, given.settings(ks, ks), data)
+    report = sweep.build(results, ks, sides, described, embedder=embedder)
     given.write("sweep", "How many hits to show", report, sweep.sections(report))
 
 
@@ -138,16 +160,11 @@ def dialsim_command(given: Simulate) -> None:
     show = dialsim.renamed(show, renamed)
     choice = dialsim.choose(show, seed=given.seed, questions=given.questions)
     conversation, ks = choice.conversation(show), (given.k,)
-    settings = Settings(
-        ks=ks, answer_ks=ks, tasks=tuple(one.task for one in formats), concurrency=given.concurrency
-    )
-    embedder = given.ports.embedder(given.embedder, None)
-    (result,) = given.results([conversation], settings, embedder)
-    described = provenance.describe(
+    settings = given.settings(ks, ks, tasks=tuple(one.task for one in formats))
+    (result,), described, embedder = _run(
+        given,
         settings,
-        dataset=given.dataset,
-        embedder=embedder,
-        models=given.models_described(),
+        [conversation],
         sessions=given.sessions,
         names=renamed,
         formats=[one.value for one in formats],
@@ -168,12 +185,7 @@ def scale_command(given: Scale) -> None:
     """
     from . import scaling  # noqa: PLC0415 - needs an extra
 
-    try:
-        sizes = sorted({int(part.replace("_", "")) for part in given.sizes.split(",")})
-    except ValueError as error:
-        raise InvalidInputError(
-            f"sizes={given.sizes!r} must be numbers such as 1000,10000"
-        ) from error
+    sizes = numbers(given.sizes, "sizes", "1000,10000")
     setup = scaling.Setup(queries=given.queries)
     given.out.mkdir(parents=True, exist_ok=True)
     with given.showing_progress() as show:
@@ -185,14 +197,11 @@ def scale_command(given: Scale) -> None:
     )
 
 
-def _formats(text: str) -> tuple[dialsim.Format, ...]:
-    try:
-        found = tuple(dict.fromkeys(dialsim.Format(name) for name in names(text)))
-    except ValueError:
-        found = ()
-    if not found:
+def _formats(text: str) -> list[dialsim.Format]:
+    found = list(dict.fromkeys(names(text)))
+    if not found or not set(found) <= set(dialsim.Format):
         raise InvalidInputError(f"formats={text!r} must be choice, open, or choice,open")
-    return found
+    return list(map(dialsim.Format, found))
 
 
 def _renamed(pairs: Sequence[str]) -> dict[str, str]:

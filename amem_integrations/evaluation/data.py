@@ -1,9 +1,4 @@
-"""What every data set is read into, and what an evaluation returns, as plain values.
-
-A data set is a module that returns `Conversation`s. A question says when it is asked, how it is put to a
-model and what its answer is compared with; `runner` needs to know nothing else of where it comes from. It returns a
-`Result` for each conversation, of which reports are made.
-"""
+"""What every data set is read into (`Conversation`), and what an evaluation returns (`Result`), as plain values."""
 
 from __future__ import annotations
 
@@ -51,13 +46,11 @@ class Question:
     """A question about a conversation.
 
     Attributes:
-        text: What the memory is searched for.
         category: One of LoCoMo's `CATEGORIES`, which decides how an answer is compared with the gold.
         evidence: Ids of the turns that answer it.
-        answer: The gold answer; None where there is none to give (category 5, mostly).
-        adversarial: The wrong answer that a question of category 5 leads to.
+        adversarial: The wrong answer that a question of category 5 leads to; mostly it has no `answer`.
         after: The number of turns after which it is asked; None is the end of the conversation.
-        wordings: By prompt, the question as it is put to a model; `text` for the others.
+        wordings: By prompt, the question as it is put to a model; `text` for the others, and for search.
     """
 
     text: str
@@ -98,10 +91,7 @@ class Conversation:
         return all(question.after is None for question in self.questions)
 
     def stages(self) -> Iterator[tuple[Sequence[Turn], list[int]]]:
-        """Yield turns to add, and the positions of the questions to ask after them, in their order.
-
-        Turns after the last question are left out, unless there is no question.
-        """
+        """Yield turns to add, and the positions of the questions after them; turns after the last one are left out."""
         end = len(self.turns)
         stops = [end if one.after is None else one.after for one in self.questions]
         start = 0
@@ -112,10 +102,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What each system found for a question: ids of turns, best first.
-
-    `shown` is, by system and number of hits, the length of the context made of them, in tokens.
-    """
+    """For a question, the ids that each system found, best first, and the tokens `shown` with so many of them."""
 
     question: Question
     found: Mapping[str, Sequence[str]]
@@ -137,10 +124,9 @@ class Spent(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a model answered to one question from the context of one system.
+    """What a model answered to one question, and the length of the context it was shown, in tokens of four bytes.
 
-    `context_tokens` is the length of that context, in tokens of about four bytes. `correct` is a judge's
-    verdict, or None without a judge or a gold answer.
+    `correct` is a judge's verdict, or None without a judge or a gold answer.
     """
 
     text: str
@@ -160,9 +146,8 @@ class Condition(NamedTuple):
 class Writes:
     """What building a memory took and gave.
 
-    `model_calls`, tokens and `rejected_replies` are a language model's, so they are 0 without one.
-    `annotated_links` counts the links of recorded annotations, `offered_links` those whose target the memory
-    had among its candidates. `unfinished` are notes that were not linked in the end.
+    Calls, tokens and `rejected_replies` are a language model's, so they are 0 without one. Of the `annotated_links`
+    in recorded annotations, `offered_links` had their target among the candidates. `unfinished` notes are not linked.
     """
 
     notes: int = 0
@@ -189,11 +174,9 @@ class Result:
 
     Attributes:
         written_by: What made the notes: `"annotations"`, `"rules"`, or the name of a model.
-        outcomes: For each question, what was found.
         writes: By variant of the memory, what building it took.
         search_ms: For each question, the memory's search, with the encoding of the question.
         embed_query_ms: The encoding alone.
-        spent: What answering and judging took.
         full_tokens: Length of the whole conversation as context, in tokens of about four bytes.
     """
 

@@ -1,37 +1,25 @@
-"""A report as a reader sees it: sections of texts, charts and tables, the same in Markdown and on the page.
-
-The functions here write figures: `.870` for a share, `+.066` for a difference, `12,345` for a count.
-"""
+"""A report as a reader sees it: sections of texts, charts and tables, the same in Markdown and on the page."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .data import CATEGORIES
+from .systems import KNOWN, SHOWN
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from .plots.style import Look
 
+V = TypeVar("V")
 Values = Mapping[str, Any]
 
 BOOTSTRAP = "95 % bootstrap intervals over questions"
 COSTS = "Costs"  # the title of a section
 
-_SYSTEMS = {
-    "amem": "this memory",
-    "amem_without_links": "… without links",
-    "amem_without_evolution": "… without evolution",
-    "amem_without_both": "… without both",
-    "amem_paper_calls": "… the paper's calls",
-    "dense": "dense",
-    "bm25": "BM25",
-    "rrf": "dense and BM25",
-    "full": "whole conversation",
-}
 _MEASURES = {
     "recall": "Recall of the evidence",
     "all_evidence": "All evidence found",
@@ -45,22 +33,17 @@ _MEASURES = {
     "judge": "Judged correct",
 }
 
+_TOKENS = {"input_tokens": "tokens in", "output_tokens": "tokens out"}
 _BUILD = {
     "notes": "notes",
     "model_calls": "model calls",
     "calls_per_note": "calls a note",
-    "input_tokens": "tokens in",
-    "output_tokens": "tokens out",
+    **_TOKENS,
     "rejected_replies": "rejected replies",
     "links": "links",
     "updates": "updates",
 }
-_STAGE = {
-    "calls": "calls",
-    "input_tokens": "tokens in",
-    "output_tokens": "tokens out",
-    "cost": "price",
-}
+_STAGE = {"calls": "calls", **_TOKENS, "cost": "price"}
 _TIMES = {
     "search_p50": "search, median",
     "search_p95": "95th percentile",
@@ -95,9 +78,6 @@ class Estimate:
         return [[max(0.0, self.mean - self.low)], [max(0.0, self.high - self.mean)]]
 
 
-Bars = Mapping[str, Mapping[str, Estimate | None]]  # by title of the panel, then by system
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
     """A chart: `name` is that of its file, `alt` describes it in words, `draw` makes it."""
@@ -107,25 +87,12 @@ class Picture:
     caption: str
     draw: Callable[[Look], Figure]
 
-    @classmethod
-    def bars(cls, name: str, about: str, caption: str, panels: Bars, x: str) -> Picture:
-        """Return a chart of bars, a panel beside the other, with the figures in its description."""
-
-        def draw(look: Look) -> Figure:
-            from .plots import bars  # noqa: PLC0415 - imports matplotlib
-
-            return bars.draw(panels, x, look)
-
-        words = (f"{title}: {_listed(values)}." for title, values in panels.items())
-        return cls(name=name, alt=f"{about} {' '.join(words)}", caption=caption, draw=draw)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """Rows of text, of which the first cell names the row; the first `words` columns are no figures.
 
-    A cell's second line is shown smaller below the first, or in brackets in Markdown. A table that is `folded`
-    is closed on the page until a reader opens it.
+    A second line of a cell is shown smaller, or in brackets in Markdown. A `folded` table is closed on the page.
     """
 
     caption: str
@@ -155,13 +122,8 @@ def table(
     folded: bool = False,
 ) -> Table:
     """Return a table of values as a report holds them; `first` is the head of the first column."""
-    return Table(
-        caption=caption,
-        head=[first, *head],
-        rows=[[cell(value) for value in row] for row in rows],
-        words=words,
-        folded=folded,
-    )
+    cells = [[cell(value) for value in row] for row in rows]
+    return Table(caption=caption, head=[first, *head], rows=cells, words=words, folded=folded)
 
 
 def joined(mean: float | None, interval: Sequence[float] | None) -> Values:
@@ -173,12 +135,13 @@ def joined(mean: float | None, interval: Sequence[float] | None) -> Values:
 def system_table(
     caption: str,
     head: Iterable[str],
-    systems: Mapping[str, Iterable[object]],
+    systems: Mapping[str, V],
+    cells: Callable[[V], Iterable[object]],
     *,
     folded: bool = False,
 ) -> Table:
-    """Return a table with a row for each system, in the usual order."""
-    rows = [[System(name), *systems[name]] for name in ordered(systems)]
+    """Return a table with a row of `cells` for each system, in the usual order."""
+    rows = [[System(name), *cells(systems[name])] for name in ordered(systems)]
     return table(caption, head, rows, folded=folded)
 
 
@@ -196,20 +159,15 @@ def cell(value: object) -> str:
 
 def markdown(title: str, sections: Iterable[Section], settings: Values) -> str:
     """Return a report as Markdown, without its charts, and its settings at the end."""
-    return "\n\n".join(_blocks(title, sections, settings)) + "\n"
-
-
-def _blocks(title: str, sections: Iterable[Section], settings: Values) -> Iterator[str]:
-    yield f"# {title}"
+    blocks = [f"# {title}"]
     for section in sections:
         if section.title != title:
-            yield f"## {section.title}"
-        yield from section.about
+            blocks.append(f"## {section.title}")
+        blocks += section.about
         for one in section.tables:
-            yield f"{one.caption}:"
-            yield _markdown_table(one.head, one.rows)
-    yield "## Settings"
-    yield _markdown_table(("", ""), [(name, f"`{text}`") for name, text in flat(settings)])
+            blocks += [f"{one.caption}:", _markdown_table(one.head, one.rows)]
+    rows = [(name, f"`{text}`") for name, text in flat(settings)]
+    return "\n\n".join([*blocks, "## Settings", _markdown_table(("", ""), rows)]) + "\n"
 
 
 def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -230,19 +188,17 @@ def cost_tables(report: Values) -> Iterator[Table]:
         yield system_table(
             "Building each memory; a memory that is searched in two ways is built once",
             _BUILD.values(),
-            {name: _numbers(one, _BUILD) for name, one in builds.items()},
+            builds,
+            lambda one: _numbers(one, _BUILD),
         )
-        if all("seconds" in one for one in builds.values()):
-            yield system_table(
-                "The links of annotations that led to one of the candidates, notes that were not linked in the "
-                "end, and seconds",
-                ["candidate recall", "unfinished", "seconds"],
-                {
-                    name: [one["candidate_recall"], *_numbers(one, ("unfinished", "seconds"))]
-                    for name, one in builds.items()
-                },
-                folded=True,
-            )
+        yield system_table(
+            "The links of annotations that led to one of the candidates, notes that were not linked in the "
+            "end, and seconds",
+            ["candidate recall", "unfinished", "seconds"],
+            builds,
+            lambda one: [one["candidate_recall"], *_numbers(one, ("unfinished", "seconds"))],
+            folded=True,
+        )
     if stages := {name: one for name, one in report.get("costs", {}).items() if one.get("calls")}:
         yield table(
             "What the language models were asked, by stage; a price only where prices were given",
@@ -253,7 +209,8 @@ def cost_tables(report: Values) -> Iterator[Table]:
         yield system_table(
             "Milliseconds of the memory's search, with the encoding of the question",
             _TIMES.values(),
-            {"amem": _numbers(times, _TIMES)},
+            {"amem": times},
+            lambda one: _numbers(one, _TIMES),
         )
 
 
@@ -263,13 +220,16 @@ def _numbers(values: Values, names: Iterable[str]) -> list[str]:
 
 def system(name: str) -> str:
     """Return the label of a system."""
-    return _SYSTEMS.get(name, name)
+    return SHOWN[name][0] if name in SHOWN else name
 
 
 def ordered(names: Iterable[str]) -> list[str]:
     """Return systems, each once, in the usual order: the memory first, unknown ones last."""
-    order = {name: index for index, name in enumerate(_SYSTEMS)}
-    return sorted(dict.fromkeys(names), key=lambda name: order.get(name, len(order)))
+    given = dict.fromkeys(names)
+    return [
+        *(name for name in KNOWN if name in given),
+        *(name for name in given if name not in KNOWN),
+    ]
 
 
 def measure(name: str) -> str:
@@ -310,12 +270,6 @@ def number(value: float | None) -> str:
     return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"  # noqa: PLR2004
 
 
-def _listed(values: Mapping[str, Estimate | None]) -> str:
-    return ", ".join(
-        f"{system(name)} {share(one.mean if one else None)}" for name, one in values.items()
-    )
-
-
 def counted(count: int, noun: str) -> str:
     """Return `1 note`, `2 notes`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
@@ -328,6 +282,6 @@ def flat(values: Values, prefix: str = "") -> list[tuple[str, str]]:
         if isinstance(value, Mapping):
             rows += flat(value, f"{prefix}{name}.")
         else:
-            several = isinstance(value, Sequence) and not isinstance(value, str)
-            rows.append((prefix + name, ", ".join(map(str, value)) if several else str(value)))
+            text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+            rows.append((prefix + name, text))
     return rows

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -18,12 +18,10 @@ from ..cli.options import Ports
 from ..cli.terminal import console, progress
 from ..cli.terminal import table as rich_table
 from ..errors import InvalidInputError
-from ..ports import Embedder
-from .data import Conversation, Result
+from .cache import write_json
 from .document import COSTS, Section, System, Values, markdown, system
-from .locomo import Annotations
 from .models import Backend, Models, Named, Reply, Served
-from .runner import OnNotes, Settings, evaluate
+from .systems import Settings
 
 _EMBEDDER = "a sentence-transformers model by name or folder, or openai:NAME"
 
@@ -59,7 +57,7 @@ class Run:
 
         shown = list(sections)
         self.out.mkdir(parents=True, exist_ok=True)
-        self.save(name, report)
+        write_json(self.out / f"{name}.json", report)
         text = markdown(title, shown, report["settings"])
         (self.out / f"{name}.md").write_text(text, encoding="utf-8")
         written = page.write(self.out)
@@ -74,24 +72,19 @@ class Run:
             console().print(printed)
         typer.echo(str(written))
 
-    def save(self, name: str, values: Values) -> None:
-        """Write values as JSON into the folder of the reports."""
-        (self.out / f"{name}.json").write_text(
-            json.dumps(values, indent=2) + "\n", encoding="utf-8"
-        )
-
 
 # fmt: off
 @dataclass(slots=True, kw_only=True)
 class Ask(Run):
-    """The options of commands that have a model asked."""
+    """The options of commands that have a model asked about a `dataset`."""
 
+    dataset: Path
     answer: bool = _option(False, "Have a chat model answer the questions (needs --model).", "--answer")
     model: str | None = _option(None, "The chat model. It answers, and it writes the notes of the conversations that have no annotations; without one notes are made by rules.")
-    backend: Backend = _option(Backend.OPENAI, "What serves the model; decides the default address.")
+    backend: Backend = _option("openai", "What serves the model; decides the default address.")
     base_url: str | None = _option(None, "Where the model is served, if not at the backend's usual address. The key is read from OPENAI_API_KEY.")
     temperature: float = _option(0.0, "Of the model.")
-    reply: Reply = _option(Reply.AUTO, "How JSON is asked for: by schema, as any JSON, by tool call, in words; auto takes the first of them that the endpoint accepts.")
+    reply: Reply = _option("auto", "How JSON is asked for: by schema, as any JSON, by tool call, in words; auto takes the first of them that the endpoint accepts.")
     rule_notes: bool = _option(False, "The model only answers; notes are made by rules.", "--rule-notes")
     judge: str | None = _option(None, "A chat model that says which answers are correct.", metavar="MODEL")
     judge_base_url: str | None = _option(None, "Where the judge is served; by default like the model.")
@@ -103,87 +96,64 @@ class Ask(Run):
 # fmt: on
 
     @property
-    def prices(self) -> dict[str, tuple[float, float]]:
-        """Prices of a million tokens, in and out, by stage; the judge's if it is the same model.
+    def served(self) -> dict[str, Served]:
+        """The `model` and the `judge`, as far as they are named; by default the judge is served like the model."""
+        judge_url = self.judge_base_url or self.base_url
+        named = {"model": (self.model, self.base_url), "judge": (self.judge, judge_url)}
+        return {
+            role: Served(
+                model=name,
+                backend=self.backend,
+                base_url=base_url,
+                temperature=self.temperature,
+                reply=self.reply,
+            )
+            for role, (name, base_url) in named.items()
+            if name is not None
+        }
 
-        Raises:
-            InvalidInputError: One of the two is missing.
-        """
+    @property
+    def prices(self) -> dict[str, tuple[float, float]]:
+        """Prices of a million tokens, in and out, by stage; the judge's if it is the same model."""
         if self.price_input is None or self.price_output is None:
             if self.price_input is self.price_output:
                 return {}
             raise InvalidInputError("costs need both --price-input and --price-output")
-        same = self._served(self.model) == self._judging
+        same = self.served.get("model") == self.served.get("judge")
         stages = ("build", "answer", "judge") if same else ("build", "answer")
         return dict.fromkeys(stages, (self.price_input, self.price_output))
 
-    def models(self) -> Models:
-        """Return the chat models.
+    def settings(self, ks: tuple[int, ...], answer_ks: tuple[int, ...], **more: Any) -> Settings:  # noqa: ANN401
+        """Return the settings of a run; `more` are other fields."""
+        return Settings(
+            ks=ks,
+            answer_ks=answer_ks if self.answer else (),
+            concurrency=self.concurrency,
+            build_concurrency=self.build_concurrency,
+            **more,
+        )
 
-        Raises:
-            InvalidInputError: `--answer` without `--model`, or a judge without `--answer`.
-            MissingExtraError: The openai package is not installed.
-            ConfigurationError: There is no key, and the endpoint needs one.
-        """
+    def models(self) -> Models:
+        """Return the chat models; options that do not fit each other are an `InvalidInputError`."""
         if self.answer and self.model is None:
             raise InvalidInputError("--answer needs --model: the name of a chat model")
         if self.judge is not None and not self.answer:
             raise InvalidInputError("--judge needs --answer: there is nothing else to judge")
-        named, judge = _named(self._served(self.model)), _named(self._judging)
-        return Models(
-            writer=None if self.rule_notes else named,
-            answerer=named if self.answer else None,
-            judge=judge,
-        )
+        named = {
+            role: Named(model=one.connect(), identity=one.identity)
+            for role, one in self.served.items()
+        }
+        model = named.get("model")
+        writer, answerer = None if self.rule_notes else model, model if self.answer else None
+        return Models(writer=writer, answerer=answerer, judge=named.get("judge"))
 
     def models_described(self) -> dict[str, Any]:
         """Return how the models were asked, as JSON values, without keys and passwords."""
         found: dict[str, Any] = {"notes": (None if self.rule_notes else self.model) or "rules"}
-        for role, one in (("model", self._served(self.model)), ("judge", self._judging)):
-            if one is not None:
-                address = re.sub(r"//[^/@]*@", "//", one.address or "") or None
-                found[role] = {**asdict(one), "base_url": address}
+        for role, one in self.served.items():
+            address = re.sub(r"//[^/@]*@", "//", one.address or "") or None
+            found[role] = {**asdict(one), "base_url": address}
         return found
-
-    @property
-    def _judging(self) -> Served | None:
-        return self._served(self.judge, self.judge_base_url)
-
-    def _served(self, model: str | None, base_url: str | None = None) -> Served | None:
-        if model is None:
-            return None
-        return Served(
-            model=model,
-            backend=self.backend,
-            base_url=base_url or self.base_url,
-            temperature=self.temperature,
-            reply=self.reply,
-        )
-
-    def results(
-        self,
-        conversations: Sequence[Conversation],
-        settings: Settings,
-        embedder: Embedder,
-        written: Mapping[str, Annotations] | None = None,
-        on_notes: OnNotes | None = None,
-    ) -> list[Result]:
-        """Run the evaluation, and show how far it is."""
-        models = self.models()
-        self.out.mkdir(parents=True, exist_ok=True)  # before anything is paid for
-        with self.showing_progress() as show:
-            return list(
-                evaluate(
-                    conversations,
-                    settings,
-                    embedder=embedder,
-                    models=models,
-                    annotations=written,
-                    cache=self.cache or self.out / "cache",
-                    progress=lambda name, stage, done, total: show(f"{name} {stage}", done, total),
-                    on_notes=on_notes,
-                )
-            )
 
 
 # fmt: off
@@ -245,26 +215,19 @@ def options_of(kind: type[Run], *without: str) -> dict[str, tuple[Any, Any]]:
     hints = get_type_hints(kind)
     order = [name for one in kind.__mro__ for name in getattr(one, "__annotations__", ())]
     given = {one.name: one.metadata["option"] for one in fields(kind) if "option" in one.metadata}
-    names_ = [name for name in dict.fromkeys(order) if name in given and name not in without]
-    return {name: (hints[name], given[name]) for name in names_}
+    return {
+        name: (hints[name], given[name])
+        for name in dict.fromkeys(order)
+        if name in given and name not in without
+    }
 
 
-def _named(served: Served | None) -> Named | None:
-    return Named(model=served.connect(), identity=served.identity) if served else None
-
-
-def numbers(text: str) -> tuple[int, ...]:
-    """Return the numbers in `5,10,20`, in `10..50` (in steps of ten) or in `10..50:5`, sorted.
-
-    Raises:
-        InvalidInputError: It is written in another way.
-    """
+def numbers(text: str, option: str = "k", example: str = "5,10,20 or 10..50:5") -> tuple[int, ...]:
+    """Return the numbers in `5,10,20`, in `10..50` (in steps of ten) or in `10..50:5`, sorted."""
     try:
         return tuple(sorted({number for part in text.split(",") for number in _span(part)}))
     except ValueError as error:
-        raise InvalidInputError(
-            f"k={text!r} must be numbers such as 5,10,20 or 10..50:5"
-        ) from error
+        raise InvalidInputError(f"{option}={text!r} must be numbers such as {example}") from error
 
 
 def _span(part: str) -> Sequence[int]:

@@ -1,13 +1,10 @@
-"""Corrections of gold answers: a file of them is applied to conversations before anything is scored.
+"""Corrections of gold answers, some of which are wrong: applied to conversations before anything is scored.
 
-Some of LoCoMo's gold answers are wrong. A file of corrections is a JSON list, or JSON lines, of
+A file of corrections is a JSON list, or JSON lines, of
 
-- `{"conversation": "conv-26", "question": "<exact text>", "answer": "…", "evidence": ["D1:14"]}`: `index` (from
-  0, in the order of the dataset) may stand instead of `question`, or beside it where a text is asked
-  twice; `answer`, `evidence` or both are given; what else is there is ignored;
-- the entries of `errors.json` of dial481/locomo-audit: `{"question_id": "locomo_0_qa1", "question", "error_type",
-  "correct_answer", "correct_evidence", …}`. Where only the citation was wrong, its answer is a remark on that, and
-  the evidence alone is taken. Its other answers are written for a reader, and some are whole sentences.
+- `{"conversation": "conv-26", "question": "<exact text>", "answer": "…", "evidence": ["D1:14"]}`: `answer`, `evidence`
+  or both; with `index` (from 0) instead of `question`, or beside it where a text is asked twice;
+- the entries of `errors.json` of dial481/locomo-audit. Where only the citation was wrong, the evidence alone is taken.
 """
 
 from __future__ import annotations
@@ -15,17 +12,17 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, model_validator
 
 from ..errors import InvalidInputError
 from .data import Conversation, Question
-from .locomo import evidence_ids, problem, turn_ids
+from .locomo import checked, evidence_ids, turn_ids
 
 # The conversations of locomo10.json in its order, by which the audit counts them.
 LOCOMO10 = tuple(f"conv-{number}" for number in (26, 30, 41, 42, 43, 44, 47, 48, 49, 50))
@@ -75,23 +72,19 @@ class Correction(BaseModel):
 
 
 def load(path: str | PathLike[str]) -> list[Correction]:
-    """Return the corrections of a file, in its order.
-
-    Raises:
-        InvalidInputError: The file holds something else.
-        OSError: It cannot be read.
-    """
+    """Return the corrections of a file, in its order; one of something else is an `InvalidInputError`."""
     raw = Path(path).read_bytes()
     try:
         whole = json.loads(raw)
         kind, items = "entry", whole if isinstance(whole, list) else [whole]
+        validate: Callable[[Any], Correction] = Correction.model_validate
     except ValueError:  # then it is lines, or nothing that can be read
-        kind, items = "line", raw.splitlines()
-    found = [
-        _correction(item, f"{kind} {place} of {str(path)!r}")
-        for place, item in enumerate(items, 1)
-        if not isinstance(item, bytes) or item.strip()
-    ]
+        kind, items, validate = "line", raw.splitlines(), Correction.model_validate_json
+    found = []
+    for place, item in enumerate(items, 1):
+        if kind == "entry" or item.strip():
+            with checked(f"{kind} {place} of {str(path)!r} is no correction of a gold answer"):
+                found.append(validate(item))
     if not found:
         raise InvalidInputError(f"{str(path)!r} holds no corrections")
     return found
@@ -100,14 +93,9 @@ def load(path: str | PathLike[str]) -> list[Correction]:
 def apply(
     conversations: Sequence[Conversation], corrections: Sequence[Correction]
 ) -> list[Conversation]:
-    """Return the conversations with corrected golds; the given ones are not changed.
+    """Return the conversations with corrected golds; give all of the dataset, before some are selected.
 
-    Give all conversations of the dataset, before some are selected. Corrections of a conversation of
-    locomo10.json that is not among them are left out: a file about all ten serves a part of them too.
-
-    Raises:
-        InvalidInputError: A correction is about a conversation, question or turn that does not exist,
-            about a text that is asked twice, or about a question that another one is about too.
+    Corrections of other conversations of locomo10.json are left out; those that fit nothing are an `InvalidInputError`.
     """
     known = {conversation.id for conversation in conversations}
     grouped: defaultdict[str, list[Correction]] = defaultdict(list)
@@ -125,28 +113,14 @@ def count(
 ) -> dict[str, int]:
     """Return how many corrections there were, how many are of other conversations, and what they changed."""
     here = {conversation.id for conversation in before}
-    pairs = [
-        (old, new)
-        for one, other in zip(before, after, strict=True)
-        for old, new in zip(one.questions, other.questions, strict=True)
-    ]
+    old_and_new = ([q for one in side for q in one.questions] for side in (before, after))
+    pairs = list(zip(*old_and_new, strict=True))
     return {
         "corrections": len(corrections),
         "elsewhere": sum(one.conversation not in here for one in corrections),
         "answers": sum(old.answer != new.answer for old, new in pairs),
         "evidence": sum(old.evidence != new.evidence for old, new in pairs),
     }
-
-
-def _correction(item: Any, where: str) -> Correction:  # noqa: ANN401 - JSON, or a line of it
-    try:
-        if isinstance(item, bytes):
-            return Correction.model_validate_json(item)
-        return Correction.model_validate(item)
-    except ValidationError as error:
-        raise InvalidInputError(
-            f"{where} is no correction of a gold answer: {problem(error)}"
-        ) from error
 
 
 def _corrected(conversation: Conversation, corrections: Sequence[Correction]) -> Conversation:

@@ -1,7 +1,4 @@
-"""LoCoMo conversations (Maharana et al., ACL 2024), as they come in `locomo10.json`.
-
-The file is the user's own; nothing of it is part of this package. Irregular evidence ids, such as `"D8:06"` or
-`"D8:6; D9:17"`, are normalised, and dates of sessions without turns are ignored.
+"""LoCoMo conversations (Maharana et al., ACL 2024), as they come in `locomo10.json`, which is the user's own.
 
 Recorded annotations are what a language model wrote about the turns of a conversation, in JSON lines.
 `testing.RecordedModel` replays them, so that a memory with a language model is measured without one.
@@ -13,6 +10,7 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from os import PathLike
@@ -77,11 +75,7 @@ def select(
 
 
 def parse_date(text: str) -> datetime:
-    """Return the time that a text such as `1:56 pm on 8 May, 2023` stands for, taken as UTC.
-
-    Raises:
-        InvalidInputError: It is written in another way.
-    """
+    """Return the time that a text such as `1:56 pm on 8 May, 2023` stands for, taken as UTC."""
     found = _DATE.fullmatch(text.strip())
     try:
         # By hand: what `strptime` takes for a month depends on the locale.
@@ -101,10 +95,7 @@ def turn_ids(turns: Iterable[Turn]) -> dict[str, str]:
 
 
 def evidence_ids(evidence: Sequence[str], turns: Mapping[str, str]) -> frozenset[str]:
-    """Return the ids of the turns that evidence names; one string can name several, with leading zeros.
-
-    Ids that are not among `turns`, as `turn_ids` returns them, are left out.
-    """
+    """Return the ids of those `turns` that evidence names, as in `D8:06` or `D8:6; D9:17`."""
     found = _TURN_ID.findall(_plain(" ; ".join(evidence)))
     return frozenset(turns[turn_id] for turn_id in found if turn_id in turns)
 
@@ -170,16 +161,12 @@ def _plain(text: str) -> str:
     return re.sub(r"\bD0*(\d+):0*(\d+)\b", r"D\1:\2", text)
 
 
-class RecordedLink(BaseModel):
-    """A link to an earlier turn."""
-
+class _Link(BaseModel):
     to: str
     why: str
 
 
-class RecordedUpdate(BaseModel):
-    """New context for an earlier turn, which this turn brings."""
-
+class _Update(BaseModel):
     to: str
     context: str
     keywords: list[str] = []
@@ -193,8 +180,8 @@ class Annotation(BaseModel):
     keywords: list[str]
     context: str
     tags: list[str]
-    links: list[RecordedLink] = []
-    updates: list[RecordedUpdate] = []
+    links: list[_Link] = []
+    updates: list[_Update] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,37 +199,29 @@ class Annotations:
 def load_annotations(
     files: Sequence[Path], conversations: Sequence[Conversation]
 ) -> dict[str, Annotations]:
-    """Return annotations by the id of the conversation they are about.
-
-    Raises:
-        InvalidInputError: A file holds something else, two are about one conversation, or the
-            conversation of one is not clear.
-        OSError: A file cannot be read.
-    """
+    """Return annotations by the id of their conversation; if that is not clear, an `InvalidInputError` is raised."""
     found: dict[str, Annotations] = {}
     for file in files:
         annotations = Annotations(file=file, turns=read_annotations(file))
         name = _subject(annotations, conversations)
-        if name in found:
+        other = found.setdefault(name, annotations)
+        if other is not annotations:
             raise InvalidInputError(
-                f"both {str(found[name].file)!r} and {str(file)!r} are annotations of {name!r}"
+                f"both {str(other.file)!r} and {str(file)!r} are annotations of {name!r}"
             )
-        found[name] = annotations
     return found
 
 
 def read_annotations(file: Path) -> tuple[Annotation, ...]:
-    """Return the annotations in a file.
-
-    Raises:
-        InvalidInputError: A line is no such annotation.
-        OSError: The file cannot be read.
-    """
-    lines = enumerate(file.read_bytes().splitlines(), 1)
-    found = tuple(_annotation(file, number, line) for number, line in lines if line.strip())
+    """Return the annotations in a file; a line that is none is an `InvalidInputError`."""
+    found = []
+    for number, line in enumerate(file.read_bytes().splitlines(), 1):
+        if line.strip():
+            with checked(f"line {number} of {str(file)!r} is no annotation of a turn"):
+                found.append(Annotation.model_validate_json(line))
     if not found:
         raise InvalidInputError(f"{str(file)!r} holds no annotations")
-    return found
+    return tuple(found)
 
 
 def _subject(annotations: Annotations, conversations: Sequence[Conversation]) -> str:
@@ -260,16 +239,12 @@ def _subject(annotations: Annotations, conversations: Sequence[Conversation]) ->
     return choice[0]
 
 
-def _annotation(file: Path, number: int, line: bytes) -> Annotation:
+@contextmanager
+def checked(what: str) -> Iterator[None]:
+    """Raise an `InvalidInputError` that says what is wrong first, and where, if values are not valid."""
     try:
-        return Annotation.model_validate_json(line)
+        yield
     except ValidationError as error:
-        raise InvalidInputError(
-            f"line {number} of {str(file)!r} is no annotation of a turn: {problem(error)}"
-        ) from error
-
-
-def problem(error: ValidationError) -> str:
-    """Return the first thing that is wrong, and where."""
-    first = error.errors(include_url=False)[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'the whole'}: {first['msg']}"
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the whole"
+        raise InvalidInputError(f"{what}: {place}: {first['msg']}") from error

@@ -6,38 +6,21 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from typing import Literal
 
 from ..ports import ChatModel
 from ..testing import RecordedModel
 from .cache import Cache, CachedModel
 from .locomo import Annotations
 
+Backend = Literal["openai", "vllm", "ollama", "sglang"]  # all speak the OpenAI protocol
+Reply = Literal["auto", "schema", "json", "tools", "words"]  # `structured` of `OpenAIChatModel`
 
-class Backend(StrEnum):
-    """What serves a model, by the OpenAI protocol."""
-
-    OPENAI = "openai"
-    VLLM = "vllm"
-    OLLAMA = "ollama"
-    SGLANG = "sglang"
-
-
-class Reply(StrEnum):
-    """How a reply in JSON is asked for; see `structured` of `OpenAIChatModel`."""
-
-    AUTO = "auto"
-    SCHEMA = "schema"
-    JSON = "json"
-    TOOLS = "tools"
-    WORDS = "words"
-
-
-BACKENDS: Mapping[Backend, str | None] = {
-    Backend.OPENAI: None,  # the SDK's own: OPENAI_BASE_URL, else OpenAI itself
-    Backend.VLLM: "http://localhost:8000/v1",
-    Backend.OLLAMA: "http://localhost:11434/v1",
-    Backend.SGLANG: "http://localhost:30000/v1",
+ADDRESSES: Mapping[Backend, str | None] = {
+    "openai": None,  # the SDK's own: OPENAI_BASE_URL, else OpenAI itself
+    "vllm": "http://localhost:8000/v1",
+    "ollama": "http://localhost:11434/v1",
+    "sglang": "http://localhost:30000/v1",
 }
 _NO_KEY = "none"  # a local server needs no key, but the SDK does
 
@@ -47,16 +30,16 @@ class Served:
     """A model at an endpoint, and how it is asked. The key is read from `OPENAI_API_KEY`."""
 
     model: str
-    backend: Backend = Backend.OPENAI
+    backend: Backend = "openai"
     base_url: str | None = None
     temperature: float = 0.0
-    reply: Reply = Reply.AUTO
+    reply: Reply = "auto"
     timeout: float = 120.0
 
     @property
     def address(self) -> str | None:
         """The base URL; None is OpenAI itself. `OPENAI_BASE_URL` counts as it does for the SDK."""
-        return self.base_url or BACKENDS[self.backend] or os.environ.get("OPENAI_BASE_URL") or None
+        return self.base_url or ADDRESSES[self.backend] or os.environ.get("OPENAI_BASE_URL") or None
 
     @property
     def identity(self) -> str:
@@ -64,12 +47,7 @@ class Served:
         return f"{self.backend} {self.address} {self.model} {self.temperature} {self.reply}"
 
     def connect(self) -> ChatModel:
-        """Return the chat model.
-
-        Raises:
-            MissingExtraError: The openai package is not installed.
-            ConfigurationError: There is no key, and the endpoint needs one.
-        """
+        """Return the chat model; its constructor raises errors if openai or the key is missing."""
         from ..providers.openai import OpenAIChatModel  # noqa: PLC0415 - imports the SDK
 
         local = self.address is not None and not os.environ.get("OPENAI_API_KEY")
@@ -78,7 +56,7 @@ class Served:
             base_url=self.address,
             api_key=_NO_KEY if local else None,
             temperature=self.temperature,
-            structured=self.reply.value,
+            structured=self.reply,
             timeout=self.timeout,
         )
 
@@ -97,10 +75,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """What makes the notes of a conversation: `make` returns a chat model; None means rules.
-
-    Memories made by a writer of another `identity` are built again. `name` is for the report.
-    """
+    """What makes the notes of a conversation: `make` returns a chat model; None means rules."""
 
     name: str = "rules"
     identity: str = "rules"

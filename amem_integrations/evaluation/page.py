@@ -1,7 +1,4 @@
-"""One page with everything that the reports of a folder hold: a file that needs nothing else.
-
-It works without scripts, loads nothing from a network, and shows names and texts as text, whatever they are.
-"""
+"""One page with everything that the reports of a folder hold: a file without scripts that loads nothing else."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from .plots.style import DARK, LIGHT, png  # isort: skip - says which extra is missing
+from .plots.style import LOOKS, png  # isort: skip - says which extra is missing
 
 from jinja2 import Environment, StrictUndefined
 
@@ -38,12 +35,7 @@ PARTS: dict[str, Callable[[Values], Iterator[Section]]] = {
 
 
 def write(folder: Path) -> Path:
-    """Write `report.html`, and its charts as PNG files in `plots/`, from the reports in a folder; return its path.
-
-    Raises:
-        InvalidInputError: The folder holds none of them, or one is in another form.
-        OSError: A file cannot be read or written.
-    """
+    """Write `report.html` and `plots/` from the reports in a folder (else an `InvalidInputError`); return its path."""
     reports = {name: values for name in PARTS if (values := _read(folder / f"{name}.json"))}
     if not reports:
         raise InvalidInputError(
@@ -58,7 +50,7 @@ def write(folder: Path) -> Path:
     )
     text = environment.from_string(html).render(
         title="Evaluation of a memory",
-        facts=_facts(reports.get("report", {})),
+        facts=[fact for fact in _facts(reports.get("report", {})).items() if fact[1]],
         shown=list(chain.from_iterable(parts)),
         settings=[
             (f"{name}.json", flat(values["settings"]))
@@ -98,22 +90,25 @@ def _drawn(
 
 
 def _image(picture: Picture, pictures: Path) -> dict[str, Any]:
-    light, dark = (png(picture.draw(look)) for look in (LIGHT, DARK))
+    images = {look.name: png(picture.draw(look)) for look in LOOKS}
+    light = images[LOOKS[0].name]
     (pictures / f"{picture.name}.png").write_bytes(light)
     width, height = struct.unpack(">II", light[16:24])  # of the PNG's header
-    uris = (f"data:image/png;base64,{b64encode(image).decode('ascii')}" for image in (light, dark))
-    found = (picture.alt, picture.caption, *uris, width, height)
-    return dict(zip(("alt", "caption", "light", "dark", "width", "height"), found, strict=True))
+    texts = {"alt": picture.alt, "caption": picture.caption, "width": width, "height": height}
+    data = {name: b64encode(image).decode("ascii") for name, image in images.items()}
+    return {**texts, **{name: f"data:image/png;base64,{text}" for name, text in data.items()}}
 
 
-def _facts(report: Values) -> list[tuple[str, str]]:
-    settings, conversations = report.get("settings", {}), report.get("conversations", {})
-    writers = {str(one["written_by"]) for one in conversations.values() if "written_by" in one}
-    facts = {
-        "Data": settings.get("dataset", {}).get("file"),
+def _facts(report: Values) -> dict[str, str]:
+    if not report:
+        return {}
+    settings, conversations = report["settings"], report.get("conversations", {})
+    return {
+        "Data": settings["dataset"]["file"],
         "Conversations": ", ".join(conversations),
-        "Notes": number(report["notes"]) if "notes" in report else "",
-        "Notes written by": ", ".join(sorted(writers)),
-        "Embedder": settings.get("embedder", {}).get("name"),
+        "Notes": number(report["notes"]),
+        "Notes written by": ", ".join(
+            sorted({one["written_by"] for one in conversations.values()})
+        ),
+        "Embedder": settings["embedder"]["name"],
     }
-    return [(name, str(value)) for name, value in facts.items() if value]

@@ -11,16 +11,13 @@ from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ports import Embedder
 from .answering import prompt_text
 from .scoring import describe as describe_scoring
 from .statistics import RESAMPLES, SEED
-from .systems import MAIN
-
-if TYPE_CHECKING:
-    from .runner import Settings
+from .systems import MAIN, Settings
 
 _ROOT = Path(__file__).parents[1]
 _OUTSIDE = {"cli", "evaluation"}  # they use a memory and are no part of it
@@ -38,37 +35,31 @@ _PACKAGES = (
 
 def describe(
     settings: Settings,
+    embedder: Embedder,
     *,
     dataset: Path,
-    embedder: Embedder,
     models: Mapping[str, Any],
     **more: Any,  # noqa: ANN401 - JSON values
 ) -> dict[str, Any]:
-    """Return everything the figures depend on, as JSON values. Files go by name and digest only.
-
-    `more` is what only this data set has; None is left out.
-    """
+    """Return everything the figures depend on, and `more` of one data set (without None), as JSON values."""
+    judged = any(task.judged for task in settings.tasks)
+    tasks = [*(task.prompt for task in settings.tasks), "judge"]
+    answering = {
+        "answered_from": list(settings.answer_ks),
+        "models": dict(models),
+        "prompts": {task: prompt_text(task) for task in tasks},
+        "scoring": describe_scoring(embedder) if judged and settings.answer_ks else None,
+    }
     return {
         "dataset": file_digest(dataset),
         **{name: value for name, value in more.items() if value is not None},
         "embedder": {"name": embedder.name, "dimensions": embedder.dimensions},
-        **(_answering(settings, models, embedder) if settings.answer_ks else {}),
+        **(answering if settings.answer_ks else {}),
         "config": asdict(settings.variants[MAIN]),
         "constants": constants(),
         "code": code_digest(),
         "bootstrap": {"seed": SEED, "resamples": RESAMPLES},
         "versions": versions(),
-    }
-
-
-def _answering(settings: Settings, models: Mapping[str, Any], embedder: Embedder) -> dict[str, Any]:
-    judged = any(task.judged for task in settings.tasks)
-    tasks = [*(task.prompt for task in settings.tasks), "judge"]
-    return {
-        "answered_from": list(settings.answer_ks),
-        "models": dict(models),
-        "prompts": {task: prompt_text(task) for task in tasks},
-        "scoring": describe_scoring(embedder) if judged else None,
     }
 
 

@@ -1,8 +1,4 @@
-"""Pure: from what was found and answered to the figures of a report, as JSON values.
-
-Every report is made of the same figures: a mean with its bootstrap interval, what building took, costs by stage
-and latencies. `build` makes that on LoCoMo; `sweep` and `dialsim.report` make theirs of the same parts.
-"""
+"""From what was found and answered to the figures of a report, as JSON values."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from typing import Any
 from ..ports import Embedder
 from . import statistics
 from .data import ADVERSARIAL, ANSWER, CATEGORIES, Answer, Outcome, Result, Spent, Writes
-from .scoring import MEASURES, SCORINGS, score
+from .scoring import MEASURES, SCORINGS, Measured, score
 from .systems import MAIN
 
 Report = dict[str, Any]
@@ -36,8 +32,8 @@ def build(
 ) -> Report:
     """Return the report on some conversations: over all of them, and of each.
 
-    `ks` is how many of the first hits count, for each figure. `embedder` compares answers with gold ones; it is
-    needed if questions were answered. `prices` are by stage (`build`, `answer`, `judge`).
+    `ks` is how many of the first hits count, for each figure. `embedder` compares answers with gold ones; without
+    one there are none. `prices` are by stage (`build`, `answer`, `judge`).
     """
     return {
         **_figures(results, ks),
@@ -48,15 +44,6 @@ def build(
             result.conversation: {"written_by": result.written_by, **_figures([result], ks)}
             for result in results
         },
-    }
-
-
-def _figures(results: Sequence[Result], ks: Sequence[int]) -> Report:
-    return {
-        "notes": sum(result.notes for result in results),
-        **_retrieval(results, ks),
-        "builds": builds(results),
-        "latency_ms": latency(results),
     }
 
 
@@ -73,7 +60,7 @@ def all_evidence(found: Sequence[str], evidence: Collection[str], k: int) -> flo
 FOUND_MEASURES: Mapping[str, Measure] = {"recall": recall, "all_evidence": all_evidence}
 
 
-def _retrieval(results: Sequence[Result], ks: Sequence[int]) -> Report:
+def _figures(results: Sequence[Result], ks: Sequence[int]) -> Report:
     outcomes = [outcome for result in results for outcome in result.outcomes]
     usable = [outcome for outcome in outcomes if outcome.question.evidence]
     counted = _of(usable, COUNTED)
@@ -84,25 +71,28 @@ def _retrieval(results: Sequence[Result], ks: Sequence[int]) -> Report:
         for k in (ks if counted else ())
     }
     return {
+        "notes": sum(result.notes for result in results),
         "questions": {
             "used": len(counted),
             "skipped": len(outcomes) - len(usable),
             "by_category": {str(one): len(_of(usable, (one,))) for one in CATEGORIES},
         },
-        "retrieval": {system: _system(usable, system, ks) for system in systems},
+        "retrieval": {
+            system: {
+                **_measured(counted, system, ks),
+                "recall_interval": {
+                    str(k): interval(_values(counted, system, k, recall)) for k in ks
+                },
+                "by_category": {
+                    str(one): _measured(_of(usable, (one,)), system, ks) for one in CATEGORIES
+                },
+            }
+            for system in systems
+        },
         "retrieval_against": _against(values, [one.question.category for one in counted]),
         "context": {system: _context(results, system, ks) for system in systems},
-    }
-
-
-def _system(outcomes: Sequence[Outcome], system: str, ks: Sequence[int]) -> Report:
-    counted = _of(outcomes, COUNTED)
-    return {
-        **_measured(counted, system, ks),
-        "recall_interval": {str(k): interval(_values(counted, system, k, recall)) for k in ks},
-        "by_category": {
-            str(one): _measured(_of(outcomes, (one,)), system, ks) for one in CATEGORIES
-        },
+        "builds": builds(results),
+        "latency_ms": latency(results),
     }
 
 
@@ -150,7 +140,7 @@ class Scored:
     category: int
     answer: Answer
     full_tokens: int
-    scores: Mapping[str, Mapping[str, float | None]]
+    scores: Mapping[str, Measured]
 
 
 def scored(results: Sequence[Result], embedder: Embedder) -> dict[tuple[str, int], list[Scored]]:
@@ -194,26 +184,25 @@ def _answers(results: Sequence[Result], embedder: Embedder | None) -> Report:
 def _answered(found: Sequence[Scored]) -> Report:
     shown = sum(one.answer.context_tokens for one in found)
     measures = _measures(found)
-    by_category = {one: [s for s in found if s.category == one] for one in CATEGORIES}
+    by_category = {one: [s.scores for s in found if s.category == one] for one in CATEGORIES}
     return {
         "questions": len(found),
         "unanswered": sum(not one.answer.text for one in found),
         "context_tokens": round(shown / len(found), 1),
         "saved": rounded(1 - shown / sum(one.full_tokens for one in found)),
-        **_marks(found, measures),
+        **marks([one.scores for one in found], measures),
         "by_category": {
-            str(category): {"questions": len(some), **_marks(some, measures)}
+            str(category): {"questions": len(some), **marks(some, measures)}
             for category, some in by_category.items()
             if some
         },
     }
 
 
-def _marks(found: Sequence[Scored], measures: Sequence[str]) -> Report:
+def marks(scores: Sequence[Mapping[str, Measured]], measures: Sequence[str]) -> Report:
+    """Return by scoring and measure the mean of some scores, with its interval."""
     return {
-        scoring: {
-            name: estimated([s.scores[scoring].get(name) for s in found]) for name in measures
-        }
+        scoring: {name: estimated([one[scoring].get(name) for one in scores]) for name in measures}
         for scoring in SCORINGS
     }
 
@@ -243,11 +232,7 @@ def _build(writes: Sequence[Writes]) -> Report:
 
 
 def costs(results: Sequence[Result], prices: Prices | None) -> Report:
-    """Return calls and tokens of a language model by stage, and their price where one is known.
-
-    Each variant of the memory is a stage of its own, with what it costs alone. Replies that variants share are
-    asked for once, so the sum is more than was paid.
-    """
+    """Return calls, tokens and price by stage; each variant of the memory is one, with what it costs alone."""
     stages: dict[str, list[Spent]] = {}
     for result in results:
         building = {
@@ -273,11 +258,12 @@ def latency(results: Sequence[Result]) -> Report:
     """Return percentiles of the memory's search and of the encoding of a question, in milliseconds."""
     search = [time for result in results for time in result.search_ms]
     encoding = [time for result in results for time in result.embed_query_ms]
-    return {
-        "search_p50": rounded(statistics.percentile(search, 50)),
-        "search_p95": rounded(statistics.percentile(search, 95)),
-        "embed_query_p50": rounded(statistics.percentile(encoding, 50)),
+    times = {
+        "search_p50": (search, 50),
+        "search_p95": (search, 95),
+        "embed_query_p50": (encoding, 50),
     }
+    return {name: rounded(statistics.percentile(*of)) for name, of in times.items()}
 
 
 def rounded(value: Any) -> Any:  # noqa: ANN401 - a JSON value

@@ -1,7 +1,6 @@
 """Runs an evaluation of any data set: builds the memory of each conversation and asks it the questions.
 
-For a question in the middle of a conversation, the memory is searched when the turns before it have been added,
-and none of the later ones. Questions and answers are not remembered, so all questions are answered at the end.
+For a question in the middle, the memory is searched when the turns before it have been added.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,23 +17,22 @@ from ..config import MemoryConfig
 from ..errors import InvalidInputError
 from ..notes import Note
 from ..ports import Embedder
+from ..texts import count_tokens
 from .answering import Examiner
 from .building import Built, kept_memory
 from .cache import Cache, CachedEmbedder, key_of
-from .core_access import count_tokens
-from .data import ANSWER, Answer, Condition, Conversation, Outcome, Result, Spent, Task
+from .data import Conversation, Outcome, Result
 from .locomo import Annotations
 from .models import Models, Writer
 from .provenance import code_digest
 from .systems import (
     BASELINES,
     FULL,
-    KNOWN,
     MAIN,
-    VARIANTS,
     WITHOUT_LINKS,
     Finder,
     Found,
+    Settings,
     baseline_finders,
     memory_finder,
     searched_variant,
@@ -45,65 +43,6 @@ Progress = Callable[[str, str, int, int], None]  # conversation, stage, done, to
 OnNotes = Callable[[Sequence[Note], Embedder], None]
 
 _UNSAFE = re.compile(r"[^\w-]")  # in the name of a folder
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What to run.
-
-    Attributes:
-        ks: How many of the first hits count, for each figure.
-        answer_ks: How many of the first hits a model answers from. Empty: no questions are answered.
-        systems: What is measured, by the names in `systems`; the memory itself always is.
-        tasks: How questions are put to a model, each once in every way.
-        concurrency: Calls of a language model at once.
-        build_concurrency: `MemoryConfig.max_concurrency`, which decides which notes see each other.
-
-    Raises:
-        InvalidInputError: No `ks`, one below 1, or an unknown system.
-    """
-
-    ks: tuple[int, ...] = (5, 10, 20)
-    answer_ks: tuple[int, ...] = ()
-    systems: tuple[str, ...] = (MAIN,)
-    tasks: tuple[Task, ...] = (ANSWER,)
-    concurrency: int = 4
-    build_concurrency: int = 4
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        if not self.ks or min(self.ks) < 1:
-            raise InvalidInputError(f"k={self.ks!r} must be numbers of at least 1, such as 5,10,20")
-        if min(self.answer_ks, default=1) < 1:
-            raise InvalidInputError(f"answer_k={self.answer_ks!r} must be at least 1")
-        for name in ("concurrency", "build_concurrency"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name}={getattr(self, name)!r} must be at least 1")
-        if unknown := [name for name in self.systems if name not in KNOWN]:
-            raise InvalidInputError(
-                f"there is no system {unknown[0]!r}; there are {', '.join(KNOWN)}"
-            )
-
-    @property
-    def depth(self) -> int:
-        """How many hits are needed."""
-        return max((*self.ks, *self.answer_ks))
-
-    @property
-    def chosen(self) -> tuple[str, ...]:
-        """The systems, each once and in the usual order; the whole conversation only answers."""
-        named = {MAIN, *self.systems}
-        return tuple(name for name in KNOWN if name in named and (self.answer_ks or name != FULL))
-
-    @property
-    def variants(self) -> dict[str, MemoryConfig]:
-        """The configuration of each memory that these systems search, by its name."""
-        needed = {searched_variant(name) for name in self.chosen if name not in BASELINES}
-        return {
-            name: replace(config, max_concurrency=self.build_concurrency, on_model_error="raise")
-            for name, config in VARIANTS.items()
-            if name in needed
-        }
 
 
 def evaluate(
@@ -125,14 +64,13 @@ def evaluate(
         embedder: Encodes notes and questions.
         models: Write notes, answer, and judge; by default notes are written by rules.
         annotations: By conversation, what a language model wrote about it, which then makes its notes.
-        cache: Folder in which memories, replies and vectors are kept, so that a run that was stopped
-            goes on; without one nothing is kept.
+        cache: Folder of memories, replies and vectors, from which a run that was stopped goes on.
         progress: Called now and then with conversation, stage, done and total.
         on_notes: Called with the notes of each conversation, once it is complete, and the embedder.
 
     Raises:
         InvalidInputError: Questions are to be answered, and there is no model to answer them.
-        ModelUnavailableError: A model gave no answer. What was answered before is kept in `cache`.
+        ModelUnavailableError: A model gave no answer. What was answered before is in the cache.
     """
     chosen = models or Models()
     with ExitStack() as opened:
@@ -170,13 +108,12 @@ class _Run:
             notes = memories[MAIN].notes()
             self.on_notes(notes, self.embedder)
             writes = {variant: built.writes() for variant, built in memories.items()}
-        answers: dict[Condition, tuple[Answer, ...]] = {}
-        spent: dict[str, Spent] = {}
-        if self.examiner is not None:
-            settings, progress = self.settings, partial(self.progress, conversation.id)
-            answers, spent = self.examiner.answers(
-                conversation.questions, found, settings.answer_ks, settings.tasks, progress
-            )
+        progress = partial(self.progress, conversation.id)
+        answers, spent = (
+            self.examiner.answers(conversation.questions, found, self.settings, progress)
+            if self.examiner
+            else ({}, {})
+        )
         return Result(
             conversation=conversation.id,
             written_by=writer.name,
@@ -236,19 +173,13 @@ class _Run:
         self, conversation: Conversation, memories: Mapping[str, Built]
     ) -> dict[str, Finder]:
         chosen, depth = self.settings.chosen, self.settings.depth
-        baselines: dict[str, Finder] = {}
+        finders: dict[str, Finder] = {}
         if set(chosen) & set(BASELINES):
-            baselines = baseline_finders(memories[MAIN].notes(), self.embedder, depth)
-        return {
-            system: baselines.get(system)
-            or memory_finder(
-                memories[searched_variant(system)].memory,
-                conversation.namespace,
-                depth,
-                links=system != WITHOUT_LINKS,
-            )
-            for system in chosen
-        }
+            finders = baseline_finders(memories[MAIN].notes(), self.embedder, depth)
+        for system in set(chosen) - finders.keys():
+            memory, links = memories[searched_variant(system)].memory, system != WITHOUT_LINKS
+            finders[system] = memory_finder(memory, conversation.namespace, depth, links=links)
+        return {system: finders[system] for system in chosen}
 
 
 def _examiner(settings: Settings, models: Models, cache: Cache) -> Examiner | None:

@@ -3,15 +3,12 @@
 **official** is `task_eval/evaluation.py` of snap-research/locomo: F1 over stemmed words without articles and
 punctuation. How an answer is compared with the gold depends on the category:
 
-- 1, multi-hop: both are lists, split at commas; each part of the gold counts by its best match, and the score is
-  their mean.
+- 1, multi-hop: both are lists, split at commas; the score is the mean of the best match of each part of the gold.
 - 2 and 4: as they stand.
 - 3, open-domain: the gold is what comes before a semicolon; the rest is its reason.
-- 5, adversarial: 1 if the answer says that it was not mentioned, else 0. It is reported as `f1`, as in their
-  averages; no other measure can be taken of a refusal, so these are None.
+- 5, adversarial: `f1` is 1 if the answer says that it was not mentioned, else 0; other measures are None.
 
-BLEU, ROUGE and METEOR are not part of their script. They are taken here over the same words (METEOR: before
-stemming, which it does itself), and the similarity over the same parts.
+BLEU, ROUGE and METEOR, which their script lacks, are taken over the same words (METEOR stems by itself).
 
 **amem** is `utils.py` and `test_advanced.py` of WujiangXu/A-mem, only for comparison with figures made by it:
 
@@ -20,13 +17,8 @@ stemming, which it does itself), and the similarity over the same parts.
 - The gold of an adversarial question is the *wrong* answer that it leads to. **This rewards hallucinating:** to say
   that it was not mentioned scores about 0, to fall for the question 1. Never read its category 5 as quality.
 
-BLEU-1 reads the tokens of `nltk.word_tokenize`, ROUGE those of rouge-score with stemming (ASCII letters and digits
-only, so that a Chinese text has none and scores 0), METEOR the words between spaces. An empty answer or gold scores 0
-by every measure. BERTScore is left out: it would need a second embedder, and shows what `sbert` shows.
-
 nltk and rouge-score are loaded on first use, and nothing is downloaded: METEOR matches synonyms only where the
-user's nltk has WordNet. Equal texts score 1, except ROUGE-2 of a single word (0) and METEOR, which subtracts
-0.5 / n³ for n equal words.
+user's nltk has WordNet. Equal texts score 1, except ROUGE-2 of a single word (0) and METEOR (1 - 0.5 / n³ of n words).
 """
 
 from __future__ import annotations
@@ -35,18 +27,18 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from importlib.metadata import version
 from statistics import fmean
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import InvalidInputError, MissingExtraError
 from ..ports import Embedder, Vector
-from .core_access import result_of
+from ..runtime import resolve, run
 from .data import ADVERSARIAL, CATEGORIES, LIST, REASONED, Question
 
 MEASURES = ("f1", "bleu1", "rouge1", "rouge2", "rougeL", "meteor", "sbert")
@@ -59,6 +51,11 @@ Measured = dict[str, float | None]
 Parts = tuple[tuple[str, ...], tuple[str, ...]]  # answers and golds; neither is empty
 Vectors = Mapping[str, Vector]
 
+_LIBRARIES = (
+    *("nltk.stem", "nltk.tokenize.punkt", "nltk.tokenize.destructive", "nltk.corpus"),
+    *("nltk.translate.bleu_score", "nltk.translate.meteor_score"),
+    *("rouge_score.rouge_scorer", "rouge_score.tokenize"),
+)
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the|and)\b")
 _MARKS = re.compile(r"[.,!?]")
@@ -73,12 +70,10 @@ class Words(NamedTuple):
     meteor: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scores:
+class Scores(NamedTuple):
     """The scores of one answer, from 0 to 1 by measure (`sbert` from -1); None where there is no gold.
 
-    In `official` an adversarial question has only `f1`: whether the answer refuses. In `amem` it is
-    scored against the wrong answer, so there a high score means that the model was fooled.
+    A high `amem` score of an adversarial question means that the model was fooled.
     """
 
     official: Measured
@@ -99,36 +94,35 @@ def score(items: Sequence[tuple[Question, str]], *, embedder: Embedder) -> list[
     texts = dict.fromkeys(
         text for parts in (*official, *amem) if parts for some in parts for text in some if text
     )
-    rows = result_of(embedder.embed_documents(list(texts))) if texts else ()
+    rows = run(resolve(embedder.embed_documents(list(texts)))) if texts else ()
     vectors: Vectors = dict(zip(texts, rows, strict=True))
     return [
         Scores(
-            official={**_measured(ours, official_words, vectors), **_refusal(question, answer)},
+            official=_refusal(answer)
+            if question.category == ADVERSARIAL
+            else _measured(ours, official_words, vectors),
             amem=_measured(theirs, amem_words, vectors),
         )
         for (question, answer), ours, theirs in zip(items, official, amem, strict=True)
     ]
 
 
-def describe(embedder: Embedder) -> dict[str, Any]:
-    """Return what scores depend on beside the answers, as JSON values.
+def _refusal(answer: str) -> Measured:
+    refuses = any(refusal in answer.lower() for refusal in REFUSALS)
+    return {**dict.fromkeys(MEASURES), "f1": float(refuses)}
 
-    Raises:
-        MissingExtraError: The extra `evaluation` is not installed.
-    """
+
+def describe(embedder: Embedder) -> dict[str, Any]:
+    """Return what scores depend on beside the answers, as JSON values."""
     return {
         "embedder": embedder.name,
-        "meteor_stages": ["exact", "stem", *(["synonyms"] if _wordnet() else [])],
+        "meteor_stages": _tools().stages,
         "versions": {name: version(name) for name in ("nltk", "rouge-score")},
     }
 
 
 def official_parts(question: Question, answer: str) -> Parts | None:
-    """Return what LoCoMo's scoring compares; None where there is nothing to compare with.
-
-    Raises:
-        InvalidInputError: The question is of no category that LoCoMo has.
-    """
+    """Return what LoCoMo's scoring compares; None where there is nothing to compare with."""
     if question.category not in CATEGORIES:
         raise InvalidInputError(
             f"category={question.category!r} of {question.text!r} must be one of {list(CATEGORIES)}"
@@ -162,7 +156,7 @@ def amem_words(text: str) -> Words:
     return Words(
         f1=frozenset(_MARKS.sub(" ", text.lower()).split()),
         bleu=treebank(text.lower()),
-        rouge=load("rouge_score.tokenize").tokenize(text, porter()),
+        rouge=_tools().split_rouge(text, _tools().porter),
         meteor=text.split(),
     )
 
@@ -188,29 +182,15 @@ def _measured(parts: Parts | None, words: Callable[[str], Words], vectors: Vecto
 
 
 def overlap(answer: Words, gold: Words) -> dict[str, float]:
-    """Return every measure of the words of an answer against those of a gold, from 0 to 1.
-
-    Raises:
-        MissingExtraError: nltk or rouge-score is not installed.
-    """
-    bleu, meteor = load("nltk.translate.bleu_score"), load("nltk.translate.meteor_score")
-    rouge = _rouge().score(gold.rouge, answer.rouge)
+    """Return every measure of the words of an answer against those of a gold, from 0 to 1."""
+    tools = _tools()
+    rouge = tools.rouge.score(gold.rouge, answer.rouge)
+    synonyms = {"stemmer": tools.porter, "wordnet": tools.wordnet}
     return {
         "f1": f1(answer.f1, gold.f1),
-        "bleu1": float(
-            bleu.sentence_bleu(
-                [gold.bleu],
-                answer.bleu,
-                weights=(1.0,),
-                smoothing_function=bleu.SmoothingFunction().method1,
-            )
-        ),
+        "bleu1": float(tools.bleu([gold.bleu], answer.bleu, weights=(1.0,))),
         **{name: float(rouge[name].fmeasure) for name in ROUGE},
-        "meteor": float(
-            meteor.single_meteor_score(
-                gold.meteor, answer.meteor, stemmer=porter(), wordnet=_wordnet() or _NoSynonyms()
-            )
-        ),
+        "meteor": float(tools.meteor(gold.meteor, answer.meteor, **synonyms)),
     }
 
 
@@ -220,79 +200,46 @@ def f1(answer: Collection[str], gold: Collection[str]) -> float:
     return 2 * shared / (len(answer) + len(gold)) if shared else 0.0
 
 
-def load(name: str) -> Any:  # noqa: ANN401 - neither library ships types
-    """Return a module of nltk or rouge-score.
-
-    Raises:
-        MissingExtraError: It is not installed.
-    """
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(error.name or name, "evaluation") from error
-
-
-@cache
-def porter() -> Any:  # noqa: ANN401
-    """Return nltk's Porter stemmer, which every measure that stems uses."""
-    return load("nltk.stem").PorterStemmer()
-
-
 @cache
 def stem(word: str) -> str:
     """Return the stem of a word."""
-    stemmed: str = porter().stem(word)
+    stemmed: str = _tools().porter.stem(word)
     return stemmed
 
 
 def treebank(text: str) -> list[str]:
-    """Return the tokens of `nltk.word_tokenize`, with one difference.
-
-    nltk finds sentences with a model that has to be downloaded; here Punkt works without one, so that
-    tokens are the same on every machine. Full stops of some abbreviations (`j.k.`) come off: this
-    affects 4 of 1,001 gold answers.
-    """
-    sentences, words = _splitters()
-    return [token for sentence in sentences.tokenize(text) for token in words.tokenize(sentence)]
+    """Return the tokens of `nltk.word_tokenize` with an untrained Punkt: some abbreviations lose a full stop."""
+    sentences = _tools().sentences.tokenize(text)
+    return [token for sentence in sentences for token in _tools().words.tokenize(sentence)]
 
 
 @cache
-def _splitters() -> tuple[Any, Any]:
-    return (
-        load("nltk.tokenize.punkt").PunktSentenceTokenizer(),
-        load("nltk.tokenize.destructive").NLTKWordTokenizer(),
-    )
-
-
-@cache
-def _rouge() -> Any:  # noqa: ANN401
-    return load("rouge_score.rouge_scorer").RougeScorer(ROUGE, tokenizer=_NoTokenizer())
-
-
-@cache
-def _wordnet() -> Any | None:  # noqa: ANN401
-    reader = load("nltk.corpus").wordnet
+def _tools() -> SimpleNamespace:
+    """Return what nltk and rouge-score offer; neither ships types."""
     try:
-        reader.ensure_loaded()
+        nltk_stem, punkt, destructive, corpus, bleu, meteor, scorer, tokenizer = map(
+            import_module, _LIBRARIES
+        )
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(error.name or "nltk", "evaluation") from error
+    try:
+        corpus.wordnet.ensure_loaded()
     except LookupError:
-        return None
-    return reader
-
-
-class _NoTokenizer:
-    def tokenize(self, words: Sequence[str]) -> Sequence[str]:
-        return words
-
-
-class _NoSynonyms:
-    def synsets(self, word: str) -> Sequence[Any]:  # noqa: ARG002 - WordNet's signature
-        return ()
-
-
-def _refusal(question: Question, answer: str) -> dict[str, float]:
-    if question.category != ADVERSARIAL:
-        return {}
-    return {"f1": float(any(refusal in answer.lower() for refusal in REFUSALS))}
+        stages, wordnet = ["exact", "stem"], SimpleNamespace(synsets=lambda _word: ())
+    else:
+        stages, wordnet = ["exact", "stem", "synonyms"], corpus.wordnet
+    given = SimpleNamespace(tokenize=lambda words: words)  # texts are split already
+    return SimpleNamespace(
+        porter=nltk_stem.PorterStemmer(),
+        sentences=punkt.PunktSentenceTokenizer(),
+        words=destructive.NLTKWordTokenizer(),
+        stages=stages,
+        wordnet=wordnet,
+        bleu=partial(bleu.sentence_bleu, smoothing_function=bleu.SmoothingFunction().method1),
+        meteor=meteor.single_meteor_score,
+        rouge=scorer.RougeScorer(ROUGE, tokenizer=given),
+        split_rouge=tokenizer.tokenize,
+    )
 
 
 def _split(text: str) -> tuple[str, ...]:

@@ -6,31 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from . import document
 from .data import CATEGORIES
-from .document import (
-    BOOTSTRAP,
-    COSTS,
-    Estimate,
-    Picture,
-    Section,
-    System,
-    Table,
-    Values,
-    category,
-    cost_tables,
-    counted,
-    joined,
-    measure,
-    number,
-    ordered,
-    percent,
-    share,
-    system,
-    system_table,
-    table,
-)
-from .plots import curves, scatter
-from .scoring import SCORINGS
+from .document import BOOTSTRAP, Estimate, Picture, Section, System, Table, Values
+from .plots import bars, curves, scatter
 from .systems import FULL, MAIN, RANKINGS, WITHOUT_LINKS
 
 _SCORED = {
@@ -39,17 +18,18 @@ _SCORED = {
     "amem": "scoring of the authors of A-MEM, for comparison with published figures only: in category 5 a "
     "high figure is of answers that fell for the wrong premise",
 }
+_SAME_QUESTIONS = (
+    "the same questions, with its 95 % bootstrap interval; where it holds 0, there may be none"
+)
+_OfCategory = tuple[str, str, int, list[Any]]  # system, category, questions, figures
 _DRAWN = ("f1", "bleu1", "judge")  # in the chart, as far as there are
 
 
 def sections(report: Values) -> Iterator[Section]:
     """Yield the sections of a report, as far as it has figures for them."""
-    known = [
-        name
-        for name, one in report.get("retrieval", {}).items()
-        if None not in one["recall"].values()
-    ]
-    if systems := [name for name in ordered(known) if name != FULL]:
+    found = report.get("retrieval", {})
+    known = [name for name, one in found.items() if None not in one["recall"].values()]
+    if systems := [name for name in document.ordered(known) if name != FULL]:
         yield Section(
             title="Evidence found",
             about=list(_about(report)),
@@ -69,16 +49,16 @@ def sections(report: Values) -> Iterator[Section]:
             pictures=list(_answer_pictures(answers)),
             tables=list(_answer_tables(answers)),
         )
-    if tables := [*_answer_costs(report.get("answers", {})), *cost_tables(report)]:
-        yield Section(title=COSTS, tables=tables)
+    if tables := [*_answer_costs(report.get("answers", {})), *document.cost_tables(report)]:
+        yield Section(title=document.COSTS, tables=tables)
 
 
 def _about(report: Values) -> Iterator[str]:
     used, skipped = report["questions"]["used"], report["questions"]["skipped"]
     yield (
         "Recall is the share of the turns that answer a question which are among the first k notes found, "
-        f"averaged over {counted(used, 'question')} of categories 1 to 4; no model is called for a question. "
-        f"{counted(skipped, 'question')} without a turn named as evidence are left out."
+        f"averaged over {document.counted(used, 'question')} of categories 1 to 4; no model is called for a question. "
+        f"{document.counted(skipped, 'question')} without a turn named as evidence are left out."
     )
     if report.get("retrieval_against"):
         yield (
@@ -88,7 +68,7 @@ def _about(report: Values) -> Iterator[str]:
 
 
 def _recall(found: Values, k: int) -> Values:
-    return joined(found["recall"][str(k)], found["recall_interval"][str(k)])
+    return document.joined(found["recall"][str(k)], found["recall_interval"][str(k)])
 
 
 def _found_pictures(report: Values, systems: Sequence[str]) -> Iterator[Picture]:
@@ -97,7 +77,7 @@ def _found_pictures(report: Values, systems: Sequence[str]) -> Iterator[Picture]
         k: {name: Estimate.of(_recall(report["retrieval"][name], k)) for name in systems}
         for k in ks
     }
-    yield Picture.bars(
+    yield bars.picture(
         "recall",
         "Bars of recall.",
         f"Recall of the evidence by system, with {BOOTSTRAP}. “… without links” searches the same memory "
@@ -133,91 +113,80 @@ def _recall_over_calls(
         for name, one in found.items()
         if one is not None and calls.get(name) is not None
     }
-    if len(points) > 1 and any(each for each, _ in points.values()):
-        yield Picture(
-            name="recall-over-calls",
-            alt=f"Points of recall over model calls a note. {_in_words(points, 'calls, recall')}.",
-            caption=f"What is found by what building costs: recall among the first {k} over the model calls "
+    if any(each for each, _ in points.values()):
+        yield from _over_costs(
+            "recall-over-calls",
+            points,
+            ("model calls a note, to build the memory", f"recall, k = {k}"),
+            0.1,
+            ("Points of recall over model calls a note.", "calls, recall"),
+            f"What is found by what building costs: recall among the first {k} over the model calls "
             f"for a note (a scale that is logarithmic but has a 0), with {BOOTSTRAP}. The plain rankings need "
-            "none. Systems of about equal cost are drawn a little apart.",
-            draw=partial(
-                scatter.draw,
-                points,
-                x="model calls a note, to build the memory",
-                y=f"recall, k = {k}",
-                linear=0.1,
-            ),
+            "none.",
         )
 
 
-def _in_words(points: Mapping[str, scatter.Point], unit: str) -> str:
-    return "; ".join(
-        f"{system(name)}: {number(cost)} {unit} {share(one.mean)}"
-        for name, (cost, one) in points.items()
-    )
+def _over_costs(
+    name: str,
+    points: Mapping[str, scatter.Point],
+    axes: tuple[str, str],
+    linear: float,
+    words: tuple[str, str],
+    caption: str,
+) -> Iterator[Picture]:
+    if len(points) > 1:
+        draw = partial(scatter.draw, points, x=axes[0], y=axes[1], linear=linear)
+        figures = "; ".join(
+            f"{document.system(each)}: {document.number(cost)} {words[1]} {document.share(one.mean)}"
+            for each, (cost, one) in points.items()
+        )
+        caption += " Systems of about equal cost are drawn a little apart."
+        yield Picture(name=name, alt=f"{words[0]} {figures}.", caption=caption, draw=draw)
 
 
 def _found_tables(report: Values, systems: Sequence[str]) -> Iterator[Table]:
     ks = list(map(str, report["settings"]["k"]))
-    found = report["retrieval"]
+    found = {name: report["retrieval"][name] for name in systems}
     against = {n: one for n, one in report.get("retrieval_against", {}).items() if n in systems}
     recalls, alls = _head("recall", ks), _head("all", ks)
-    yield system_table(
+    yield document.system_table(
         f"Recall with {BOOTSTRAP}, and the share of questions of which all evidence was found",
         [*recalls, *alls],
-        {
-            name: [
-                *(_recall(found[name], int(k)) for k in ks),
-                *_at(found[name]["all_evidence"], ks),
-            ]
-            for name in systems
-        },
+        found,
+        lambda one: [*(_recall(one, int(k)) for k in ks), *_at(one["all_evidence"], ks)],
     )
     if against:
-        yield system_table(
-            "By how much this memory finds more: mean difference over the same questions, with its 95 % "
-            "bootstrap interval; where it holds 0, there may be none",
+        yield document.system_table(
+            f"By how much this memory finds more: mean difference over {_SAME_QUESTIONS}",
             recalls,
-            {name: _at(one["recall"], ks) for name, one in against.items()},
+            against,
+            lambda one: _at(one["recall"], ks),
         )
     yield _by_category(
         "Recall by category of the question; category 5 asks about what was never said, and its "
         "evidence is where it sounds as if it was",
         [*recalls, *alls],
         (
-            [
-                System(name),
-                category(one),
-                count,
-                *_at(of["recall"], ks),
-                *_at(of["all_evidence"], ks),
-            ]
+            (name, one, count, [*_at(of["recall"], ks), *_at(of["all_evidence"], ks)])
             for one, count in report["questions"]["by_category"].items()
             for name in systems
             for of in [found[name]["by_category"][one]]
         ),
     )
-    yield from _context_tables(report.get("context", {}), ks)
-    yield from _conversation_tables(report.get("conversations", {}), ks)
-
-
-def _context_tables(context: Values, ks: Sequence[str]) -> Iterator[Table]:
-    if context:
-        yield system_table(
+    if context := report.get("context"):
+        yield document.system_table(
             "What is put before a question: tokens of the first k notes, and how much less that is than the whole "
             "conversation",
             [*_head("tokens", ks), *_head("less", ks)],
-            {
-                name: [*map(number, _at(one["tokens"], ks)), *map(percent, _at(one["saved"], ks))]
-                for name, one in context.items()
-            },
+            context,
+            lambda of: [
+                *map(document.number, _at(of["tokens"], ks)),
+                *map(document.percent, _at(of["saved"], ks)),
+            ],
             folded=True,
         )
-
-
-def _conversation_tables(conversations: Values, ks: Sequence[str]) -> Iterator[Table]:
-    if conversations:
-        yield table(
+    if conversations := report.get("conversations"):
+        yield document.table(
             "Recall of this memory by conversation, and how many of the links in its annotations led "
             "to one of the candidates",
             ["written by", "notes", "questions", *_head("recall", ks), "candidate recall"],
@@ -229,13 +198,21 @@ def _conversation_tables(conversations: Values, ks: Sequence[str]) -> Iterator[T
 
 def _conversation(name: str, one: Values, ks: Sequence[str]) -> list[object]:
     recall = one["retrieval"].get(MAIN, {}).get("recall", {})
-    candidates = one.get("builds", {}).get(MAIN, {}).get("candidate_recall")
     counts = (one["notes"], one["questions"]["used"])
-    return [name, one.get("written_by"), *counts, *_at(recall, ks), candidates]
+    return [
+        name,
+        one["written_by"],
+        *counts,
+        *_at(recall, ks),
+        one["builds"][MAIN]["candidate_recall"],
+    ]
 
 
-def _by_category(caption: str, head: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
-    return table(caption, ["category", "questions", *head], rows, words=2, folded=True)
+def _by_category(caption: str, head: Iterable[str], found: Iterable[_OfCategory]) -> Table:
+    rows = (
+        [System(name), document.category(of), count, *cells] for name, of, count, cells in found
+    )
+    return document.table(caption, ["category", "questions", *head], rows, words=2, folded=True)
 
 
 def _head(name: str, ks: Iterable[str]) -> list[str]:
@@ -251,25 +228,25 @@ def _official(found: Values, name: str) -> Estimate | None:
 
 
 def _answer_pictures(answers: Values) -> Iterator[Picture]:
-    systems = ordered(answers)
-    yield Picture.bars(
+    systems = document.ordered(answers)
+    yield bars.picture(
         "answers",
         "Bars of answers.",
         f"Answers by what was put before the question, official scoring, with {BOOTSTRAP}.",
         {
-            measure(one): {name: _official(answers[name], one) for name in systems}
+            document.measure(one): {name: _official(answers[name], one) for name in systems}
             for one in _DRAWN
             if one in answers[systems[0]]["official"]
         },
         "mean over questions",
     )
-    yield Picture.bars(
+    yield bars.picture(
         "answers-by-category",
         "Bars of F1 by category.",
         f"Official F1 by category of the question, with {BOOTSTRAP}. Category 5 is the share of answers "
         "that refuse.",
         {
-            category(one): {
+            document.category(one): {
                 name: _official(answers[name]["by_category"].get(one, {}), "f1") for name in systems
             }
             for one in _categories(answers)
@@ -281,42 +258,44 @@ def _answer_pictures(answers: Values) -> Iterator[Picture]:
         for name in systems
         if (one := _official(answers[name], "f1"))
     }
-    if len(points) > 1:
-        yield Picture(
-            name="answers-over-tokens",
-            alt=f"Points of F1 over tokens of context. {_in_words(points, 'tokens, F1')}.",
-            caption="Official F1 by the context that was put before a question, on a logarithmic scale, with "
-            f"{BOOTSTRAP}. A token is taken as four bytes. Systems of about equal cost are drawn a little "
-            "apart.",
-            draw=partial(
-                scatter.draw,
-                points,
-                x="tokens of context a question",
-                y="F1, official scoring",
-                linear=1.0,
-            ),
-        )
+    yield from _over_costs(
+        "answers-over-tokens",
+        points,
+        ("tokens of context a question", "F1, official scoring"),
+        1.0,
+        ("Points of F1 over tokens of context.", "tokens, F1"),
+        "Official F1 by the context that was put before a question, on a logarithmic scale, with "
+        f"{BOOTSTRAP}. A token is taken as four bytes.",
+    )
 
 
 def _answer_tables(answers: Values) -> Iterator[Table]:
-    systems = ordered(answers)
-    against = answers.get(MAIN, {}).get("against", {})
-    for scoring in SCORINGS:
-        measures = list(answers[systems[0]].get(scoring, {}))
-        head, official = list(map(measure, measures)), scoring == "official"
-        yield system_table(
-            f"Answers with {BOOTSTRAP}: {_SCORED[scoring]}",
+    systems = document.ordered(answers)
+    against = answers[MAIN].get("against")
+    for scoring, about in _SCORED.items():
+        measures, official = list(answers[systems[0]][scoring]), scoring == "official"
+        head = list(map(document.measure, measures))
+        yield document.system_table(
+            f"Answers with {BOOTSTRAP}: {about}",
             head,
-            {name: _at(answers[name][scoring], measures) for name in systems},
+            answers,
+            lambda one: _at(one[scoring], measures),  # noqa: B023 - used at once
             folded=not official,
         )
         if official and against:
-            yield _answer_differences(against)
+            categories = list(map(str, CATEGORIES))
+            yield document.system_table(
+                "By how much this memory's answers are better: mean difference of official F1 over "
+                f"{_SAME_QUESTIONS}",
+                ["all", *map(document.category, categories)],
+                {name: one["official"]["f1"] for name, one in against.items()},
+                lambda f1: [f1, *_at(f1["by_category"], categories)],  # noqa: B023 - used at once
+            )
         yield _by_category(
             f"Answers by category of the question: {scoring} scoring",
             head,
             (
-                [System(name), category(of), found["questions"], *_at(found[scoring], measures)]
+                (name, of, found["questions"], _at(found[scoring], measures))
                 for of in _categories(answers)
                 for name in systems
                 if (found := answers[name]["by_category"].get(of))
@@ -324,30 +303,17 @@ def _answer_tables(answers: Values) -> Iterator[Table]:
         )
 
 
-def _answer_differences(against: Values) -> Table:
-    categories = list(map(str, CATEGORIES))
-    f1 = {name: one["official"]["f1"] or {} for name, one in against.items()}
-    return system_table(
-        "By how much this memory's answers are better: mean difference of official F1 over the same questions, "
-        "with its 95 % bootstrap interval; where it holds 0, there may be none",
-        ["all", *map(category, categories)],
-        {name: [one, *_at(one.get("by_category", {}), categories)] for name, one in f1.items()},
-    )
-
-
 def _answer_costs(answers: Values) -> Iterator[Table]:
     if answers:
-        yield system_table(
+        yield document.system_table(
             "What was put before a question",
             ["tokens of context", "less than the whole conversation", "without an answer"],
-            {
-                name: [
-                    number(one["context_tokens"]),
-                    percent(one["saved"]),
-                    one.get("unanswered"),
-                ]
-                for name, one in answers.items()
-            },
+            answers,
+            lambda of: [
+                document.number(of["context_tokens"]),
+                document.percent(of["saved"]),
+                of["unanswered"],
+            ],
         )
 
 

@@ -1,13 +1,10 @@
-"""Pure: how sure a mean is, and whether one system is better than another on the same questions.
-
-Both by the bootstrap with one seed, so that every run gives the same. Questions are resampled: the interval covers
-which questions were asked about these conversations, and says nothing about other conversations.
-"""
+"""How sure a mean is, and whether a system is better than another, by a bootstrap over questions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -19,8 +16,6 @@ SEED = 20_230_508
 RESAMPLES = 2_000
 
 Values = Sequence[float | None]
-
-
 Estimate = dict[str, float]  # `mean`, and the bounds `low` and `high` of its 95 % interval
 
 
@@ -39,8 +34,7 @@ def estimate(values: Values) -> Estimate | None:
     known = [value for value in values if value is not None]
     if not known:
         return None
-    low, high = _bounds(_resampled(known))
-    return {"mean": float(np.mean(known)), "low": low, "high": high}
+    return {"mean": float(np.mean(known)), **_bounds(_resampled(known))}
 
 
 def difference(first: Values, second: Values) -> dict[str, Any] | None:
@@ -49,9 +43,9 @@ def difference(first: Values, second: Values) -> dict[str, Any] | None:
     Resamples draw pairs, so what makes a question hard for both does not widen the interval.
 
     Returns:
-        The mean `difference`, the bounds `low` and `high` of its 95 % interval, the number of `questions`
-        that both have a value for, and `other_side`, the share of resamples in which the better one is not
-        better: about the one-sided p-value, and 1 where they are equal. None without such questions.
+        The mean `difference`, the bounds `low` and `high` of its 95 % interval, the number of `questions`, and
+        `other_side`, the share of resamples in which the better one is not better (about the one-sided p-value).
+        None without questions that both have a value for.
 
     Raises:
         InvalidInputError: The values are not as many.
@@ -62,15 +56,9 @@ def difference(first: Values, second: Values) -> dict[str, Any] | None:
     if not gains:
         return None
     gain, resampled = float(np.mean(gains)), _resampled(gains)
-    low, high = _bounds(resampled)
     other_side = float(np.mean(np.sign(gain) * resampled <= 0))
-    return {
-        "difference": gain,
-        "low": low,
-        "high": high,
-        "other_side": other_side,
-        "questions": len(gains),
-    }
+    sides = {"other_side": other_side, "questions": len(gains)}
+    return {"difference": gain, **_bounds(resampled), **sides}
 
 
 def compare(
@@ -78,11 +66,9 @@ def compare(
 ) -> dict[str, dict[str, Any]]:
     """Return how much better the system `main` is than each other one, by one measure.
 
-    `values` are those of each question by system, None where there is none.
-
     Returns:
-        By the other systems' names the difference over all questions, and in `by_category` over those of each
-        category. Systems and categories without a question in common are left out.
+        By system the difference over all questions, and in `by_category` over those of each category, as far as
+        they have a question in common.
 
     Raises:
         InvalidInputError: There is no system `main`, or lengths differ.
@@ -92,21 +78,15 @@ def compare(
     _same_length({"categories": categories, **values})
     found: dict[str, dict[str, Any]] = {}
     for other in values:
-        whole = None if other == main else difference(values[main], values[other])
-        if whole is not None:
-            parts = {
-                str(one): difference(
-                    *(_of(values[name], categories, one) for name in (main, other))
-                )
-                for one in sorted(set(categories))
-            }
-            kept = {name: part for name, part in parts.items() if part is not None}
-            found[other] = {**whole, "by_category": kept}
+        if other != main and (whole := difference(values[main], values[other])):
+            parts = {}
+            for one in sorted(set(categories)):
+                inside = [of == one for of in categories]
+                pair = (list(compress(values[name], inside)) for name in (main, other))
+                if part := difference(*pair):
+                    parts[str(one)] = part
+            found[other] = {**whole, "by_category": parts}
     return found
-
-
-def _of(values: Values, categories: Sequence[int], category: int) -> list[float | None]:
-    return [value for value, of in zip(values, categories, strict=True) if of == category]
 
 
 def _resampled(values: Sequence[float]) -> NDArray[np.float64]:
@@ -122,9 +102,9 @@ def _draws(units: int) -> NDArray[np.uint16]:
     return counts.reshape(RESAMPLES, units).astype(np.uint16)
 
 
-def _bounds(resampled: NDArray[np.float64]) -> tuple[float, float]:
+def _bounds(resampled: NDArray[np.float64]) -> Estimate:
     low, high = np.percentile(resampled, (2.5, 97.5))
-    return float(low), float(high)
+    return {"low": float(low), "high": float(high)}
 
 
 def _same_length(sequences: Mapping[str, Sequence[object]]) -> None:

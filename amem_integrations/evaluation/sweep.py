@@ -1,8 +1,4 @@
-"""How many hits to show: chosen on some conversations, and reported on the others.
-
-The authors' tables take the best number for each category on the very questions that are reported. Here the
-conversations that choose and those that are reported are different ones.
-"""
+"""How many hits to show: chosen on some conversations, and reported on others."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ from ..ports import Embedder
 from .data import CATEGORIES, Conversation, Result
 from .document import BOOTSTRAP, Picture, Section, Table, Values, category, measure, table
 from .locomo import select
+from .plots import curves as charts
 from .report import COUNTED, FOUND_MEASURES, Report, estimated, scored
 from .systems import MAIN
 
@@ -27,17 +24,10 @@ _Pair = tuple[int, float | None]  # category and value of a question
 def split(
     conversations: Sequence[Conversation], choose: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Return the ids of the conversations that choose and of those that are reported.
-
-    Without names in `choose` the first half of them choose.
-
-    Raises:
-        InvalidInputError: An unknown name, or nothing left on one side.
-    """
+    """Return the ids of the conversations that choose (by default the first half) and of the reported ones."""
     ids = [one.id for one in conversations]
-    chosen = (
-        [one.id for one in select(conversations, names=choose)] if choose else ids[: len(ids) // 2]
-    )
+    named = [one.id for one in select(conversations, names=choose)]
+    chosen = named if choose else ids[: len(ids) // 2]
     rest = [name for name in ids if name not in chosen]
     if not chosen or not rest:
         raise InvalidInputError(
@@ -82,8 +72,8 @@ def _curves(results: Sequence[Result], ks: Sequence[int], embedder: Embedder | N
     }
     if embedder is not None and any(result.answers for result in results):
         answered = scored(results, embedder)
+        marks = {k: answered.get((MAIN, k), []) for k in ks}
         for name in ANSWERS:
-            marks = {k: answered.get((MAIN, k), []) for k in ks}
             values[name] = {
                 k: [(one.category, one.scores["official"][name]) for one in some]
                 for k, some in marks.items()
@@ -112,8 +102,6 @@ def _choice(chosen: Mapping[str, Any], reported: Mapping[str, Any]) -> Report:
 
 def sections(report: Values) -> Iterator[Section]:
     """Yield the section on `sweep.json`."""
-    from .plots import curves  # noqa: PLC0415 - imports matplotlib
-
     chosen, reported = (", ".join(report[side]) for side in (CHOSEN_ON, REPORTED_ON))
     choice = report.get("choice")
     marks = (
@@ -134,7 +122,7 @@ def sections(report: Values) -> Iterator[Section]:
                 alt="Lines over the number of hits, one for the conversations that choose and one for those "
                 "that are reported; the figures are in the table below.",
                 caption=f"Over all questions, with {BOOTSTRAP} as bands.{marks if choice else ''}",
-                draw=partial(curves.sweep, report),
+                draw=partial(charts.sweep, report),
             ),
             Picture(
                 name="sweep-by-category",
@@ -142,7 +130,7 @@ def sections(report: Values) -> Iterator[Section]:
                 "reported; the figures are in the table below.",
                 caption=f"The conversations reported, by category of the question, with {BOOTSTRAP} as "
                 "bands. A dash is where nothing is measured: category 5 asks about what was never said.",
-                draw=partial(curves.by_category, report),
+                draw=partial(charts.by_category, report),
             ),
         ],
         tables=list(_tables(report)),

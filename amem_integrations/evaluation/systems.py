@@ -1,12 +1,9 @@
-"""The systems an evaluation compares: each a way to find the notes that belong to a question.
-
-Variants of the memory differ in how they are built. The baselines are textbook rankings of the bare turns,
-which share no code with the memory, so that a mistake in one does not hide in the other.
-"""
+"""The systems an evaluation compares, each a way to find the notes for a question, and the settings of a run."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +13,13 @@ from numpy.typing import NDArray
 
 from .. import AgenticMemory
 from ..config import MemoryConfig
+from ..context import render_notes
+from ..errors import InvalidInputError
+from ..flows.search import check_count
 from ..notes import Note
 from ..ports import Embedder
-from .core_access import rendered, result_of
+from ..runtime import resolve, run
+from .data import ANSWER, Task
 
 MAIN = "amem"
 WITHOUT_LINKS = "amem_without_links"  # the same memory, searched without following links
@@ -35,9 +36,23 @@ VARIANTS: Mapping[str, MemoryConfig] = {
     PAPER_CALLS: MemoryConfig.paper(),
 }
 ABLATIONS = (WITHOUT_LINKS, WITHOUT_EVOLUTION, WITHOUT_BOTH, PAPER_CALLS)
+# Rankings of the turns that share no code with the memory, and so no mistakes.
 RANKINGS = ("dense", "bm25", "rrf")
 BASELINES = (*RANKINGS, FULL)
 KNOWN = (MAIN, *ABLATIONS, *BASELINES)
+
+# Of each system its label, and the hue and the marker that it has in every chart.
+SHOWN: Mapping[str, tuple[str, int, str]] = {
+    MAIN: ("this memory", 0, "o"),
+    WITHOUT_LINKS: ("… without links", 1, "^"),
+    WITHOUT_EVOLUTION: ("… without evolution", 2, "s"),
+    WITHOUT_BOTH: ("… without both", 3, "D"),
+    PAPER_CALLS: ("… the paper's calls", 5, "P"),
+    "dense": ("dense", 6, "v"),
+    "bm25": ("BM25", 6, "X"),
+    "rrf": ("dense and BM25", 6, "*"),
+    FULL: ("whole conversation", 7, "h"),
+}
 
 BM25_K = 1.2
 BM25_B = 0.75
@@ -58,6 +73,61 @@ class Found:
 Finder = Callable[[str], Found]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What to run; an `InvalidInputError` is raised for numbers below 1 and unknown systems.
+
+    Attributes:
+        ks: How many of the first hits count, for each figure.
+        answer_ks: How many of the first hits a model answers from. Empty: no questions are answered.
+        systems: What is measured, by the names in `systems`; the memory itself always is.
+        tasks: How questions are put to a model, each once in every way.
+        concurrency: Calls of a language model at once.
+        build_concurrency: `MemoryConfig.max_concurrency`, which decides which notes see each other.
+    """
+
+    ks: tuple[int, ...] = (5, 10, 20)
+    answer_ks: tuple[int, ...] = ()
+    systems: tuple[str, ...] = (MAIN,)
+    tasks: tuple[Task, ...] = (ANSWER,)
+    concurrency: int = 4
+    build_concurrency: int = 4
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if not self.ks or min(self.ks) < 1:
+            raise InvalidInputError(f"k={self.ks!r} must be numbers of at least 1, such as 5,10,20")
+        for k in self.answer_ks:
+            check_count("answer_k", k)
+        check_count("concurrency", self.concurrency)
+        check_count("build_concurrency", self.build_concurrency)
+        if unknown := [name for name in self.systems if name not in KNOWN]:
+            raise InvalidInputError(
+                f"there is no system {unknown[0]!r}; there are {', '.join(KNOWN)}"
+            )
+
+    @property
+    def depth(self) -> int:
+        """How many hits are needed."""
+        return max((*self.ks, *self.answer_ks))
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The systems, each once and in the usual order; the whole conversation only answers."""
+        named = {MAIN, *self.systems}
+        return tuple(name for name in KNOWN if name in named and (self.answer_ks or name != FULL))
+
+    @property
+    def variants(self) -> dict[str, MemoryConfig]:
+        """The configuration of each memory that these systems search, by its name."""
+        needed = {searched_variant(name) for name in self.chosen}
+        return {
+            name: replace(config, max_concurrency=self.build_concurrency, on_model_error="raise")
+            for name, config in VARIANTS.items()
+            if name in needed
+        }
+
+
 def searched_variant(system: str) -> str:
     """Return the variant of the memory that a system searches."""
     return MAIN if system == WITHOUT_LINKS else system
@@ -76,7 +146,9 @@ def memory_finder(
 
 
 def _found(notes: Sequence[Note]) -> Found:
-    return Found(ids=tuple(note.key or "" for note in notes), context=lambda k: rendered(notes[:k]))
+    return Found(
+        ids=tuple(note.key or "" for note in notes), context=lambda k: _rendered(notes[:k])
+    )
 
 
 def baseline_finders(notes: Sequence[Note], embedder: Embedder, depth: int) -> dict[str, Finder]:
@@ -96,7 +168,11 @@ def baseline_finders(notes: Sequence[Note], embedder: Embedder, depth: int) -> d
 
 def whole(notes: Sequence[Note]) -> str:
     """Return the whole conversation as context, without what a model added to the notes."""
-    return rendered([_bare(note) for note in notes])
+    return _rendered([_bare(note) for note in notes])
+
+
+def _rendered(notes: Sequence[Note]) -> str:
+    return render_notes(notes, max_tokens=sys.maxsize)
 
 
 def _bare(note: Note) -> Note:
@@ -109,13 +185,13 @@ class Rankings:
     def __init__(self, texts: Sequence[str], embedder: Embedder) -> None:
         """Encode the texts and count their words."""
         self._embedder = embedder
-        self._vectors = result_of(embedder.embed_documents(texts))
+        self._vectors = run(resolve(embedder.embed_documents(texts)))
         self._weights = bm25_weights([_words(text) for text in texts])
         self._size = len(texts)
 
     def dense(self, query: str) -> list[int]:
         """Return all texts by cosine."""
-        return _ranked(self._vectors @ result_of(self._embedder.embed_query(query)))
+        return _ranked(self._vectors @ run(resolve(self._embedder.embed_query(query))))
 
     def bm25(self, query: str) -> list[int]:
         """Return the texts that share a word with the query, by BM25."""

@@ -1,9 +1,4 @@
-"""How near the notes of one session are in the embedder's space, as notes are enriched and evolve.
-
-Three views of the same notes: their bare content; with the keywords, tags and context they were given when
-they were made; and with what later notes added to them. Silhouette and purity are computed on the embedder's
-vectors. The points, two numbers for each note by t-SNE, are only for the chart.
-"""
+"""How near the notes of one session are in the embedder's space, as notes are enriched and evolve."""
 
 from __future__ import annotations
 
@@ -21,7 +16,8 @@ from sklearn.metrics import silhouette_samples  # type: ignore[import-untyped,un
 from ..errors import InvalidInputError
 from ..notes import Note
 from ..ports import Embedder, Vector
-from .core_access import embedding_text, result_of
+from ..runtime import resolve, run
+from ..texts import embedding_text
 from .document import Picture, Section, Table, Values, counted, joined, share, table
 from .plots import note_map
 from .report import interval, rounded
@@ -37,11 +33,9 @@ Labels = NDArray[np.int64]
 def views(notes: Sequence[Note], embedder: Embedder) -> dict[str, Any]:
     """Return what `notes.json` holds on the notes of one conversation, as JSON values.
 
-    `sessions` is that of each note, `links` are pairs of indexes, each once. Each of the `views` has `points`
-    by t-SNE, the mean `silhouette` by session (cosine distance), `purity`, the mean share of the `neighbours`
-    nearest notes that are of the note's own session; for both the 95 % bootstrap interval over notes
-    (`…_interval`) and what they are for random sessions (`chance`, `silhouette_chance`). Figures that are
-    not defined, such as those of a single session, are None.
+    `links` are pairs of indexes. Each of the `views` has `points` by t-SNE, the mean `silhouette` by session (cosine
+    distance), and `purity`, the mean share of the `neighbours` nearest notes that are of the note's own session; both
+    with the interval over notes, and with what they are for random sessions (`chance`, `silhouette_chance`).
 
     Raises:
         InvalidInputError: There are no notes.
@@ -56,17 +50,14 @@ def views(notes: Sequence[Note], embedder: Embedder) -> dict[str, Any]:
         "links": _pairs(notes),
         "neighbours": NEIGHBOURS,
         "views": {
-            name: _view(result_of(embedder.embed_documents(texts)), labels)
+            name: _view(run(resolve(embedder.embed_documents(texts))), labels)
             for name, texts in _texts(notes).items()
         },
     }
 
 
 def silhouette(vectors: Vector, labels: Labels) -> list[float]:
-    """Return for each note, from -1 to 1, how much nearer its own session is than the next one.
-
-    It is empty where that is not defined: with one session, or with as many as there are notes.
-    """
+    """Return for each note how much nearer its own session is than the next one; empty where undefined."""
     if not 1 < len(np.unique(labels)) < len(labels):
         return []
     apart = np.clip(1 - vectors @ vectors.T, 0, 2)
@@ -76,15 +67,12 @@ def silhouette(vectors: Vector, labels: Labels) -> list[float]:
 
 
 def purity(vectors: Vector, labels: Labels, neighbours: int = NEIGHBOURS) -> list[float]:
-    """Return for each note the share of its nearest by cosine that are of its session.
-
-    It is empty for a single note. With few notes, the neighbours are all others.
-    """
+    """Return for each note the share of its nearest by cosine that are of its session; empty for a single note."""
     if len(labels) < 2:  # noqa: PLR2004 - a note and a neighbour
         return []
     cosines = vectors @ vectors.T
     np.fill_diagonal(cosines, -np.inf)
-    near = np.argsort(-cosines, axis=1, kind="stable")[:, : min(neighbours, len(labels) - 1)]
+    near = np.argsort(-cosines, axis=1, kind="stable")[:, :-1][:, :neighbours]
     same: list[float] = (labels[near] == labels[:, None]).mean(axis=1).tolist()
     return same
 
@@ -128,11 +116,12 @@ def _view(vectors: Vector, labels: Labels) -> dict[str, Any]:
 
 
 def _texts(notes: Sequence[Note]) -> dict[str, list[str]]:
+    own = [(note.own_entry,) if note.own_entry else () for note in notes]
     return {
         "content": [embedding_text(replace(note, contexts=())) for note in notes],
         "enriched": [
-            embedding_text(replace(note, contexts=(note.own_entry,) if note.own_entry else ()))
-            for note in notes
+            embedding_text(replace(note, contexts=entry))
+            for note, entry in zip(notes, own, strict=True)
         ],
         "evolved": [embedding_text(note) for note in notes],
     }
@@ -140,12 +129,8 @@ def _texts(notes: Sequence[Note]) -> dict[str, list[str]]:
 
 def _pairs(notes: Sequence[Note]) -> list[list[int]]:
     places = {note.id: place for place, note in enumerate(notes)}
-    pairs = {
-        (min(place, places[target]), max(place, places[target]))
-        for place, note in enumerate(notes)
-        for target in note.links
-        if target in places
-    }
+    ends = ((places[note.id], places.get(target)) for note in notes for target in note.links)
+    pairs = {(min(one, other), max(one, other)) for one, other in ends if other is not None}
     return [list(pair) for pair in sorted(pairs)]
 
 
@@ -170,34 +155,30 @@ def sections(notes: Values) -> Iterator[Section]:
                 "gains is the date in the words; and that sessions are near is no aim in itself."
             ),
         ],
-        pictures=[_scatter(notes), _graph(notes)],
+        pictures=list(_pictures(notes)),
         tables=[_table(notes)],
     )
 
 
-def _scatter(notes: Values) -> Picture:
+def _pictures(notes: Values) -> Iterator[Picture]:
     words = "; ".join(
         f"{note_map.TITLES.get(name, name)}: purity {share(view.get('purity'))}"
         for name, view in notes["views"].items()
     )
-    return Picture(
+    yield Picture(
         name="notes",
         alt=f"Three clouds of points, one for each view, coloured by session. {words}.",
         caption="t-SNE of the notes' vectors by cosine, a point a note, coloured by session. Axes have no "
         "unit, and distances between far groups mean little; the figures below each view are what counts.",
         draw=partial(note_map.views, notes),
     )
-
-
-def _graph(notes: Values) -> Picture:
-    places = note_map.layout(notes)
-    return Picture(
+    count, links = counted(len(notes["sessions"]), "note"), counted(len(notes["links"]), "link")
+    yield Picture(
         name="links",
-        alt=f"A graph of {counted(len(notes['sessions']), 'note')} and {counted(len(notes['links']), 'link')}, "
-        "coloured by session.",
-        caption=f"{counted(len(notes['links']), 'link')} between the notes: a larger point has more of them; "
-        "linked notes are drawn near each other.",
-        draw=partial(note_map.links, notes, places),
+        alt=f"A graph of {count} and {links}, coloured by session.",
+        caption=f"{links} between the notes: a larger point has more of them; linked notes are drawn near "
+        "each other.",
+        draw=partial(note_map.links, notes, note_map.layout(notes)),
     )
 
 

@@ -47,7 +47,8 @@ async def search(
     Dense and BM25 hits are fused by reciprocal rank; then activation spreads over links, so that notes
     which belong to a hit are found as well (Eq. 8-10 of the paper). A note that was superseded never stands above
     what takes its place, which is brought in beside it if the query does not find it by itself (and `where` lets
-    it). Of notes that were merged, the one that stands for them is found. While the embedder is unavailable, notes are found by their words alone.
+    it). Of notes that were merged, the one that stands for them is found. While the embedder is unavailable, notes
+    are found by their words alone.
 
     Args:
         query: What to look for.
@@ -68,7 +69,7 @@ async def search(
         NamespaceError: The namespace is missing or malformed.
     """
     space = check_namespace(namespace)
-    _check_count("k", k)
+    check_count("k", k)
     _check_similarity(min_similarity)
     conditions = without_merged((*_where(where), *_by_then(as_of, known_at)))
     if not isinstance(query, str) or not query.strip():
@@ -100,7 +101,7 @@ async def context(
     The text is marked as data, at most about `max_tokens` long, and holds no template placeholder. What was
     superseded is shown in a clause of what takes its place. The other arguments are those of `search`.
     """
-    _check_count("max_tokens", max_tokens)
+    check_count("max_tokens", max_tokens)
     hits = await search(
         runtime,
         query,
@@ -153,7 +154,7 @@ async def get_all(
         InvalidInputError: A bad `limit`, `where`, `as_of` or `known_at`.
     """
     space = check_namespace(namespace)
-    _check_count("limit", limit)
+    check_count("limit", limit)
     found: list[Note] = []
     time = now()
     conditions = (*_where(where), *_by_then(as_of, known_at))
@@ -213,7 +214,7 @@ def _by_then(as_of: datetime | None, known_at: datetime | None) -> Conditions:
     return tuple(Condition(name, "$lte", time) for name, time in limits if time is not None)
 
 
-def _check_count(name: str, value: object) -> None:
+def check_count(name: str, value: object) -> None:
     """Check a number of things.
 
     Raises:
@@ -371,14 +372,12 @@ def _why(activation: ranking.Activation) -> Why:
 
 def _path(note: Note, place: Note, found: _Found) -> tuple[Via, ...] | Literal["match"]:
     """Return the links that led to a note, the one that gave most first; or what it was brought in for."""
-    activation = found.activations.get(note.id)
-    if activation is None:
+    if place.id != note.id:
         given = place.supersessions.get(note.id) or note.supersessions.get(place.id)
         relation, reason = (given.relation, given.reason) if given else ("related", "")
         return (Via(note_id=place.id, relation=relation, reason=reason, strength=1.0),)
-    steps = [
-        (source, found.links[source][note.id]) for _, source in sorted(activation.sources)[::-1]
-    ]
+    sources = sorted(found.activations[note.id].sources)[::-1]
+    steps = [(source, found.links[source][note.id]) for _, source in sources]
     return (
         tuple(
             Via(

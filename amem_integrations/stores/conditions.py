@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 from ..errors import InvalidInputError
 from ..filters import Condition, Conditions, Scalar
-from .payloads import INTEGERS, TERMS, is_id, is_metadata_name, plain, seq_parts, stamp, term
+from .checks import INTEGERS, is_id, plain, stamp
+from .payloads import TERMS, is_metadata_name, seq_parts, term
 
 Filter = Any  # a filter or a condition in the types of one interface to Qdrant
 IndexKind = Literal["tenant", "keyword", "integer", "float", "datetime", "uuid"]

@@ -21,9 +21,10 @@ from ..errors import ConfigurationError, StoreError
 from ..ids import clock
 from ..notes import Change
 from .bm25 import Bm25
+from .checks import is_id
 from .collection import CHANGE_INDEXES, NOTE_INDEXES
 from .conditions import IndexKind, json_path
-from .payloads import DENSE, LEXICAL, Point, is_id, is_metadata_name
+from .payloads import DENSE, LEXICAL, Point, is_metadata_name
 from .qdrant_collection import (
     Connection,
     QdrantCollection,

@@ -15,18 +15,16 @@ from ..filters import Conditions
 from ..notes import Change, ChangeKind, Namespace, Note
 from ..ports import Indexed, Query, Ranked, Vector
 from .bm25 import Bm25
+from .checks import check_vector, is_id, plain
 from .collection import BACKLINKS, MENTIONS, Collection, Nearest
 from .conditions import Filter, note_filter, seq_range
 from .payloads import (
     Point,
     change_point_id,
-    check_vector,
     decode_change,
     decode_namespace,
     decode_note,
-    is_id,
     namespace_key,
-    plain,
 )
 
 IDS_AT_ONCE = 512  # in one filter; servers may limit the number of conditions

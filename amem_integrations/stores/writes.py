@@ -15,16 +15,15 @@ from typing import Any, NoReturn
 from ..errors import InvalidInputError, StoreError
 from ..notes import Change, ChangeKind, Namespace
 from ..ports import OPS_KEPT, Indexed
+from .checks import check_vector, is_id
 from .collection import is_written
 from .conditions import seq_range
 from .payloads import (
     Point,
     change_point_id,
-    check_vector,
     decode_change,
     encode_change,
     encode_note,
-    is_id,
     namespace_key,
 )
 from .reads import PointReader, batches

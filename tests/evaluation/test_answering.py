@@ -7,8 +7,7 @@ import pytest
 from amem_integrations.errors import InvalidInputError, ModelReplyError, ModelUnavailableError
 from amem_integrations.evaluation import Answer, Question, Settings, Spent
 from amem_integrations.evaluation.answering import Examiner
-from amem_integrations.evaluation.data import ANSWER
-from amem_integrations.evaluation.models import Backend, Reply, Served
+from amem_integrations.evaluation.models import Served
 from amem_integrations.evaluation.systems import Found
 from amem_integrations.ports import Completion, ModelRequest
 
@@ -41,7 +40,7 @@ def asked(
 ) -> tuple[dict[tuple[str, int], tuple[Answer, ...]], dict[str, Spent]]:
     """Return the answers by system and number of hits, and what they took."""
     examiner = Examiner(answerer=model, **options)
-    answers, spent = examiner.answers(questions, found, ks, (ANSWER,), progress)
+    answers, spent = examiner.answers(questions, found, Settings(answer_ks=ks), progress)
     return {(one.system, one.k): given for one, given in answers.items()}, spent
 
 
@@ -175,22 +174,20 @@ def test_when_the_model_is_down_the_rest_is_not_asked() -> None:
 def test_each_backend_has_its_usual_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     assert Served(model="m").address is None
-    assert Served(model="m", backend=Backend.OLLAMA).address == "http://localhost:11434/v1"
-    assert Served(model="m", backend=Backend.VLLM).address == "http://localhost:8000/v1"
-    assert Served(model="m", backend=Backend.SGLANG).address == "http://localhost:30000/v1"
-    assert Served(model="m", backend=Backend.VLLM, base_url="http://gpu/v1").address == (
-        "http://gpu/v1"
-    )
+    assert Served(model="m", backend="ollama").address == "http://localhost:11434/v1"
+    assert Served(model="m", backend="vllm").address == "http://localhost:8000/v1"
+    assert Served(model="m", backend="sglang").address == "http://localhost:30000/v1"
+    assert Served(model="m", backend="vllm", base_url="http://gpu/v1").address == ("http://gpu/v1")
 
 
 def test_what_decides_answers_is_in_the_identity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    served = Served(model="m", backend=Backend.VLLM)
+    served = Served(model="m", backend="vllm")
     others = [
-        Served(model="m", backend=Backend.VLLM, temperature=0.7),
-        Served(model="m", backend=Backend.VLLM, reply=Reply.WORDS),
-        Served(model="n", backend=Backend.VLLM),
-        Served(model="m", backend=Backend.SGLANG),
+        Served(model="m", backend="vllm", temperature=0.7),
+        Served(model="m", backend="vllm", reply="words"),
+        Served(model="n", backend="vllm"),
+        Served(model="m", backend="sglang"),
     ]
     assert len({served.identity, *(one.identity for one in others)}) == 5
     assert "8000" in repr(served.connect())  # a server of one's own needs no key

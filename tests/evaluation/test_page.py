@@ -50,6 +50,7 @@ CAPTIONS = [
     "Answers by category of the question: amem",
     "What was put before a question",
     "Building each memory",
+    "The links of annotations",
     "What the language models were asked",
     "Milliseconds of the memory's search",
     "The choice",
@@ -296,6 +297,6 @@ def test_a_browser_shows_it_on_light_and_on_dark_paper(full, tmp_path, scheme, d
 
 @needs_browser
 def test_a_browser_runs_nothing_of_it(tmp_path):
-    made = {**reports.scale(), "settings": {EVIL: EVIL}}
+    made = {**reports.scale(), "settings": {**reports.scale()["settings"], EVIL: EVIL}}
     out = written(tmp_path / "evil", scale=made)
     assert "<title>Evaluation of a memory</title>" in browse(out, "--dump-dom")

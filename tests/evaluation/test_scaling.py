@@ -19,6 +19,7 @@ pytest.importorskip("threadpoolctl")
 
 from amem_integrations.errors import AmemError, InvalidInputError
 from amem_integrations.evaluation import scaling
+from amem_integrations.evaluation.cache import write_json
 from amem_integrations.evaluation.document import markdown
 from amem_integrations.evaluation.scaling import measure, run_apart
 from amem_integrations.evaluation.scaling.synthetic import BLOCK, DIMENSIONS, TOPICS, World, note_id
@@ -246,7 +247,7 @@ def test_what_was_measured_is_kept_when_the_rest_is_stopped(quick, tmp_path, mon
 def test_what_was_said_of_encoding_stays(quick, tmp_path):
     file, setup = tmp_path / "scale.json", scaling.Setup()
     report = scaling.measure_all([10], setup, file, silent)
-    scaling.save(file, {**report, "encode_ms": {"embedder": "hash", "p50": 1.0, "p95": 2.0}})
+    write_json(file, {**report, "encode_ms": {"embedder": "hash", "p50": 1.0, "p95": 2.0}})
     assert scaling.measure_all([20], setup, file, silent)["encode_ms"]["embedder"] == "hash"
     assert quick == [10, 20]
 

@@ -157,7 +157,8 @@ def _retrieval(mean: float) -> dict[str, Any]:
 
 def _build(calls: int) -> dict[str, Any]:
     counts = {"notes": 120, "model_calls": calls, "input_tokens": 9000, "output_tokens": 800}
-    return {**counts, "links": 70, "updates": 12, "calls_per_note": round(calls / 120, 4)}
+    made = {"links": 70, "updates": 12, "calls_per_note": round(calls / 120, 4)}
+    return {**counts, **made, "candidate_recall": 0.9, "unfinished": 0, "seconds": 2.5}
 
 
 def _answers() -> dict[str, Any]:
@@ -167,6 +168,7 @@ def _answers() -> dict[str, Any]:
             "questions": 50,
             "context_tokens": 9000.0 if name == "full" else 400.0,
             "saved": 0.0 if name == "full" else 0.95,
+            "unanswered": 0,
             **_marks(mean / 2),
             "by_category": {one: {"questions": 10, **_marks(mean / 3)} for one in CATEGORIES},
         }

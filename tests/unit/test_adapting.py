@@ -371,6 +371,9 @@ def test_a_hit_is_json_with_all_but_its_content():
         "thread": "t",
         "at": "2023-05-08T00:00:00+00:00",
         "recorded_at": "2023-05-08T00:00:00+00:00",
+        "superseded_by": None,
+        "contradicted_by": [],
+        "is_over": False,
         "state": "pending",
         "metadata": {"x": 1},
     }

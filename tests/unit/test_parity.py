@@ -10,7 +10,7 @@ from amem_integrations import AgenticMemory
 
 RUN_TIME = [
     "add", "add_many", "add_messages", "construct", "propose", "commit", "evolve",
-    "search", "context", "get", "get_all", "update", "delete", "consolidate", "evidence",
+    "search", "context", "get", "get_all", "update", "supersede", "delete", "consolidate", "evidence",
 ]  # fmt: skip
 
 

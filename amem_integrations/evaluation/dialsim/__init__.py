@@ -1,18 +1,15 @@
 """DialSim (Kim et al., 2024, arXiv 2406.13144): questions asked in the course of a TV show.
 
-`tv_show` reads the file of a show, `choosing` decides what is asked where, and makes a
-conversation of it that `evaluate` runs like any other. `figures` reads which option an answer chooses, and makes the
-report. It has not been run on the published files yet.
+`tv_show` reads a show; `choosing` makes a conversation of it; `figures` makes the report.
 """
 
 from __future__ import annotations
 
-from .choosing import CONSTANTS, Asked, Choice, Format, choose
+from .choosing import CONSTANTS, Choice, Format, choose
 from .tv_show import Session, Show, ShowQuestion, load, renamed
 
 __all__ = [
     "CONSTANTS",
-    "Asked",
     "Choice",
     "Format",
     "Session",

@@ -1,21 +1,20 @@
 """Which question is asked where, chosen as the published simulator chooses, but the same in every run.
 
-In each session at most one question is asked: just after a random utterance of the agent, by someone who
-speaks nearby. It is from the knowledge graph in 7 of 10 cases, else from a fan quiz; kinds about the future
-and kinds without an answer are limited to a share. The simulator draws from one unseeded stream; here each
-session has a stream of its own, so what is asked in it depends only on the seed and the session.
+In each session at most one question is asked, just after a random utterance of the agent, by someone who speaks
+nearby. Each session has a random stream of its own, decided by the seed and the session.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import cycle
 
 from ...errors import InvalidInputError
+from ...flows.search import check_count
 from ..data import AS_IT_STANDS, Conversation, Question, Task, Turn
 from .tv_show import LETTERS, Session, Show, ShowQuestion, Source
 
@@ -78,11 +77,7 @@ class Choice:
     left_out: Mapping[str, int]
 
     def conversation(self, show: Show) -> Conversation:
-        """Return the show as a conversation that is asked these questions on the way.
-
-        Raises:
-            InvalidInputError: There is nothing to ask.
-        """
+        """Return the show as a conversation with these questions on the way; with none it is an `InvalidInputError`."""
         if not self.asked:
             raise InvalidInputError(
                 f"nothing can be asked of {show.agent!r} in {show.name!r}: {dict(self.left_out)}"
@@ -100,13 +95,9 @@ class Choice:
 
 
 def choose(show: Show, *, seed: int = 0, questions: int | None = None) -> Choice:
-    """Return what is asked in a show: at most so many `questions`, from the first one; all by default.
-
-    Raises:
-        InvalidInputError: `questions` is below 1.
-    """
-    if questions is not None and questions < 1:
-        raise InvalidInputError(f"questions={questions!r} must be at least 1")
+    """Return what is asked in a show: at most so many `questions`, from the first one; all by default."""
+    if questions is not None:
+        check_count("questions", questions)
     asked: list[Asked] = []
     left_out: Counter[str] = Counter()
     for session in show.sessions:
@@ -123,19 +114,16 @@ def choose(show: Show, *, seed: int = 0, questions: int | None = None) -> Choice
 def _ask(session: Session, agent: str, chance: random.Random) -> Asked | str:
     if not session.questions:
         return "no question"
-    if (turn := _moment(session.turns, agent, chance)) is None:
+    spoken = [index for index, turn in enumerate(session.turns) if _is(turn.speaker, agent)]
+    if not spoken:
         return "the agent says nothing"
+    turn = chance.choice(spoken[1:] or spoken)
     if (asker := _asker(session.turns, turn, agent, chance)) is None:
         return "nobody else is near"
     for question in _draws(session, chance):
         if text := question.wording(asker):
             return Asked(session=session, question=question, text=text, asker=asker, turn=turn)
     return "no question for who is near"
-
-
-def _moment(turns: Sequence[Turn], agent: str, chance: random.Random) -> int | None:
-    indexes = [index for index, turn in enumerate(turns) if _is(turn.speaker, agent)]
-    return chance.choice(indexes[1:] or indexes) if indexes else None
 
 
 def _asker(turns: Sequence[Turn], index: int, agent: str, chance: random.Random) -> str | None:
@@ -148,27 +136,24 @@ def _asker(turns: Sequence[Turn], index: int, agent: str, chance: random.Random)
 
 def _draws(session: Session, chance: random.Random) -> Iterator[ShowQuestion]:
     preferred = "graph" if chance.random() < GRAPH_SHARE else "quiz"
-    of_source = [one for one in session.questions if one.source == preferred]
-    questions = of_source or session.questions
-    source = questions[0].source
-    rare, share = _RARE[source]
+    questions = [one for one in session.questions if one.source == preferred] or session.questions
+    rare, share = _RARE[questions[0].source]
     kind = _kind(list(dict.fromkeys(one.kind for one in questions)), rare, share, chance)
     of_kind = [one for one in questions if one.kind == kind]
     for question in (chance.choice(of_kind) for _ in range(DRAWS)):
-        if source == "quiz" or not _names_its_own_date(question, session):
+        if question.source == "quiz" or not _names_its_own_date(question, session):
             yield question
 
 
-_RARE: Mapping[Source, tuple[Callable[[str], bool], float]] = {
-    "graph": (lambda kind: "fu" in kind, FUTURE_SHARE),
-    "quiz": (lambda kind: "unans" in kind, UNANSWERABLE_SHARE),
+# By source, what marks the kinds that are held to a share.
+_RARE: Mapping[Source, tuple[str, float]] = {
+    "graph": ("fu", FUTURE_SHARE),
+    "quiz": ("unans", UNANSWERABLE_SHARE),
 }
 
 
-def _kind(
-    kinds: Sequence[str], rare: Callable[[str], bool], share: float, chance: random.Random
-) -> str:
-    others = [kind for kind in kinds if not rare(kind)]
+def _kind(kinds: Sequence[str], rare: str, share: float, chance: random.Random) -> str:
+    others = [kind for kind in kinds if rare not in kind]
     rarely = len(kinds) - len(others)
     chance.shuffle(others)
     pool, more = list(kinds), cycle(others)

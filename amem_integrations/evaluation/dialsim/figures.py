@@ -5,26 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...ports import Embedder
+from .. import document
 from ..data import Answer, Result
-from ..document import (
-    BOOTSTRAP,
-    Estimate,
-    Picture,
-    Section,
-    Table,
-    Values,
-    cost_tables,
-    counted,
-    measure,
-    percent,
-    table,
-)
-from ..report import Prices, Report, builds, costs, estimated, latency, rounded
-from ..scoring import MEASURES, SCORINGS, Scores, score
+from ..document import BOOTSTRAP, Estimate, Picture, Section, Table, Values, percent, table
+from ..plots import bars
+from ..report import Prices, Report, builds, costs, estimated, latency, marks, rounded
+from ..scoring import MEASURES, Scores, score
 from ..statistics import mean
 from .choosing import Asked, Choice, Format
 from .tv_show import LETTERS, Show, ShowQuestion
@@ -44,17 +33,19 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _FORMATS = {"choice": "One of the options chosen", "open": "In the model's own words"}
+_COUNTED = {
+    "by_source": "asked",
+    "sessions_left_out": "session left out",
+    "questions_left_out": "question left out",
+}
 _GROUPS = ("answerable", "unanswerable")
 _SCORED = {"official": "LoCoMo's own scoring", "amem": "scoring of the authors of A-MEM"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Marked:
-    """An answer with its marks: `right` is None for an open answer that no judge has seen."""
-
+class _Marked(NamedTuple):
     question: ShowQuestion
     answer: Answer
-    right: float | None
+    right: float | None  # None: an open answer that no judge has seen
     refused: bool
     readable: bool = True
     scores: Scores | None = None
@@ -69,10 +60,7 @@ def build(
     embedder: Embedder,
     prices: Prices | None = None,
 ) -> Report:
-    """Return the report on a run: the show, what was asked, found and answered.
-
-    `embedder` compares open answers with right ones.
-    """
+    """Return the report on a run; `embedder` compares open answers with right ones."""
     asked = choice.asked
     kinds = Counter(one.question.kind for one in asked)
     return {
@@ -93,7 +81,11 @@ def build(
             "questions_left_out": dict(show.left_out),
         },
         "answers": {
-            one.value: _figures(_marked(asked, result, given, one, embedder))
+            one.value: _figures(
+                _choices(asked, given)
+                if one is Format.CHOICE
+                else _opens(asked, result, given, embedder)
+            )
             for one in Format
             for condition, given in result.answers.items()
             if condition.task == one.task.prompt
@@ -105,41 +97,26 @@ def build(
     }
 
 
-def _marked(
-    asked: Sequence[Asked],
-    result: Result,
-    given: Sequence[Answer],
-    form: Format,
-    embedder: Embedder,
-) -> list[_Marked]:
-    if form is Format.CHOICE:
-        return [_choice(one, answer) for one, answer in zip(asked, given, strict=True)]
-    texts = ((o.question, one.text) for o, one in zip(result.outcomes, given, strict=True))
-    scores = score(list(texts), embedder=embedder)
-    return [
-        _Marked(
-            question=one.question,
-            answer=answer,
-            right=None if answer.correct is None else float(answer.correct),
-            refused=refuses(answer.text),
-            scores=marks,
-        )
-        for one, answer, marks in zip(asked, given, scores, strict=True)
-    ]
+def _choices(asked: Sequence[Asked], given: Sequence[Answer]) -> Iterator[_Marked]:
+    for question, answer in zip((one.question for one in asked), given, strict=True):
+        option = chosen(answer.text, question.options)
+        refused = option == len(question.options) - 1
+        right = float(option == question.right)
+        yield _Marked(question, answer, right, refused, readable=option is not None)
 
 
-def _choice(asked: Asked, answer: Answer) -> _Marked:
-    option = chosen(answer.text, asked.question.options)
-    return _Marked(
-        question=asked.question,
-        answer=answer,
-        right=float(option == asked.question.right),
-        refused=option == len(asked.question.options) - 1,
-        readable=option is not None,
-    )
+def _opens(
+    asked: Sequence[Asked], result: Result, given: Sequence[Answer], embedder: Embedder
+) -> Iterator[_Marked]:
+    outcomes = zip(result.outcomes, given, strict=True)
+    scores = score([(one.question, answer.text) for one, answer in outcomes], embedder=embedder)
+    for one, answer, marked in zip(asked, given, scores, strict=True):
+        right = None if answer.correct is None else float(answer.correct)
+        yield _Marked(one.question, answer, right, refuses(answer.text), scores=marked)
 
 
-def _figures(marked: Sequence[_Marked]) -> Report:
+def _figures(answers: Iterable[_Marked]) -> Report:
+    marked = list(answers)
     of_kind: dict[str, list[_Marked]] = {}
     for one in sorted(marked, key=lambda one: (one.question.source, one.question.kind)):
         of_kind.setdefault(f"{one.question.source}/{one.question.kind}", []).append(one)
@@ -154,26 +131,19 @@ def _figures(marked: Sequence[_Marked]) -> Report:
 
 
 def _group(marked: Sequence[_Marked]) -> Report:
-    scored = [one.scores for one in marked if one.scores is not None]
+    scored = [one.scores._asdict() for one in marked if one.scores is not None]
     return {
         "questions": len(marked),
         "accuracy": estimated([one.right for one in marked]),
         "refused": rounded(mean([float(one.refused) for one in marked])),
-        **{
-            scoring: {
-                name: estimated([getattr(one, scoring)[name] for one in scored])
-                for name in MEASURES
-            }
-            for scoring in (SCORINGS if scored else ())
-        },
+        **(marks(scored, MEASURES) if scored else {}),
     }
 
 
 def chosen(answer: str, options: Sequence[str]) -> int | None:
     """Return the index of the option that an answer chooses, or None if it is none or several.
 
-    What "the answer is" counts first, then a letter in brackets, a bare letter at the beginning, a refusal
-    (which is the last option), and the words of one option and of no other.
+    "The answer is" counts first, then a letter in brackets, a letter at the beginning, a refusal, and words.
     """
     begun = _BARE.match(answer)
     for places in (
@@ -225,9 +195,9 @@ def sections(report: Values) -> Iterator[Section]:
         about=[
             report["caution"],
             (
-                f"{report['agent']} hears {counted(report['notes'], 'turn')} of "
-                f"{counted(report['sessions'], 'session')} in their order and is asked "
-                f"{counted(questions['asked'], 'question')} on the way, each from what has been said by then. "
+                f"{report['agent']} hears {document.counted(report['notes'], 'turn')} of "
+                f"{document.counted(report['sessions'], 'session')} in their order and is asked "
+                f"{document.counted(questions['asked'], 'question')} on the way, each from what has been said by then. "
                 f"{questions['unanswerable']} of them have no answer yet; to say so every time would be right "
                 f"in {percent(questions['unanswerable'] / questions['asked'])}."
             ),
@@ -236,7 +206,7 @@ def sections(report: Values) -> Iterator[Section]:
         tables=[
             *(table for name, found in report["answers"].items() for table in _tables(name, found)),
             _counts(report),
-            *cost_tables(report),
+            *document.cost_tables(report),
         ],
     )
 
@@ -251,7 +221,7 @@ def _pictures(answers: Values) -> Iterator[Picture]:
         if found["accuracy"]["mean"] is not None
     }
     if panels:
-        yield Picture.bars(
+        yield bars.picture(
             "dialsim",
             "Bars of right answers.",
             "Right answers to all questions, to those that can be answered, and to those that cannot "
@@ -279,7 +249,7 @@ def _tables(name: str, found: Values) -> Iterator[Table]:
         if measures := list(found.get(scoring, {})):
             yield table(
                 f"{title}: wording against the right answer, {label}",
-                map(measure, measures),
+                map(document.measure, measures),
                 (
                     [group, *map(one[scoring].get, measures)]
                     for group, one in groups.items()
@@ -290,18 +260,8 @@ def _tables(name: str, found: Values) -> Iterator[Table]:
 
 
 def _counts(report: Values) -> Table:
-    questions = report["questions"]
-    groups = {
-        "asked": "by_source",
-        "session left out": "sessions_left_out",
-        "question left out": "questions_left_out",
-    }
-    rows = [
-        ["sessions dated before the one they follow", report.get("sessions_dated_back", 0)],
-        *(
-            [f"{group}: {name}", count]
-            for group, key in groups.items()
-            for name, count in questions.get(key, {}).items()
-        ),
-    ]
+    rows = [["sessions dated before the one they follow", report.get("sessions_dated_back", 0)]]
+    for key, group in _COUNTED.items():
+        counts = report["questions"].get(key, {})
+        rows += [[f"{group}: {name}", count] for name, count in counts.items()]
     return table("What was asked and left out", ["count"], rows, folded=True)

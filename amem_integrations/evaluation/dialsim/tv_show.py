@@ -28,23 +28,18 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from ...errors import InvalidInputError
 from ..data import Turn
-from ..locomo import MONTHS, problem
+from ..locomo import MONTHS, checked
 
 Source = Literal["graph", "quiz"]
 
 # A pickle is a program that can run anything; one that names more than Python's containers is refused.
 _CONTAINERS: Mapping[str, type] = {
-    "builtins.dict": dict,
-    "builtins.list": list,
-    "builtins.set": set,
-    "builtins.frozenset": frozenset,
-    "builtins.tuple": tuple,
-    "collections.OrderedDict": OrderedDict,
-    "collections.defaultdict": defaultdict,
+    f"{one.__module__}.{one.__name__}": one
+    for one in (dict, list, set, frozenset, tuple, OrderedDict, defaultdict)
 }
 
 AGENTS = {"friends": "Ross", "bigbang": "Sheldon", "theoffice": "Michael"}
@@ -52,7 +47,6 @@ EVERYONE = "default"  # the wording for an asker who has none of their own
 LETTERS = ascii_uppercase  # of the options
 UNKNOWN = "I don't know."  # the right answer, in words, where there is none to know
 
-_SUFFIX = "_dialsim"
 _FEWEST = 2  # options; all published questions have five
 _SOURCES: Mapping[str, Source] = {"hard_q": "graph", "easy_q": "quiz"}
 _CREDITS = ("Teleplay: ", "Story: ")
@@ -64,8 +58,7 @@ _DATE = re.compile(r"([a-z]{3,9})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})", r
 class ShowQuestion:
     """A question that can be asked in a session, in the words of each character, and of `default`.
 
-    `source` is a temporal knowledge graph of the show (`hard_q` in the file) or a fan quiz (`easy_q`), `kind` as
-    in the file: `past`, `fu_cur`, `ans_w_time`, `dont_know_unans`, … The last option is not to know.
+    `source` and `kind` (`past`, `fu_cur`, `dont_know_unans`, …) are as in the file. The last option is not to know.
     """
 
     id: str  # its position in the session, such as graph/past/3
@@ -90,7 +83,7 @@ class ShowQuestion:
         return self.wordings.get(asker) or self.wordings.get(EVERYONE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Session:
     """A scene: what was said, on which day (00:00 UTC), and what can be asked in it."""
 
@@ -103,10 +96,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Show:
-    """A show in the order of the file: the memory belongs to `agent`, who is asked.
-
-    `left_out` counts the questions that cannot be asked, by the reason.
-    """
+    """A show in the order of the file; `agent` is asked, `left_out` counts unusable questions by the reason."""
 
     name: str
     agent: str
@@ -151,14 +141,10 @@ def load(
 ) -> Show:
     """Return the show of a file, which is named after it; of so many `sessions`, from the first one.
 
-    `agent` is who is asked; for the three published shows it is known.
-
-    Raises:
-        InvalidInputError: The file holds something else, or it is not known who is asked.
-        OSError: It cannot be read.
+    `agent` is who is asked; of the published shows it is known. A file of another form is an `InvalidInputError`.
     """
     file = Path(path)
-    name = file.stem.removesuffix(_SUFFIX)
+    name = file.stem.removesuffix("_dialsim")
     played = agent or AGENTS.get(name)
     if not played:
         raise InvalidInputError(
@@ -174,39 +160,26 @@ def load(
     return Show(name=name, agent=played, sessions=found, left_out=dict(left_out))
 
 
-class _Forbidden(pickle.UnpicklingError):
-    """A pickle names something that is not a container."""
-
-
 class _ContainerUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> type:
         full = f"{module}.{name}".replace("__builtin__.", "builtins.")  # its name in Python 2
         if full not in _CONTAINERS:
-            raise _Forbidden(full)
+            raise InvalidInputError(
+                f"is a pickle that builds {full}, and so could run code: it was not loaded. "
+                "If you trust who made it, write it as JSON yourself and give that file"
+            )
         return _CONTAINERS[full]
 
 
 def read(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
-    """Return the contents of a JSON file or a pickle; its first bytes decide which it is.
-
-    Raises:
-        InvalidInputError: It is neither, or a pickle that would build more than containers.
-        OSError: It cannot be read.
-    """
+    """Return the contents of a JSON file or a pickle; one that builds more than containers is an `InvalidInputError`."""
     with path.open("rb") as file:
         is_json = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
         file.seek(0)
         try:
-            return (
-                json.loads(file.read().decode("utf-8-sig"))
-                if is_json
-                else _ContainerUnpickler(file).load()
-            )
-        except _Forbidden as error:
-            raise InvalidInputError(
-                f"{str(path)!r} is a pickle that builds {error}, and so could run code: it was not loaded. "
-                "If you trust who made it, write it as JSON yourself and give that file"
-            ) from error
+            return json.loads(file.read()) if is_json else _ContainerUnpickler(file).load()
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{str(path)!r} {error}") from None
         except OSError:
             raise
         except Exception as error:  # a broken pickle can end in nearly any error, as its docs say
@@ -230,22 +203,14 @@ def _raw_sessions(data: object, file: Path) -> Iterator[tuple[str, object]]:
 
 
 def _session(session_id: str, item: Any, left_out: Counter[str]) -> Session:  # noqa: ANN401 - checked here
-    try:
+    with checked(f"session {session_id!r} is not in the form of DialSim"):
         raw = _RawSession.model_validate(item)
+    try:
         at = parse_date(raw.date)
-    except ValidationError as error:
-        raise InvalidInputError(
-            f"session {session_id!r} is not in the form of DialSim: {problem(error)}"
-        ) from error
     except InvalidInputError as error:
         raise InvalidInputError(f"session {session_id!r}: {error}") from error
-    return Session(
-        id=session_id,
-        date=raw.date.strip(),
-        at=at,
-        turns=tuple(script_turns(raw.script, session_id, at)),
-        questions=tuple(_questions(raw, left_out)),
-    )
+    turns, questions = script_turns(raw.script, session_id, at), _questions(raw, left_out)
+    return Session(session_id, raw.date.strip(), at, tuple(turns), tuple(questions))
 
 
 def _questions(raw: _RawSession, left_out: Counter[str]) -> Iterator[ShowQuestion]:
@@ -279,11 +244,7 @@ def _right(raw: _RawQuestion) -> int | str:
 
 
 def script_turns(script: str, session_id: str, at: datetime) -> Iterator[Turn]:
-    """Yield the utterances of a script, divided as the published simulator divides it.
-
-    A line with a colon begins an utterance, a line without one continues it. Empty lines and the credits of
-    writers are left out.
-    """
+    """Yield the utterances of a script, divided at lines with a colon as the published simulator divides it."""
     lines = (line.strip() for line in script.split("\n"))
     kept = [line for line in lines if line and not any(credit in line for credit in _CREDITS)]
     spoken = re.split(r"\n(?=.*:)", "\n".join(kept))
@@ -300,11 +261,7 @@ def _speaker_and_text(text: str) -> tuple[str | None, str]:
 
 
 def parse_date(text: str) -> datetime:
-    """Return the day of a text such as `September 22, 1994` or `1994-09-22`, as 00:00 UTC.
-
-    Raises:
-        InvalidInputError: It is written in another way.
-    """
+    """Return the day of a text such as `September 22, 1994` or `1994-09-22`, as 00:00 UTC."""
     found = _DATE.fullmatch(text.strip())
     try:
         if not found:
@@ -317,11 +274,7 @@ def parse_date(text: str) -> datetime:
 
 
 def renamed(show: Show, names: Mapping[str, str]) -> Show:
-    """Return a show in which every name of `names` is replaced, all at once and as whole words.
-
-    A model cannot answer then from what it knows of the show. Names may be swapped (`{"Ann": "Ben", "Ben":
-    "Ann"}`), as in the published simulator's shuffled mode.
-    """
+    """Return a show with other names, replaced all at once and as whole words, so that they may be swapped."""
     if not names:
         return show
     any_name = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
@@ -329,15 +282,17 @@ def renamed(show: Show, names: Mapping[str, str]) -> Show:
     def new(text: str) -> str:
         return any_name.sub(lambda found: names[found[0]], text)
 
-    def turn(one: Turn) -> Turn:
-        return replace(one, speaker=one.speaker and new(one.speaker), text=new(one.text))
-
     def question(one: ShowQuestion) -> ShowQuestion:
         wordings = {new(asker): new(text) for asker, text in one.wordings.items()}
         return replace(one, wordings=wordings, options=tuple(map(new, one.options)))
 
-    def session(one: Session) -> Session:
-        turns, questions = map(turn, one.turns), map(question, one.questions)
-        return replace(one, turns=tuple(turns), questions=tuple(questions))
+    def turn(one: Turn) -> Turn:
+        return replace(one, speaker=one.speaker and new(one.speaker), text=new(one.text))
 
-    return replace(show, agent=new(show.agent), sessions=tuple(map(session, show.sessions)))
+    sessions = (
+        replace(
+            one, turns=tuple(map(turn, one.turns)), questions=tuple(map(question, one.questions))
+        )
+        for one in show.sessions
+    )
+    return replace(show, agent=new(show.agent), sessions=tuple(sessions))

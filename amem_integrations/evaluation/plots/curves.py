@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -14,10 +15,10 @@ from ..document import Estimate
 from .style import TEXT, Look, grid, in_shares, legend, look_of, name_axes
 
 _SPLIT = ("recall", "f1", "all_evidence")  # the first two of these are shown by category
-_SIDES: Mapping[str, tuple[str, int, dict[str, Any]]] = {
-    "chosen_on": ("conversations that choose k", 1, {"linestyle": "--", "marker": "^"}),
-    "reported_on": ("conversations reported", 0, {"linestyle": "-", "marker": "o"}),
-}  # label, hue, line
+_SIDES = {
+    "chosen_on": ("conversations that choose k", 1, "^--"),
+    "reported_on": ("conversations reported", 0, "o-"),
+}  # label, hue, marker with line
 _RING: dict[str, Any] = {"marker": "o", "markersize": 7, "markerfacecolor": "none"}
 
 
@@ -38,7 +39,7 @@ def sweep(values: Mapping[str, Any], look: Look) -> Figure:
     for unused in axes[len(measures) :]:
         unused.remove()
     entries = [
-        (label, Line2D([], [], color=look.hues[hue], markersize=4, **line))
+        (label, axes[0].plot([], [], line, color=look.hues[hue], ms=4)[0])
         for label, hue, line in _SIDES.values()
     ]
     if values.get("choice"):
@@ -51,7 +52,8 @@ def sweep(values: Mapping[str, Any], look: Look) -> Figure:
 def by_category(values: Mapping[str, Any], look: Look) -> Figure:
     """Return the curves of the reported conversations, a row for each measure, a panel a category."""
     reported = values["curves"]["reported_on"]
-    measures = [name for name in reported if name in [one for one in _SPLIT if one in reported][:2]]
+    split = [one for one in _SPLIT if one in reported][:2]
+    measures = [name for name in reported if name in split]
     curves = {
         (measure, name): found
         for measure in measures
@@ -63,19 +65,15 @@ def by_category(values: Mapping[str, Any], look: Look) -> Figure:
     made, axes = grid(look, rows, columns, height=0.3 + 1.6 * rows, sharex=True, sharey="row")
     places = [(measure, name) for measure in measures for name in categories]
     for one, (measure, name) in zip(axes, places, strict=True):
-        name_axes(
-            one,
-            look,
-            x="k" if measure == measures[-1] else "",
-            y=document.measure(measure) if name == categories[0] else "",
-            title=document.category(name) if measure == measures[0] else "",
-        )
+        x = "k" if measure == measures[-1] else ""
+        y = document.measure(measure) if name == categories[0] else ""
+        title = document.category(name) if measure == measures[0] else ""
+        name_axes(one, look, x=x, y=y, title=title)
         if found := curves.get((measure, name)):
             _line(one, found, "reported_on", look)
         else:
-            one.text(
-                0.5, 0.5, "\N{EN DASH}", transform=one.transAxes, ha="center", color=look.soft, fontsize=TEXT
-            )  # fmt: skip
+            at: dict[str, Any] = {"transform": one.transAxes, "ha": "center", "fontsize": TEXT}
+            one.text(0.5, 0.5, "\N{EN DASH}", color=look.soft, **at)
         in_shares(one)
     return made
 
@@ -89,11 +87,10 @@ def systems(curves: Mapping[str, Mapping[int, Estimate]], look: Look) -> Figure:
         shift = 1 + 0.012 * (index - (len(curves) - 1) / 2)  # or intervals would cover each other
         found = sorted(curves[name].items())
         ks = [k * shift for k, _ in found]
-        means = [one.mean for _, one in found]
-        (line,) = axes.plot(ks, means, color=colour, marker=marker, markersize=5, linewidth=1.4)
-        for k, (_, one) in zip(ks, found, strict=True):
-            axes.errorbar(k, one.mean, yerr=one.reach, color=colour, capsize=2, linewidth=0.9)
-        entries.append((document.system(name), line))
+        means, reach = [one.mean for _, one in found], np.hstack([one.reach for _, one in found])
+        style: dict[str, Any] = {"ms": 5, "lw": 1.4, "elinewidth": 0.9, "capsize": 2}
+        drawn = axes.errorbar(ks, means, yerr=reach, color=colour, marker=marker, **style)
+        entries.append((document.system(name), drawn.lines[0]))
     every = sorted({k for found in curves.values() for k in found})
     axes.set_xscale("log")
     axes.set_xticks(every, [str(k) for k in every])
@@ -108,7 +105,7 @@ def _line(axes: Axes, found: Mapping[str, Mapping[str, Any]], side: str, look: L
     _, hue, line = _SIDES[side]
     known = {int(k): one for k, value in found.items() if (one := Estimate.of(value))}
     ks, every, colour = list(known), list(known.values()), look.hues[hue]
-    axes.plot(ks, [one.mean for one in every], color=colour, markersize=4, linewidth=1.5, **line)
+    axes.plot(ks, [one.mean for one in every], line, color=colour, ms=4, lw=1.5)
     low, high = [one.low for one in every], [one.high for one in every]
     axes.fill_between(ks, low, high, color=colour, alpha=0.14, linewidth=0)
 

@@ -7,14 +7,13 @@ from typing import Any
 
 import networkx as nx  # type: ignore[import-untyped,unused-ignore]
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from .. import document
 from ..statistics import SEED
-from .style import SMALL, TEXT, Look, bare, grid, name_axes, session_colours, session_key
+from .style import SMALL, Look, bare, grid, name_axes, session_colours, session_key
 
 Places = NDArray[np.float64]
 
@@ -36,19 +35,14 @@ def views(notes: Mapping[str, Any], look: Look) -> Figure:
         size = float(np.clip(3000 / max(len(points), 1), 6, 30))
         one.scatter(points[:, 0], points[:, 1], s=size, c=shades, linewidths=0)
         bare(one)
-        _square(one, points)
+        low, high = points.min(axis=0), points.max(axis=0)
+        middle, reach = (low + high) / 2, 0.53 * max(float((high - low).max()), 1.0)
+        limits = np.array([middle - reach, middle + reach])  # a square around the points
+        one.set(xlim=limits[:, 0], ylim=limits[:, 1], box_aspect=1)
         name_axes(one, look, title=TITLES.get(name, name))
         one.set_xlabel(_figures(view), fontsize=SMALL, color=look.ink, loc="left", linespacing=1.5)
     session_key(made, axes, notes["sessions"], look)
     return made
-
-
-def _square(axes: Axes, points: Places) -> None:
-    low, high = points.min(axis=0), points.max(axis=0)
-    middle, reach = (low + high) / 2, 0.53 * max(float((high - low).max()), 1.0)
-    axes.set_xlim(middle[0] - reach, middle[0] + reach)
-    axes.set_ylim(middle[1] - reach, middle[1] + reach)
-    axes.set_box_aspect(1)
 
 
 def _figures(view: Mapping[str, Any]) -> str:
@@ -67,30 +61,17 @@ def links(notes: Mapping[str, Any], places: Places, look: Look) -> Figure:
     axes.add_collection(LineCollection(lines, colors=look.soft, linewidths=0.6, alpha=0.5))
     degrees = np.bincount(np.array(notes["links"], dtype=int).ravel(), minlength=len(places))
     colours = session_colours(notes["sessions"], look)
-    axes.scatter(
-        places[:, 0],
-        places[:, 1],
-        s=9 + 6 * degrees,
-        c=colours,
-        edgecolors=look.paper,
-        linewidths=0.5,
-        zorder=2,
-    )
+    edges: dict[str, Any] = {"edgecolors": look.paper, "linewidths": 0.5}
+    axes.scatter(places[:, 0], places[:, 1], s=9 + 6 * degrees, c=colours, zorder=2, **edges)
     axes.margins(0.02)
     if apart := int(np.count_nonzero(places[:, 1] < 0)):
-        axes.set_xlabel(
-            f"below: {apart} notes that no link joins to the others", fontsize=TEXT, color=look.soft
-        )
+        name_axes(axes, look, x=f"below: {apart} notes that no link joins to the others")
     session_key(made, [axes], notes["sessions"], look)
     return made
 
 
 def layout(notes: Mapping[str, Any]) -> Places:
-    """Return a position for each note, the same in every run.
-
-    The largest group of linked notes is within the unit square; the others, which forces would drive far
-    away, stand in rows below it.
-    """
+    """Return a position for each note: of the largest group in the unit square, of others in rows below."""
     count = len(notes["sessions"])
     linked = nx.Graph([tuple(pair) for pair in notes["links"]])
     linked.add_nodes_from(range(count))

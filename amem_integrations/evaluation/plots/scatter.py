@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from .. import document
 from ..document import Estimate
-from .style import Look, grid, in_shares, legend, look_of, name_axes, with_commas
+from .style import COMMAS, Look, grid, in_shares, legend, look_of, name_axes
 
 Point = tuple[float, Estimate]  # what it costs, and how good it is
 
@@ -25,16 +27,21 @@ def draw(points: Mapping[str, Point], look: Look, *, x: str, y: str, linear: flo
     moved = _moved(costs, linear)
     for index, name in enumerate(costs):
         estimate, (colour, marker) = points[name][1], look_of(name, index, look)
-        drawn = axes.errorbar(
-            moved[name], estimate.mean, yerr=estimate.reach, color=colour, marker=marker,
-            markersize=7, capsize=2.5, linewidth=1, linestyle="none",
-        )  # fmt: skip
+        style: dict[str, Any] = {
+            "color": colour,
+            "marker": marker,
+            "ms": 7,
+            "capsize": 2.5,
+            "lw": 1,
+            "ls": "none",
+        }
+        drawn = axes.errorbar(moved[name], estimate.mean, yerr=estimate.reach, **style)
         entries.append((document.system(name), drawn.lines[0]))
     axes.margins(x=0.08, y=0.1)
     axes.set_xticks(_ticks(costs.values(), linear))
     axes.minorticks_off()
     name_axes(axes, look, x=x, y=y)
-    with_commas(axes.xaxis)
+    axes.xaxis.set_major_formatter(COMMAS)
     in_shares(axes)
     legend(made, look, entries, 4)
     return made
@@ -59,17 +66,13 @@ def spread(values: Sequence[float], gap: float) -> list[float]:
     groups: list[list[float]] = []
     for value in values:
         group = [value]
-        while groups and _middle(group) - _middle(groups[-1]) < gap * (
+        while groups and fmean(group) - fmean(groups[-1]) < gap * (
             (len(group) + len(groups[-1])) / 2
         ):
             group = groups.pop() + group
         groups.append(group)
     return [
-        _middle(group) + gap * (place - (len(group) - 1) / 2)
+        fmean(group) + gap * (place - (len(group) - 1) / 2)
         for group in groups
         for place in range(len(group))
     ]
-
-
-def _middle(group: Sequence[float]) -> float:
-    return sum(group) / len(group)

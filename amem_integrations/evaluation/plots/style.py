@@ -1,7 +1,6 @@
-"""The style of all charts, on light and on dark paper, with colours that the colour-blind tell apart.
+"""The style of all charts, on light and on dark paper, without pyplot and global settings of matplotlib.
 
-Colours are those of Okabe and Ito, and `viridis` for what has an order. matplotlib's global state is not
-touched: there is no pyplot and no rcParams.
+The colours are those of Okabe and Ito, which the colour-blind tell apart, and `viridis` for what has an order.
 """
 
 from __future__ import annotations
@@ -23,11 +22,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
-from ..systems import MAIN
+from ..systems import SHOWN
 
 WIDTH = 7.2  # inches: the text width of a page
 DPI = 200
 SMALL, TEXT, HEAD = 8.0, 9.0, 9.5  # points
+COMMAS = "{x:,.10g}"  # counts and sizes on an axis in full, not as powers of ten
 
 _TICKS = 8  # sessions that are numbered beside the colours, at most
 
@@ -77,33 +77,13 @@ DARK = Look(
 )
 LOOKS = (LIGHT, DARK)
 
-# Of each system its hue and its marker, so that it looks the same in every chart.
-_SYSTEMS = {
-    "amem": (0, "o"),
-    "amem_without_links": (1, "^"),
-    "amem_without_evolution": (2, "s"),
-    "amem_without_both": (3, "D"),
-    "amem_paper_calls": (5, "P"),
-    "dense": (6, "v"),
-    "bm25": (6, "X"),
-    "rrf": (6, "*"),
-    "full": (7, "h"),
-}
 _OTHERS = ("<", ">", "p", "d")
 
 
 def look_of(system: str, index: int, look: Look) -> tuple[str, str]:
     """Return the colour and the marker of a system; an unknown one has those of its index."""
-    hue, marker = _SYSTEMS.get(system, (4, _OTHERS[index % len(_OTHERS)]))
+    _, hue, marker = SHOWN.get(system, (system, 4, _OTHERS[index % len(_OTHERS)]))
     return look.hues[hue], marker
-
-
-def family_of(system: str, look: Look) -> str:
-    """Return the colour of a bar: of the memory itself, of a variant of it, or of another system."""
-    own, variant, other = look.bars
-    if system == MAIN:
-        return own
-    return variant if system.startswith(f"{MAIN}_") else other
 
 
 def grid(
@@ -139,31 +119,22 @@ def name_axes(axes: Axes, look: Look, *, x: str = "", y: str = "", title: str = 
 def legend(made: Figure, look: Look, entries: Sequence[tuple[str, Line2D]], columns: int) -> None:
     """Put one legend above all axes, where it covers nothing."""
     labels, lines = zip(*entries, strict=True)
-    box = made.legend(
-        lines,
-        labels,
-        loc="outside upper left",
-        ncols=columns,
-        frameon=False,
-        fontsize=SMALL,
-        labelcolor=look.ink,
-        handlelength=1.6,
-        columnspacing=1.4,
-        borderaxespad=0.2,
-    )
-    for text in box.get_texts():
-        text.set_parse_math(False)
+    room: dict[str, Any] = {
+        "handlelength": 1.6,
+        "columnspacing": 1.4,
+        "borderaxespad": 0.2,
+        "frameon": False,
+    }
+    text: dict[str, Any] = {"fontsize": SMALL, "labelcolor": look.ink}
+    box = made.legend(lines, labels, loc="outside upper left", ncols=columns, **room, **text)
+    for one in box.get_texts():
+        one.set_parse_math(False)
 
 
 def in_shares(axes: Axes) -> None:
     """Write the y axis in shares, `.85`."""
     axes.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))  # no steps of .025
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.2f}".replace("0.", ".", 1))
-
-
-def with_commas(axis: Any) -> None:  # noqa: ANN401 - an axis of matplotlib
-    """Write an axis of counts and sizes in full, `10,000`, and not as powers of ten."""
-    axis.set_major_formatter("{x:,.10g}")
 
 
 def session_colours(sessions: Sequence[str], look: Look) -> Any:  # noqa: ANN401 - an array of colours
@@ -178,9 +149,8 @@ def session_key(made: Figure, axes: Sequence[Axes], sessions: Sequence[str], loo
     shades = look.ordered.resampled(max(count, 2))
     norm = BoundaryNorm(np.arange(max(count, 2) + 1) - 0.5, max(count, 2))
     ticks = list(range(0, count, -(-count // _TICKS)))
-    bar = made.colorbar(
-        ScalarMappable(norm, shades), ax=list(axes), ticks=ticks, aspect=40, pad=0.02
-    )
+    scale = ScalarMappable(norm, shades)
+    bar = made.colorbar(scale, ax=list(axes), ticks=ticks, aspect=40, pad=0.02)
     bar.set_ticklabels([str(tick + 1) for tick in ticks])
     bar.ax.tick_params(which="both", colors=look.soft, labelsize=SMALL, length=0)
     bar.set_label("session, in the order of time", fontsize=TEXT, color=look.soft)

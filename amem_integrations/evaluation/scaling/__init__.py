@@ -1,13 +1,8 @@
-"""Time of a search, and space of a memory, over the number of notes.
-
-`measure` builds a memory of synthetic notes (`synthetic`) and times searches in it beside the engine's own calls
-and a plain scan. Here this is done for each size, in a process of its own, and kept as it is found.
-"""
+"""Time of a search, and space of a memory, over the number of notes; each size in a process of its own."""
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -17,11 +12,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import AmemError, InvalidInputError
-from ..cache import write_whole
+from ..cache import write_json
 from ..document import Picture, Section, Table, Values, number, table
 from .measure import Progress, Row, Setup, encoding_ms, measure_row
 
-__all__ = ["Setup", "encoding_ms", "measure_all", "run_apart", "save", "sections"]
+__all__ = ["Setup", "encoding_ms", "measure_all", "run_apart", "sections"]
 
 Report = dict[str, Any]
 T = TypeVar("T")
@@ -45,8 +40,7 @@ _SPACES = {
 def measure_all(sizes: Sequence[int], setup: Setup, path: Path, progress: Progress) -> Report:
     """Measure each size, and keep each row in the file as soon as it is there.
 
-    Sizes that the file holds, measured with the same settings, are not measured again; rows of other
-    settings are replaced.
+    Sizes that the file holds are not measured again, unless the settings were others.
 
     Returns:
         `settings`, and `rows` by size: `notes`, the mean number of `links`, the percentiles `p50` and `p95`
@@ -54,9 +48,7 @@ def measure_all(sizes: Sequence[int], setup: Setup, path: Path, progress: Progre
         Memory is by how much the process grew; None where the system has no figure.
 
     Raises:
-        InvalidInputError: A size below 1, or the file holds something else.
-        AmemError: A memory could not be built, or the process that measured it died.
-        OSError: The file cannot be written.
+        AmemError: A size below 1, a file of something else, or the process that measured died.
     """
     if not sizes or min(sizes) < 1:
         raise InvalidInputError(f"sizes={list(sizes)!r} must be numbers of at least 1")
@@ -65,7 +57,7 @@ def measure_all(sizes: Sequence[int], setup: Setup, path: Path, progress: Progre
     for size in sorted(set(sizes) - rows.keys()):
         rows[size] = run_apart(partial(measure_row, size, setup), progress)
         report["rows"] = [rows[one] for one in sorted(rows)]
-        save(path, report)
+        write_json(path, report)
     return report
 
 
@@ -84,33 +76,15 @@ def _known(path: Path, settings: Mapping[str, Any]) -> Report:
         ) from error
 
 
-def save(path: Path, report: Report) -> None:
-    """Write a report so that the file is complete whenever the process is stopped."""
-    write_whole(path, json.dumps(report, indent=2) + "\n")
-
-
 def run_apart(work: Callable[[Progress], T], progress: Progress) -> T:
-    """Return what a function returns that runs in a fresh process, whose memory is only its own.
-
-    `work` can be pickled, and is given a callback whose reports go to `progress` in this process.
-
-    Raises:
-        AmemError: What `work` raised, or its process died.
-        OSError: What `work` raised.
-    """
+    """Return what `work` returns, or raise what it raises, in a fresh process; it is given `progress`."""
     receiver, sender = _FRESH.Pipe(duplex=False)
     process = _FRESH.Process(target=_work, args=(work, sender))
     process.start()
     sender.close()  # this end; else the other end's death would not be noticed
     try:
-        while True:
-            kind, value = receiver.recv()
-            if kind == "result":
-                result: T = value
-                return result
-            if kind == "error":
-                raise value
-            progress(*value)
+        while (received := receiver.recv())[0] == "progress":
+            progress(*received[1])
     except EOFError:
         process.join()
         raise AmemError(
@@ -120,22 +94,24 @@ def run_apart(work: Callable[[Progress], T], progress: Progress) -> T:
     finally:
         receiver.close()  # the next report of the process will end it
         process.join()
+    kind, value = received
+    if kind == "error":
+        raise value
+    result: T = value
+    return result
 
 
 def _work(work: Callable[[Progress], object], sender: Connection) -> None:
     with suppress(KeyboardInterrupt, BrokenPipeError):  # the parent was stopped
         try:
             sender.send(("result", work(lambda *report: sender.send(("progress", report)))))
-        except BrokenPipeError:
-            raise
         except (AmemError, OSError) as error:
-            sender.send(("error", error))
+            sender.send(("error", error))  # to a parent that was stopped, that fails again
 
 
 def sections(report: Values) -> Iterator[Section]:
     """Yield the section on `scale.json`, if anything was measured."""
-    rows, settings = report["rows"], report.get("settings", {})
-    if not rows:
+    if not (rows := report["rows"]):
         return
     about = [
         (
@@ -143,7 +119,7 @@ def sections(report: Values) -> Iterator[Section]:
             "from each to earlier ones; {queries} queries for {k} notes, {rounds} times. A search is hybrid, "
             "follows links and returns whole notes; the vector of the query is known beforehand. Each size was "
             "measured in a process of its own."
-        ).format_map(defaultdict(lambda: "?", settings)),
+        ).format_map(report["settings"]),
         (
             "Compare times within a row, not between machines: everything in it was timed in turn, query by "
             "query. The numpy scan is the least that an exact search takes: one product of the query with all "
@@ -182,17 +158,13 @@ def _picture(rows: Sequence[Values]) -> Picture:
 
 
 def _tables(rows: Sequence[Values]) -> Iterator[Table]:
-    times, spaces = (
-        {name: title for name, title in columns.items() if all(name in row for row in rows)}
-        for columns in (_TIMES, _SPACES)
-    )
     yield table(
         "Milliseconds: median, and below it the 95th percentile; the ratio is of the medians",
-        [*times.values(), "search / scan"],
+        [*_TIMES.values(), "search / scan"],
         (
             [
                 row["notes"],
-                *("\n".join(number(row[name][p]) for p in ("p50", "p95")) for name in times),
+                *("\n".join(number(row[name][p]) for p in ("p50", "p95")) for name in _TIMES),
                 number(row["search_ms"]["p50"] / row["dense_scan_ms"]["p50"]),
             ]
             for row in rows
@@ -202,7 +174,7 @@ def _tables(rows: Sequence[Values]) -> Iterator[Table]:
     yield table(
         "What a memory takes up, in MB of 2²⁰ bytes, and what it takes to insert a note that is "
         "encoded already",
-        spaces.values(),
-        ([row["notes"], *(number(row[name]) for name in spaces)] for row in rows),
+        _SPACES.values(),
+        ([row["notes"], *(number(row[name]) for name in _SPACES)] for row in rows),
         first="notes",
     )

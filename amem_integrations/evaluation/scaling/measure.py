@@ -1,8 +1,4 @@
-"""Builds a memory of some size, and measures its time and space.
-
-A search is measured end to end in the embedded engine: hybrid, following links, the notes read and
-decoded. The vector of a query is known beforehand: what an embedder takes does not depend on the memory.
-"""
+"""Builds a memory of some size, and measures its time and space, with the vectors of queries known beforehand."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ import platform
 import random
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -22,10 +19,12 @@ from typing import Any
 import numpy as np
 
 from ... import AgenticMemory
-from ...errors import InvalidInputError, MissingExtraError
+from ...errors import MissingExtraError
+from ...flows.search import check_count
 from ...ports import Embedder, Vector
+from ...ranking import FUSION_DEPTH
+from ...runtime import resolve, run
 from ...stores import EdgeStore
-from ..core_access import FUSION_DEPTH, result_of
 from ..provenance import code_digest, versions
 from ..statistics import percentile
 from .synthetic import DIMENSIONS, SPACE, KnownVectors, World
@@ -55,11 +54,7 @@ Sizes = dict[str, float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What is measured: `queries` searches for `k` notes each, `links` from each note to earlier ones.
-
-    Raises:
-        InvalidInputError: A number below 1.
-    """
+    """What is measured: `queries` searches for `k` notes each, `links` from each note to earlier ones."""
 
     queries: int = 50
     k: int = 10
@@ -69,31 +64,24 @@ class Setup:
     def __post_init__(self) -> None:
         """Check the values."""
         for name in ("queries", "k", "links"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name}={getattr(self, name)!r} must be at least 1")
+            check_count(name, getattr(self, name))
 
     def described(self) -> dict[str, Any]:
         """Return everything the figures depend on, as JSON values."""
+        system, architecture, cpus = platform.system(), platform.machine(), os.cpu_count()
+        machine = {"system": system, "architecture": architecture, "cpus": cpus}
         return {
             **asdict(self),
             "rounds": ROUNDS,
             "dimensions": DIMENSIONS,
-            "machine": {
-                "system": platform.system(),
-                "architecture": platform.machine(),
-                "cpus": os.cpu_count(),
-            },
+            "machine": machine,
             "code": code_digest(),
             "versions": versions(),
         }
 
 
 class Tape:
-    """The engine calls that an embedded store makes, from now on.
-
-    A call to the memory followed by `replay` measures both in the same moment, so their ratio holds on a
-    busy machine too.
-    """
+    """The engine calls of an embedded store, to be timed in the same moment as the operation itself."""
 
     def __init__(self, store: EdgeStore) -> None:
         self.calls: list[partial[Any]] = []
@@ -104,12 +92,7 @@ class Tape:
     def time(self, operation: Callable[[], object]) -> tuple[float, float]:
         """Return the milliseconds of an operation on the memory, and of its engine calls alone."""
         self.calls.clear()
-        return milliseconds(operation), milliseconds(self.replay)
-
-    def replay(self) -> None:
-        """Make the recorded calls again, with nothing round them."""
-        for call in self.calls:
-            call()
+        return milliseconds(operation), milliseconds(lambda: [call() for call in self.calls])
 
 
 class _Recorder:
@@ -133,11 +116,7 @@ def milliseconds(operation: Callable[[], object]) -> float:
 
 
 def measure_row(number: int, setup: Setup, progress: Progress) -> Row:
-    """Build a memory of `number` notes, measure it, and return a row of the report (see `measure_all`).
-
-    Raises:
-        StoreError: The memory cannot be kept; `StoreFullError` where there is too little disk.
-    """
+    """Build a memory of `number` notes, measure it, and return a row of the report (see `measure_all`)."""
     world, embedder = World(links=setup.links, seed=setup.seed), KnownVectors()
     questions = [world.text(topic, WORDS) for topic in range(setup.queries)]
     embedder.known = {text: world.query(topic) for topic, text in enumerate(questions)}
@@ -152,9 +131,8 @@ def measure_row(number: int, setup: Setup, progress: Progress) -> Row:
             searching = partial(progress, f"{number:,} notes: search")
             matrix = world.vectors(0, number)
             times = _times(memory, Tape(store), embedder.known, matrix, setup.k, searching)
-        disk = disk_mb(Path(folder))
-    bare = {"vectors_mb": round(matrix.nbytes / MB, 2)}
-    return {"notes": number, **filled, **times, **grown, "disk_mb": disk, **bare}
+        spaces = {"disk_mb": disk_mb(Path(folder)), "vectors_mb": round(matrix.nbytes / MB, 2)}
+    return {"notes": number, **filled, **times, **grown, **spaces}
 
 
 def encoding_ms(embedder: Embedder, setup: Setup) -> dict[str, Any]:
@@ -163,7 +141,7 @@ def encoding_ms(embedder: Embedder, setup: Setup) -> dict[str, Any]:
     texts = [" ".join(choose.choices(_PLAIN.split(), k=WORDS)) for _ in range(setup.queries + 1)]
 
     def encode(text: str) -> object:
-        return result_of(embedder.embed_query(text))
+        return run(resolve(embedder.embed_query(text)))
 
     times = [milliseconds(partial(encode, text)) for text in texts]
     return {"embedder": embedder.name, **_percentiles(times[1:])}  # the first one loads the model
@@ -188,21 +166,17 @@ def _times(
     k: int,
     progress: Callable[[int, int], None],
 ) -> Row:
-    times: dict[str, list[float]] = {}
+    times: defaultdict[str, list[float]] = defaultdict(list)
     # One thread each: threads of numpy that wait for a processor would make the scan look slow.
     with threadpool_limits(1):
         for done in range(1, ROUNDS + 1):
             for text, vector in asked.items():
                 find = partial(memory.search, text, namespace=SPACE, k=k)
                 whole, engine = tape.time(find)
-                spent = {
-                    "search_ms": whole,
-                    "engine_ms": engine,
-                    "without_links_ms": milliseconds(partial(find, links=False)),
-                    "dense_scan_ms": milliseconds(partial(_scan, matrix, vector)),
-                }
-                for name, one in spent.items():
-                    times.setdefault(name, []).append(one)
+                times["search_ms"].append(whole)
+                times["engine_ms"].append(engine)
+                times["without_links_ms"].append(milliseconds(partial(find, links=False)))
+                times["dense_scan_ms"].append(milliseconds(partial(_scan, matrix, vector)))
             progress(done, ROUNDS)
     return {name: _percentiles(spent) for name, spent in times.items()}
 
@@ -221,21 +195,18 @@ def _percentiles(times: Sequence[float]) -> Row:
 
 
 def memory_mb() -> Sizes:
-    """Return this process's memory in MB of 2**20 bytes, and what of it is not mapped from files.
-
-    The engine maps its files, and the system can reclaim their pages. On macOS it is the peak so far, on
-    Windows None.
-    """
+    """Return this process's memory (on macOS its peak), and what of it is not mapped from files, in MB."""
     if sys.platform == "linux":
         fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
         resident, mapped = (int(field) * os.sysconf("SC_PAGESIZE") / MB for field in fields[1:3])
         return {"memory_mb": resident, "private_mb": resident - mapped}
-    if sys.platform == "win32":
-        return {"memory_mb": None, "private_mb": None}
-    import resource  # noqa: PLC0415 - not on Windows
+    most = None
+    if sys.platform != "win32":
+        import resource  # noqa: PLC0415 - not on Windows
 
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"memory_mb": most / (MB if sys.platform == "darwin" else 1024), "private_mb": None}
+        unit = MB if sys.platform == "darwin" else 1024
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+    return {"memory_mb": most, "private_mb": None}
 
 
 def growth_mb(before: Sizes) -> Sizes:

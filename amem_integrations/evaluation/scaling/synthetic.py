@@ -1,6 +1,5 @@
-"""Synthetic notes in any number to measure time and space on, the same for the same seed.
+"""Synthetic notes in any number, the same for the same seed, about topics by their words and by their vectors.
 
-Notes are about topics, by their words and by their vectors, and linked to earlier notes of their topic.
 A note is not kept after it was yielded, so a million of them need no memory here.
 """
 
@@ -8,15 +7,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...notes import ContextEntry, Direction, Link, Note
+from ...notes import ContextEntry, Link, Note
 from ...ports import Indexed, Vector
-from ..core_access import lexical_text
+from ...texts import lexical_text
 
 DIMENSIONS = 384  # those of all-MiniLM-L6-v2
 TOPICS = 200
@@ -63,9 +63,8 @@ class World:
 
     def query(self, place: int) -> Vector:
         """Return a unit vector that asks about a topic, and is no note's own."""
-        noise = np.random.default_rng((self._seed, _QUERIES, place)).normal(size=(1, DIMENSIONS))
-        row: Vector = _units(self._topics[[place % TOPICS]] + noise)[0]
-        return row
+        noise = np.random.default_rng((self._seed, _QUERIES, place)).normal(size=DIMENSIONS)
+        return _units(self._topics[place % TOPICS] + noise)
 
     def notes(self, number: int) -> Iterator[Indexed]:
         """Return notes with everything that a constructed and linked note has, oldest first."""
@@ -112,8 +111,7 @@ class World:
 class KnownVectors:
     """An embedder that looks vectors up, so that it takes no time."""
 
-    name = "synthetic"
-    dimensions = DIMENSIONS
+    name, dimensions = "synthetic", DIMENSIONS
 
     def __init__(self) -> None:
         self.known: dict[str, Vector] = {}
@@ -134,19 +132,16 @@ def note_id(place: int) -> str:
 
 
 def _units(rows: NDArray[np.float64]) -> Vector:
-    units: Vector = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    units: Vector = (rows / np.linalg.norm(rows, axis=-1, keepdims=True)).astype(np.float32)
     return units
 
 
-def _link(direction: Direction) -> Link:
-    return Link(
-        relation="same topic",
-        reason="both are about the same topic",
-        strength=0.8,
-        direction=direction,
-        created=START,
-        reinforced=START,
-    )
-
-
-_OUT, _IN = _link("out"), _link("in")
+_OUT = Link(
+    relation="same topic",
+    reason="both are about the same topic",
+    strength=0.8,
+    direction="out",
+    created=START,
+    reinforced=START,
+)
+_IN = replace(_OUT, direction="in")

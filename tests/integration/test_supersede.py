@@ -1,0 +1,361 @@
+"""What is true now, and what was true before: notes that take the place of earlier ones."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from support import models
+
+from amem_integrations import (
+    AgenticMemory,
+    InvalidInputError,
+    MemoryConfig,
+    NamespaceError,
+    NoteInput,
+    NoteNotFoundError,
+)
+from amem_integrations.testing import HashEmbedder
+
+ANN, BOB = ("ann",), ("bob",)
+DAY = timedelta(days=1)
+
+
+def day(number: int) -> datetime:
+    return datetime(2024, 3, 1, 12, tzinfo=UTC) + number * DAY
+
+
+@pytest.fixture(params=["edge", "memory"])
+def open_memory(request, tmp_path):
+    opened = []
+
+    def open_(model=None, **config):
+        memory = AgenticMemory.open(
+            ":memory:" if request.param == "memory" else tmp_path / str(len(opened)),
+            model=model,
+            embedder=HashEmbedder(),
+            config=MemoryConfig(**config),
+        )
+        opened.append(memory)
+        return memory
+
+    yield open_
+    for memory in opened:
+        memory.close()
+
+
+@pytest.fixture
+def memory(open_memory):
+    return open_memory()
+
+
+def add(memory, content, at, **fields):
+    return memory.add(content, namespace=ANN, at=day(at), evolve=False, **fields)
+
+
+def found(memory, query, **options):
+    return [hit.note.content for hit in memory.search(query, namespace=ANN, **options)]
+
+
+def replacing(relation="updates"):
+    """A model by which a note that begins with "Now" takes the place of all its candidates but later ones."""
+
+    def evolve(request):
+        return {
+            "notes": [
+                {
+                    "id": note["alias"],
+                    "supersedes": [
+                        {"to": each["alias"], "relation": relation, "reason": "it was moved"}
+                        for each in note["candidates"]
+                    ],
+                }
+                for note in request.inputs["notes"]
+                if note["content"].startswith("Now")
+            ]
+        }
+
+    return models.model(evolve)
+
+
+def test_what_takes_a_notes_place_stands_above_it_and_the_hit_says_so(memory):
+    old = add(memory, "The wedding is on 14 June", 0)
+    new = add(memory, "It was moved to the 21st", 1, supersedes=[old.id])
+    first, second = memory.search("When is the wedding on June 14?", namespace=ANN)
+    assert (first.note.id, first.superseded_by) == (new.id, None)
+    assert (second.note.id, second.superseded_by) == (old.id, new.id)
+    assert second.note.superseded_since == new.when
+    assert first.score >= second.score
+
+
+def test_a_replacement_that_no_word_finds_is_brought_in_with_the_reason(memory):
+    old = add(memory, "The wedding is on 14 June", 0)
+    for number in range(30):
+        add(memory, f"A train to town {number}", 1)
+    new = add(memory, "Porto instead", 2)
+    memory.supersede(old.id, new.id, namespace=ANN, reason="another date")
+    hits = memory.search("The wedding is on 14 June", namespace=ANN, k=2)
+    assert [hit.note.id for hit in hits] == [new.id, old.id]
+    (step,) = hits[0].via
+    assert (step.note_id, step.relation, step.reason) == (old.id, "updates", "another date")
+
+
+def test_where_keeps_a_replacement_out_and_the_old_note_is_shown_marked(memory):
+    old = add(memory, "The wedding is on 14 June", 0, metadata={"city": "Porto"})
+    new = add(memory, "The wedding is on 21 June", 1, supersedes=[old.id])
+    (hit,) = memory.search("wedding", namespace=ANN, where={"metadata.city": "Porto"})
+    assert (hit.note.id, hit.superseded_by) == (old.id, new.id)
+    text = memory.context("wedding", namespace=ANN, where={"metadata.city": "Porto"})
+    assert "14 June" in text
+    assert "no longer so since 2 March 2024" in text
+
+
+def test_a_chain_is_led_to_its_end_and_an_undo_in_the_middle_mends_it(memory):
+    a, b, c = (
+        add(memory, f"The code is {word}", n) for n, word in enumerate(["oak", "elm", "ash"])
+    )
+    memory.supersede(a.id, b.id, namespace=ANN)
+    middle = memory.supersede(b.id, c.id, namespace=ANN)
+    assert found(memory, "The code is oak") == [n.content for n in (c, b, a)]
+    hits = memory.search("The code", namespace=ANN)
+    assert [hit.superseded_by for hit in hits] == [None, c.id, c.id]
+    undone = memory.undo(middle.id, namespace=ANN)
+    assert {h.note.id: h.superseded_by for h in memory.search("The code", namespace=ANN)} == {
+        a.id: b.id,
+        b.id: None,
+        c.id: None,
+    }
+    memory.undo(undone.id, namespace=ANN)
+    assert memory.get(b.id, namespace=ANN).superseded_by == c.id
+
+
+def test_a_fact_that_changes_back_is_a_note_of_its_own(memory):
+    berlin = memory.add("I live in Berlin", namespace=ANN, evolve=False)
+    munich = memory.add("I live in Munich", namespace=ANN, supersedes=[berlin.id], evolve=False)
+    again = memory.add("I live in Berlin", namespace=ANN, supersedes=[munich.id], evolve=False)
+    assert len({berlin.id, munich.id, again.id}) == 3
+    assert memory.search("Where do I live?", namespace=ANN, k=1)[0].note.id == again.id
+    assert memory.add("I live in Berlin", namespace=ANN, evolve=False).id == again.id
+
+
+def test_several_older_notes_are_replaced_at_once(memory):
+    old = [add(memory, f"The flat {word} costs 900", n) for n, word in enumerate("abc")]
+    new = add(memory, "The flat costs 950", 9, supersedes=[note.id for note in old])
+    hits = memory.search("What does the flat cost?", namespace=ANN)
+    assert hits[0].note.id == new.id
+    assert {hit.superseded_by for hit in hits[1:]} == {new.id}
+
+
+def test_what_was_true_then_and_what_is_true_now(memory):
+    old = add(memory, "Ann works at the harbour", 0)
+    add(memory, "Ann works at the school", 10, supersedes=[old.id])
+    assert found(memory, "Where does Ann work?", as_of=day(5)) == ["Ann works at the harbour"]
+    (then,) = memory.search("Where does Ann work?", namespace=ANN, as_of=day(5))
+    assert then.superseded_by is None
+    assert then.note.superseded_by is None
+    assert memory.get(old.id, namespace=ANN, as_of=day(5)).superseded_by is None
+    assert [n.content for n in memory.get_all(namespace=ANN, as_of=day(5))] == [old.content]
+    assert "school" not in memory.context("Ann", namespace=ANN, as_of=day(5))
+    assert found(memory, "Where does Ann work?")[0] == "Ann works at the school"
+
+
+def test_what_the_memory_believed_then(open_memory):
+    memory = open_memory(replacing())
+    old = memory.add("The stand-up is at ten", namespace=ANN, at=day(0))
+    before = datetime.now(UTC)
+    new = memory.add("Now the stand-up is at nine", namespace=ANN, at=day(1))
+    between = datetime.now(UTC)
+    memory.update(old.id, namespace=ANN, content="The stand-up is at eleven")
+    assert [h.note.id for h in memory.search("stand-up", namespace=ANN, known_at=before)] == [
+        old.id
+    ]
+    hits = memory.search("stand-up", namespace=ANN, known_at=between)
+    assert [(h.note.id, h.note.content) for h in hits] == [
+        (new.id, "Now the stand-up is at nine"),
+        (old.id, "The stand-up is at ten"),
+    ]
+    assert hits[1].superseded_by == new.id
+    assert memory.get(old.id, namespace=ANN, known_at=before).superseded_by is None
+    assert memory.get(old.id, namespace=ANN, known_at=between).content == "The stand-up is at ten"
+    assert len(memory.get_all(namespace=ANN, known_at=before)) == 1
+    with pytest.raises(NoteNotFoundError, match="later"):
+        memory.get(new.id, namespace=ANN, known_at=before)
+
+
+def test_an_exception_for_a_time_gives_way_again_when_it_is_over(memory):
+    usual = add(memory, "The stand-up is at ten", 0)
+    week = add(memory, "The stand-up is at eleven", 1, supersedes=[usual.id], until=day(5))
+    hits = memory.search("When is the stand-up?", namespace=ANN, as_of=day(3))
+    assert [(h.note.id, h.is_over) for h in hits] == [(week.id, False), (usual.id, False)]
+    hits = memory.search("The stand-up is at eleven", namespace=ANN)
+    assert [(h.note.id, h.is_over) for h in hits] == [(usual.id, False), (week.id, True)]
+    assert [h.superseded_by for h in hits] == [None, None]
+    assert "no longer so since 6 March 2024" in memory.context("stand-up", namespace=ANN)
+
+
+def test_what_was_replaced_is_brought_back_where_only_the_exception_is_found(memory):
+    usual = add(memory, "Daily meeting: ten sharp", 0)
+    week = add(memory, "Exceptionally eleven", 1, supersedes=[usual.id], until=day(5))
+    hits = memory.search("Exceptionally eleven", namespace=ANN, k=2, links=False)
+    assert [h.note.id for h in hits] == [usual.id, week.id]
+
+
+def test_a_retraction_puts_nothing_in_its_place_and_lifts_what_the_retracted_note_replaced(memory):
+    first = add(memory, "The picnic is on Saturday", 0)
+    moved = add(memory, "The picnic is on Sunday", 1, supersedes=[first.id])
+    off = add(memory, "Forget the change, the picnic stays as planned", 2)
+    memory.supersede(moved.id, off.id, namespace=ANN, relation="retracts")
+    hits = memory.search("The picnic is on Sunday", namespace=ANN)
+    assert [h.note.id for h in hits] == [off.id, first.id, moved.id]
+    assert [h.superseded_by for h in hits] == [None, None, off.id]
+
+
+def test_a_contradiction_has_no_winner_and_comes_as_a_pair_with_both_dates(memory):
+    one = add(memory, "The train leaves at 9:10", 0)
+    for number in range(20):
+        add(memory, f"The train to town {number}", 1)
+    other = add(memory, "Departure: 9:40", 2)
+    memory.supersede(one.id, other.id, namespace=ANN, relation="contradicts")
+    hits = memory.search("The train leaves at 9:10", namespace=ANN, k=2)
+    assert [h.note.id for h in hits] == [one.id, other.id]
+    assert hits[0].contradicted_by == (other.id,)
+    assert hits[0].superseded_by is None
+    text = memory.context("The train leaves at 9:10", namespace=ANN, k=2)
+    assert "contradicted on 3 March 2024" in text
+    assert text.count("March 2024]") == 2
+
+
+def test_context_tells_the_current_fact_and_in_one_clause_what_it_replaced(memory):
+    old = add(memory, "The wedding is on 14 June", 0)
+    add(memory, "The wedding is on 21 June", 3, supersedes=[old.id])
+    lines = [
+        line for line in memory.context("wedding", namespace=ANN).splitlines() if line[:1] == "-"
+    ]
+    assert lines == [
+        "- [4 March 2024] The wedding is on 21 June (until 4 March 2024: The wedding is on 14 June)"
+    ]
+
+
+@pytest.mark.parametrize("relation", ["updates", "corrects", "retracts", "contradicts"])
+def test_a_models_verdict_is_written_recorded_and_can_be_undone(open_memory, relation):
+    memory = open_memory(replacing(relation))
+    old = memory.add("The stand-up is at ten", namespace=ANN, at=day(0))
+    new = memory.add("Now the stand-up is at nine", namespace=ANN, at=day(1))
+    stored = memory.get(old.id, namespace=ANN)
+    given = stored.supersessions[new.id]
+    assert (given.relation, given.reason) == (relation, "it was moved")
+    assert given.since == day(1)
+    assert stored.content == "The stand-up is at ten"
+    (made,) = [c for c in memory.history(old.id, namespace=ANN) if c.kind == "supersede"]
+    assert (made.cause, made.model) == (new.id, given.model)
+    memory.undo(made.id, namespace=ANN)
+    assert memory.get(old.id, namespace=ANN).supersessions == {}
+
+
+def test_a_later_note_is_never_superseded_by_an_earlier_one(open_memory):
+    memory = open_memory(replacing())
+    later = memory.add("The stand-up is at ten", namespace=ANN, at=day(9))
+    memory.add("Now the stand-up is at nine", namespace=ANN, at=day(1))
+    assert memory.get(later.id, namespace=ANN).supersessions == {}
+    earlier = add(memory, "It was at eight", 0)
+    with pytest.raises(InvalidInputError, match="not later"):
+        memory.supersede(later.id, earlier.id, namespace=ANN)
+    with pytest.raises(InvalidInputError, match="before note"):
+        add(memory, "It was at seven", 2, supersedes=[later.id])
+    assert len(memory.get_all(namespace=ANN)) == 3
+
+
+@pytest.mark.parametrize("source", ["assistant", "tool"])
+def test_what_others_said_replaces_a_users_words_only_if_a_person_agrees(open_memory, source):
+    memory = open_memory(replacing())
+    old = memory.add("The stand-up is at ten", namespace=ANN, at=day(0))
+    new = memory.add("Now the stand-up is at nine", namespace=ANN, at=day(1), source=source)
+    assert memory.get(old.id, namespace=ANN).supersessions == {}
+    (proposal,) = memory.proposals(namespace=ANN)
+    assert (proposal.note_id, proposal.cause) == (old.id, new.id)
+    assert source in proposal.data["rejected"]
+    made = memory.approve(proposal.id, namespace=ANN)
+    assert memory.get(old.id, namespace=ANN).superseded_by == new.id
+    assert memory.proposals(namespace=ANN) == []
+    memory.undo(made.id, namespace=ANN)
+    assert [p.id for p in memory.proposals(namespace=ANN)] == [proposal.id]
+    free = open_memory(replacing(), assistant_supersedes=True)
+    old = free.add("The stand-up is at ten", namespace=ANN, at=day(0))
+    new = free.add("Now the stand-up is at nine", namespace=ANN, at=day(1), source=source)
+    assert free.get(old.id, namespace=ANN).superseded_by == new.id
+
+
+def test_an_agents_own_note_proposes_what_it_replaces_of_the_users(memory):
+    old = add(memory, "The stand-up is at ten", 0)
+    memory.add(
+        "It is at nine", namespace=ANN, source="assistant", supersedes=[old.id], evolve=False
+    )
+    assert memory.get(old.id, namespace=ANN).superseded_by is None
+    assert [p.note_id for p in memory.proposals(namespace=ANN)] == [old.id]
+
+
+def test_a_deleted_note_replaces_nothing_any_more(memory):
+    old = add(memory, "The code word is heron", 0)
+    new = add(memory, "The code word is badger", 1, supersedes=[old.id])
+    memory.delete(new.id, namespace=ANN)
+    assert memory.get(old.id, namespace=ANN).supersessions == {}
+    assert "badger" not in repr(memory.history(None, namespace=ANN))
+    assert found(memory, "code word") == ["The code word is heron"]
+
+
+def test_a_models_verdict_falls_with_the_words_it_was_about_and_the_users_stays(open_memory):
+    memory = open_memory(replacing())
+    old = memory.add("The stand-up is at ten", namespace=ANN, at=day(0))
+    new = memory.add("Now the stand-up is at nine", namespace=ANN, at=day(1))
+    memory.update(new.id, namespace=ANN, content="Nothing has changed")
+    assert memory.get(old.id, namespace=ANN).supersessions == {}
+    memory.supersede(old.id, new.id, namespace=ANN)
+    memory.update(new.id, namespace=ANN, content="Nine it is")
+    assert memory.get(old.id, namespace=ANN).superseded_by == new.id
+
+
+def test_all_of_a_long_text_is_superseded_with_its_first_note(memory):
+    text = "\n\n".join(f"Part {n} of the plan says quite a lot. " * 12 for n in range(4))
+    old = add(memory, text, 0)
+    parts = [note for note in memory.get_all(namespace=ANN) if note.chunk]
+    assert len(parts) > 1
+    new = add(memory, "The plan was dropped", 1)
+    memory.supersede(old.id, new.id, namespace=ANN, relation="retracts")
+    assert {n.superseded_by for n in memory.get_all(namespace=ANN) if n.chunk} == {new.id}
+
+
+def test_bad_input_is_refused_and_nothing_is_stored(memory):
+    old, new = add(memory, "It is at ten", 0), add(memory, "It is at nine", 1)
+    with pytest.raises(InvalidInputError, match="relation"):
+        memory.supersede(old.id, new.id, namespace=ANN, relation="replaces")
+    with pytest.raises(NoteNotFoundError):
+        memory.supersede(old.id, "no note", namespace=ANN)
+    with pytest.raises(NoteNotFoundError):
+        memory.supersede(old.id, new.id, namespace=BOB)
+    with pytest.raises(NamespaceError):
+        memory.supersede(old.id, new.id, namespace=())
+    with pytest.raises(NoteNotFoundError):
+        memory.add_many([NoteInput(content="x", supersedes=("no note",))], namespace=ANN)
+    with pytest.raises(InvalidInputError, match="list of ids"):
+        memory.add_many([NoteInput(content="x", supersedes=old.id)], namespace=ANN)
+    assert len(memory.get_all(namespace=ANN)) == 2
+    memory.supersede(old.id, new.id, namespace=ANN)
+    with pytest.raises(InvalidInputError, match="already"):
+        memory.supersede(old.id, new.id, namespace=ANN)
+
+
+async def test_the_asynchronous_twin_does_the_same(memory):
+    old = await memory.aadd("It is at ten", namespace=ANN, at=day(0), evolve=False)
+    new = await memory.aadd("It is at nine", namespace=ANN, at=day(1), evolve=False)
+    await memory.asupersede(old.id, new.id, namespace=ANN)
+    hits = await memory.asearch("It is at ten", namespace=ANN)
+    assert [hit.note.id for hit in hits] == [new.id, old.id]
+
+
+def test_supersessions_travel_with_an_export(memory, tmp_path):
+    old = add(memory, "It is at ten", 0, until=day(30))
+    add(memory, "It is at nine", 1, supersedes=[old.id])
+    memory.export(tmp_path / "ann.jsonl", namespace=ANN)
+    memory.import_(tmp_path / "ann.jsonl", namespace=BOB)
+    first, second = memory.get_all(namespace=BOB, as_of=day(3))
+    assert (first.superseded_by, first.until) == (second.id, day(30))
