@@ -10,11 +10,13 @@ import pytest
 
 from amem_integrations import (
     AgenticMemory,
+    EdgeStore,
     InvalidInputError,
     MemoryConfig,
     ModelUnavailableError,
     NoteNotFoundError,
     RevisionConflictError,
+    StoreUnavailableError,
 )
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
@@ -285,6 +287,44 @@ def test_expired_notes_are_swept(memory):
     assert memory.get_all(namespace=ANN) == []
 
 
+class FaultyStore:
+    """A store of which one `replace` fails, before or after it has written."""
+
+    def __init__(self, store, at, *, written):
+        self._store, self._at, self._written, self._writes = store, at, written, 0
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def replace(self, *args):
+        self._writes += 1
+        if self._writes != self._at:
+            return self._store.replace(*args)
+        if self._written:
+            self._store.replace(*args)
+        raise StoreUnavailableError("gone")
+
+
+@pytest.mark.parametrize("written", [True, False])
+@pytest.mark.parametrize("at", [1, 2])
+def test_what_was_interrupted_is_finished_by_the_next_run(at, written, tmp_path):
+    """The first write merges, the second cuts a trail."""
+    memory, _, first, _ = garden(tmp_path / "m")
+    texts = [LONG, SHORT, FRONTED]
+    notes = [memory.add(text, namespace=ANN, at=DAY, thread=text) for text in texts]
+    memory.close()
+    store = EdgeStore(tmp_path / "m", dimensions=64, embedder="hash")
+    with AgenticMemory(FaultyStore(store, at, written=written), HashEmbedder()) as faulty:
+        with pytest.raises(StoreUnavailableError):
+            faulty.consolidate(namespace=ANN)
+    with AgenticMemory.open(tmp_path / "m", embedder=HashEmbedder()) as memory:
+        memory.consolidate(namespace=ANN)
+        wordings = {note.id for note in memory.evidence(notes[0].id, namespace=ANN)}
+        assert wordings == {note.id for note in notes[1:]}
+        assert len(memory.get(first.id, namespace=ANN).contexts) < len(REMARKS)
+        assert not any(memory.consolidate(namespace=ANN).counts.values())
+
+
 # ---------------------------------------------------------------- with a model
 
 
@@ -446,7 +486,7 @@ def test_a_cause_that_is_deleted_while_the_model_answers_leaves_no_trace(tmp_pat
         memory.delete(others[2].id, namespace=ANN)
         return {"context": " ".join(e["text"] for e in request.inputs["entries"])[:200]}
 
-    memory, model, first, others = garden(condense=condense)
+    memory, _, _, others = garden(condense=condense)
     memory.consolidate(namespace=ANN)
     memory.export(tmp_path / "all.jsonl", namespace=ANN)
     assert "charlie" not in (tmp_path / "all.jsonl").read_text(encoding="utf-8")
