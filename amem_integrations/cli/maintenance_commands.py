@@ -66,9 +66,9 @@ def consolidate(options: Options, dry_run: DryRun = False, budget: Budget = CALL
 
 @command(app, "calibrate", EMBEDDER)
 def calibrate(options: Options) -> None:
-    """Find the thresholds for an embedder, on pairs of texts that come with the package.
+    """Find the thresholds for an embedder.
 
-    They are for `MemoryConfig`. No memory is opened.
+    They are for `MemoryConfig`, and found on pairs of texts that come with the package. No memory is opened.
     """
     found = thresholds_for(options.make_embedder())
     settings = ", ".join(f"{name}={value}" for name, value in found.config.items())

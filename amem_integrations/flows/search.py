@@ -47,8 +47,7 @@ async def search(
     Dense and BM25 hits are fused by reciprocal rank; then activation spreads over links, so that notes
     which belong to a hit are found as well (Eq. 8-10 of the paper). A note that was superseded never stands above
     what takes its place, which is brought in beside it if the query does not find it by itself (and `where` lets
-    it). Of notes that were merged, the one that stands for them is found. While the embedder is unavailable, notes
-    are found by their words alone.
+    it). Of merged notes one is found. While the embedder is unavailable, notes are found by their words alone.
 
     Args:
         query: What to look for.
@@ -69,9 +68,7 @@ async def search(
         NamespaceError: The namespace is missing or malformed.
     """
     space = check_namespace(namespace)
-    check_count("k", k)
-    _check_similarity(min_similarity)
-    conditions = without_merged((*_where(where), *_by_then(as_of, known_at)))
+    conditions = _conditions(k, where, min_similarity, as_of, known_at)
     if not isinstance(query, str) or not query.strip():
         raise InvalidInputError(f"query={query!r} must be text that says what to look for")
     found = await _find(runtime, space, query, conditions, max(ranking.FUSION_DEPTH, k))
@@ -200,6 +197,19 @@ class _Found:
     def add(self, notes: Iterable[Note]) -> None:
         """Keep notes, as they were known at the time that is asked about."""
         self.notes |= {note.id: self.past.of(note) for note in notes}
+
+
+def _conditions(
+    k: int,
+    where: Mapping[str, Any] | None,
+    min_similarity: float | None,
+    as_of: datetime | None,
+    known_at: datetime | None,
+) -> Conditions:
+    """Return what every hit must meet."""
+    check_count("k", k)
+    _check_similarity(min_similarity)
+    return without_merged((*_where(where), *_by_then(as_of, known_at)))
 
 
 def _where(where: Mapping[str, Any] | None) -> Conditions:

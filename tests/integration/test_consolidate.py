@@ -314,9 +314,10 @@ def test_what_was_interrupted_is_finished_by_the_next_run(at, written, tmp_path)
     notes = [memory.add(text, namespace=ANN, at=DAY, thread=text) for text in texts]
     memory.close()
     store = EdgeStore(tmp_path / "m", dimensions=64, embedder="hash")
-    with AgenticMemory(FaultyStore(store, at, written=written), HashEmbedder()) as faulty:
-        with pytest.raises(StoreUnavailableError):
-            faulty.consolidate(namespace=ANN)
+    faulty = AgenticMemory(FaultyStore(store, at, written=written), HashEmbedder())
+    with pytest.raises(StoreUnavailableError):
+        faulty.consolidate(namespace=ANN)
+    faulty.close()
     with AgenticMemory.open(tmp_path / "m", embedder=HashEmbedder()) as memory:
         memory.consolidate(namespace=ANN)
         wordings = {note.id for note in memory.evidence(notes[0].id, namespace=ANN)}
