@@ -140,12 +140,10 @@ def named(notes: Iterable[Note]) -> set[str]:
     return {note_id for note in notes for note_id in note.supersessions}
 
 
-def without_merged(conditions: Conditions) -> Conditions:
-    """Return the conditions of a search that leaves out merged notes.
+def hides_merged(conditions: Conditions) -> bool:
+    """Return whether a search with these conditions leaves out every merged note.
 
-    Where a condition may hold for a merged note only, such as one on the thread or the time, all notes are to be
-    searched, and a merged one is left out if the note in its place is found too.
+    The note that stands for it meets them as well, unless they are about what the two do not have in common, such as
+    the thread or the time; then a merged note is left out only where that one is found too.
     """
-    if all(c.field in IN_COMMON or c.field.startswith("metadata.") for c in conditions):
-        return (*conditions, NOT_MERGED)
-    return conditions
+    return all(c.field in IN_COMMON or c.field.startswith("metadata.") for c in conditions)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 
@@ -152,6 +152,13 @@ def difference(one: Note, other: Note) -> str | None:
     return text_difference(one.content, other.content)
 
 
+def identity(note: Note) -> Hashable:
+    """Return what notes of an equal text that say the same have in common; there may be others that say so too."""
+    shared = [repr(getattr(note, name)) for name in IN_COMMON]
+    day = None if _is_lasting(note.content) else note.when.date()
+    return (_normal(note.content), day, *shared)
+
+
 def text_difference(one: str, other: str) -> str | None:
     """Return what tells two texts apart, None if it may be nothing but their wording."""
     if is_equal(one, other):
@@ -174,7 +181,7 @@ def _difference_in_form(one: str, other: str) -> str | None:
 
 def is_equal(one: str, other: str) -> bool:
     """Return whether two texts are the same but for case, spaces and a full stop."""
-    return normal(one) == normal(other) and _names(one, other) == _names(other, one)
+    return _normal(one) == _normal(other) and _names(one, other) == _names(other, one)
 
 
 def completeness(text: str) -> int:
@@ -182,8 +189,7 @@ def completeness(text: str) -> int:
     return len({_stem(word) for word in _words(text) if word not in FUNCTION})
 
 
-def normal(text: str) -> str:
-    """Return a text without what does not matter: case, spaces, a full stop at the end."""
+def _normal(text: str) -> str:
     plain = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES)
     return " ".join(plain.casefold().split()).rstrip(".! ")
 

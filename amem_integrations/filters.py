@@ -145,3 +145,15 @@ def _as_time(value: Any) -> Any:  # noqa: ANN401 - any scalar
     except ValueError:
         return value
     return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def check_similarity(value: object) -> None:
+    """Check a threshold that may be None.
+
+    Raises:
+        InvalidInputError: It is no cosine.
+    """
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -1 <= value <= 1:
+        raise InvalidInputError(f"min_similarity={value!r} must be a cosine, from -1 to 1")

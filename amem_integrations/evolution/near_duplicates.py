@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 
 from ..currency import NOT_MERGED, named
-from ..duplicates import completeness, difference, is_equal, normal, text_difference
+from ..duplicates import completeness, difference, identity, is_equal, text_difference
 from ..embedding import embed_if_possible
 from ..notes import Namespace, Note
 from ..ports import Query, Vector
@@ -55,10 +54,10 @@ async def find_duplicates(
     """
     replacing = named(notes)
     mergeable = {note.id: note for note in notes if _is_mergeable(note)}
-    pairs = _equal(mergeable.values())
+    standing = {note.merged_into for note in notes if note.merged_into}
+    pairs = _equal(mergeable.values(), standing)
     await _add_near(runtime, namespace, mergeable, pairs)
     accepted = await _accepted(runtime, mergeable, pairs)
-    standing = {note.merged_into for note in notes if note.merged_into}
     return _stars(mergeable, accepted, standing=standing, found=standing | replacing)
 
 
@@ -69,14 +68,14 @@ def _is_mergeable(note: Note) -> bool:
     return not note.supersessions
 
 
-def _equal(notes: Iterable[Note]) -> _Pairs:
+def _equal(notes: Iterable[Note], standing: Collection[str | None]) -> _Pairs:
+    """Return each note of an equal text with the one that would stand for all of these."""
     pairs = _Pairs()
-    alike: defaultdict[str, list[Note]] = defaultdict(list)
-    for note in notes:
-        alike[normal(note.content)].append(note)
-    for group in alike.values():
-        for one, other in combinations(group, 2):
-            pairs.add(one, other)
+    first: dict[Hashable, Note] = {}
+    for note in sorted(notes, key=lambda note: (note.id not in standing, _place(note))):
+        head = first.setdefault(identity(note), note)
+        if head is not note:
+            pairs.add(head, note)
     return pairs
 
 

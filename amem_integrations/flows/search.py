@@ -12,11 +12,11 @@ from .. import ranking
 from ..changes.past import Past, past_at
 from ..context import as_of as seen_from
 from ..context import render_notes
-from ..currency import Currency, named, without_merged
+from ..currency import NOT_MERGED, Currency, hides_merged, named
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError, NoteNotFoundError
 from ..fetch import existing, note_pages
-from ..filters import Condition, Conditions, matches, parse
+from ..filters import Condition, Conditions, check_similarity, matches, parse
 from ..ids import now
 from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace, check_time
 from ..ports import Query, Vector
@@ -27,6 +27,7 @@ log = logging.getLogger("amem_integrations")
 # Notes that `context` chooses from: more than fit in a thousand tokens.
 CONTEXT_NOTES = 20
 PAGE = 64
+NONE = ranking.Activation()
 
 
 async def search(
@@ -68,14 +69,14 @@ async def search(
         NamespaceError: The namespace is missing or malformed.
     """
     space = check_namespace(namespace)
-    conditions = _conditions(k, where, min_similarity, as_of, known_at)
+    check_count("k", k)
+    check_similarity(min_similarity)
+    conditions = (*_where(where), *_by_then(as_of, known_at))
     if not isinstance(query, str) or not query.strip():
         raise InvalidInputError(f"query={query!r} must be text that says what to look for")
-    found = await _find(runtime, space, query, conditions, max(ranking.FUSION_DEPTH, k))
-    found.past = await past_at(runtime.store, space, known_at)
-    if links:
-        await _spread(runtime, space, found)
-    notes = await _best(runtime, space, found, conditions, k, min_similarity)
+    past = await past_at(runtime.store, space, known_at)
+    limits = (k, min_similarity)
+    found, notes = await _ranked(runtime, space, query, conditions, limits, past, links=links)
     await _fetch_related(runtime, space, found, notes)
     current = Currency(found.notes, as_of or known_at or now(), now=now())
     return _hits(found, current, notes, conditions, k=k, explain=explain, as_of=as_of)
@@ -189,27 +190,11 @@ class _Found:
     notes: dict[str, Note] = field(default_factory=dict)
     links: Mapping[str, Mapping[str, Link]] = field(default_factory=dict)
     past: Past = field(default_factory=Past)
-
-    def matches(self, note_id: str | None) -> bool:
-        """Return whether the query finds a note by itself."""
-        return note_id in self.activations and self.activations[note_id].fusion > 0
+    merged: bool = False  # whether merged notes took the place of others, which a filter would find
 
     def add(self, notes: Iterable[Note]) -> None:
         """Keep notes, as they were known at the time that is asked about."""
         self.notes |= {note.id: self.past.of(note) for note in notes}
-
-
-def _conditions(
-    k: int,
-    where: Mapping[str, Any] | None,
-    min_similarity: float | None,
-    as_of: datetime | None,
-    known_at: datetime | None,
-) -> Conditions:
-    """Return what every hit must meet."""
-    check_count("k", k)
-    _check_similarity(min_similarity)
-    return without_merged((*_where(where), *_by_then(as_of, known_at)))
 
 
 def _where(where: Mapping[str, Any] | None) -> Conditions:
@@ -234,26 +219,37 @@ def check_count(name: str, value: object) -> None:
         raise InvalidInputError(f"{name}={value!r} must be a whole number of at least 1")
 
 
-def _check_similarity(value: object) -> None:
-    """Check a threshold that may be None.
-
-    Raises:
-        InvalidInputError: It is no cosine.
-    """
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not -1 <= value <= 1:
-        raise InvalidInputError(f"min_similarity={value!r} must be a cosine, from -1 to 1")
+async def _ranked(
+    runtime: Runtime,
+    namespace: Namespace,
+    query: str,
+    where: Conditions,
+    limits: tuple[int, float | None],
+    past: Past,
+    *,
+    links: bool,
+) -> tuple[_Found, list[Note]]:
+    """Return what a query finds, and the first k notes of it; again without merged notes, if these took all places."""
+    k, floor = limits
+    for conditions in (where, (*where, NOT_MERGED)):
+        found = await _find(runtime, namespace, query, conditions, k, past)
+        if links:
+            await _spread(runtime, namespace, found)
+        notes = await _best(runtime, namespace, found, conditions, k, floor)
+        if len(notes) == k or not found.merged:
+            break
+    return found, notes
 
 
 async def _find(
-    runtime: Runtime, namespace: Namespace, query: str, where: Conditions, depth: int
+    runtime: Runtime, namespace: Namespace, query: str, where: Conditions, k: int, past: Past
 ) -> _Found:
     """Return what the dense and the BM25 list find, fused."""
     vector = await _query_vector(runtime, query)
+    depth = max(ranking.FUSION_DEPTH, k)
     question = Query(vector=vector, text=query, limit=depth, where=where)
     (lists,) = await resolve(runtime.store.search(namespace, [question]))
-    return _Found(vector, ranking.fuse(lists, depth), dict(lists.dense))
+    return _Found(vector, ranking.fuse(lists, depth), dict(lists.dense), past=past)
 
 
 async def _spread(runtime: Runtime, namespace: Namespace, found: _Found) -> None:
@@ -282,6 +278,7 @@ async def _best(
 ) -> list[Note]:
     """Return the first k notes that may be shown, best first; fill in missing notes and cosines."""
     ordered, best, time = ranking.order(found.activations), [], now()
+    hides = hides_merged(where)
     # With a threshold many may be passed over: pages of a few would be as many calls.
     size = k if min_similarity is None else max(k, PAGE)
     for start in range(0, len(ordered), size):
@@ -291,7 +288,8 @@ async def _best(
             # What the store found meets the conditions; what a link led to has yet to.
             if not found.activations[note.id].fusion and not matches(note, where):
                 continue
-            if found.matches(note.merged_into):  # it says the same, and is shown in its place
+            if note.merged_into and (hides or found.activations.get(note.merged_into, NONE).fusion):
+                found.merged = hides  # the note in its place is shown
                 continue
             if not note.is_expired(time) and _is_near(found.cosines.get(note.id), min_similarity):
                 best.append(note)
@@ -349,7 +347,7 @@ def _hits(
     for note, place in current.in_order(notes):
         if note.id not in ranked and not matches(note, where):
             continue
-        activation = found.activations.get(note.id, ranking.Activation())
+        activation = found.activations.get(note.id, NONE)
         view = current.view(note)
         hit = ScoredNote(
             note=seen_from(view, as_of) if as_of else view,

@@ -14,6 +14,7 @@ from amem_integrations import (
     InvalidInputError,
     MemoryConfig,
     ModelUnavailableError,
+    NoteInput,
     NoteNotFoundError,
     RevisionConflictError,
     StoreUnavailableError,
@@ -230,6 +231,20 @@ def test_a_merged_note_is_no_candidate_for_a_later_one(merged):
     shown = {candidate.id for candidate in plan.notes[0].candidates}
     assert first.id in shown
     assert shown.isdisjoint({note.id for note in others})
+
+
+def test_many_wordings_leave_room_for_other_notes():
+    memory = AgenticMemory.open(":memory:", embedder=HashEmbedder())
+    repeats = [
+        NoteInput(content=LONG, key=str(n), at=DAY, metadata={"shed": True}) for n in range(105)
+    ]
+    first, *others = memory.add_many(repeats, namespace=ANN)
+    other = memory.add("The garden has a pond.", namespace=ANN, at=DAY)
+    assert memory.consolidate(namespace=ANN).merged == {
+        first.id: tuple(sorted(note.id for note in others))
+    }
+    assert found(memory, k=2) == {first.id, other.id}
+    assert found(memory, k=9, where={"metadata.shed": True}) == {first.id}
 
 
 def test_a_namespace_is_consolidated_alone(memory):
