@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from .memory import AgenticMemory
     from .notes import Change, ContextEntry, Link, Note, NoteInput, ScoredNote, Via, Why
-    from .plans import EvolutionReport, Plan, UndoReport
+    from .plans import ConsolidationReport, EvolutionReport, Plan, UndoReport
     from .ports import ChatModel, Completion, Embedder, ModelRequest, NoteStore
     from .providers.minilm import MiniLmEmbedder
     from .providers.openai import OpenAIChatModel, OpenAIEmbedder
@@ -45,6 +45,7 @@ __all__ = [
     "ChatModel",
     "Completion",
     "ConfigurationError",
+    "ConsolidationReport",
     "ContextEntry",
     "EdgeStore",
     "Embedder",
@@ -111,6 +112,7 @@ _MODULES = {
     "ScoredNote": "notes",
     "Via": "notes",
     "Why": "notes",
+    "ConsolidationReport": "plans",
     "EvolutionReport": "plans",
     "Plan": "plans",
     "UndoReport": "plans",

@@ -31,6 +31,9 @@ class MemoryConfig:
             by strength did not find more.
         min_gate_similarity: Least cosine between a new context entry and the note it is for. At .50 with
             MiniLM, 99 % of honest updates pass and 91 % of updates of a random note do not.
+        min_duplicate_similarity: Least cosine between the contents of two notes that `consolidate` may merge, if no
+            number, name, date or negation tells them apart. `amem calibrate` finds it for another embedder than MiniLM.
+        min_link_strength: Under this strength `consolidate` drops a link; 0 keeps all.
         assistant_supersedes: Whether what an assistant or a tool said may take the place of what a user said. Off,
             it becomes a proposal.
         review: Whether everything that a model proposes for earlier notes waits in `proposals()` for a person:
@@ -66,6 +69,8 @@ class MemoryConfig:
     max_links: int = 32
     link_half_life: timedelta | None = None
     min_gate_similarity: float = 0.5
+    min_duplicate_similarity: float = 0.96
+    min_link_strength: float = 0.1
     assistant_supersedes: bool = False
     review: bool = False
     max_concurrency: int = 4
@@ -93,8 +98,11 @@ class MemoryConfig:
         _require(_is_count(self.recent), "recent", self.recent, "a whole number")
         _require(0 <= self.recent <= self.candidates, "recent", self.recent, "0 to `candidates`")
         _require((self.split_tokens or 20) >= 20, "split_tokens", self.split_tokens, "at least 20")  # noqa: PLR2004
-        floor = self.min_gate_similarity
-        _require(-1 <= floor <= 1, "min_gate_similarity", floor, "a cosine, -1 to 1")
+        for name in ("min_gate_similarity", "min_duplicate_similarity"):
+            floor = getattr(self, name)
+            _require(-1 <= floor <= 1, name, floor, "a cosine, -1 to 1")
+        weakest = self.min_link_strength
+        _require(0 <= weakest <= 1, "min_link_strength", weakest, "a strength, 0 to 1")
         _require(self.calls in ("joint", "paper"), "calls", self.calls, "'joint' or 'paper'")
         half_life = self.link_half_life
         positive = half_life is None or (

@@ -19,8 +19,8 @@ OPERATORS: tuple[str, ...] = get_args(Operator)
 _RANGES = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 FIELDS = (
     "id", "seq", "content", "speaker", "source", "thread", "key", "at", "when", "recorded_at",
-    "keywords", "tags", "attributes_source", "state", "attempts", "superseded_by", "until", "expires_at",
-    "chunk", "chunk_of",
+    "keywords", "tags", "attributes_source", "state", "attempts", "superseded_by", "merged_into",
+    "until", "expires_at", "chunk", "chunk_of",
 )  # fmt: skip
 Scalar = str | int | float | bool | datetime | None
 
@@ -145,3 +145,15 @@ def _as_time(value: Any) -> Any:  # noqa: ANN401 - any scalar
     except ValueError:
         return value
     return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def check_similarity(value: object) -> None:
+    """Check a threshold that may be None.
+
+    Raises:
+        InvalidInputError: It is no cosine.
+    """
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -1 <= value <= 1:
+        raise InvalidInputError(f"min_similarity={value!r} must be a cosine, from -1 to 1")

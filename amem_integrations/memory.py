@@ -60,14 +60,17 @@ class AgenticMemory:
 
     search, asearch = both_methods(flows.search.search)
     context, acontext = both_methods(flows.search.context)
-    get, aget = both_methods(flows.search.get)
-    get_all, aget_all = both_methods(flows.search.get_all)
+    get, aget = both_methods(flows.read.get)
+    get_all, aget_all = both_methods(flows.read.get_all)
 
     update, aupdate = both_methods(flows.edit.update)
     delete, adelete = both_methods(flows.edit.delete)
     supersede, asupersede = both_methods(flows.edit.supersede)
     reinforce, areinforce = both_methods(flows.reinforce.reinforce)
     clear, sweep = sync_method(flows.edit.clear), sync_method(flows.edit.sweep)
+
+    consolidate, aconsolidate = both_methods(flows.consolidate.consolidate)
+    evidence, aevidence = both_methods(flows.consolidate.evidence)
 
     history, undo = sync_method(flows.history.history), sync_method(flows.history.undo)
     proposals = sync_method(flows.review.proposals)

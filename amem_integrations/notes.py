@@ -24,7 +24,7 @@ Direction = Literal["out", "in"]
 Relation = Literal["updates", "corrects", "retracts", "contradicts"]
 ChangeKind = Literal[
     "add", "update", "delete", "forget", "retract", "construct", "link", "unlink", "relink", "reinforce", "evolve",
-    "proposal", "rejection", "failure", "undo", "upgrade", "supersede", "clear", "prompt", "usage",
+    "proposal", "rejection", "failure", "undo", "upgrade", "supersede", "merge", "unmerge", "condense", "clear", "prompt", "usage",
 ]  # fmt: skip
 
 SOURCES: tuple[Source, ...] = get_args(Source)
@@ -39,7 +39,8 @@ class ContextEntry:
     """One interpretation of a note, and where it came from.
 
     `cause` is the id of the note that gave rise to it: the note itself for the entry written at
-    construction, a later note for an entry added by evolution. `at` is the event time of that note.
+    construction, a later note for an entry added by evolution. `at` is the event time of that note. An entry
+    that condenses several has the causes of all of them in `causes`; its `cause` is the latest of these.
     """
 
     text: str
@@ -51,6 +52,12 @@ class ContextEntry:
     at: datetime
     recorded_at: datetime
     until: datetime | None = None
+    causes: tuple[str, ...] = ()
+
+    @property
+    def came_from(self) -> tuple[str, ...]:
+        """The ids of all notes that gave rise to it."""
+        return self.causes or (self.cause,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +112,7 @@ class Note:
     is several notes: the first has `chunk` 1 and the id of the whole, the others count on from 2 and name the
     first in `chunk_of`. A note that is all of its text has `chunk` 0. `supersessions` are by the ids of the later
     notes that make this one outdated; none of its text goes for it. `until` is how long it holds, if the user said.
+    `merged_into` is the note that says the same and is found in its place, if there is one.
     """
 
     id: str
@@ -127,6 +135,7 @@ class Note:
     supersessions: Mapping[str, Supersession] = field(default_factory=dict)
     until: datetime | None = None
     expires_at: datetime | None = None
+    merged_into: str | None = None
     revision: int = 0
     ops: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)

@@ -218,4 +218,63 @@ class UndoReport:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsolidationReport:
+    """What a consolidation did, or, with `dry_run`, would do.
+
+    Attributes:
+        swept: Ids of the notes that had expired and were deleted.
+        dropped: Ids of the proposals that were rejected because what they were about is gone or outdated.
+        unmerged: Ids of notes that are found again, because the one that stood for them says something else.
+        merged: By the id of the note that stands for them the ids of those that are no longer found.
+        pruned: Pairs of ids between which a weak link was dropped.
+        condensed: Ids of the notes whose context trail was condensed.
+        left: Ids of notes whose trail is still too long, for a later call: the budget was used up, or the model did
+            not answer.
+        failed: Ids of notes that could not be condensed, and why; a later call tries again.
+        calls: Calls of the model.
+        dry_run: Whether nothing was written.
+    """
+
+    swept: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    unmerged: tuple[str, ...] = ()
+    merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    pruned: tuple[tuple[str, str], ...] = ()
+    condensed: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    calls: int = 0
+    dry_run: bool = False
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many of each, by what was done."""
+        return {
+            "expired notes deleted": len(self.swept),
+            "proposals dropped": len(self.dropped),
+            "notes found again": len(self.unmerged),
+            "notes merged": sum(map(len, self.merged.values())),
+            "weak links dropped": len(self.pruned),
+            "context trails condensed": len(self.condensed),
+            "context trails left for later": len(self.left),
+            "context trails failed": len(self.failed),
+        }
+
+    def __str__(self) -> str:
+        """Return the counts as one line."""
+        done = [f"{count} {what}" for what, count in self.counts.items() if count]
+        if not done:
+            return "Nothing to do: the memory is in order."
+        lead = "Would be done: " if self.dry_run else ""
+        calls = f" ({self.calls} calls of the model)" if self.calls else ""
+        return f"{lead}{', '.join(done)}{calls}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        values: dict[str, Any] = _CONSOLIDATION.dump_python(self, mode="json")
+        return values
+
+
 _PLAN = TypeAdapter(Plan)
+_CONSOLIDATION = TypeAdapter(ConsolidationReport)

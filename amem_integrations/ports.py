@@ -212,7 +212,10 @@ class NoteStore(Protocol):
         ...
 
     def backlinks(self, namespace: Namespace, ids: Sequence[str]) -> MaybeAwaitable[list[Note]]:
-        """Return the notes that hold a link to, or a context entry caused by, any of these others."""
+        """Return the notes that hold a link to any of these others, or a context entry caused by one.
+
+        So are those that one of them supersedes, or that are merged into one.
+        """
         ...
 
     def count(self, namespace: Namespace, where: Conditions = ()) -> MaybeAwaitable[int]:

@@ -262,10 +262,11 @@ def without(
     links: Iterable[str] = (),
     supersessions: Iterable[str] = (),
     reasons: Iterable[str] = (),
+    merged_into: Collection[str | None] = (),
 ) -> Note:
     """Return the note without these context entries (by their changes), links, supersessions, and reasons of both.
 
-    A note that loses its own entry is pending again.
+    It is no longer merged into one of `merged_into`. A note that loses its own entry is pending again.
     """
     gone, blanked, current = set(links), set(reasons), set(supersessions)
     kept = {
@@ -279,7 +280,10 @@ def without(
         for newer, s in note.supersessions.items()
         if newer not in current
     }
-    revised = note.revised(contexts=contexts, links=kept, supersessions=superseded)
+    into = None if note.merged_into in merged_into else note.merged_into
+    revised = note.revised(
+        contexts=contexts, links=kept, supersessions=superseded, merged_into=into
+    )
     if note.own_entry is not None and revised.own_entry is None:
         return unconstructed(revised)
     return revised

@@ -18,9 +18,10 @@ from .undo import fields_of, with_field
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The changes made since some time, by note, oldest first; none for the present."""
+    """The changes made since some time, by note, oldest first; none for the present, without a time."""
 
     changes: Mapping[str, Sequence[Change]] = field(default_factory=dict)
+    time: datetime | None = None
 
     def of(self, note: Note) -> Note:
         """Return the note as it was then. What was deleted or blanked since cannot come back."""
@@ -42,7 +43,7 @@ async def past_at(store: NoteStore, namespace: Namespace, time: datetime | None)
     for made in await all_changes(store, namespace, after=last):
         for note_id in _notes_of(made):
             since.setdefault(note_id, []).append(made)
-    return Past(since)
+    return Past(since, time)
 
 
 def _notes_of(made: Change) -> set[str]:

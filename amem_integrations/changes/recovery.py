@@ -13,8 +13,9 @@ from ..runtime import Runtime, resolve
 from . import edits
 from .edits import LINK
 from .rewrite import rewrite
-from .traces import Gone, Traces, corrections, remove_all_of
+from .traces import Gone, Traces, corrections
 from .undo import fields_of
+from .unknown_texts import remove_all_of
 
 NEVER = 2**63
 

@@ -17,6 +17,7 @@ from ..notes import Change, Namespace, Note
 from ..ports import OPS_KEPT, Indexed, Vector
 from ..runtime import Runtime, resolve
 from .edits import Edit, chain, fail
+from .merging import unmerged_if_other
 
 MAX_TRIES = 50
 NO_VECTOR = "the embedder gave no usable vector"
@@ -160,6 +161,9 @@ def _edit(note: Note, edit: Edit, op: str) -> _Edited:
     if op in note.ops:
         return _Edited(note, note, [])
     new, records = edit(note)
+    if note.merged_into is not None:
+        new, more = unmerged_if_other(note, new, op)
+        records = [*records, *more]
     return _Edited(note, note if new == note else next_revision(note, new, op), records)
 
 

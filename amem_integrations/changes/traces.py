@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from ..fetch import all_changes
-from ..ids import new_operation, now
+from ..ids import now
 from ..notes import (
     USER,
     Change,
@@ -79,81 +79,6 @@ def corrections(changes: Iterable[Change]) -> list[Gone]:
                 )
             )
     return found
-
-
-async def remove_all_of(runtime: Runtime, namespace: Namespace, ops: Sequence[str]) -> None:
-    """Remove all that a model wrote in these operations: it was shown a text that nobody knows any more.
-
-    What others, who were shown that, quoted of it goes first: by what was written it is known.
-    """
-    store, at, op = runtime.store, now(), f"{ops[0]}:unknown"
-    changes = await resolve(store.changes_by_op(namespace, ops))
-    by_note: dict[str, list[Change]] = {}
-    for made in changes:
-        by_note.setdefault(made.note_id, []).append(made)
-    by_note.pop("", None)
-    await _remove_quotes_of(runtime, namespace, by_note)
-    steps = {note_id: _without_all(mine, op, at) for note_id, mine in by_note.items()}
-    await rewrite(runtime, namespace, op, steps, removing=True)
-    made_now = {made.id for made in changes}
-    records = {made.id: made for made in changes}
-    for note_id in by_note:  # an entry that was replaced since stands in the record of that, too
-        history = await all_changes(store, namespace, note_id)
-        records |= {made.id: made for made in history}
-    blanked = [
-        replace(made, data={**data, "blanked": True})
-        for made in records.values()
-        if (data := _without_entries(made.data, made_now, all_of_it=made.id in made_now))
-        != made.data
-    ]
-    if blanked:
-        await resolve(store.rewrite_changes(namespace, blanked))
-
-
-async def _remove_quotes_of(
-    runtime: Runtime, namespace: Namespace, by_note: Mapping[str, Sequence[Change]]
-) -> None:
-    """Remove what quotes the contexts that changes brought to notes, from other notes."""
-    first = min((made.recorded_at for mine in by_note.values() for made in mine), default=None)
-    notes = await resolve(runtime.store.get(namespace, list(by_note)))
-    entries = [e for note in notes for e in note.contexts if first and e.recorded_at < first]
-    kept = tuple(text for entry in entries for text in _texts(entry))
-    for note_id, changes in by_note.items():
-        brought = [made.data["entry"] for made in changes if "entry" in made.data]
-        texts = tuple(text for entry in brought for text in written_texts(entry))
-        if texts:
-            gone = Gone(note_id=note_id, texts=texts, kept=kept, in_context=True)
-            await Traces(runtime, namespace, new_operation(), [gone]).remove()
-
-
-def _without_entries(value: Any, made: Collection[str], *, all_of_it: bool) -> Any:  # noqa: ANN401
-    """Return the data of a record without the texts of entries that these changes made; or without any."""
-    if isinstance(value, Mapping):
-        inside = all_of_it or value.get("change") in made
-        return (
-            without_quotes_in(value, bool)
-            if inside
-            else {
-                key: _without_entries(inner, made, all_of_it=False) for key, inner in value.items()
-            }
-        )
-    return value
-
-
-def _without_all(changes: Sequence[Change], op: str, at: datetime) -> Edit:
-    """Return the edit that takes what these changes brought from their note."""
-    entries = {made.id for made in changes}
-    targets = {made.data["target"] for made in changes if made.kind == "link"}
-    newer = {made.cause or "" for made in changes if made.kind == "supersede"}
-
-    def edit(note: Note) -> tuple[Note, list[Change]]:
-        revised = without(note, entries=entries, reasons=targets | newer)
-        if revised == note:
-            return note, []
-        data = {"entries": sorted(entries), "links": [], "reasons": sorted(targets)}
-        return revised, [change(op, "forget", note, recorded_at=at, data=data)]
-
-    return edit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,7 +242,7 @@ class Traces:
             entries = [
                 entry.change
                 for entry in note.contexts
-                if self._is_caused(entry, note, deleted) or any(map(is_quoted, _texts(entry)))
+                if self._is_caused(entry, note, deleted) or any(map(is_quoted, texts_in(entry)))
             ]
             links = sorted(self._gone.keys() & note.links.keys()) if deleted else []
             supersessions = [
@@ -328,13 +253,21 @@ class Traces:
             reasons = [t for t, link in note.links.items() if any(map(is_quoted, _of_link(link)))]
             reasons += [i for i, s in note.supersessions.items() if is_quoted(s.reason)]
             revised = without(
-                note, entries=entries, links=links, supersessions=supersessions, reasons=reasons
+                note,
+                entries=entries,
+                links=links,
+                supersessions=supersessions,
+                reasons=reasons,
+                merged_into=self._gone.keys(),
             )
             if revised == note:
                 return note, []
-            data = {"entries": entries, "links": links, "reasons": reasons}
+            data: dict[str, Any] = {"entries": entries, "links": links, "reasons": reasons}
             if supersessions:
                 data["supersessions"] = supersessions
+            if revised.merged_into != note.merged_into:
+                into = {"before": note.merged_into, "after": None}
+                data["fields"] = {"merged_into": into}
             cause = next(iter(self._gone))
             return revised, [change(op, kind, note, cause=cause, recorded_at=at, data=data)]
 
@@ -342,10 +275,13 @@ class Traces:
 
     def _is_caused(self, entry: ContextEntry, note: Note, deleted: bool) -> bool:
         """Return whether an entry came from a note that is gone, or from what a corrected one said before."""
-        gone = self._gone.get(entry.cause)
-        if gone is None or gone.in_context or entry.cause == note.id:
+        if entry.cause == note.id:
             return False
-        return deleted if gone.corrected_at is None else entry.recorded_at <= gone.corrected_at
+        return any(
+            deleted if gone.corrected_at is None else entry.recorded_at <= gone.corrected_at
+            for gone in (self._gone[i] for i in entry.came_from if i in self._gone)
+            if not gone.in_context
+        )
 
     def _is_superseding(self, newer: str, supersession: Supersession, deleted: bool) -> bool:
         """Return whether a note is superseded by one that is gone, or by what a corrected one said before.
@@ -381,18 +317,21 @@ class Traces:
 
     def _came_from_gone(self, made: Change, deleted: bool) -> bool:
         """Return whether all that a record holds of a model's words came from a text that is gone."""
-        gone = self._gone.get(made.cause or "")
-        if gone is None or gone.in_context or made.note_id == made.cause:
+        causes = made.data["shown"] if made.kind == "condense" else [made.cause or ""]
+        return any(self._is_source(self._gone[i], made, deleted) for i in causes if i in self._gone)
+
+    @staticmethod
+    def _is_source(gone: Gone, made: Change, deleted: bool) -> bool:
+        if gone.in_context or made.note_id == gone.note_id:
             return False
         if gone.corrected_at is None:
             return deleted
-        return (
-            made.kind in ("evolve", "supersede", "proposal")
-            and made.recorded_at <= gone.corrected_at
-        )
+        kinds = ("evolve", "supersede", "proposal", "condense")
+        return made.kind in kinds and made.recorded_at <= gone.corrected_at
 
 
-def _texts(entry: ContextEntry) -> tuple[str, ...]:
+def texts_in(entry: ContextEntry) -> tuple[str, ...]:
+    """Return the texts of a context entry."""
     return (entry.text, *entry.keywords, *entry.tags)
 
 

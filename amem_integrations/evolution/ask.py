@@ -74,21 +74,22 @@ async def ask(
     inputs: Mapping[str, Any],
     values: Mapping[str, str],
     problem_with: Callable[[M], str | None] = no_problem,
+    attempts: int = 2,
 ) -> M:
     """Return the model's reply to the prompt of `task`, filled with `values`.
 
-    A reply that cannot be read, or with which `problem_with` finds a problem, is asked for once more. If
-    neither is complete, the last one that can be read is returned: what it has is worth keeping.
+    A reply that cannot be read, or with which `problem_with` finds a problem, is asked for once more, unless only
+    one of the `attempts` is allowed. If neither is complete, the last one that can be read is returned: what it has is worth keeping.
 
     Raises:
-        ModelReplyError: The second reply could not be read either.
+        ModelReplyError: No reply could be read.
         ModelUnavailableError: The model gave no answer.
         BudgetExceededError: The call would go over a limit of the namespace.
     """
     system, prompt = render(task, **values)
     request = ModelRequest(task=task, system=system, prompt=prompt, reply=wanted, inputs=inputs)
     reply, problem = await _attempt(runtime, namespace, request, wanted, problem_with)
-    if problem:
+    if problem and attempts > 1:
         again = replace(request, prompt=prompt + AGAIN.format(problem=problem))
         second, problem = await _attempt(runtime, namespace, again, wanted, problem_with)
         reply = second if second is not None else reply

@@ -94,7 +94,7 @@ class Planner:
             data: dict[str, Any] = {"entry": entry_data(entry), "similarity": update.similarity}
             if update.rejected is not None:
                 return note, [self._proposal(note, source.id, model, data, update.rejected)]
-            old = [kept for kept in note.contexts if kept.cause == source.id]
+            old = [e for e in note.contexts if e.cause == source.id and not e.causes]
             if any(kept.text == entry.text for kept in old):
                 return note, []
             if old:

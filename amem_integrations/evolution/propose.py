@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from .. import ranking, texts
 from ..changes.edits import Edit, chain
+from ..currency import NOT_MERGED
 from ..embedding import embed
 from ..errors import ModelReplyError, ModelUnavailableError
 from ..filters import Condition
@@ -140,7 +141,7 @@ async def _candidates(runtime: Runtime, namespace: Namespace, batch: Batch) -> O
     stored = [
         item
         for item in await resolve(runtime.store.get_indexed(namespace, ids))
-        if not item.note.is_expired(time)
+        if not item.note.is_expired(time) and item.note.merged_into is None
     ]
     notes = {item.note.id: item.note for item in stored}
     vectors = {item.note.id: item.vector for item in stored if item.vector is not None} | own
@@ -171,7 +172,7 @@ def _query(note: Note, vector: Vector | None) -> Query:
         vector=vector,
         text=texts.lexical_text(note),
         limit=ranking.FUSION_DEPTH,
-        where=(Condition("seq", "$lt", note.seq),),
+        where=(Condition("seq", "$lt", note.seq), NOT_MERGED),
     )
 
 

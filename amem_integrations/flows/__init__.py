@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
-from . import add, admin, edit, embed, evolve, history, ledger, reinforce, review, search, transfer
+from . import (
+    add,
+    admin,
+    consolidate,
+    edit,
+    embed,
+    evolve,
+    history,
+    ledger,
+    read,
+    reinforce,
+    review,
+    search,
+    transfer,
+)  # fmt: skip
 
 __all__ = [
-    "add", "admin", "edit", "embed", "evolve", "history", "ledger", "reinforce", "review", "search", "transfer",
+    "add", "admin", "consolidate", "edit", "embed", "evolve", "history", "ledger", "read", "reinforce", "review",
+    "search", "transfer",
 ]  # fmt: skip

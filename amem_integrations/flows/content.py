@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import texts
 from ..changes import edits
+from ..changes.merging import changed_notes, merged_into, unmerge
 from ..changes.rewrite import rewrite
 from ..changes.traces import Gone, Traces, corrections, texts_of
 from ..chunks import chunk_id, chunks
@@ -64,6 +65,7 @@ async def change_note(
     if note.id not in done.notes:
         raise not_found(namespace, note.id)
     await remove_old_text(runtime, namespace, op, done.changes)
+    await show_merged(runtime, namespace, op, done.changes)
     first, shared = done.notes[note.id], {name: given[name] for name in SHARED if name in given}
     if rest or (others and shared):
         await set_later_chunks(runtime, namespace, first, after, shared)
@@ -116,6 +118,16 @@ async def remove_old_text(
     gone = corrections(changes)
     if gone:
         await Traces(runtime, namespace, f"{op}:retract", gone, whole=whole).remove()
+
+
+async def show_merged(
+    runtime: Runtime, namespace: Namespace, op: str, changes: Sequence[Change]
+) -> None:
+    """Let the notes be found again that are merged into one that says something else now."""
+    if changed := changed_notes(changes):
+        merged = await merged_into(runtime, namespace, changed)
+        steps = {note.id: unmerge(op, now()) for note in merged}
+        await rewrite(runtime, namespace, op, steps, base={note.id: note for note in merged})
 
 
 async def remove_notes(

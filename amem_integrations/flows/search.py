@@ -1,4 +1,4 @@
-"""Read: search, context, get. None of it calls a chat model."""
+"""Search: the best notes for a query, as hits or as text for a prompt. No chat model is called."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from .. import ranking
 from ..changes.past import Past, past_at
 from ..context import as_of as seen_from
 from ..context import render_notes
-from ..currency import Currency, named
+from ..currency import NOT_MERGED, Currency, hides_merged, named
 from ..embedding import embed_query
-from ..errors import InvalidInputError, ModelUnavailableError, NoteNotFoundError
-from ..fetch import existing, note_pages
-from ..filters import Condition, Conditions, matches, parse
+from ..errors import InvalidInputError, ModelUnavailableError
+from ..filters import Condition, Conditions, check_similarity, matches, parse
 from ..ids import now
 from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace, check_time
 from ..ports import Query, Vector
@@ -27,6 +26,7 @@ log = logging.getLogger("amem_integrations")
 # Notes that `context` chooses from: more than fit in a thousand tokens.
 CONTEXT_NOTES = 20
 PAGE = 64
+NONE = ranking.Activation()
 
 
 async def search(
@@ -47,7 +47,7 @@ async def search(
     Dense and BM25 hits are fused by reciprocal rank; then activation spreads over links, so that notes
     which belong to a hit are found as well (Eq. 8-10 of the paper). A note that was superseded never stands above
     what takes its place, which is brought in beside it if the query does not find it by itself (and `where` lets
-    it). While the embedder is unavailable, notes are found by their words alone.
+    it). Of merged notes one is found. While the embedder is unavailable, notes are found by their words alone.
 
     Args:
         query: What to look for.
@@ -68,15 +68,15 @@ async def search(
         NamespaceError: The namespace is missing or malformed.
     """
     space = check_namespace(namespace)
-    conditions = (*_conditions(k, where, min_similarity), *_by_then(as_of, known_at))
+    check_count("k", k)
+    check_similarity(min_similarity)
+    conditions = (*conditions_of(where), *by_then(as_of, known_at))
     if not isinstance(query, str) or not query.strip():
         raise InvalidInputError(f"query={query!r} must be text that says what to look for")
-    found = await _find(runtime, space, query, conditions, max(ranking.FUSION_DEPTH, k))
-    found.past, found.time = await past_at(runtime.store, space, known_at), known_at or found.time
-    if links:
-        await _spread(runtime, space, found)
-    notes = await _best(runtime, space, found, conditions, k, min_similarity)
-    await _fetch_related(runtime, space, found, notes)
+    past = await past_at(runtime.store, space, known_at)
+    limits = (k, min_similarity)
+    found, notes = await _ranked(runtime, space, query, conditions, limits, past, links=links)
+    await fetch_related(runtime, space, found, notes)
     current = Currency(found.notes, as_of or known_at or now(), now=now())
     return _hits(found, current, notes, conditions, k=k, explain=explain, as_of=as_of)
 
@@ -112,75 +112,8 @@ async def context(
     return render_notes(hits, max_tokens=max_tokens)
 
 
-async def get(
-    runtime: Runtime,
-    note_id: str,
-    *,
-    namespace: Sequence[str],
-    as_of: datetime | None = None,
-    known_at: datetime | None = None,
-) -> Note:
-    """Return one note, as it stands now, or as it stood at a time (see `search`).
-
-    Raises:
-        NoteNotFoundError: There is none with this id in this namespace, it has expired, or came later.
-    """
-    space = check_namespace(namespace)
-    conditions = _by_then(as_of, known_at)
-    notes = await existing(runtime.store, space, [note_id])
-    if not all(matches(note, conditions) for note in notes):
-        raise NoteNotFoundError(f"there was no note {note_id!r} at that time; it came later")
-    (note,) = await _views(runtime, space, notes, as_of, known_at)
-    return note
-
-
-async def get_all(
-    runtime: Runtime,
-    *,
-    namespace: Sequence[str],
-    limit: int = 100,
-    where: Mapping[str, Any] | None = None,
-    as_of: datetime | None = None,
-    known_at: datetime | None = None,
-) -> list[Note]:
-    """Return up to `limit` notes, oldest first, as they stand now, or as they stood at a time (see `search`).
-
-    Continue with `where={"seq": {"$gt": last.seq}}`.
-
-    Raises:
-        InvalidInputError: A bad `limit`, `where`, `as_of` or `known_at`.
-    """
-    space = check_namespace(namespace)
-    check_count("limit", limit)
-    found: list[Note] = []
-    time = now()
-    conditions = (*_where(where), *_by_then(as_of, known_at))
-    async for page in note_pages(runtime.store, space, conditions, size=limit):
-        found += [note for note in page if not note.is_expired(time)]
-        if len(found) >= limit:
-            break
-    return await _views(runtime, space, found[:limit], as_of, known_at)
-
-
-async def _views(
-    runtime: Runtime,
-    namespace: Namespace,
-    notes: Sequence[Note],
-    as_of: datetime | None,
-    known_at: datetime | None,
-) -> list[Note]:
-    """Return notes as they stood at a time, or stand now."""
-    found = _Found(past=await past_at(runtime.store, namespace, known_at))
-    found.add(notes)
-    shown = [found.notes[note.id] for note in notes]
-    await _fetch_related(runtime, namespace, found, shown)
-    current = Currency(found.notes, as_of or known_at or now(), now=now())
-    views = [current.view(note) for note in shown]
-    return [seen_from(note, as_of) for note in views] if as_of else views
-
-
 @dataclass(slots=True)
-class _Found:
+class Found:
     """What a search knows so far: scores, cosines and notes by id, and the links that were followed."""
 
     vector: Vector | None = None
@@ -191,26 +124,19 @@ class _Found:
     past: Past = field(default_factory=Past)
     time: datetime = field(default_factory=now)
     half_life: timedelta | None = None
+    merged: bool = False  # whether merged notes took the place of others, which a filter would find
 
     def add(self, notes: Iterable[Note]) -> None:
         """Keep notes, as they were known at the time that is asked about."""
         self.notes |= {note.id: self.past.of(note) for note in notes}
 
 
-def _conditions(
-    k: int, where: Mapping[str, Any] | None, min_similarity: float | None
-) -> Conditions:
-    """Return what every hit must meet."""
-    check_count("k", k)
-    _check_similarity(min_similarity)
-    return _where(where)
-
-
-def _where(where: Mapping[str, Any] | None) -> Conditions:
+def conditions_of(where: Mapping[str, Any] | None) -> Conditions:
+    """Return the conditions of a filter dict; there may be none."""
     return () if where is None else parse(where)
 
 
-def _by_then(as_of: datetime | None, known_at: datetime | None) -> Conditions:
+def by_then(as_of: datetime | None, known_at: datetime | None) -> Conditions:
     """Return the conditions that a note had happened by one time, and was recorded by another."""
     check_time("as_of", as_of)
     check_time("known_at", known_at)
@@ -228,30 +154,48 @@ def check_count(name: str, value: object) -> None:
         raise InvalidInputError(f"{name}={value!r} must be a whole number of at least 1")
 
 
-def _check_similarity(value: object) -> None:
-    """Check a threshold that may be None.
-
-    Raises:
-        InvalidInputError: It is no cosine.
-    """
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not -1 <= value <= 1:
-        raise InvalidInputError(f"min_similarity={value!r} must be a cosine, from -1 to 1")
+async def _ranked(
+    runtime: Runtime,
+    namespace: Namespace,
+    query: str,
+    where: Conditions,
+    limits: tuple[int, float | None],
+    past: Past,
+    *,
+    links: bool,
+) -> tuple[Found, list[Note]]:
+    """Return what a query finds, and the first k notes of it; again without merged notes, if these took all places."""
+    k, floor = limits
+    for conditions in (where, (*where, NOT_MERGED)):
+        found = await _find(runtime, namespace, query, conditions, k, past)
+        if links:
+            await _spread(runtime, namespace, found)
+        notes = await _best(runtime, namespace, found, conditions, k, floor)
+        if len(notes) == k or not found.merged:
+            break
+    return found, notes
 
 
 async def _find(
-    runtime: Runtime, namespace: Namespace, query: str, where: Conditions, depth: int
-) -> _Found:
+    runtime: Runtime, namespace: Namespace, query: str, where: Conditions, k: int, past: Past
+) -> Found:
     """Return what the dense and the BM25 list find, fused."""
     vector = await _query_vector(runtime, query)
+    depth = max(ranking.FUSION_DEPTH, k)
     question = Query(vector=vector, text=query, limit=depth, where=where)
     (lists,) = await resolve(runtime.store.search(namespace, [question]))
-    fused, half_life = ranking.fuse(lists, depth), runtime.config.link_half_life
-    return _Found(vector, fused, dict(lists.dense), half_life=half_life)
+    fused = ranking.fuse(lists, depth)
+    return Found(
+        vector,
+        fused,
+        dict(lists.dense),
+        past=past,
+        time=past.time or now(),
+        half_life=runtime.config.link_half_life,
+    )
 
 
-async def _spread(runtime: Runtime, namespace: Namespace, found: _Found) -> None:
+async def _spread(runtime: Runtime, namespace: Namespace, found: Found) -> None:
     """Let the best hits activate what they are linked to."""
     # Most of the notes that will be shown are among those whose links are followed.
     await _fetch(runtime, namespace, found, ranking.matched(found.activations, ranking.SPREAD_FROM))
@@ -270,13 +214,14 @@ async def _query_vector(runtime: Runtime, query: str) -> Vector | None:
 async def _best(
     runtime: Runtime,
     namespace: Namespace,
-    found: _Found,
+    found: Found,
     where: Conditions,
     k: int,
     min_similarity: float | None,
 ) -> list[Note]:
     """Return the first k notes that may be shown, best first; fill in missing notes and cosines."""
     ordered, best, time = ranking.order(found.activations), [], now()
+    hides = hides_merged(where)
     # With a threshold many may be passed over: pages of a few would be as many calls.
     size = k if min_similarity is None else max(k, PAGE)
     for start in range(0, len(ordered), size):
@@ -286,6 +231,9 @@ async def _best(
             # What the store found meets the conditions; what a link led to has yet to.
             if not found.activations[note.id].fusion and not matches(note, where):
                 continue
+            if note.merged_into and (hides or found.activations.get(note.merged_into, NONE).fusion):
+                found.merged = hides  # the note in its place is shown
+                continue
             if not note.is_expired(time) and _is_near(found.cosines.get(note.id), min_similarity):
                 best.append(note)
         if len(best) >= k:
@@ -293,7 +241,7 @@ async def _best(
     return best[:k]
 
 
-async def _fetch(runtime: Runtime, namespace: Namespace, found: _Found, ids: Sequence[str]) -> None:
+async def _fetch(runtime: Runtime, namespace: Namespace, found: Found, ids: Sequence[str]) -> None:
     """Fetch the notes that are not known yet, with the cosines that the dense list does not tell."""
     missing = [note_id for note_id in ids if note_id not in found.notes]
     known = [note_id for note_id in missing if note_id in found.cosines or found.vector is None]
@@ -306,8 +254,8 @@ async def _fetch(runtime: Runtime, namespace: Namespace, found: _Found, ids: Seq
                 found.cosines[item.note.id] = float(item.vector @ found.vector)
 
 
-async def _fetch_related(
-    runtime: Runtime, namespace: Namespace, found: _Found, notes: Sequence[Note]
+async def fetch_related(
+    runtime: Runtime, namespace: Namespace, found: Found, notes: Sequence[Note]
 ) -> None:
     """Fetch what supersedes notes, what supersedes that, and so on; and what those that are over had replaced."""
     todo, seen = list(notes), set[str]()
@@ -327,7 +275,7 @@ def _is_retracted(note: Note) -> bool:
 
 
 def _hits(
-    found: _Found,
+    found: Found,
     current: Currency,
     notes: Sequence[Note],
     where: Conditions,
@@ -342,7 +290,7 @@ def _hits(
     for note, place in current.in_order(notes):
         if note.id not in ranked and not matches(note, where):
             continue
-        activation = found.activations.get(note.id, ranking.Activation())
+        activation = found.activations.get(note.id, NONE)
         view = current.view(note)
         hit = ScoredNote(
             note=seen_from(view, as_of) if as_of else view,
@@ -373,7 +321,7 @@ def _why(activation: ranking.Activation) -> Why:
     )
 
 
-def _path(note: Note, place: Note, found: _Found) -> tuple[Via, ...] | Literal["match"]:
+def _path(note: Note, place: Note, found: Found) -> tuple[Via, ...] | Literal["match"]:
     """Return the links that led to a note, the one that gave most first; or what it was brought in for."""
     if place.id != note.id:
         given = place.supersessions.get(note.id) or note.supersessions.get(place.id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 from .replies import (
+    CondenseReply,
     ConstructReply,
     EvolveReply,
     LinkReply,
@@ -24,6 +25,7 @@ from .replies import (
 __all__ = [
     "PROMPT_TEXTS",
     "TEMPLATES",
+    "CondenseReply",
     "ConstructReply",
     "EvolveReply",
     "LinkReply",

@@ -103,3 +103,9 @@ class ReviseReply(Reply):
     context: str = ""
     keywords: list[str] = Field(default_factory=list)
     tags: list[str] = Field(default_factory=list)
+
+
+class CondenseReply(Reply):
+    """Reply to `condense`: what several context entries say, as one."""
+
+    context: str = Field(default="", description="one text of at most 50 words")

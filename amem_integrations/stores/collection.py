@@ -9,11 +9,11 @@ from typing import Protocol
 from ..ports import Vector
 from .bm25 import Sparse
 from .conditions import Dialect, Filter, IndexKind
-from .payloads import TERMS, Point
+from .payloads import CAUSES, TERMS, Point
 
 # A filter is quick, and allowed by a server in strict mode, only if it names a field as its index does:
 # "a" and "a[]" are two names. So the store makes its filters from the same constants.
-BACKLINKS = ("links[].target", "contexts[].cause", "supersessions[].by")
+BACKLINKS = ("links[].target", "contexts[].cause", CAUSES, "supersessions[].by", "merged_into")
 MENTIONS = ("cause", "data.shown")
 
 # Each index makes a flush in a folder some milliseconds longer, and on a server takes memory maps.

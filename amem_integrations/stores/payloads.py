@@ -33,16 +33,17 @@ MIGRATIONS: dict[int, Callable[[Payload], Payload]] = {}
 
 DENSE, LEXICAL = "dense", "bm25"  # the names of the vectors
 TERMS = "terms"
+CAUSES = "causes"  # of condensed entries
 MAX_TERM = 200  # characters; what is longer is indexed by its hash
 
 # Fields that are stored as they are, and those of a note that `where` finds by its terms.
 NOTE = (
     "seq", "content", "speaker", "source", "thread", "key", "chunk_of", "state", "failure", "attempts",
-    "revision", "metadata",
+    "revision", "metadata", "merged_into",
 )  # fmt: skip
 SEARCHED = (
     "content", "speaker", "source", "thread", "key", "keywords", "tags", "attributes_source", "state",
-    "superseded_by", "chunk", "chunk_of",
+    "superseded_by", "merged_into", "chunk", "chunk_of",
 )  # fmt: skip
 CHANGE = ("id", "seq", "op", "kind", "note_id", "cause", "model", "data")
 ENTRY = ("text", "keywords", "tags", "cause", "model", "change")
@@ -162,6 +163,7 @@ def encode_note(note: Note, namespace: Namespace) -> Payload:
         "until": _optional_stamp(note.until, "until"),
         "expires_at": _optional_stamp(note.expires_at, "expires_at"),
         "contexts": [_encode_entry(entry) for entry in note.contexts],
+        CAUSES: sorted({cause for entry in note.contexts for cause in entry.causes}) or None,
         "links": [_encode_link(target, link) for target, link in note.links.items()],
         "supersessions": [_encode_supersession(i, s) for i, s in note.supersessions.items()]
         or None,
@@ -252,12 +254,14 @@ def _encode_entry(entry: ContextEntry) -> Payload:
         "at": stamp(entry.at, "at of a context entry"),
         "recorded_at": stamp(entry.recorded_at, "recorded_at of a context entry"),
         "until": _optional_stamp(entry.until, "until of a context entry"),
+        **({"causes": entry.causes} if entry.causes else {}),
     }
 
 
 def _decode_entry(entry: Payload) -> ContextEntry:
     lists = {name: tuple(entry[name]) for name in ("keywords", "tags")}
     times = {name: _time(entry[name]) for name in ("at", "recorded_at")}
+    lists["causes"] = tuple(entry.get("causes", ()))
     until = _optional_time(entry.get("until"))
     return ContextEntry(**{**_picked(entry, ENTRY), **lists, **times, "until": until})
 

@@ -133,7 +133,11 @@ def full_note(name: str, **fields: Any) -> Note:  # noqa: ANN401 - any field of 
         "source": "import",
         "thread": "1e3",
         "key": "",
-        "contexts": (entry(name), entry("another", keywords=(), tags=("2023-05-08",))),
+        "contexts": (
+            entry(name), entry("another", keywords=(), tags=("2023-05-08",)),
+            entry("x", causes=(note_id("y"), note_id("x"))),
+        ),
+        "merged_into": note_id("q"),
         "links": {note_id("x"): link(), note_id("y"): link(strength=1.0, direction="in")},
         "state": "failed",
         "failure": "the model said no",

@@ -1,0 +1,320 @@
+"""Pure: whether two notes say the same, as far as words can tell. In doubt they do not.
+
+Vectors of texts that differ in one number, name or negation are nearly the same, so a cosine alone merges what must
+be kept apart. What these checks know of words is English; of texts in other languages only equal ones pass.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from difflib import SequenceMatcher
+from functools import lru_cache
+
+from .currency import IN_COMMON
+from .notes import Note
+
+_WORD = re.compile(r"[+-]?\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)*")
+_SUFFIX = re.compile(r"(?:ies|ied|ing|ed|es|s|e|y)$")
+_APOSTROPHES = dict.fromkeys(
+    map(ord, "\N{RIGHT SINGLE QUOTATION MARK}\N{LEFT SINGLE QUOTATION MARK}`"), "'"
+)
+_LONG = 4  # characters that are left of a word without its suffix
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+def _stem(word: str) -> str:
+    short = _SUFFIX.sub("", word)
+    return short if len(short) >= _LONG else word
+
+
+NUMBERS = dict(
+    zip(
+        [
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+        ],
+        map(str, range(13)),
+        strict=True,
+    )
+)
+AMOUNTS = _set(
+    "first second third fourth fifth half quarter twice once double triple dozen hundred thousand million couple few "
+    "several many all every each both most last another other again thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety only also another daily weekly "
+    "monthly"
+)
+DATES = _set(
+    "january february march april may june july august september october november december monday tuesday wednesday "
+    "thursday friday saturday sunday today yesterday tomorrow tonight morning afternoon evening night noon midnight "
+    "ago last next week weeks month months year years weekend day days hour hours now currently soon already yet "
+    "later earlier before after until since spring summer autumn fall winter christmas easter recently lately pm"
+)
+RELATIVE = DATES & _set(
+    "today yesterday tomorrow tonight morning afternoon evening night ago last next now currently soon already yet "
+    "later earlier recently lately weekend"
+)
+NEGATIONS = _set(
+    "not no never none nobody nothing nowhere neither nor without cannot hardly barely rarely seldom stop stopped quit "
+    "refuse refused fail failed unable lack lacks anymore longer instead except false wrong cancelled canceled gave "
+    "forgot skip skipped miss missed avoid nicht kein keine nie pas jamais ne non niet geen nunca"
+)
+HEDGES = _set(
+    "may might maybe perhaps probably could would should can must want wants wanted plan plans planned planning hope "
+    "hopes hoping wish wishes consider considering will shall going if unless almost nearly try trying tried used "
+    "supposed likely think thinks believe guess suppose unsure dream dreamed pretend joke kidding heard says said "
+    "rather when while because though need needs like'd 'll 'd"
+)
+RELATIONS = _set(
+    "mother father mom mum dad parent parents sister brother sibling son daughter child children kid kids wife husband "
+    "partner boyfriend girlfriend fiance aunt uncle cousin niece nephew grandmother grandfather grandma grandpa friend "
+    "friends colleague colleagues boss manager neighbour neighbor neighbours neighbors roommate flatmate teacher "
+    "student doctor dentist client landlord tenant dog cat puppy kitten"
+)
+OPPOSITES = _set(
+    "left right up down out off over under above below inside outside from more less fewer before after "
+    "always often sometimes usually occasionally love loves like likes hate hates dislike dislikes enjoy enjoys good "
+    "bad great terrible best worst better hot cold warm cool early late big small large little tall short old new "
+    "young buy bought sell sold lend lent borrow borrowed win won lose lost start started begin began end ended finish "
+    "finished arrive arrived leave left open opened close closed increase increased decrease decreased rise rose fell "
+    "higher lower top bottom front back north south east west black white red blue green yellow orange purple pink "
+    "brown grey gray sent received give gave take took pass passed fail pull push wet dry full empty happy sad easy "
+    "hard fast slow cheap expensive married divorced single true upstairs downstairs vegetarian vegan "
+    "remember accept accepted reject rejected approve approved hire hired fire fired join joined"
+)
+PAST = _set("was were did had used")
+PERSONS = {
+    **dict.fromkeys(["i", "me", "my", "mine", "myself", "i'm", "i've", "i'd", "i'll"], "i"),
+    **dict.fromkeys(["we", "us", "our", "ours", "we're", "we've", "we'll"], "we"),
+    **dict.fromkeys(["you", "your", "yours", "you're"], "you"),
+    **dict.fromkeys(["he", "him", "his", "he's"], "he"),
+    **dict.fromkeys(["she", "her", "hers", "she's"], "she"),
+    **dict.fromkeys(["they", "them", "their", "theirs", "they're"], "they"),
+}
+# A word of these tells English from its neighbours.
+ENGLISH = _set(
+    "the are my and with have has it you he she they for that this from our his their were would to at i'm i've"
+)
+FUNCTION = (
+    _set(
+        "a an the is are was were be been being am do does did have has had of to in on at for with from by as and or but "
+        "so that this these those it its it's there here then than very really just quite too i i'm i've my me we our us "
+        "you your he his him she her they their them who which what that's actually well oh yes please also"
+    )
+    | PERSONS.keys()
+)
+PREPOSITIONS = _set("about as at by during for from in into of on to under while with")
+JOINS, ARTICLES = _set("and or but that because so"), _set("a an the")
+SYNONYMS: tuple[frozenset[str], ...] = tuple(
+    frozenset(map(_stem, words.split()))
+    for words in ( "bought purchased", "movie film", "car automobile", "flat apartment",
+            "began started", "kid child", "kids children", "start begin", "couch sofa", "bike bicycle", "photo picture", "tv television",
+            "phone telephone", "big large", "small little", "finish complete", "mom mum mother",
+            "dad father", "job position", "repair fix", "holiday vacation", "autumn fall", "shop store", "got received", "speak talk", "doctor physician", "house home", "enrol enroll", "sick ill",
+            "gift present", "called named", "job work", "reside live", "lives resides", "favourite favorite", "trip journey",
+            "afraid scared", "whole entire", "colleague coworker", "picked chose", "adore love",
+
+    )
+)  # fmt: skip
+# What is said of a person for good, on whatever day it is said.
+LASTING = _set("allergic allergy allergies intolerant diabetic born birthday native")
+
+
+def difference(one: Note, other: Note) -> str | None:
+    """Return why two notes do not say the same; None if nothing tells them apart.
+
+    They have to be of one speaker, source and metadata, and of one day: the same words on another day are another
+    event, unless they name their date or say what lasts, such as an allergy.
+    """
+    for name in IN_COMMON:
+        if getattr(one, name) != getattr(other, name):
+            return f"they differ in {name}"
+    if one.chunk or other.chunk:
+        return "one of them is part of a longer text"
+    if one.when.date() != other.when.date() and not _is_lasting(one.content):
+        return "they are of different days"
+    return text_difference(one.content, other.content)
+
+
+def identity(note: Note) -> Hashable:
+    """Return what notes of an equal text that say the same have in common; there may be others that say so too."""
+    shared = [repr(getattr(note, name)) for name in IN_COMMON]
+    day = None if _is_lasting(note.content) else note.when.date()
+    return (_normal(note.content), day, *shared)
+
+
+def text_difference(one: str, other: str) -> str | None:
+    """Return what tells two texts apart, None if it may be nothing but their wording."""
+    if is_equal(one, other):
+        return None
+    if not (_is_english(one) and _is_english(other)):
+        return "they are worded differently, and not in English"
+    first, second = _words(one), _words(other)
+    views = (what for what, view in _VIEWS.items() if view(first) != view(second))
+    what = next(views, None) or _difference_in_form(one, other) or _contrast(first, second)
+    return None if what is None else f"they differ in {what}"
+
+
+def _difference_in_form(one: str, other: str) -> str | None:
+    if _signs(one) != _signs(other):
+        return "signs"
+    if sorted(_names(one, other)) != sorted(_names(other, one)):
+        return "names"
+    return None if _is_same_order(one, other) else "the order of words"
+
+
+def is_equal(one: str, other: str) -> bool:
+    """Return whether two texts are the same but for case, spaces and a full stop."""
+    return _normal(one) == _normal(other) and _names(one, other) == _names(other, one)
+
+
+def completeness(text: str) -> int:
+    """Return how many different words with a meaning of their own a text has."""
+    return len({_stem(word) for word in _words(text) if word not in FUNCTION})
+
+
+def _normal(text: str) -> str:
+    plain = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES)
+    return " ".join(plain.casefold().split()).rstrip(".! ")
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str) -> tuple[str, ...]:
+    plain = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES).casefold()
+    found: list[str] = []
+    for word in _WORD.findall(plain):
+        if word.endswith("n't") or word == "cannot":
+            found.append("not")
+        elif "'" in word and word not in PERSONS:
+            found += word.replace("'", " '").split()
+        else:
+            found.append(NUMBERS.get(word, word))
+    return tuple(found)
+
+
+def _is_english(text: str) -> bool:
+    words = _words(text)
+    letters = all(ord(c) < 0x250 or not c.isalpha() for c in text)  # noqa: PLR2004 - Latin
+    return letters and (not ENGLISH.isdisjoint(words) or "I" in text.split())
+
+
+def _is_lasting(text: str) -> bool:
+    """Return whether the words mean the same on any day."""
+    words = set(_words(text))
+    if not words.isdisjoint(RELATIVE):
+        return False
+    return not words.isdisjoint(LASTING) or bool(re.search(r"\b(?:19|20)\d\d\b", text))
+
+
+def _among(known: Iterable[str]) -> Callable[[Sequence[str]], object]:
+    words = frozenset(known)
+    return lambda text: sorted(word for word in text if word in words)
+
+
+def _kinds(known: frozenset[str]) -> Callable[[Sequence[str]], object]:
+    """Return what a text has of some words, of which a synonym is the same."""
+    kinds = {_canonical(word) for word in known}
+    return lambda text: {kind for word in text if (kind := _canonical(word)) in kinds}
+
+
+def _persons(words: Sequence[str]) -> list[str]:
+    found = [PERSONS[word] for word in words if word in PERSONS]
+    return [p for n, p in enumerate(found) if n == 0 or p != found[n - 1]]
+
+
+def _canonical(word: str) -> str:
+    stem = _stem(word)
+    return next((min(group) for group in SYNONYMS if stem in group), stem)
+
+
+_VIEWS: dict[str, Callable[[Sequence[str]], object]] = {
+    "numbers": lambda words: sorted(word for word in words if word[-1].isdigit()),
+    "amounts": _among(AMOUNTS),
+    "dates": _among(DATES),
+    "negation": _among(NEGATIONS),
+    "certainty": _among(HEDGES),
+    "persons": lambda words: sorted(_persons(words)),
+    "relations": _kinds(RELATIONS),
+    "opposites": _kinds(OPPOSITES),
+    "tense": lambda words: not PAST.isdisjoint(words),
+}
+
+
+def _signs(text: str) -> list[str]:
+    return sorted(c for c in text if unicodedata.category(c)[0] == "S" or c in "%#@&/?")
+
+
+def _names(text: str, other: str) -> list[str]:
+    """Return the capitalised words in order, without those that stand in lower case in either text."""
+    lower = {word for word in re.findall(r"[^\W\d_]+", f"{text} {other}") if word.islower()}
+    found = re.findall(r"[^\W\d_]+", text)
+    return [
+        word.casefold()
+        for word in found
+        if word[0].isupper() and word.lower() not in lower and word.lower() not in FUNCTION
+    ]
+
+
+def _is_same_order(one: str, other: str) -> bool:
+    """Return whether texts have what they share in one order, or consist of the same phrases in another order.
+
+    "On Fridays I swim" and "I swim on Fridays" are the same; "Ann called Bob" and "Bob called Ann" are not.
+    """
+    first, second = ([_canonical(w) for w in _words(t) if w not in FUNCTION] for t in (one, other))
+    shared = Counter(first) & Counter(second)
+    first, second = ([word for word in text if word in shared] for text in (first, second))
+    if first == second and _persons(_words(one)) == _persons(_words(other)):
+        return True
+    return _phrases(one) == _phrases(other)
+
+
+def _phrases(text: str) -> list[tuple[str, ...]]:
+    """Return the phrases of a text, sorted: parts between commas, prepositions, persons and articles."""
+    phrases: list[list[str]] = []
+    for part in re.split(r"[,;:.!]\s", text):
+        phrases.append([])
+        for word in _words(part):
+            if word in PREPOSITIONS or word in JOINS or word in PERSONS or word in ARTICLES:
+                phrases.append([])
+            if word in PERSONS:
+                phrases[-1].append(PERSONS[word])
+            elif word in PREPOSITIONS or word not in FUNCTION:
+                phrases[-1].append(_canonical(word))
+    return sorted(tuple(phrase) for phrase in phrases if phrase)
+
+
+def _contrast(one: Sequence[str], other: Sequence[str]) -> str | None:
+    """Return the words that stand against each other where all the rest is the same, or a tense."""
+    first = [word for word in one if word not in FUNCTION]
+    second = [word for word in other if word not in FUNCTION]
+    steps = SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
+    changed = [step for step in steps if step[0] != "equal"]
+    for kind, a, b, c, d in changed:
+        if kind != "replace":
+            continue
+        pairs = list(zip(first[a:b], second[c:d], strict=False))
+        if any(_stem(x) == _stem(y) and _is_past(x) != _is_past(y) for x, y in pairs):
+            return "tense"
+        if len(changed) == 1 and not all(_canonical(x) == _canonical(y) for x, y in pairs):
+            return f"{' '.join(first[a:b])!r} and {' '.join(second[c:d])!r}"
+    return None
+
+
+def _is_past(word: str) -> bool:
+    return word.endswith("ed")

@@ -1,0 +1,245 @@
+"""Consolidate: keep a memory in order, without losing anything that was said."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..changes.merging import merge, merged_into, unmerge
+from ..changes.proposals import rejection
+from ..changes.rewrite import rewrite
+from ..duplicates import difference
+from ..errors import ModelUnavailableError
+from ..evolution.condense import condense_by_model, drop_unshown, to_condense, unshown
+from ..evolution.near_duplicates import find_duplicates
+from ..evolution.prune import prune, weak_links
+from ..fetch import existing, note_pages
+from ..filters import Condition
+from ..ids import new_operation, now
+from ..notes import ContextEntry, Namespace, Note, check_namespace
+from ..plans import ConsolidationReport
+from ..runtime import RULES, Runtime, resolve
+from .edit import sweep
+from .review import proposals
+
+log = logging.getLogger("amem_integrations")
+
+CALLS = 20
+OUTDATED = "what it is about is gone or outdated"
+DIFFERENT = "it no longer says the same"
+
+
+async def consolidate(
+    runtime: Runtime, *, namespace: Sequence[str], dry_run: bool = False, budget: int = CALLS
+) -> ConsolidationReport:
+    """Put a namespace in order, and return what was done. All of it but the deletion of expired notes can be undone.
+
+    In this order: expired notes are deleted (see `sweep`); proposals about notes that are gone or outdated are
+    rejected; notes that say the same are merged: the most complete of them (of equally complete ones the earliest)
+    is found in place of the others, which stay stored, and are its `evidence`; weak links are dropped, but for the
+    last one of a note; context trails that are longer than what is shown of them are condensed by the model, or,
+    without one, cut to what is shown. A second call finds nothing more to do. Each step is a write of its own, so
+    after an interruption the next call goes on from there.
+
+    Args:
+        namespace: Whose memory.
+        dry_run: Only say what would be done; nothing is written, and no model is called.
+        budget: Most calls of the model; what is left waits for the next call.
+
+    Raises:
+        StoreError: The store refused; what was done before stays.
+    """
+    work = _Work(runtime, check_namespace(namespace), dry_run=dry_run)
+    swept = await work.sweep()
+    dropped = await work.drop_proposals()
+    unmerged = await work.unmerge()
+    merged = await work.merge()
+    pruned = await work.prune()
+    trails = await work.condense(budget)
+    return ConsolidationReport(
+        swept=tuple(swept),
+        dropped=tuple(dropped),
+        unmerged=tuple(unmerged),
+        merged=merged,
+        pruned=tuple(pruned),
+        condensed=tuple(trails.condensed),
+        left=tuple(trails.left),
+        failed=trails.failed,
+        calls=trails.calls,
+        dry_run=dry_run,
+    )
+
+
+async def evidence(runtime: Runtime, note_id: str, *, namespace: Sequence[str]) -> list[Note]:
+    """Return the notes that say the same as one and are not found because of it, oldest first.
+
+    Raises:
+        NoteNotFoundError: There is none with this id in this namespace.
+    """
+    space = check_namespace(namespace)
+    await existing(runtime.store, space, [note_id])
+    time = now()
+    return [n for n in await merged_into(runtime, space, [note_id]) if not n.is_expired(time)]
+
+
+@dataclass
+class _Trails:
+    """What became of long context trails."""
+
+    condensed: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    calls: int = 0
+    stopped: bool = False  # by a model that does not answer
+
+    def add(self, note_id: str, problem: str | None) -> None:
+        """Say that a trail was condensed, or why not."""
+        if problem is None:
+            self.condensed.append(note_id)
+        else:
+            self.failed[note_id] = problem
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The steps of a consolidation, each of which looks at the notes as they are then."""
+
+    runtime: Runtime
+    namespace: Namespace
+    dry_run: bool
+
+    async def sweep(self) -> list[str]:
+        """Delete the notes that have expired."""
+        where = (Condition("expires_at", "$lte", now()),)
+        pages = note_pages(self.runtime.store, self.namespace, where)
+        expired = [note.id async for page in pages for note in page]
+        if expired and not self.dry_run:
+            await sweep(self.runtime, namespace=self.namespace)
+        return expired
+
+    async def drop_proposals(self) -> list[str]:
+        """Reject the open proposals whose note or cause is gone or outdated."""
+        waiting = await proposals(self.runtime, namespace=self.namespace)
+        ids = {i for made in waiting for i in (made.note_id, made.cause) if i}
+        stored = await resolve(self.runtime.store.get(self.namespace, sorted(ids)))
+        known = {note.id: note for note in stored if not _is_past(note)}
+        past = [p for p in waiting if p.note_id not in known or (p.cause or "") not in known]
+        op, at = new_operation(), now()
+        about = {note.id: note for note in stored}
+        records = [
+            rejection(made, about[made.note_id], op, at, OUTDATED)
+            for made in past
+            if made.note_id in about
+        ]
+        if records and not self.dry_run:
+            await resolve(self.runtime.store.replace(self.namespace, [], records))
+        return [made.id for made in past if made.note_id in about]
+
+    async def unmerge(self) -> list[str]:
+        """Let the notes be found again that are merged into one that is gone, or says something else now."""
+        notes = {note.id: note for note in await self._notes()}
+        loose = [n for n in notes.values() if n.merged_into and not _stands(n, notes)]
+        if loose and not self.dry_run:
+            op, at = new_operation(), now()
+            await rewrite(
+                self.runtime, self.namespace, op, {note.id: unmerge(op, at) for note in loose}
+            )
+        return [note.id for note in loose]
+
+    async def merge(self) -> dict[str, tuple[str, ...]]:
+        """Merge the notes that say the same; return them by the one that stands for them."""
+        notes = await self._notes()
+        found = await find_duplicates(self.runtime, self.namespace, notes)
+        if found and not self.dry_run:
+            op, at = new_operation(), now()
+            known = {note.id: note for note in notes}
+            await rewrite(
+                self.runtime,
+                self.namespace,
+                op,
+                {note_id: merge(into, op, at) for note_id, into in found.items()},
+                base={note_id: known[note_id] for note_id in found},
+            )
+            # A note may have been changed or deleted while its duplicates were written.
+            loose = set(await self.unmerge())
+            found = {note_id: into for note_id, into in found.items() if note_id not in loose}
+        merged: defaultdict[str, list[str]] = defaultdict(list)
+        for note_id, into in found.items():
+            merged[into].append(note_id)
+        return {into: tuple(others) for into, others in merged.items()}
+
+    async def prune(self) -> list[tuple[str, str]]:
+        """Drop the weak links."""
+        floor = self.runtime.config.min_link_strength
+        pairs = weak_links(await self._notes(), floor, now(), self.runtime.config.link_half_life)
+        if pairs and not self.dry_run:
+            await prune(self.runtime, self.namespace, pairs, floor)
+        return pairs
+
+    async def condense(self, budget: int) -> _Trails:
+        """Condense the long context trails, with at most `budget` calls of the model."""
+        trails = _Trails()
+        for note in await self._notes():
+            entries = await to_condense(self.runtime, self.namespace, note)
+            if self.runtime.model_name == RULES:
+                entries = unshown(note, entries)
+                if entries:
+                    trails.add(note.id, await self._cut(note, entries))
+            elif len(entries) > 1:
+                await self._condense(note, entries, trails, budget)
+        return trails
+
+    async def _cut(self, note: Note, entries: Sequence[ContextEntry]) -> str | None:
+        """Drop entries that are not shown; return why that failed, if it did."""
+        if self.dry_run:
+            return None
+        return await drop_unshown(self.runtime, self.namespace, note, entries)
+
+    async def _condense(
+        self, note: Note, entries: Sequence[ContextEntry], trails: _Trails, budget: int
+    ) -> None:
+        """Condense one trail by the model, or say why not."""
+        if trails.stopped or trails.calls >= budget:
+            trails.left.append(note.id)
+            return
+        if self.dry_run:
+            trails.condensed.append(note.id)
+            return
+        before, calls = _calls(self.runtime), budget - trails.calls
+        try:
+            problem = await condense_by_model(
+                self.runtime, self.namespace, note, entries, calls=calls
+            )
+        except ModelUnavailableError as error:
+            log.warning("%s; context trails are condensed by a later call of consolidate", error)
+            trails.stopped, problem = True, None
+            trails.left.append(note.id)
+        else:
+            trails.add(note.id, problem)
+        trails.calls += _calls(self.runtime) - before
+
+    async def _notes(self) -> list[Note]:
+        """Return all notes that have not expired, oldest first."""
+        time, pages = now(), note_pages(self.runtime.store, self.namespace)
+        return [note async for page in pages for note in page if not note.is_expired(time)]
+
+
+def _is_past(note: Note) -> bool:
+    """Return whether a note is outdated: another takes its place, it is over, or it has expired."""
+    time = now()
+    over = note.holds_until is not None and note.holds_until <= time
+    return over or note.superseded_by is not None or note.is_expired(time)
+
+
+def _stands(note: Note, notes: Mapping[str, Note]) -> bool:
+    """Return whether a merged note still says the same as the one that stands for it."""
+    into = notes.get(note.merged_into or "")
+    return into is not None and into.merged_into is None and difference(note, into) is None
+
+
+def _calls(runtime: Runtime) -> int:
+    """Return how often the model was asked to condense, answered or not."""
+    counts = runtime.usage.snapshot().get("condense", {})
+    return sum(counts.get(name, 0) for name in ("calls", "refused", "unavailable"))
