@@ -110,7 +110,8 @@ def _context(note: Shown, before: Shown | None) -> str:
 
 
 def _until(note: Shown) -> str:
-    end = read_until(note["content"], datetime.fromisoformat(note["when"]))
+    when = note.get("when") or note["at"]
+    end = read_until(note["content"], datetime.fromisoformat(when)) if when else None
     return end.isoformat() if end else ""
 
 

@@ -50,7 +50,7 @@ def test_a_strict_schema_closes_every_object_and_requires_every_field(openai_ser
 
     schema = openai_server.requests[0]["response_format"]["json_schema"]["schema"]
     objects = [schema, *schema["$defs"].values()]
-    assert len(objects) == 4
+    assert len(objects) == 6
     for part in objects:
         assert part["additionalProperties"] is False
         assert part["required"] == list(part["properties"])
