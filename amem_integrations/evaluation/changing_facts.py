@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..memory import AgenticMemory
-from ..notes import ScoredNote
+from ..notes import NoteInput, ScoredNote
 from ..ports import ChatModel, Completion, Embedder, ModelRequest
 from ..providers.rules import RuleModel
 
@@ -64,9 +64,35 @@ class LabelModel:
         )
 
 
+class ReplyModel:
+    """Answers from kept replies of a language model, which was asked about all turns of a case at once."""
+
+    def __init__(self, replies: Sequence[Mapping[str, Any]]) -> None:
+        """Take the replies for one case, in the order of the calls."""
+        self.name = "kept replies"
+        self._rules = RuleModel()
+        self._replies = list(replies)
+
+    def generate(self, request: ModelRequest) -> Completion:
+        """Return the next reply; attributes are those of the rules."""
+        if request.task == "construct":
+            return self._rules.generate(request)
+        reply = self._replies.pop(0) if self._replies else {"notes": []}
+        return Completion(text=json.dumps(reply))
+
+
+def read_replies(path: str | PathLike[str]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return by case the replies of a file: lines of JSON with `case`, `call` (1, 2, …) and `reply`."""
+    replies: dict[str, list[Mapping[str, Any]]] = {}
+    for line in Path(path).read_text(encoding="utf-8").splitlines():
+        kept = json.loads(line)
+        replies.setdefault(kept["case"], []).append(kept["reply"])
+    return replies
+
+
 @dataclass(slots=True)
 class Currency:
-    """What was counted over cases. Shares are of questions; `over` and `missed` name what went wrong."""
+    """What was counted over cases; `false`, `missed` and `wrong` name what went wrong."""
 
     counts: Counter[str] = field(default_factory=Counter)
     false: list[tuple[str, str, str]] = field(default_factory=list)
@@ -95,35 +121,38 @@ def measure(
     embedder: Embedder,
     model_for: Callable[[Case], ChatModel | None],
     *,
-    supersede: bool = True,
+    at_once: bool = False,
 ) -> Currency:
-    """Return how well a memory tells what is current; `model_for` gives the model that a case is built with."""
+    """Return how well a memory tells what is current.
+
+    `model_for` gives the model that a case is built with. Its turns are added one by one, or all `at_once`.
+    """
     total = Currency()
     for case in cases:
         with AgenticMemory.open(":memory:", embedder=embedder, model=model_for(case)) as memory:
-            keys = _build(memory, case)
-            if supersede:
-                _count_decisions(total, memory, case, keys)
+            keys = _build(memory, case, at_once=at_once)
+            _count_decisions(total, memory, case, keys)
             for question in case["questions"]:
                 _count_question(total, memory, case, question, keys)
     return total
 
 
-def _build(memory: AgenticMemory, case: Case) -> dict[str, str]:
-    """Add the turns one by one, and return the key of each note."""
-    keys = {}
-    for turn in case["turns"]:
-        note = memory.add(
-            turn["content"],
-            namespace=NAMESPACE,
+def _build(memory: AgenticMemory, case: Case, *, at_once: bool) -> dict[str, str]:
+    """Add the turns, and return the key of each note."""
+    turns = [
+        NoteInput(
+            content=turn["content"],
             at=datetime.fromisoformat(turn["at"]),
             key=turn["id"],
-            thread=turn.get("thread"),
+            thread="dialogue" if at_once else None,
             speaker=turn.get("speaker"),
             source=turn.get("source", "user"),
         )
-        keys[note.id] = turn["id"]
-    return keys
+        for turn in case["turns"]
+    ]
+    for some in [turns] if at_once else [[turn] for turn in turns]:
+        memory.add_many(some, namespace=NAMESPACE)
+    return {note.id: note.key or "" for note in memory.get_all(namespace=NAMESPACE)}
 
 
 def _count_decisions(
