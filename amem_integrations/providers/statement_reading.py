@@ -69,6 +69,11 @@ _DENIAL = re.compile(
 )
 _NEW = re.compile(r"\bnew (?:\w+ )?(\w+)(?=[ ,.:;!]|$)")
 _LABEL = re.compile(r"\b[A-Za-z][a-z]+ ([A-HJ-Z])\b")
+_ENUMERATED = re.compile(
+    r"\b(case|chapter|day|episode|exercise|game|invoice|issue|item|lap|lesson|level|note|order|page|part|question"
+    r"|round|season|session|step|task|test|ticket|turn|unit|week) #?(\d+)\b",
+    re.IGNORECASE,
+)
 _QUOTED = re.compile(r"[\"“„«][^\"“”„«»]*[\"”“»]|(?<!\w)['‘][^'’]{8,}['’](?!\w)|「[^」]*」")
 _SENTENCE = re.compile(r"[^.!?。！？।\n]+(?:[.](?=\w)[^.!?。！？।\n]*)*[.!?。！？।]*")
 _WORD = re.compile(r"(?:[^\W\d]|[\u0900-\u0963])+(?:'[^\W\d_]+)*|\d+(?:[.,:]\d+)*")
@@ -134,7 +139,7 @@ class Reading:
         cues: Kinds of words it has that tell of a change (`changed`, `ended`, `added`, …), each with the
             stems of the clauses that they are in.
         renewed: Stems of what it calls new: "number" in "my new number".
-        labels: Letters that tell things of one name apart: "B" in "project B".
+        labels: What tells things of one name apart: "B" in "project B", "lesson 7".
         denied: Stems and numbers that it says are not so, or no longer ("not 300", "instead of the bus").
         slots: Properties of a person that it gives which have one value at a time (`home`, `job`, …).
         kin: Relatives and friends that it speaks of.
@@ -197,7 +202,9 @@ def _read(text: str) -> Reading:
         values=values,
         cues=_cues(lowered),
         renewed=frozenset(_stem(found[1]) for found in _NEW.finditer(lowered)) - {""},
-        labels=frozenset(_LABEL.findall(text)),
+        labels=frozenset(
+            [*_LABEL.findall(text), *map(" ".join, _ENUMERATED.findall(text.lower()))]
+        ),
         denied=frozenset(stem for found in _DENIAL.finditer(lowered) for stem in _denied(found[1])),
         slots=frozenset(name for name, pattern in _SLOTS.items() if pattern.search(lowered)),
         kin=frozenset(_KIN.findall(lowered)),

@@ -838,7 +838,7 @@ def test_a_collection_of_something_else_is_left_alone(fake: FakeQdrant) -> None:
 def test_a_server_gets_an_index_for_every_field_that_can_be_named(
     fake: FakeQdrant, served: QdrantStore
 ) -> None:
-    assert len(fake.indexes["amem"]) + len(fake.indexes["amem_history"]) <= 25
+    assert len(fake.indexes["amem"]) + len(fake.indexes["amem_history"]) <= 26
     for field in FIELDS:
         times = [datetime.now(UTC)] if field in TIMES else [1] if field == "seq" else ["x", None, 1]
         for value in times:

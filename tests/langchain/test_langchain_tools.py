@@ -242,7 +242,7 @@ def test_the_model_sees_no_runtime_among_the_arguments(memory: AgenticMemory) ->
         }
         assert shown == {
             "search_memory": {"query"},
-            "remember": {"content"},
+            "remember": {"content", "supersedes"},
             "correct_memory": {"note_id", "content"},
             "forget_memory": {"note_id"},
         }

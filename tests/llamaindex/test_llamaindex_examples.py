@@ -69,4 +69,4 @@ def test_the_readmes_code_finds_what_is_known_and_remembers_what_is_said(
 
     assert "course in pottery" in capsys.readouterr().out
     said = [note.content for note in memory.get_all(namespace=("mira",), where={"source": "user"})]
-    assert said[1:] == ["Which course did I sign up for?"]
+    assert said[1:] == ["When is Ella's wedding?"]
