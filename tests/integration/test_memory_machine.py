@@ -253,8 +253,10 @@ def play_fields(fields, entries: set[str], links: set[str], newer: set[str]) -> 
 
 TestMemory = MemoryMachine.TestCase
 TestMemory.settings = settings(
-    max_examples=int(os.environ.get("AMEM_EXAMPLES", "10")),
+    max_examples=int(os.environ.get("AMEM_EXAMPLES", "30")),
     stateful_step_count=25,
+    derandomize="AMEM_EXAMPLES"
+    not in os.environ,  # with a number of examples, it looks for new ones
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
