@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Literal
@@ -25,6 +26,8 @@ from amem_integrations import (
     ModelRequest,
 )
 from amem_integrations.adapting import Call, both
+
+log = logging.getLogger("langchain_amem")
 
 NAMES = ("model_name", "model", "model_id", "deployment_name")
 
@@ -84,6 +87,9 @@ class LangChainChatModel:
             except Exception as error:
                 if not self._cannot_do_schemas(error):
                     raise
+                log.info(
+                    "%s takes no schema, it is asked in words from now on: %r", self.name, error
+                )
                 self._words = True
         return _completion(await call(self._model.invoke, messages, options))
 

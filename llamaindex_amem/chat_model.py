@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -23,6 +24,8 @@ from amem_integrations import (
     ModelUnavailableError,
 )
 from amem_integrations.adapting import Call, both, directly, in_thread
+
+log = logging.getLogger("llamaindex_amem")
 
 Structured = Literal["auto", "schema", "words"]
 
@@ -124,6 +127,9 @@ class LlamaIndexChatModel:
                 except Exception as error:
                     if self._structured == "schema" or not _refuses_tools(error):
                         raise
+                    log.info(
+                        "%s takes no tools, it is asked in words from now on: %r", self.name, error
+                    )
             answer = await call(llm.chat, messages)
             self._wordy = llm
             return _completion(messages, answer)
