@@ -1,1 +1,1 @@
-"""What happens to notes after they were written: edits, undo, proposals, traces of what is gone."""
+"""What happens to notes after they were written: edits, undo, proposals, removal of what is gone."""

@@ -12,8 +12,8 @@ from ..notes import Change, ChangeKind, Namespace, Note
 from ..runtime import Runtime, resolve
 from . import edits
 from .edits import LINK
+from .quotes import Gone, QuoteRemoval, corrections
 from .rewrite import rewrite
-from .traces import Gone, Traces, corrections
 from .undo import fields_of
 from .unknown_texts import remove_all_of
 
@@ -39,9 +39,9 @@ async def _recover_namespace(
     again = {note.id for note in await resolve(runtime.store.get(namespace, receipts))}
     # What was added again after it was deleted has links of its own.
     if gone := [Gone(note_id=note_id, texts=()) for note_id in receipts if note_id not in again]:
-        await Traces(runtime, namespace, new_operation(), gone).remove(deleted=True)
+        await QuoteRemoval(runtime, namespace, new_operation(), gone).remove(deleted=True)
     for corrected in corrections(steps):  # one by one: each may quote the others
-        await Traces(runtime, namespace, new_operation(), [corrected]).remove()
+        await QuoteRemoval(runtime, namespace, new_operation(), [corrected]).remove()
     prompts = [step for step in steps if step.kind == "prompt"]
     written = {step.op: step.seq for step in sorted(steps, key=attrgetter("seq"))}
     if doubtful := await _shown_too_late(runtime, namespace, prompts, written):

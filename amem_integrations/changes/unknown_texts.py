@@ -12,9 +12,9 @@ from ..ids import new_operation, now
 from ..notes import Change, Namespace, Note
 from ..runtime import Runtime, resolve
 from .edits import Edit, change, without
-from .quotes import without_quotes_in, written_texts
+from .quote_matching import without_quotes_in, written_texts
+from .quotes import Gone, QuoteRemoval, texts_in
 from .rewrite import rewrite
-from .traces import Gone, Traces, texts_in
 
 
 async def remove_all_of(runtime: Runtime, namespace: Namespace, ops: Sequence[str]) -> None:
@@ -59,7 +59,7 @@ async def _remove_quotes_of(
         texts = tuple(text for entry in brought for text in written_texts(entry))
         if texts:
             gone = Gone(note_id=note_id, texts=texts, kept=kept, in_context=True)
-            await Traces(runtime, namespace, new_operation(), [gone]).remove()
+            await QuoteRemoval(runtime, namespace, new_operation(), [gone]).remove()
 
 
 def _without_entries(value: Any, made: Collection[str], *, all_of_it: bool) -> Any:  # noqa: ANN401

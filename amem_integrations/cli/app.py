@@ -41,7 +41,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Merge duplicates, drop weak links, condense long contexts.",
     ),
     "calibrate": (".maintenance_commands", "Find the thresholds for an embedder."),
-    "graph": (".graph", "Draw the notes and their links."),
+    "graph": (".graph_page", "Draw the notes and their links."),
     "export": (".maintenance_commands", "Write a namespace to a file, with links and history."),
     "reindex": (
         ".maintenance_commands",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..changes.edits import stated
-from ..changes.traces import Gone, Traces, texts_of
+from ..changes.quotes import Gone, QuoteRemoval, texts_of
 from ..ids import now
 from ..notes import ContextEntry, Namespace, Note
 from ..runtime import Runtime, resolve
@@ -29,7 +29,7 @@ async def remove_what_is_gone(
     for gone in await _gone(runtime, namespace, shown, current, lost, tuple(_texts(others))):
         op = f"{gone.note_id}:{now().isoformat()}"
         deleted = gone.note_id not in current
-        await Traces(runtime, namespace, op, [gone]).remove(deleted=deleted)
+        await QuoteRemoval(runtime, namespace, op, [gone]).remove(deleted=deleted)
     return await _read(runtime, namespace, list(current))
 
 

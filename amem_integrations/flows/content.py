@@ -9,8 +9,8 @@ from typing import Any
 from .. import texts
 from ..changes import edits
 from ..changes.merging import changed_notes, merged_into, unmerge
+from ..changes.quotes import Gone, QuoteRemoval, corrections, texts_of
 from ..changes.rewrite import rewrite
-from ..changes.traces import Gone, Traces, corrections, texts_of
 from ..chunks import chunk_id, chunks
 from ..embedding import embed_if_possible
 from ..fetch import not_found
@@ -117,7 +117,7 @@ async def remove_old_text(
     """Remove from other notes what was made of the old text of corrected ones (chunks of `whole`, if given)."""
     gone = corrections(changes)
     if gone:
-        await Traces(runtime, namespace, f"{op}:retract", gone, whole=whole).remove()
+        await QuoteRemoval(runtime, namespace, f"{op}:retract", gone, whole=whole).remove()
 
 
 async def show_merged(
@@ -141,13 +141,13 @@ async def remove_notes(
         return
     op, at, since = new_operation(), now(), clock.tick()
     gone = [Gone(note_id=note.id, texts=texts_of(note)) for note in notes]
-    traces = Traces(runtime, namespace, op, gone, whole=whole)
+    quotes = QuoteRemoval(runtime, namespace, op, gone, whole=whole)
     # Quotes go while the text is there to know them by: should this be interrupted, it can be done again.
-    await traces.remove()
+    await quotes.remove()
     data = {"since": since}  # what is written later may quote the text without our knowing
     receipts = [edits.change(op, "delete", note, recorded_at=at, data=data) for note in notes]
     await resolve(runtime.store.delete(namespace, [note.id for note in notes], receipts))
-    await traces.remove(deleted=True)
+    await quotes.remove(deleted=True)
 
 
 def _input(note: Note, values: Mapping[str, Any]) -> NoteInput:

@@ -33,7 +33,7 @@ MIGRATIONS: dict[int, Callable[[Payload], Payload]] = {}
 
 DENSE, LEXICAL = "dense", "bm25"  # the names of the vectors
 TERMS = "terms"
-CAUSES = "causes"  # of condensed entries
+CAUSES = "causes"  # of all context entries, for one index
 MAX_TERM = 200  # characters; what is longer is indexed by its hash
 
 # Fields that are stored as they are, and those of a note that `where` finds by its terms.
@@ -163,7 +163,7 @@ def encode_note(note: Note, namespace: Namespace) -> Payload:
         "until": _optional_stamp(note.until, "until"),
         "expires_at": _optional_stamp(note.expires_at, "expires_at"),
         "contexts": [_encode_entry(entry) for entry in note.contexts],
-        CAUSES: sorted({cause for entry in note.contexts for cause in entry.causes}) or None,
+        CAUSES: sorted({cause for entry in note.contexts for cause in entry.came_from}) or None,
         "links": [_encode_link(target, link) for target, link in note.links.items()],
         "supersessions": [_encode_supersession(i, s) for i, s in note.supersessions.items()]
         or None,

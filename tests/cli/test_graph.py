@@ -14,7 +14,7 @@ import pytest
 from support.notes import make_note
 
 from amem_integrations.cli import graph_picture
-from amem_integrations.cli.graph import render
+from amem_integrations.cli.graph_page import render
 from amem_integrations.notes import ContextEntry, Link, Supersession
 
 BROWSER = next(
