@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from support import models
 from support.ports import WatchedStore
@@ -30,20 +32,10 @@ class Poisoned:
         return "no JSON" if POISON in said and not self.cured else answer(request)
 
 
-@pytest.fixture(params=["edge", "memory"])
-def open_memory(request, tmp_path):
-    opened = []
-
-    def open_(model, **settings):
-        location = ":memory:" if request.param == "memory" else tmp_path
-        config = MemoryConfig(**{"max_attempts": 2, **settings})
-        memory = AgenticMemory.open(location, model=model, embedder=HashEmbedder(), config=config)
-        opened.append(memory)
-        return memory
-
-    yield open_
-    for memory in opened:
-        memory.close()
+@pytest.fixture
+def open_memory(open_memory):
+    """Opens memories that give a note up after two attempts."""
+    return partial(open_memory, max_attempts=2)
 
 
 @pytest.mark.parametrize("step", ["construct", "evolve"])

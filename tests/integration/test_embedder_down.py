@@ -7,28 +7,9 @@ import pytest
 from support import models
 from support.ports import WatchedEmbedder
 
-from amem_integrations import AgenticMemory, MemoryConfig, ModelUnavailableError, NoteInput
+from amem_integrations import ModelUnavailableError, NoteInput
 
 ANN = ("ann",)
-
-
-@pytest.fixture(params=["edge", "memory"])
-def open_memory(request, tmp_path):
-    opened = []
-
-    def open_(model, embedder):
-        memory = AgenticMemory.open(
-            ":memory:" if request.param == "memory" else tmp_path,
-            model=model,
-            embedder=embedder,
-            config=MemoryConfig(min_gate_similarity=-1.0),
-        )
-        opened.append(memory)
-        return memory
-
-    yield open_
-    for memory in opened:
-        memory.close()
 
 
 def found_by_words(memory, query):

@@ -8,33 +8,13 @@ import pytest
 from support import models
 
 from amem_integrations import (
-    AgenticMemory,
     InvalidInputError,
-    MemoryConfig,
     NoteNotFoundError,
     RevisionConflictError,
 )
-from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob",)
 CHANGING = ("revision", "ops")
-
-
-@pytest.fixture(params=["edge", "memory"])
-def open_memory(request, tmp_path):
-    """Opens memories over each of the engines; the gate lets HashEmbedder's rough cosines pass."""
-    opened = []
-
-    def open_(model=None, **settings):
-        location = ":memory:" if request.param == "memory" else tmp_path / str(len(opened))
-        config = MemoryConfig(**{"min_gate_similarity": -1.0, **settings})
-        memory = AgenticMemory.open(location, model=model, embedder=HashEmbedder(), config=config)
-        opened.append(memory)
-        return memory
-
-    yield open_
-    for memory in opened:
-        memory.close()
 
 
 @pytest.fixture

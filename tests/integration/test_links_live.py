@@ -10,7 +10,6 @@ import pytest
 from support import models
 
 from amem_integrations import (
-    AgenticMemory,
     ConfigurationError,
     InvalidInputError,
     MemoryConfig,
@@ -19,7 +18,6 @@ from amem_integrations import (
 )
 from amem_integrations.cli.diff import diff
 from amem_integrations.ids import now
-from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob",)
 NEW = "By the way, Zoe says that the boat trip was in Norway"
@@ -47,23 +45,17 @@ def relinking(change, between=None, reason="the new note shows it"):
     return answer
 
 
-@pytest.fixture(params=["edge", "memory"])
-def open_memory(request, tmp_path):
-    """Opens memories over each of the engines."""
-    opened = []
+@pytest.fixture
+def open_memory(open_memory):
+    """Opens memories whose model gives this answer when it links."""
 
     def open_(answer=models.link_to_first, **settings):
-        location = ":memory:" if request.param == "memory" else tmp_path / str(len(opened))
-        config = MemoryConfig(min_gate_similarity=-1.0, **settings)
         model = models.model(answer)
-        memory = AgenticMemory.open(location, model=model, embedder=HashEmbedder(), config=config)
+        memory = open_memory(model, **settings)
         memory.model = model
-        opened.append(memory)
         return memory
 
-    yield open_
-    for memory in opened:
-        memory.close()
+    return open_
 
 
 def linked(memory, namespace=ANN):

@@ -15,24 +15,14 @@ SAID = ("The trip is in April", "The trip is in May now", "The trip goes to Rome
 EVOLVING = models.update_first("It was moved to May.", tags=("plans",))
 
 
-@pytest.fixture(params=["edge", "memory"])
-def open_memory(request, tmp_path):
-    """Opens memories over each of the engines, with a review unless it is said otherwise."""
-    opened = []
+@pytest.fixture
+def open_memory(open_memory):
+    """Opens memories with a review, unless they are told otherwise."""
 
-    def open_(evolve=EVOLVING, model="scripted", **settings):
-        location = ":memory:" if request.param == "memory" else tmp_path / str(len(opened))
-        config = MemoryConfig(**{"min_gate_similarity": -1.0, "review": True, **settings})
-        answering = models.model(evolve) if model else None
-        memory = AgenticMemory.open(
-            location, model=answering, embedder=HashEmbedder(), config=config
-        )
-        opened.append(memory)
-        return memory
+    def open_(evolve=EVOLVING, **settings):
+        return open_memory(models.model(evolve), **{"review": True, **settings})
 
-    yield open_
-    for memory in opened:
-        memory.close()
+    return open_
 
 
 @pytest.fixture

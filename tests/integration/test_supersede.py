@@ -8,14 +8,11 @@ import pytest
 from support import models
 
 from amem_integrations import (
-    AgenticMemory,
     InvalidInputError,
-    MemoryConfig,
     NamespaceError,
     NoteInput,
     NoteNotFoundError,
 )
-from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob",)
 DAY = timedelta(days=1)
@@ -23,25 +20,6 @@ DAY = timedelta(days=1)
 
 def day(number: int) -> datetime:
     return datetime(2024, 3, 1, 12, tzinfo=UTC) + number * DAY
-
-
-@pytest.fixture(params=["edge", "memory"])
-def open_memory(request, tmp_path):
-    opened = []
-
-    def open_(model=None, **config):
-        memory = AgenticMemory.open(
-            ":memory:" if request.param == "memory" else tmp_path / str(len(opened)),
-            model=model,
-            embedder=HashEmbedder(),
-            config=MemoryConfig(**config),
-        )
-        opened.append(memory)
-        return memory
-
-    yield open_
-    for memory in opened:
-        memory.close()
 
 
 @pytest.fixture
