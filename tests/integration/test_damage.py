@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -19,20 +18,10 @@ from amem_integrations.testing import HashEmbedder
 ROOT = Path(__file__).parents[2]
 ANN = ("ann",)
 MIB = 2**20
-SHM = Path("/dev/shm")
-ROOMY = os.access(SHM, os.W_OK) and shutil.disk_usage(SHM).free > 1024 * MIB
-IN_MEMORY = SHM if ROOMY else None
 
 
 def open_memory(folder, **options):
     return AgenticMemory.open(folder, model=models.model(), embedder=HashEmbedder(), **options)
-
-
-@pytest.fixture
-def tmp_path():
-    """A folder in memory: making an index costs dozens of fsyncs."""
-    with tempfile.TemporaryDirectory(dir=IN_MEMORY, prefix="amem-") as folder:
-        yield Path(folder)
 
 
 @pytest.fixture

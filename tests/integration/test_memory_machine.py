@@ -26,7 +26,6 @@ from amem_integrations import (
 from amem_integrations.export_format import read
 from amem_integrations.testing import HashEmbedder
 
-IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where an fsync costs nothing
 ANN = ("ann",)
 START = datetime(2024, 1, 1, tzinfo=UTC)
 LATER = datetime.now(UTC) + timedelta(days=365)
@@ -179,7 +178,7 @@ class MemoryMachine(RuleBasedStateMachine):
         assert [word for word in self.gone if word in repr(live) and word not in still] == []
 
     def exported(self) -> list[Note | Change]:
-        with TemporaryDirectory(dir=IN_MEMORY) as folder:
+        with TemporaryDirectory() as folder:
             path = Path(folder) / "ann.jsonl"
             self.memory.export(path, namespace=ANN)
             return list(read(path, ANN, stored=self.contents))

@@ -12,15 +12,13 @@ from amem_integrations.stores import EdgeStore, QdrantStore
 from amem_integrations.testing.conformance import DIMENSIONS
 from amem_integrations.testing.conformance.machine import NoteStoreMachine
 
-IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where an fsync costs nothing
-
 
 class BothEngines(NoteStoreMachine):
     """A folder and `":memory:"`, side by side."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._folder = tempfile.TemporaryDirectory(dir=IN_MEMORY, prefix="amem-")
+        self._folder = tempfile.TemporaryDirectory(prefix="amem-")
         place = Path(self._folder.name) / "m"
         self.make_stores = (
             lambda: EdgeStore(place, dimensions=DIMENSIONS, min_free_bytes=2**20),

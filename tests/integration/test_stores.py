@@ -14,7 +14,6 @@ import socketserver
 import ssl
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -55,7 +54,6 @@ from amem_integrations.testing.conformance import (
 )
 
 ROOT = Path(__file__).parents[2]
-IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where an fsync costs nothing
 ANN = ("ann",)
 QUICK = {"pauses": (0.001, 0.001, 0.001)}
 
@@ -83,13 +81,6 @@ except StoreError as error:
 else:
     print("opened")
 """
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """A folder in memory: making an index costs dozens of fsyncs, and a kill spares both alike."""
-    with tempfile.TemporaryDirectory(dir=IN_MEMORY, prefix="amem-") as folder:
-        yield Path(folder)
 
 
 class TestEdgeStore(NoteStoreConformance):

@@ -6,10 +6,8 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from multiprocessing import forkserver
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -161,15 +159,6 @@ def _server() -> None:
         forkserver.ensure_running()
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """Yield a folder in memory, if there is such: what a killed process wrote is there all the same."""
-    shared = Path("/dev/shm")
-    place = shared if os.access(shared, os.W_OK) else tmp_path
-    with TemporaryDirectory(dir=place) as name:
-        yield Path(name)
-
-
 ENDS = [(step, when) for step in (*STEPS[:2], "review", "commit") for when in WHEN]
 ENDS += [("waiting", "before")]
 NODES = [(step, when) for step in ("recall", "remember", "evolve") for when in WHEN]
@@ -202,14 +191,14 @@ def whole() -> dict[str, Any]:
     [(*kill, d) for kill in KILLS for d in DURABILITY if d == "sync" or kill[0] != "reviewed"],
 )
 def test_after_kill_9_another_process_resumes(
-    folder: Path, whole: dict[str, Any], kind: str, step: str, when: str, durability: str
+    tmp_path: Path, whole: dict[str, Any], kind: str, step: str, when: str, durability: str
 ) -> None:
-    arguments = (str(folder), kind, step, when, durability)
+    arguments = (str(tmp_path), kind, step, when, durability)
     process = PROCESSES.Process(target=run_and_die, args=arguments)
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
-    with opened(folder) as (memory, saver):
+    with opened(tmp_path) as (memory, saver):
         resumed = finish(invoking(GRAPHS[kind](memory, saver), durability))
         assert resumed or durability != "sync"
         assert picture(memory) == whole[kind]
