@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from .errors import InvalidInputError
 from .ids import derive, note_id
+from .kinds import kind_of
 from .notes import Change, Namespace, Note, NoteInput
 
 FORMAT, VERSION = "amem-integrations", 1
@@ -97,7 +98,10 @@ def count(path: str | PathLike[str]) -> int:
 
 def _value(line: Line, namespace: Namespace) -> Note | Change:
     if "note" in line:
-        return _NOTE.validate_python({**line["note"], "namespace": namespace})
+        data = line["note"]
+        return _NOTE.validate_python(
+            {"kind": kind_of(str(data["content"])), **data, "namespace": namespace}
+        )
     return _CHANGE.validate_python({**line["change"], "namespace": namespace})
 
 

@@ -18,7 +18,7 @@ Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in"]
 OPERATORS: tuple[str, ...] = get_args(Operator)
 _RANGES = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 FIELDS = (
-    "id", "seq", "content", "speaker", "source", "thread", "key", "at", "when", "recorded_at",
+    "id", "seq", "content", "speaker", "source", "kind", "thread", "key", "at", "when", "recorded_at",
     "keywords", "tags", "attributes_source", "state", "attempts", "superseded_by", "merged_into",
     "until", "expires_at", "chunk", "chunk_of",
 )  # fmt: skip

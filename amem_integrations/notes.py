@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Any, Literal, get_args
 
 from .errors import InvalidInputError, NamespaceError
+from .kinds import Kind, kind_of
 
 Namespace = tuple[str, ...]
 Source = Literal["user", "assistant", "tool", "import"]
@@ -112,7 +113,8 @@ class Note:
     is several notes: the first has `chunk` 1 and the id of the whole, the others count on from 2 and name the
     first in `chunk_of`. A note that is all of its text has `chunk` 0. `supersessions` are by the ids of the later
     notes that make this one outdated; none of its text goes for it. `until` is how long it holds, if the user said.
-    `merged_into` is the note that says the same and is found in its place, if there is one.
+    `merged_into` is the note that says the same and is found in its place, if there is one. `kind` follows from the
+    content (see `kinds.py`): `"statement"`, `"question"`, or `"filler"`, which says nothing worth remembering.
     """
 
     id: str
@@ -123,6 +125,7 @@ class Note:
     at: datetime | None = None
     speaker: str | None = None
     source: Source = "user"
+    kind: Kind = "statement"
     thread: str | None = None
     key: str | None = None
     chunk: int = 0
@@ -192,7 +195,9 @@ class Note:
         return self.expires_at is not None and self.expires_at <= time
 
     def revised(self, **changes: Any) -> Note:  # noqa: ANN401 - any field
-        """Return a copy with these fields changed."""
+        """Return a copy with these fields changed; another content may be of another kind."""
+        if "content" in changes:
+            changes.setdefault("kind", kind_of(changes["content"]))
         return replace(self, **changes)
 
 
@@ -286,6 +291,7 @@ class ScoredNote:
             "links": list(note.links),
             "speaker": note.speaker,
             "source": note.source,
+            "kind": note.kind,
             "thread": note.thread,
             "at": note.at.isoformat() if note.at else None,
             "recorded_at": note.recorded_at.isoformat(),

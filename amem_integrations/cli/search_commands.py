@@ -209,6 +209,7 @@ def _fields(note: Note) -> dict[str, str]:
         "namespace": format_namespace(note.namespace),
         "when": f"{note.when:%Y-%m-%d %H:%M %Z}",
         "speaker": note.speaker,
+        "kind": note.kind if note.kind != "statement" else None,
         "thread": note.thread,
         "key": note.key,
         "until": f"{note.holds_until:%Y-%m-%d %H:%M %Z}" if note.holds_until else None,

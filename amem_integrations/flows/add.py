@@ -15,6 +15,7 @@ from ..conversation import SPEAKING, from_dict, note_inputs
 from ..embedding import embed_if_possible
 from ..errors import AmemError, InvalidInputError, NoteNotFoundError
 from ..ids import clock, derive, new_operation, note_id, now, time_of
+from ..kinds import kind_of
 from ..notes import Namespace, Note, NoteInput, Source, check_namespace, check_note_input
 from ..ports import Indexed, Vector
 from ..progress import Meter, Progress, reporter
@@ -342,6 +343,7 @@ def _note(namespace: Namespace, part: Chunk, op: str) -> Note:
         at=item.at or item.default_at,
         speaker=item.speaker,
         source=item.source,
+        kind=kind_of(item.content),
         thread=item.thread,
         key=item.key,
         chunk=part.number,

@@ -171,8 +171,7 @@ async def _insert_chunks(
     for number, content in contents.items():
         seq = clock.tick()
         notes.append(
-            replace(
-                first,
+            first.revised(
                 id=chunk_id(first.id, number),
                 seq=seq,
                 content=content,

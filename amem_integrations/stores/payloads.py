@@ -19,6 +19,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from ..errors import InvalidInputError, NamespaceError, StoreError
+from ..kinds import kind_of
 from ..notes import Change, ContextEntry, Link, Namespace, Note, Supersession
 from ..ports import Vector
 from .bm25 import Sparse
@@ -38,11 +39,11 @@ MAX_TERM = 200  # characters; what is longer is indexed by its hash
 
 # Fields that are stored as they are, and those of a note that `where` finds by its terms.
 NOTE = (
-    "seq", "content", "speaker", "source", "thread", "key", "chunk_of", "state", "failure", "attempts",
+    "seq", "content", "speaker", "source", "kind", "thread", "key", "chunk_of", "state", "failure", "attempts",
     "revision", "metadata", "merged_into",
 )  # fmt: skip
 SEARCHED = (
-    "content", "speaker", "source", "thread", "key", "keywords", "tags", "attributes_source", "state",
+    "content", "speaker", "source", "kind", "thread", "key", "keywords", "tags", "attributes_source", "state",
     "superseded_by", "merged_into", "chunk", "chunk_of",
 )  # fmt: skip
 CHANGE = ("id", "seq", "op", "kind", "note_id", "cause", "model", "data")
@@ -176,6 +177,8 @@ def encode_note(note: Note, namespace: Namespace) -> Payload:
 def decode_note(note_id: str, payload: Payload) -> Note:
     """Return the note of a payload, of this or (see `current`) of an earlier schema."""
     payload = current(payload)
+    if "kind" not in payload:  # written before there were kinds
+        payload = {**payload, "kind": kind_of(payload["content"])}
     return Note(
         **_picked(payload, NOTE),
         id=note_id,

@@ -53,7 +53,7 @@ namespaces = st.lists(names, min_size=1, max_size=3).map(tuple)
 notes = st.builds(
     Note,
     id=ids, seq=integers, namespace=namespaces, content=texts, recorded_at=times, at=st.none() | times,
-    speaker=st.none() | texts, source=st.sampled_from(["user", "assistant", "tool", "import"]),
+    speaker=st.none() | texts, kind=st.sampled_from(["statement", "question", "filler"]), source=st.sampled_from(["user", "assistant", "tool", "import"]),
     thread=st.none() | texts, key=st.none() | texts, contexts=st.lists(entries, max_size=2).map(tuple),
     links=st.dictionaries(ids, links, max_size=2), state=st.sampled_from(["pending", "done"]),
     failure=st.none() | texts, attempts=st.integers(0, 9),
@@ -124,6 +124,8 @@ def test_the_payload_is_flat_versioned_and_made_for_filters() -> None:
             'content="I signed up for a pottery class"',
             "source",
             'source="user"',
+            "kind",
+            'kind="statement"',
             "keywords",
             'keywords="clay"',
             "tags",

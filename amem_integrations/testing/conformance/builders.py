@@ -131,6 +131,7 @@ def full_note(name: str, **fields: Any) -> Note:  # noqa: ANN401 - any field of 
         "at": datetime(2023, 5, 7, 9, 0, tzinfo=UTC),
         "speaker": "007",
         "source": "import",
+        "kind": "question",
         "thread": "1e3",
         "key": "",
         "contexts": (

@@ -27,12 +27,12 @@ def _notes() -> list[Note]:
             metadata={"n": 1, "city": "Rome", "when": "2026-05-08T12:00:00Z", "odd key": "x", "in": {"x": 1}},
         ),
         note(
-            "b", number=1, speaker="Bob", thread="2", state="pending", supersessions={note_id("a"): supersession()}, until=LATER,
+            "b", kind="question", number=1, speaker="Bob", thread="2", state="pending", supersessions={note_id("a"): supersession()}, until=LATER,
             contexts=(entry("b", tags=("craft",), model="rules"),),
             metadata={"n": 2.5, "city": ["Rome", "Oslo"], "flag": True, "none": None},
         ),
         note("c", number=2, source="import", at=LATER, state="failed", merged_into=note_id("a"), metadata={"n": "1", "big": 2**60 + 1}),
-        note("d", number=3, expires_at=NOW, recorded_at=EARLY, metadata={"n": 1.0, "flag": False, "list": [], "odd=key": 1, "long": "long " * 100}),
+        note("d", kind="filler", number=3, expires_at=NOW, recorded_at=EARLY, metadata={"n": 1.0, "flag": False, "list": [], "odd=key": 1, "long": "long " * 100}),
     ]  # fmt: skip
 
 
@@ -50,6 +50,7 @@ BY_FIELD: Mapping[str, list[tuple[Any, str]]] = {
         ({"$in": ["Ann", "Bob", "Zoë"]}, "ab"), ({"$in": ["Ann", None]}, "acd"), ({"$in": []}, ""),
         ("ann", "")],
     "source": [("import", "c")],
+    "kind": [("question", "b"), ({"$ne": "question"}, "acd"), ({"$in": ["filler", "question"]}, "bd")],
     "thread": [("1", "a"), (1, "")],
     "key": [("k", "a")],
     "state": [({"$in": ["pending", "failed"]}, "bcd")],

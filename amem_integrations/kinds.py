@@ -1,0 +1,166 @@
+"""Pure: what kind of utterance a text is, by its shape first and short word lists second.
+
+*Filler* says nothing worth remembering: greetings, thanks, farewells, bare reactions, emoji. It is told by being nothing
+else: every word of it stands in a list, so a text with a name, a number, or any other word is never filler. A *question*
+asks and states nothing; in doubt a text is a *statement*. Word lists are in `kind_words.json`; in a language without
+one, a text without letters and digits is filler, and one that is nothing but clauses ending in a question mark a question.
+"""
+
+# ruff: noqa: RUF001 - marks of other scripts
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Literal, get_args
+
+Kind = Literal["statement", "question", "filler"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+MOST_CHARS = 2000  # a longer text says something
+LEAST_CLAUSE = (
+    3  # words of a clause that can state something; shorter ones call somebody, or point somewhere
+)
+
+_QUESTION_MARKS = "?\uff1f\u061f\u2e2e\u055e\u1367\ua60f\ufe56\u2047\u2048\u2049\u037e"
+_SENTENCE = re.compile(
+    rf"[^.!。！｡।॥۔…\n{_QUESTION_MARKS}]*(?:[.!。！｡।॥۔…{_QUESTION_MARKS}]+|\n|$)"
+)
+# A point inside a number or an abbreviation ends no sentence.
+_INNER_POINT = re.compile(r"(?<=\w)\.(?=\w)")
+_CLAUSE = re.compile(r"[,，、،;；:：—–¿]|\s-\s")
+_GREEK = re.compile("[\u0370-\u03ff\u1f00-\u1fff]")
+_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
+_REPEATED = re.compile(r"(\w)\1{2,}")
+_LAUGH = r"(?:a?(?:ha){2,}h?|(?:he){2,}|(?:хa|ха){2,}|ه{3,}|ㅋ+|ㅎ+|w{2,}|哈+|呵+)"
+
+
+def kind_of(text: str) -> Kind:
+    """Return the kind of a text."""
+    if len(text) > MOST_CHARS:
+        return "statement"
+    if _is_filler(text):
+        return "filler"
+    telling = [one for one in _sentences(text) if not _is_filler(one)]
+    return "question" if telling and all(map(_asks, telling)) else "statement"
+
+
+def is_question(text: str) -> bool:
+    """Return whether the last sentence of a text asks something."""
+    last = [one for one in _sentences(text[-MOST_CHARS:]) if one.strip()]
+    return bool(last) and _has_mark(last[-1])
+
+
+def _sentences(text: str) -> Iterator[str]:
+    held = _INNER_POINT.sub("\u2024", text)
+    if _GREEK.search(text):
+        held = held.replace(";", "?")
+    yield from (one for one in _SENTENCE.findall(held) if one.strip())
+
+
+def _is_filler(text: str) -> bool:
+    """Return whether there is nothing in a text but emoji, marks and words of the lists."""
+    if any(char.isdigit() for char in text):
+        return False
+    words = _words(text)
+    if not words:
+        return True
+    return any(_fillers().fullmatch(_REPEATED.sub(kept, words)) for kept in (r"\1\1", r"\1"))
+
+
+def _words(text: str) -> str:
+    """Return the words of a text in lower case, with one space between; marks and emoji are left out."""
+    plain = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
+    kept = "".join(
+        char if char == "'" or unicodedata.category(char)[0] in "LMN" else " " for char in plain
+    )
+    # Marks alone, such as the selector of an emoji, are no word.
+    return " ".join(word for word in kept.split() if any(map(str.isalnum, word)))
+
+
+def _asks(sentence: str) -> bool:
+    words = _words(sentence)
+    if _has_mark(sentence):
+        return not _states(sentence, words)
+    opens = _opening("ask_unmarked").match(words) or _unspaced("end", r"$").search(words)
+    return bool(opens) and not _states(sentence, words)
+
+
+def _has_mark(sentence: str) -> bool:
+    return sentence.rstrip(" \t\"'»”’)!.…\u3000").endswith(tuple(_QUESTION_MARKS)) or (
+        bool(_GREEK.search(sentence)) and sentence.rstrip().endswith(";")
+    )
+
+
+def _states(sentence: str, words: str) -> bool:
+    """Return whether a question also says something: "Did you know I moved?", "I moved, can you help?"."""
+    told = _opening("told").match(words)
+    if told and not _opening("ask").match(words[told.end() :].lstrip()):
+        return _length(words[told.end() :]) >= LEAST_CLAUSE - 1
+    asked = _unspaced("ask", "").search(words)
+    if _unspaced("told", "").search(words) and not asked:
+        return True
+    if _anywhere("reason").search(words):
+        return True
+    return _clauses_state([clause for one in _CLAUSE.split(sentence) if (clause := _words(one))])
+
+
+def _clauses_state(clauses: list[str]) -> bool:
+    """Return whether a clause of a question is no question: the last of them asks, if no other does."""
+    asked = False
+    for number, clause in enumerate(clauses):
+        asks = _opening("ask").match(clause) or _unspaced("ask", "").search(clause)
+        subject = _opening("subject").match(clause)
+        if asked:
+            if subject or (number and _opening("relative").match(clause)):
+                return _length(clause) >= LEAST_CLAUSE
+        elif asks:
+            asked = True
+        elif number == len(clauses) - 1:
+            return bool(subject) and number == 0
+        elif _length(clause) >= LEAST_CLAUSE and not _opening("if").match(clause):
+            return True
+    return False
+
+
+def _length(words: str) -> int:
+    """Return the number of words; two characters of a script without spaces are about one."""
+    return max(len(words.split()), len(_UNSPACED.findall(words)) // 2)
+
+
+@cache
+def _lists(field: str, *, unspaced: bool) -> tuple[str, ...]:
+    """Return the phrases of all languages, the longest first, as `_words` gives them."""
+    text = Path(__file__).with_name("kind_words.json").read_text(encoding="utf-8")
+    languages = [one for one in json.loads(text).values() if one.get("unspaced", False) is unspaced]
+    phrases = {_words(phrase) for one in languages for phrase in one.get(field, ())}
+    return tuple(sorted(map(re.escape, phrases), key=len, reverse=True))
+
+
+@cache
+def _fillers() -> re.Pattern[str]:
+    spaced, unspaced = (_lists("filler", unspaced=one) for one in (False, True))
+    unit = rf"(?:(?:{'|'.join([*spaced, _LAUGH])})(?= |$)|{'|'.join(unspaced)})"
+    return re.compile(rf"{unit}(?: ?{unit})*")
+
+
+@cache
+def _opening(field: str) -> re.Pattern[str]:
+    """Return what finds a phrase of languages with spaces at the start, after words like "so" and "hey"."""
+    lead, phrases = ("|".join(_lists(one, unspaced=False)) for one in ("lead", field))
+    return re.compile(rf"(?:(?:{lead}) )*(?:{phrases})(?= |$)")
+
+
+@cache
+def _anywhere(field: str) -> re.Pattern[str]:
+    return re.compile(rf"(?:^| )(?:{'|'.join(_lists(field, unspaced=False))})(?= |$)")
+
+
+@cache
+def _unspaced(field: str, end: str) -> re.Pattern[str]:
+    """Return what finds a phrase of languages without spaces anywhere, or at the end."""
+    return re.compile(rf"(?:{'|'.join(_lists(field, unspaced=True))}){end}")
