@@ -3,6 +3,8 @@
 - `both`, `Call`: one body of code for a method and its asynchronous twin.
 - `Failures`: go on without a memory that does not answer, and say so.
 - `evolve_turn`: when notes evolve.
+- `RecallOptions`, `RecallKeywords`: what is recalled, by the same words at every door; `falling`: scores of several
+  searches, to sort by.
 - `recalled`, `reinforce_used`: which of the recalled notes an answer used; their links are reinforced.
 - `Background`: evolve them in a thread.
 - `check_namespace`: nobody's memory is never a default.
@@ -20,6 +22,7 @@ from .background import Background
 from .calls import Call, awaited, both, directly, in_thread
 from .evolution import LEFT_OVERS, evolve_turn
 from .failures import PASSING, Failures, OnError
+from .recall_options import RecallKeywords, RecallOptions, check_counts, falling
 from .usefulness import Recalled, recalled, reinforce_used, used_in
 
 __all__ = [
@@ -30,12 +33,16 @@ __all__ = [
     "Call",
     "Failures",
     "OnError",
+    "RecallKeywords",
+    "RecallOptions",
     "Recalled",
     "awaited",
     "both",
+    "check_counts",
     "check_namespace",
     "directly",
     "evolve_turn",
+    "falling",
     "in_thread",
     "recalled",
     "reinforce_used",
