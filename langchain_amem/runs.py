@@ -150,8 +150,8 @@ class Failures(adapting.Failures):
         """Start at zero."""
         super().__init__(log, on_error)
 
-    def count(self, doing: str) -> None:
+    def count(self, doing: str, error: BaseException | None = None) -> None:
         """Count one failure."""
-        super().count(doing)
+        super().count(doing, error)
         with _lock:
             _total[doing] += 1

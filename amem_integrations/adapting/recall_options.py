@@ -17,15 +17,20 @@ from .calls import Call
 LEAST = -1.0  # the least cosine there is: of what is found by its words, and has no vector yet
 
 
-class RecallKeywords(TypedDict, total=False):
-    """The fields of `RecallOptions`, as keyword arguments: `**recall: Unpack[RecallKeywords]`."""
+class SearchKeywords(TypedDict, total=False):
+    """What a search takes of `RecallOptions`, as keyword arguments: `**search: Unpack[SearchKeywords]`."""
 
     k: int
-    max_tokens: int
     where: Mapping[str, Any] | None
     min_similarity: float | None
     links: bool
     as_of: datetime | None
+
+
+class RecallKeywords(SearchKeywords, total=False):
+    """All fields of `RecallOptions`, as keyword arguments."""
+
+    max_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
