@@ -11,6 +11,7 @@ or any other that calls functions: in `FunctionAgent(llm=llm)` in place of `scri
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -136,9 +137,9 @@ async def run(memory: AgenticMemory) -> None:
     print("\n--- what is found for 'trip to Clara', and why")
     for found in await AMemRetriever(memory, (USER,), k=4).aretrieve("trip to Clara"):
         path = found.metadata["via"]
-        why = path if isinstance(path, str) else f"linked: {path[0]['reason']}"
-        print(f"- {found.text}\n    {why}; {len(found.metadata['links'])} links")
-        for context in found.metadata["contexts"][1:]:
+        why = path if path == "match" else f"linked: {json.loads(path)[0]['reason']}"
+        print(f"- {found.text}\n    {why}; {len(found.metadata['links'].split(', '))} links")
+        for context in found.metadata["contexts"].splitlines()[1:]:
             print(f"    learnt later: {context}")
 
 

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, HumanMessage
-from pydantic import ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import ConfigDict, Field
 
 from amem_integrations import (
     AgenticMemory,
@@ -19,15 +19,14 @@ from amem_integrations import (
     Note,
     NoteInput,
     ScoredNote,
-    render_notes,
 )
-from amem_integrations.adapting import Call, OnError, both, evolve_turn, in_thread
+from amem_integrations.adapting import Call, both, evolve_turn, in_thread
 from amem_integrations.conversation import SPEAKING, Message, note_inputs
 
 from .messages import to_message
 from .remember import add_each
-from .retriever import checked_options, to_document
-from .runs import Failures
+from .retriever import RecallFields, to_document
+from .tracing import traced
 
 try:
     from langchain_classic.base_memory import BaseMemory
@@ -41,7 +40,7 @@ PAGE = 512  # notes counted at once
 _counted: WeakKeyDictionary[AgenticMemory, dict[Any, tuple[int, int]]] = WeakKeyDictionary()
 
 
-class AMemMemory(BaseMemory):
+class AMemMemory(RecallFields, BaseMemory):
     """Long-term memory for any classic chain.
 
     Before a chain runs, notes about its input are put into the variable `memory_key`: as text, with
@@ -60,15 +59,19 @@ class AMemMemory(BaseMemory):
         return_messages: Give a list of messages instead of text, as `MessagesPlaceholder` and
             `ConversationalRetrievalChain` want it.
         return_docs: Give a list of documents instead.
+        also: Further namespaces to read, each by the name that marks its notes in the prompt.
         k: Most notes to recall.
+        where: Conditions on fields; see `AgenticMemory.search`.
+        min_similarity: Least cosine of question and note.
+        links: Whether links are followed.
+        as_of: What was true then.
         max_tokens: Most tokens of notes, about.
         evolve: Whether notes evolve when a turn is saved; False leaves it to `memory.evolve()`.
         on_error: `"log"` lets the chain run without memory when that does not answer; `"raise"` raises.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")  # the framework's base class allows more
 
-    memory: AgenticMemory = Field(exclude=True, repr=False)
     namespace: tuple[str, ...]
     thread: str | None = None
     memory_key: str = "history"
@@ -77,22 +80,8 @@ class AMemMemory(BaseMemory):
     exclude_input_keys: frozenset[str] = frozenset()
     return_messages: bool = False
     return_docs: bool = False
-    k: int = Field(default=10, ge=1)
     max_tokens: int = Field(default=1000, ge=1)
     evolve: bool = True
-    on_error: OnError = "log"
-    _failures: Failures = PrivateAttr()
-    _checked = model_validator(mode="before")(checked_options)
-
-    def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
-        """Start counting failures."""
-        super().model_post_init(context)
-        self._failures = Failures(self.on_error)
-
-    @property
-    def failures(self) -> dict[str, int]:
-        """How often the memory did not work so far, by what it was doing."""
-        return self._failures.snapshot()
 
     @property
     def memory_variables(self) -> list[str]:
@@ -104,7 +93,9 @@ class AMemMemory(BaseMemory):
         question, hits = self._question(inputs), list[ScoredNote]()
         if question and not self._failures.resting("recall"):
             with self._failures.tolerated("recall"):
-                hits = await call(self.memory.search, question, namespace=self.namespace, k=self.k)
+                spaces = [self.namespace, *self.also.values()]
+                search = self._options().search(call, self.memory, question, spaces)
+                hits = await traced(call, self.memory, question, search)
         return {self.memory_key: self._shown(hits)}
 
     load_memory_variables, aload_memory_variables = both(_load_memory_variables)
@@ -154,7 +145,8 @@ class AMemMemory(BaseMemory):
     def _shown(self, hits: list[ScoredNote]) -> str | list[BaseMessage] | list[Document]:
         if self.return_docs:
             return [to_document(hit) for hit in hits]
-        text = render_notes(hits, max_tokens=self.max_tokens)
+        options = replace(self._options(), max_tokens=self.max_tokens)
+        text = options.render(hits, self.also)
         messages: list[BaseMessage] = [HumanMessage(text)] if text else []
         return messages if self.return_messages else text
 

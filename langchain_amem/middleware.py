@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Literal, NotRequired, cast
 
 from langchain_core.messages import HumanMessage, SystemMessage
+from typing_extensions import Unpack
 
 from amem_integrations import (
     AgenticMemory,
@@ -20,6 +21,8 @@ from amem_integrations.adapting import (
     Background,
     Call,
     OnError,
+    RecallKeywords,
+    RecallOptions,
     both,
     evolve_turn,
     recalled,
@@ -28,7 +31,16 @@ from amem_integrations.adapting import (
 from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken, merged
 from .recall import Recall
 from .remember import Remember
-from .runs import Failures, Namespace, NamespaceOf, Run, checked_source, namespace_of, run_now
+from .runs import (
+    Failures,
+    Namespace,
+    NamespaceOf,
+    Run,
+    checked_also,
+    checked_source,
+    namespace_of,
+    run_now,
+)
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
@@ -67,8 +79,8 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         memory: The memory to use.
         namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`),
             such as `lambda run: (run.context.user_id,)`. A run without it is an error.
-        k: Most notes to recall.
-        max_tokens: Most tokens of notes to show, about.
+        also: Further namespaces to read, each by the name that marks its notes in the prompt:
+            `{"team": ("acme",)}`, or a function of the run. Nothing is ever written to them.
         inject: Where notes are shown: at the end of the system message, or (`"message"`) in one before
             the last human message, which leaves a cached system prompt as it is.
         write: When notes evolve: before the run returns, or in a thread of its own (they are stored
@@ -82,6 +94,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             from them. No model is called.
         on_error: `"log"` lets the agent work without memory when that does not answer.
         name: Two of these in one agent need two names.
+        recall: `k`, `max_tokens`, `where`, `min_similarity`, `links`, `as_of`: see `RecallOptions`.
 
     Raises:
         ConfigurationError: An option has a value it cannot have.
@@ -95,8 +108,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         memory: AgenticMemory,
         *,
         namespace: NamespaceOf,
-        k: int = 10,
-        max_tokens: int = 1000,
+        also: Mapping[str, NamespaceOf] | None = None,
         inject: Inject = "system",
         write: Write = "inline",
         should_store: ShouldStore = is_spoken,
@@ -104,6 +116,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         reinforce: bool = False,
         on_error: OnError = "log",
         name: str = "AMemMiddleware",
+        **recall: Unpack[RecallKeywords],
     ) -> None:
         """Set up; with `write="background"` what an earlier process left unfinished is taken up."""
         super().__init__()
@@ -116,7 +129,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         self._name, self._inject, self._write, self._memory = name, inject, write, memory
         self._namespace = checked_source(namespace)
         self._failures = Failures(on_error)
-        self._recall = Recall(memory=memory, k=k, max_tokens=max_tokens, failures=self._failures)
+        self._recall = Recall(memory, RecallOptions(**recall), self._failures, checked_also(also))
         self._remember = Remember(
             memory=memory,
             failures=self._failures,
@@ -147,12 +160,12 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         namespace = namespace_of(self._namespace, run)
         before = _entry(state, self._name)
         entry, left = begin(messages, before, namespace)
-        hits = await self._recall.find(call, messages, namespace, run.thread)
+        hits = await self._recall.find(call, messages, namespace, run)
         if left and self._write != "off" and self._remember.unanswered:
             whose = tuple(before["namespace"])
             await self._remember.store(call, left, namespace=whose, thread=run.thread)
         found = {"found": recalled(hits)} if self._remember.reinforces else {}
-        return self._update({**entry, **found, "recalled": self._recall.text(hits)})
+        return self._update({**entry, **found, "recalled": self._recall.text(hits, run)})
 
     before_agent, abefore_agent = both(_before_agent)
 

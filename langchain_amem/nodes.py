@@ -19,10 +19,19 @@ from typing import Annotated, Any
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, Unpack
 
 from amem_integrations import AgenticMemory, EvolutionReport, MissingExtraError
-from amem_integrations.adapting import LEFT_OVERS, Call, OnError, both, evolve_turn, recalled
+from amem_integrations.adapting import (
+    LEFT_OVERS,
+    Call,
+    OnError,
+    RecallKeywords,
+    RecallOptions,
+    both,
+    evolve_turn,
+    recalled,
+)
 
 from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken, merged
 from .recall import Recall
@@ -31,6 +40,8 @@ from .runs import (
     Failures,
     Namespace,
     NamespaceOf,
+    Run,
+    checked_also,
     checked_source,
     namespace_of,
     report,
@@ -71,12 +82,12 @@ def recall_node(
     memory: AgenticMemory,
     *,
     namespace: NamespaceOf,
-    k: int = 10,
-    max_tokens: int = 1000,
+    also: Mapping[str, NamespaceOf] | None = None,
     messages_key: str = "messages",
     output_key: str = "memories",
     turn_key: str = "memory_turn",
     on_error: OnError = "log",
+    **recall: Unpack[RecallKeywords],
 ) -> Node:
     """Return a node that recalls notes for the last human message, as text under `output_key`.
 
@@ -86,27 +97,27 @@ def recall_node(
     Args:
         memory: The memory to search.
         namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`).
-        k: Most notes to recall.
-        max_tokens: Most tokens of text, about.
+        also: Further namespaces to read, as in `AMemMiddleware`.
         messages_key: Where the state keeps its messages.
         output_key: Where the text goes.
         turn_key: Where it is noted what this run was asked.
         on_error: `"log"` recalls nothing when the store or the embedder does not answer.
+        recall: `k`, `max_tokens`, `where`, `min_similarity`, `links`, `as_of`: see `RecallOptions`.
 
     Raises:
-        ConfigurationError: `k` or `max_tokens` is no whole number of at least 1.
+        ConfigurationError: An option has a value it cannot have.
         NamespaceError: In a run that does not say whose memory it is.
     """
-    recall = Recall(memory=memory, k=k, max_tokens=max_tokens, failures=Failures(on_error))
+    recalls = Recall(memory, RecallOptions(**recall), Failures(on_error), checked_also(also))
     whose = checked_source(namespace)
 
     async def step(call: Call, state: State, config: RunnableConfig) -> Update:
         turn = _Turn.of(whose, state, config, messages_key, turn_key)
         entry, _ = begin(turn.messages, turn.entry, turn.namespace)
-        hits = await recall.find(call, turn.messages, turn.namespace, turn.thread)
+        hits = await recalls.find(call, turn.messages, turn.namespace, turn.run)
         report("recall", notes=[hit.note.id for hit in hits])
         noted = turn.entries_with({**entry, "found": recalled(hits)})
-        return {output_key: recall.text(hits), turn_key: noted}
+        return {output_key: recalls.text(hits, turn.run), turn_key: noted}
 
     return _node("recall", step)
 
@@ -227,7 +238,7 @@ class _Turn:
     """What a node reads of a run: whose it is, its messages, and what was noted of it under `name`."""
 
     namespace: Namespace
-    thread: str | None
+    run: Run
     messages: list[BaseMessage]
     name: str
     entries: Mapping[str, Entry]
@@ -244,7 +255,7 @@ class _Turn:
         run = run_of(state, config)
         return cls(
             namespace=namespace_of(whose, run),
-            thread=run.thread,
+            run=run,
             messages=convert_to_messages(_value(state, messages_key) or []),
             name=source_name(whose),
             entries=_value(state, turn_key) or {},
@@ -252,7 +263,7 @@ class _Turn:
 
     async def remembered(self, call: Call, remember: Remember) -> tuple[Stored, Entry]:
         """Store what the run was asked and has answered."""
-        return await remember.turn(call, self.messages, self.entry, self.namespace, self.thread)
+        return await remember.turn(call, self.messages, self.entry, self.namespace, self.run.thread)
 
     @property
     def entry(self) -> Entry:

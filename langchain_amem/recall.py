@@ -8,47 +8,46 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from amem_integrations import AgenticMemory, ScoredNote, render_notes
-from amem_integrations.adapting import Call, reinforce_used
+from amem_integrations import AgenticMemory, ScoredNote
+from amem_integrations.adapting import Call, RecallOptions, reinforce_used
 
 from .messages import answer_in, keys_of, question_in
-from .runs import Failures, Namespace, require_counts
+from .runs import Failures, Namespace, NamespaceOf, Run, others_of
+from .tracing import traced
 
 # The model sees the end of the conversation anyway. What is further back is recalled like anything else,
 # since a conversation may be trimmed before the model reads it.
 VISIBLE = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Recall:
-    """Finds at most `k` notes for what was last asked, to be shown in `max_tokens`."""
+    """Finds notes for what was last asked, in one namespace and in others that are read `also`."""
 
     memory: AgenticMemory
-    k: int
-    max_tokens: int
+    options: RecallOptions
     failures: Failures
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        require_counts(k=self.k, max_tokens=self.max_tokens)
+    also: Mapping[str, NamespaceOf]
 
     async def find(
-        self, call: Call, messages: Sequence[BaseMessage], namespace: Namespace, thread: str | None
+        self, call: Call, messages: Sequence[BaseMessage], namespace: Namespace, run: Run
     ) -> list[ScoredNote]:
         """Return notes for the last question, best first, without those made of visible messages."""
         question = question_in(messages)
         if not question or self.failures.resting("recall"):
             return []
-        visible = keys_of(messages, thread, VISIBLE)
+        visible = keys_of(messages, run.thread, VISIBLE)
+        spaces = [namespace, *others_of(self.also, run).values()]
         with self.failures.tolerated("recall"):
-            wanted = self.k + len(visible)
-            hits = await call(self.memory.search, question, namespace=namespace, k=wanted)
-            return [hit for hit in hits if hit.note.key not in visible][: self.k]
+            most = self.options.k
+            search = self.options.search(call, self.memory, question, spaces, k=most + len(visible))
+            hits = await traced(call, self.memory, question, search)
+            return [hit for hit in hits if hit.note.key not in visible][:most]
         return []
 
-    def text(self, hits: Sequence[ScoredNote]) -> str:
+    def text(self, hits: Sequence[ScoredNote], run: Run) -> str:
         """Return the notes as a marked block of data for a prompt, or "" if there are none."""
-        return render_notes(hits, max_tokens=self.max_tokens)
+        return self.options.render(hits, others_of(self.also, run))
 
 
 async def reinforce(

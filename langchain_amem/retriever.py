@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
-from pydantic import ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
-from amem_integrations import AgenticMemory, ConfigurationError, ScoredNote
-from amem_integrations.adapting import Call, OnError, both, check_namespace
+from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, ScoredNote
+from amem_integrations.adapting import Call, OnError, RecallOptions, both, check_namespace
 
-from .runs import Failures
+from .runs import Failures, checked_also
 
+PER_CALL = ("k", "where", "min_similarity", "links", "as_of")  # in the order of `_search`
 OTHER_NAMES = {
     "top_k": "k",
     "similarity_top_k": "k",
@@ -34,13 +36,48 @@ def checked_options(options: Any) -> Any:  # noqa: ANN401 - pydantic's signature
     return options
 
 
-class AMemRetriever(BaseRetriever):
+class RecallFields(BaseModel):
+    """What is recalled from a memory, as fields of a pydantic model."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    memory: AgenticMemory = Field(exclude=True, repr=False)
+    also: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    k: int = Field(default=10, ge=1)
+    where: dict[str, Any] | None = None
+    min_similarity: float | None = None
+    links: bool = True
+    as_of: datetime | None = None
+    on_error: OnError = "log"
+    _failures: Failures = PrivateAttr()
+    _checked = model_validator(mode="before")(checked_options)
+
+    def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
+        """Check the options, and start counting failures."""
+        super().model_post_init(context)
+        checked_also(self.also)
+        self._options()
+        self._failures = Failures(self.on_error)
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How often the memory did not work so far, by what it was doing."""
+        return self._failures.snapshot()
+
+    def _options(self, *given: object) -> RecallOptions:
+        """Return what is asked for, and where that is None what was set."""
+        own = {name: getattr(self, name) for name in PER_CALL}
+        asked = zip(PER_CALL, given, strict=False)
+        return RecallOptions(**own | {name: value for name, value in asked if value is not None})
+
+
+class AMemRetriever(RecallFields, BaseRetriever):
     """Finds notes, and what they are linked to, without calling a chat model.
 
     A document is a note: `id` is the note's id, `page_content` its content word for word; score,
     similarity, tags, keywords, contexts, links and the path that led there are in `metadata`.
 
-    `k`, `namespace`, `where` and `min_similarity` may also be given per call:
+    `k`, `namespace`, `where`, `min_similarity`, `links` and `as_of` may also be given per call:
     `retriever.invoke("…", k=3, namespace=("ann",))`, or through `configurable_fields`.
     https://reference.langchain.com/python/langchain_core/retrievers/
 
@@ -48,8 +85,11 @@ class AMemRetriever(BaseRetriever):
         memory: The memory to search.
         namespace: Whose notes; None means that every call has to say.
         k: Most notes to return.
+        also: Further namespaces to search; a document says whose it is by `metadata["namespace"]`.
         where: Conditions on fields; see `AgenticMemory.search`.
         min_similarity: Least cosine of query and note.
+        links: Whether links are followed.
+        as_of: What was true then.
         on_error: `"log"` returns no notes when the store or the embedder does not answer; `"raise"`
             raises.
 
@@ -63,40 +103,13 @@ class AMemRetriever(BaseRetriever):
         'I moved to Oslo.'
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")  # the framework's base class allows more
 
-    memory: AgenticMemory = Field(exclude=True, repr=False)
     namespace: tuple[str, ...] | None = None
-    k: int = Field(default=10, ge=1)
-    where: dict[str, Any] | None = None
-    min_similarity: float | None = None
-    on_error: OnError = "log"
-    _failures: Failures = PrivateAttr()
-    _checked = model_validator(mode="before")(checked_options)
-
-    def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
-        """Start counting failures."""
-        super().model_post_init(context)
-        self._failures = Failures(self.on_error)
-
-    @property
-    def failures(self) -> dict[str, int]:
-        """How often the memory did not answer so far."""
-        return self._failures.snapshot()
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:  # noqa: ANN401 - LangChain's
-        """Return what a LangSmith trace says about this retriever: its store and its embedder.
-
-        As for LangChain's own retrievers, the provider of embeddings is the name of their class.
-        """
-        embedder = self.memory.embedder
-        params = super()._get_ls_params(**kwargs)
-        params["ls_vector_store_provider"] = "Qdrant"
-        params["ls_embedding_provider"] = str(
-            getattr(embedder, "provider", type(embedder).__name__)
-        )
-        params["ls_embedding_model"] = embedder.name
-        return params
+        """Return what a LangSmith trace says about this retriever."""
+        return {**super()._get_ls_params(**kwargs), **trace_params(self.memory)}
 
     async def _search(
         self,
@@ -104,27 +117,40 @@ class AMemRetriever(BaseRetriever):
         query: str,
         *,
         run_manager: Any,  # noqa: ANN401, ARG002 - LangChain's signature
-        k: int | None = None,
         namespace: tuple[str, ...] | None = None,
+        k: int | None = None,
         where: Mapping[str, Any] | None = None,
         min_similarity: float | None = None,
+        links: bool | None = None,
+        as_of: datetime | None = None,
     ) -> list[Document]:
         """Return the notes found, as documents."""
         whose = check_namespace(self.namespace if namespace is None else namespace)
+        try:
+            options = self._options(k, where, min_similarity, links, as_of)
+        except ConfigurationError as error:
+            raise InvalidInputError(str(error)) from error
         with self._failures.tolerated("recall"):
-            hits = await call(
-                self.memory.search,
-                query,
-                namespace=whose,
-                k=self.k if k is None else k,
-                where=self.where if where is None else where,
-                min_similarity=self.min_similarity if min_similarity is None else min_similarity,
-            )
+            spaces = [whose, *self.also.values()]
+            hits = await options.search(call, self.memory, query, spaces)
             return [to_document(hit) for hit in hits]
         return []
 
     # LangChain forwards keyword arguments of `invoke` only if the synchronous method names some.
     _get_relevant_documents, _aget_relevant_documents = both(_search)
+
+
+def trace_params(memory: AgenticMemory) -> LangSmithRetrieverParams:
+    """Return what a LangSmith trace says about a memory: its store and its embedder.
+
+    As for LangChain's own retrievers, the provider of embeddings is the name of their class.
+    """
+    embedder = memory.embedder
+    return {
+        "ls_vector_store_provider": "Qdrant",
+        "ls_embedding_provider": str(getattr(embedder, "provider", type(embedder).__name__)),
+        "ls_embedding_model": embedder.name,
+    }
 
 
 def to_document(hit: ScoredNote) -> Document:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -103,22 +103,35 @@ def namespace_of(namespace: NamespaceOf, run: Any) -> Namespace:  # noqa: ANN401
     return check_namespace(found)
 
 
+def checked_also(also: Mapping[str, NamespaceOf] | None) -> dict[str, NamespaceOf]:
+    """Return the namespaces that are read besides, by the names that mark their notes.
+
+    Raises:
+        ConfigurationError: A name is empty, or it is no mapping.
+        NamespaceError: A namespace is malformed.
+    """
+    named = {} if also is None else also
+    if not isinstance(named, Mapping) or not all(isinstance(n, str) and n.strip() for n in named):
+        raise ConfigurationError(
+            f"also={also!r} must be a dict of names to namespaces, such as {{'team': ('acme',)}}"
+        )
+    return {name: checked_source(source) for name, source in named.items()}
+
+
+def others_of(also: Mapping[str, NamespaceOf], run: Any) -> dict[str, Namespace]:  # noqa: ANN401 - as above
+    """Return the namespaces that this run reads besides its own, by name.
+
+    Raises:
+        NamespaceError: The run does not say one of them.
+    """
+    return {name: namespace_of(source, run) for name, source in also.items()}
+
+
 def source_name(namespace: NamespaceOf) -> str:
     """Return by what name the nodes of one memory know each other in the state of a graph."""
     if callable(namespace):
         return str(getattr(namespace, "__name__", type(namespace).__name__))
     return "/".join(namespace)
-
-
-def require_counts(**values: int) -> None:
-    """Check that each value is a whole number of at least 1.
-
-    Raises:
-        ConfigurationError: One is not.
-    """
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ConfigurationError(f"{name}={value!r} must be a whole number of at least 1")
 
 
 def failures() -> dict[str, int]:
@@ -137,8 +150,8 @@ class Failures(adapting.Failures):
         """Start at zero."""
         super().__init__(log, on_error)
 
-    def count(self, doing: str) -> None:
+    def count(self, doing: str, error: BaseException | None = None) -> None:
         """Count one failure."""
-        super().count(doing)
+        super().count(doing, error)
         with _lock:
             _total[doing] += 1

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field, create_model
+from typing_extensions import Unpack
 
 from amem_integrations import (
     AgenticMemory,
@@ -18,25 +20,44 @@ from amem_integrations import (
     NamespaceError,
     NoteNotFoundError,
     ScoredNote,
-    render_notes,
 )
-from amem_integrations.adapting import Call, OnError, both, evolve_turn
+from amem_integrations.adapting import (
+    Call,
+    OnError,
+    RecallKeywords,
+    RecallOptions,
+    both,
+    evolve_turn,
+)
 
-from .runs import Failures, Namespace, NamespaceOf, checked_source, namespace_of, require_counts
+from .runs import (
+    Failures,
+    Namespace,
+    NamespaceOf,
+    checked_also,
+    checked_source,
+    namespace_of,
+    others_of,
+)
+from .tracing import traced
 
 Kind = Literal["search", "remember", "correct", "forget"]
 Outcome = tuple[str, list[dict[str, Any]]]
+
+NAME = re.compile(r"[A-Za-z0-9_-]{0,40}")  # vendors take 64 characters, and no others than these
 
 
 def memory_tools(
     memory: AgenticMemory,
     *,
     namespace: NamespaceOf,
+    also: Mapping[str, NamespaceOf] | None = None,
     kinds: Sequence[Kind] = ("search", "remember", "correct", "forget"),
-    k: int = 10,
-    max_tokens: int = 1000,
+    prefix: str = "",
+    owner: str = "this user",
     evolve: bool = True,
     on_error: OnError = "log",
+    **recall: Unpack[RecallKeywords],
 ) -> list[BaseTool]:
     """Return tools over a memory, for `create_agent` or any graph with a `ToolNode`.
 
@@ -48,26 +69,35 @@ def memory_tools(
     Args:
         memory: The memory to use.
         namespace: A tuple, or a function of the `ToolRuntime` (`context`, `state`, `config`).
+        also: Further namespaces that a search reads, as in `AMemMiddleware`; the other tools know nothing of them.
         kinds: Which tools.
-        k: Most notes a search returns.
-        max_tokens: Most tokens of notes a search returns, about.
+        prefix: Begins their names, such as `"team_"`, so that one agent can have the tools of two memories.
+        owner: Tells the model whose memory it is, such as `"the team"`.
         evolve: Whether what is remembered is constructed, linked and evolved before the tool returns;
             False leaves that to the middleware, or to `memory.evolve()`.
         on_error: `"log"` tells the model when the memory does not answer; `"raise"` raises.
+        recall: Of a search: `k`, `max_tokens`, `where`, `min_similarity`, `links`, `as_of`; see `RecallOptions`.
 
     Raises:
-        ConfigurationError: An unknown kind, or a number below 1.
+        ConfigurationError: An unknown kind, or an option that has a value it cannot have.
         NamespaceError: The namespace is malformed; in a run, that the run has none.
         MissingExtraError: `namespace` is a function, and langgraph is not installed.
     """
     if unknown := [kind for kind in kinds if kind not in get_args(Kind)]:
         raise ConfigurationError(f"kinds={unknown!r} are unknown; use {', '.join(get_args(Kind))}")
-    require_counts(k=k, max_tokens=max_tokens)
+    if not isinstance(prefix, str) or not NAME.fullmatch(prefix):
+        raise ConfigurationError(
+            f"prefix={prefix!r} must be at most 40 letters, digits, '_' or '-', as in the name of a tool"
+        )
     actions = Actions(
-        memory=memory, k=k, max_tokens=max_tokens, evolve=evolve, failures=Failures(on_error)
+        memory=memory,
+        options=RecallOptions(**recall),
+        also=checked_also(also),
+        evolve=evolve,
+        failures=Failures(on_error),
     )
     whose = checked_source(namespace)
-    return [_tool(kind, actions, whose) for kind in kinds]
+    return [_tool(kind, actions, whose, prefix, owner) for kind in kinds]
 
 
 class MemoryInput(BaseModel):
@@ -88,14 +118,14 @@ class RememberInput(MemoryInput):
     content: str = Field(description="one fact or event, in a full sentence with names and dates")
     supersedes: list[str] = Field(
         default_factory=list,
-        description="ids of notes that are no longer true because of it, as search_memory shows them",
+        description="ids of notes that are no longer true because of it, as a search of this memory shows them",
     )
 
 
 class ForgetInput(MemoryInput):
     """Arguments of `forget_memory`."""
 
-    note_id: str = Field(description="id of the note, as search_memory shows it")
+    note_id: str = Field(description="id of the note, as a search of this memory shows it")
 
 
 class CorrectInput(ForgetInput):
@@ -109,16 +139,19 @@ class Actions:
     """What the tools do: text for the model, and the notes themselves as the artifact."""
 
     memory: AgenticMemory
-    k: int
-    max_tokens: int
+    options: RecallOptions
+    also: Mapping[str, NamespaceOf]
     evolve: bool
     failures: Failures
 
-    async def _search(self, call: Call, namespace: Namespace, query: str) -> Outcome:
+    async def _search(
+        self, call: Call, namespace: Namespace, query: str, others: Mapping[str, Namespace]
+    ) -> Outcome:
         """Return the notes found."""
         with self._explained("search"):
-            hits = await call(self.memory.search, query, namespace=namespace, k=self.k)
-            return self._text(hits), [hit.to_dict() for hit in hits]
+            search = self.options.search(call, self.memory, query, [namespace, *others.values()])
+            hits = await traced(call, self.memory, query, search)
+            return self._text(hits, others), [hit.to_dict() for hit in hits]
 
     search, asearch = both(_search)
 
@@ -175,13 +208,16 @@ class Actions:
         if reasons:
             raise ToolException("The memory does not answer now; go on without it.")
 
-    def _text(self, hits: Sequence[ScoredNote]) -> str:
+    def _text(self, hits: Sequence[ScoredNote], others: Mapping[str, Namespace]) -> str:
         if not hits:
             return "Nothing is known about that."
         # The id stands before the content, which could pretend to another one.
-        shown = [hit.note.revised(content=f"(id {hit.note.id}) {hit.note.content}") for hit in hits]
-        return render_notes(shown, max_tokens=self.max_tokens) or (
-            f"{len(hits)} notes were found, too long to be shown in {self.max_tokens} tokens; their ids "
+        shown = [
+            replace(hit, note=hit.note.revised(content=f"(id {hit.note.id}) {hit.note.content}"))
+            for hit in hits
+        ]
+        return self.options.render(shown, others) or (
+            f"{len(hits)} notes were found, too long to be shown in {self.options.max_tokens} tokens; their ids "
             f"are {', '.join(hit.note.id for hit in hits)}."
         )
 
@@ -190,41 +226,51 @@ _TOOLS: dict[Kind, tuple[str, type[MemoryInput], str]] = {
     "search": (
         "search_memory",
         SearchInput,
-        "Search the long-term memory of this user. Returns notes, each with its id.",
+        "Search the long-term memory of {owner}. Returns notes, each with its id.",
     ),
     "remember": (
         "remember",
         RememberInput,
-        "Keep something in the long-term memory of this user. Returns the id of the note.",
+        "Keep something in the long-term memory of {owner}. Returns the id of the note.",
     ),
     "correct": (
         "correct_memory",
         CorrectInput,
-        "Correct a note that was wrong from the start, by its id. What has changed since is for remember.",
+        "Correct a note of {owner} that was wrong from the start, by its id. For changes use {prefix}remember.",
     ),
     "forget": (
         "forget_memory",
         ForgetInput,
-        "Delete a note for good, by its id. Only when the user asks for it.",
+        "Delete a note of {owner} for good, by its id. Only when the user asks for it.",
     ),
 }
 
 
-def _tool(kind: Kind, actions: Actions, whose: NamespaceOf) -> BaseTool:
-    """Return a tool; with a callable namespace, one that LangGraph gives its runtime."""
+def _tool(kind: Kind, actions: Actions, whose: NamespaceOf, prefix: str, owner: str) -> BaseTool:
+    """Return a tool; with a namespace that asks the run, one that LangGraph gives its runtime."""
     act, aact = getattr(actions, kind), getattr(actions, f"a{kind}")
-    name, schema, description = _TOOLS[kind]
+    ending, schema, description = _TOOLS[kind]
+    name, also = f"{prefix}{ending}", actions.also if kind == "search" else None
+    asks_run = any(map(callable, (whose, *(also or {}).values())))
+
+    def spaces(runtime: Any) -> tuple[Namespace, dict[str, Any]]:  # noqa: ANN401 - ToolRuntime
+        if asks_run and runtime is None:
+            raise _outside(name)
+        others = {} if also is None else {"others": others_of(also, runtime)}
+        return namespace_of(whose, runtime), others
 
     def run(runtime: Any = None, **arguments: Any) -> Any:  # noqa: ANN401 - ToolRuntime; text and artifact
-        return act(_asked(name, whose, runtime), **arguments)
+        namespace, others = spaces(runtime)
+        return act(namespace, **arguments, **others)
 
     async def arun(runtime: Any = None, **arguments: Any) -> Any:  # noqa: ANN401 - as `run`
-        return await aact(_asked(name, whose, runtime), **arguments)
+        namespace, others = spaces(runtime)
+        return await aact(namespace, **arguments, **others)
 
     return StructuredTool(
         name=name,
-        description=description,
-        args_schema=_with_runtime(schema) if callable(whose) else schema,
+        description=description.format(owner=owner, prefix=prefix),
+        args_schema=_with_runtime(schema) if asks_run else schema,
         func=run,
         coroutine=arun,
         response_format="content_and_artifact",
@@ -232,13 +278,11 @@ def _tool(kind: Kind, actions: Actions, whose: NamespaceOf) -> BaseTool:
     )
 
 
-def _asked(tool: str, whose: NamespaceOf, runtime: Any) -> Namespace:  # noqa: ANN401 - ToolRuntime
-    if callable(whose) and runtime is None:
-        raise NamespaceError(
-            f"the tool {tool!r} asks the run of an agent whose memory it is, and it was called "
-            "outside of one; use it in create_agent or a ToolNode, or give memory_tools a tuple as namespace"
-        )
-    return namespace_of(whose, runtime)
+def _outside(tool: str) -> NamespaceError:
+    return NamespaceError(
+        f"the tool {tool!r} asks the run of an agent whose memory it is, and it was called "
+        "outside of one; use it in create_agent or a ToolNode, or give memory_tools a tuple as namespace"
+    )
 
 
 def _with_runtime(schema: type[MemoryInput]) -> type[MemoryInput]:

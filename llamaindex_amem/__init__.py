@@ -21,7 +21,13 @@ except ModuleNotFoundError as error:
 
 from .chat_model import LlamaIndexChatModel
 from .embedder import LlamaIndexEmbedder
-from .events import AMemEvolutionEvent, AMemFailureEvent, AMemRecallEvent, AMemWriteEvent
+from .events import (
+    AMemEvolutionEvent,
+    AMemFailureEvent,
+    AMemRecallEvent,
+    AMemToolEvent,
+    AMemWriteEvent,
+)
 from .memory import AMemMemory
 from .memory_block import AMemMemoryBlock
 from .retriever import AMemRetriever
@@ -34,6 +40,7 @@ __all__ = [
     "AMemMemoryBlock",
     "AMemRecallEvent",
     "AMemRetriever",
+    "AMemToolEvent",
     "AMemToolSpec",
     "AMemWriteEvent",
     "LlamaIndexChatModel",

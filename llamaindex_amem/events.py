@@ -45,20 +45,29 @@ class AMemEvolutionEvent(_Event):
     report: dict[str, object]
 
 
+class AMemToolEvent(_Event):
+    """A tool of `AMemToolSpec` was called; `answer` is what the model was told, `note_ids` what it is about."""
+
+    tool: str
+    note_ids: list[str]
+    answer: str
+
+
 class AMemFailureEvent(_Event):
-    """The memory failed at something (`recall`, `write`, `evolve`), and the chat went on without it."""
+    """The memory failed at something (`recall`, `write`, `evolve`, …), or was not asked so soon after a time-out."""
 
     doing: str
     error: str
 
 
 class Failures(adapting.Failures):
-    """Logs as `llamaindex_amem`, and sends an event for each failure that is skipped."""
+    """Logs as `llamaindex_amem`, and sends an event for each failure, whether it is skipped or raised."""
 
     def __init__(self, on_error: OnError = "log") -> None:
         super().__init__(log, on_error)
 
-    def note(self, doing: str, error: BaseException) -> None:
-        """Count one failure, log that its work is skipped, and send an event."""
-        super().note(doing, error)
-        dispatcher.event(AMemFailureEvent(doing=doing, error=str(error)))
+    def count(self, doing: str, error: BaseException | None = None) -> None:
+        """Count one failure, and send an event."""
+        super().count(doing, error)
+        why = "not tried again so soon after a time-out" if error is None else str(error)
+        dispatcher.event(AMemFailureEvent(doing=doing, error=why))

@@ -9,19 +9,23 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, Self, Unpack, cast
+from uuid import UUID
 
 from llama_index.core.base.llms.types import ChatMessage, ContentBlock, MessageRole
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.memory import BaseMemoryBlock, InsertMethod, Memory
-from llama_index.core.storage.chat_store.base_db import MessageStatus
+from llama_index.core.prompts import RichPromptTemplate
+from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError
 from amem_integrations.adapting import check_namespace
 from amem_integrations.conversation import count_spoken
 
-from .memory_block import AMemMemoryBlock, Uncopied, check_options, on_callers_loop, synchronously
+from .memory_block import AMemMemoryBlock, BlockOptions, Uncopied, on_callers_loop, synchronously
 from .messages import answers, question, text_of, to_message
+from .recall import check_options
 
 # What `from_defaults` passes on to the block; the rest is for `Memory`.
 OWN = {"memory", "namespace", "accept_short_term_memory", "tokenizer_fn"}
@@ -31,6 +35,36 @@ OPTIONS = BLOCK_OPTIONS | {*inspect.signature(Memory.from_defaults).parameters} 
 UNANSWERED = (MessageRole.USER, MessageRole.TOOL, MessageRole.FUNCTION)
 # How long a task waits for the lock of a memory, in seconds.
 PATIENCE = 2.0
+
+
+UserId = str | int | UUID
+
+
+class MemoryOptions(BlockOptions, total=False):
+    """What `Memory.from_defaults` takes besides, and the fields of the block, as keyword arguments."""
+
+    session_id: str | None
+    token_limit: int
+    chat_history_token_ratio: float
+    token_flush_size: int
+    memory_blocks_template: RichPromptTemplate
+    image_token_size_estimate: int
+    audio_token_size_estimate: int
+    video_token_size_estimate: int
+    chat_store: AsyncDBChatStore
+    table_name: str
+    async_database_uri: str | None
+    async_engine: AsyncEngine | None
+    db_schema: str | None
+
+
+class BoundOptions(MemoryOptions, total=False):
+    """What `AMemMemory.from_defaults` takes but for whose memory it is, as keyword arguments."""
+
+    chat_history: list[ChatMessage] | None
+    memory_blocks: Sequence[BaseMemoryBlock[Any]]
+    insert_method: InsertMethod | None
+    ingest_history: bool
 
 
 class AMemMemory(Uncopied, Memory):
@@ -81,19 +115,19 @@ class AMemMemory(Uncopied, Memory):
         cls,
         *,
         memory: AgenticMemory,
-        user_id: str | None = None,
+        user_id: UserId | None = None,
         namespace: Sequence[str] | None = None,
         chat_history: list[ChatMessage] | None = None,
         memory_blocks: Sequence[BaseMemoryBlock[Any]] = (),
         insert_method: InsertMethod | None = None,
         ingest_history: bool = False,
-        **options: Any,  # noqa: ANN401 - see below
+        **options: Unpack[MemoryOptions],
     ) -> Self:
         """Return a memory for one user and one session.
 
         Args:
             memory: Where notes are kept; many users can share it.
-            user_id: Whose memory it is; stands for `namespace=(user_id,)`.
+            user_id: Whose memory it is, by its text: 42 and "42" are one; stands for `namespace=(user_id,)`.
             namespace: Whose memory it is, in more than one level.
             chat_history: What was said in this session before.
             memory_blocks: Further blocks.
@@ -101,7 +135,7 @@ class AMemMemory(Uncopied, Memory):
                 ends in one (agents, `SimpleChatEngine`), else into a system message.
             ingest_history: Whether `chat_history`, and what is given to `set`, is remembered too.
             options: What else `Memory.from_defaults` takes, such as `session_id`, `token_limit` and
-                `async_database_uri`, and fields of `AMemMemoryBlock`, such as `k` and `evolve`.
+                `async_database_uri`, and fields of `AMemMemoryBlock`, such as `k`, `where` and `evolve`.
 
         Raises:
             NamespaceError: Neither `user_id` nor `namespace` is given.
@@ -109,9 +143,10 @@ class AMemMemory(Uncopied, Memory):
         """
         space = _namespace(user_id, namespace)
         check_options(options, OPTIONS)
-        own = {name: options.pop(name) for name in set(options) & BLOCK_OPTIONS}
-        if "tokenizer_fn" in options:
-            own["tokenizer_fn"] = options["tokenizer_fn"]
+        given: dict[str, Any] = {**options}
+        own = {name: given.pop(name) for name in set(given) & BLOCK_OPTIONS}
+        if "tokenizer_fn" in given:
+            own["tokenizer_fn"] = given["tokenizer_fn"]
         # Each message is written through; overflow would only deliver it once more.
         block = AMemMemoryBlock(memory, space, accept_short_term_memory=False, **own)
         made = cast(
@@ -119,7 +154,7 @@ class AMemMemory(Uncopied, Memory):
             super().from_defaults(
                 memory_blocks=[block, *memory_blocks],
                 insert_method=insert_method or InsertMethod.USER,
-                **options,
+                **given,
             ),
         )
         made.adaptive, made.ingest_history = insert_method is None, ingest_history
@@ -132,9 +167,9 @@ class AMemMemory(Uncopied, Memory):
         cls,
         *,
         memory: AgenticMemory,
-        user_id: str | None = None,
+        user_id: UserId | None = None,
         namespace: Sequence[str] | None = None,
-        **options: Any,  # noqa: ANN401 - as in `from_defaults`
+        **options: Unpack[BoundOptions],
     ) -> type[Self]:
         """Return this class for one user, for what makes a memory by itself (`memory_cls=`).
 
@@ -172,6 +207,23 @@ class AMemMemory(Uncopied, Memory):
     def block(self) -> AMemMemoryBlock:
         """The block that holds this user's notes."""
         return next(block for block in self.memory_blocks if isinstance(block, AMemMemoryBlock))
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How often `recall`, `write` and `evolve` failed so far."""
+        return self.block.failures
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Return when the background has caught up; see `AMemMemoryBlock.flush`."""
+        self.block.flush(timeout)
+
+    async def aflush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as in `flush`
+        """Asynchronous twin of `flush`."""
+        await self.block.aflush(timeout)
+
+    def close(self) -> None:
+        """Stop evolving, within a second; the notes, the `AgenticMemory` and the chat history stay."""
+        self.block.close()
 
     async def aget(
         self,
@@ -314,7 +366,7 @@ class AMemMemory(Uncopied, Memory):
             super().set(messages)
 
 
-def _namespace(user_id: str | None, namespace: Sequence[str] | None) -> tuple[str, ...]:
+def _namespace(user_id: UserId | None, namespace: Sequence[str] | None) -> tuple[str, ...]:
     """Return the namespace that one of the two stands for.
 
     Raises:
@@ -325,4 +377,8 @@ def _namespace(user_id: str | None, namespace: Sequence[str] | None) -> tuple[st
             f"user_id={user_id!r} and namespace={namespace!r}: give one of them, to say whose memory "
             "this is; there is no shared default"
         )
-    return check_namespace((user_id,) if namespace is None else namespace)
+    if namespace is not None:
+        return check_namespace(namespace)
+    if isinstance(user_id, bool) or not isinstance(user_id, str | int | UUID):
+        raise NamespaceError(f"user_id={user_id!r} must be a string, a whole number or a UUID")
+    return check_namespace((str(user_id),))

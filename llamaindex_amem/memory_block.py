@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, NoReturn, Self, SupportsIndex
+from typing import Any, NoReturn, Self, SupportsIndex, Unpack, get_type_hints
 
 from llama_index.core.async_utils import asyncio_run
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
@@ -19,12 +19,21 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.utils import get_tokenizer
 
 from amem_integrations import AgenticMemory, ConfigurationError
-from amem_integrations.adapting import Call, OnError, awaited, check_namespace, directly, in_thread
+from amem_integrations.adapting import (
+    Call,
+    OnError,
+    RecallKeywords,
+    RecallOptions,
+    awaited,
+    check_namespace,
+    directly,
+    in_thread,
+)
 from amem_integrations.conversation import Message, count_spoken
 
 from .events import Failures
 from .messages import SPOKEN, ShouldStore, to_message
-from .recall import Recall
+from .recall import Recall, check_options
 from .remember import Batch, Evolve, Writer
 
 # LlamaIndex runs a block on whatever loop is at hand: the caller's, or one made for a single synchronous call
@@ -72,6 +81,21 @@ class Uncopied:
         )
 
 
+class BlockOptions(RecallKeywords, total=False):
+    """The optional fields of `AMemMemoryBlock`, as keyword arguments."""
+
+    name: str
+    description: str | None
+    priority: int
+    accept_short_term_memory: bool
+    roles: tuple[MessageRole, ...]
+    should_store: ShouldStore | None
+    evolve: Evolve
+    reinforce: bool
+    on_error: OnError
+    tokenizer_fn: Callable[[str], Sequence[Any]]
+
+
 class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     """Remembers what falls out of short-term memory, and recalls notes for the last question.
 
@@ -91,6 +115,10 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         priority: 0 is never shortened; of the others, `Memory` shortens the lowest number first.
         k: Most notes to recall.
         max_tokens: About how long the recalled text may be.
+        where: Conditions on the fields of notes that are recalled; see `AgenticMemory.search`.
+        min_similarity: Least cosine of question and note.
+        links: Whether links are followed.
+        as_of: What was true then is recalled.
         roles: Whose messages are remembered.
         should_store: Called with each message; False leaves it out.
         evolve: `"inline"` links and evolves notes at the end of a turn, `"background"` does so in a
@@ -103,7 +131,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
 
     Raises:
         NamespaceError: The namespace is not a non-empty tuple of strings.
-        ConfigurationError: `k`, `max_tokens`, `should_store` or `on_error` cannot be used.
+        ConfigurationError: An option has a value that cannot be used.
 
     Example:
         >>> from amem_integrations import AgenticMemory
@@ -124,6 +152,10 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     priority: int = 1
     k: int = 10
     max_tokens: int = 1000
+    where: Mapping[str, Any] | None = None
+    min_similarity: float | None = None
+    links: bool = True
+    as_of: datetime | None = None
     roles: tuple[MessageRole, ...] = SPOKEN
     should_store: ShouldStore | None = Field(default=None, exclude=True)
     evolve: Evolve = "inline"
@@ -140,17 +172,18 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         self,
         memory: AgenticMemory,
         namespace: Sequence[str],
-        **options: Any,  # noqa: ANN401 - the other fields
+        **options: Unpack[BlockOptions],
     ) -> None:
         # Checked here, since pydantic would make errors of its own of ours, and ignore unknown options.
         check_options(options, type(self).model_fields)
         space = check_namespace(namespace)
         _check_hook(options.get("should_store"))
         failures = Failures(options.get("on_error", "log"))
-        fields = {"memory": memory, "namespace": space, **options}
+        fields: dict[str, Any] = {"memory": memory, "namespace": space, **options}
         super().__init__(**fields)
         self._failures = failures
-        self._recall = Recall(memory, space, failures, k=self.k, max_tokens=self.max_tokens)
+        recall = {name: getattr(self, name) for name in get_type_hints(RecallKeywords)}
+        self._recall = Recall(memory, space, failures, RecallOptions(**recall))
         roles = [role.value for role in self.roles]
         self._writer = Writer(memory, space, failures, roles=roles, evolve=self.evolve)
 
@@ -260,19 +293,6 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     def close(self) -> None:
         """Stop evolving, within a second; what the background leaves is picked up at the next start."""
         self._writer.close()
-
-
-def check_options(options: Iterable[str], known: Collection[str]) -> None:
-    """Check the names of keyword arguments.
-
-    Raises:
-        TypeError: One is unknown.
-    """
-    unknown = [name for name in options if name not in known]
-    if unknown:
-        raise TypeError(
-            f"unexpected option {unknown[0]!r}; the options are {', '.join(sorted(known))}"
-        )
 
 
 def _check_hook(should_store: object) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage
 
-from amem_integrations import AgenticMemory, ConfigurationError, ScoredNote, render_notes
-from amem_integrations.adapting import Call, Recalled, recalled, reinforce_used
+from amem_integrations import AgenticMemory, ScoredNote
+from amem_integrations.adapting import Call, Recalled, RecallOptions, recalled, reinforce_used
 
 from .events import AMemRecallEvent, Failures, dispatcher
 from .messages import ASSISTANTS, answers, question, spoken
@@ -47,12 +47,10 @@ class Recall:
         memory: AgenticMemory,
         namespace: tuple[str, ...],
         failures: Failures,
-        *,
-        k: int,
-        max_tokens: int,
+        options: RecallOptions,
     ) -> None:
         self._memory, self._namespace, self._failures = memory, namespace, failures
-        self._k, self._max_tokens = check_count("k", k), check_count("max_tokens", max_tokens)
+        self._options, self._k = options, options.k
         self._found: dict[str, Found] = {}
         self._shown: dict[str, Sequence[ScoredNote]] = {}
         self._asked: dict[str, str] = {}  # by thread, the last question
@@ -102,7 +100,7 @@ class Recall:
         """Return `text` without its weakest notes, at least `tokens` shorter; None if nothing is left."""
         notes, limit = self._shown.get(text, ()), count(text) - tokens
         for kept in range(len(notes) - 1, 0, -1):
-            less = render_notes(notes[:kept], max_tokens=self._max_tokens)
+            less = self._options.render(notes[:kept])
             if count(less) <= limit:
                 return less
         return None
@@ -122,11 +120,11 @@ class Recall:
 
     async def _search(self, call: Call, asked: str, said: set[str]) -> list[ScoredNote]:
         """Return enough notes to fill the prompt; what it says already stands before all else."""
-        search, space = self._memory.search, self._namespace
+        search, where = self._options.search, (call, self._memory, asked, [self._namespace])
         limit = min(RANKED, 2 * self._k + min(len(said), 2 * self._k))
-        notes = await call(search, asked, namespace=space, k=limit)
+        notes = await search(*where, k=limit)
         if len(notes) == limit < RANKED and len(_fresh(notes, said)) <= self._k // 2:
-            notes = await call(search, asked, namespace=space, k=RANKED)
+            notes = await search(*where, k=RANKED)
         return notes
 
     async def _is_current(self, call: Call, found: Found, thread: str | None) -> bool:
@@ -148,20 +146,22 @@ class Recall:
 
     def _render(self, notes: Sequence[ScoredNote]) -> str:
         best = notes[: self._k]
-        text = render_notes(best, max_tokens=self._max_tokens)
+        text = self._options.render(best)
         _keep(self._shown, text, best)
         return text
 
 
-def check_count(name: str, value: int) -> int:
-    """Return a setting that is a number of things.
+def check_options(options: Iterable[str], known: Collection[str]) -> None:
+    """Check the names of keyword arguments.
 
     Raises:
-        ConfigurationError: It is no whole number of at least 1.
+        TypeError: One is unknown.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigurationError(f"{name}={value!r} must be a whole number of at least 1")
-    return value
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise TypeError(
+            f"unexpected option {unknown[0]!r}; the options are {', '.join(sorted(known))}"
+        )
 
 
 def _fresh(notes: Sequence[ScoredNote], said: Collection[str]) -> list[ScoredNote]:

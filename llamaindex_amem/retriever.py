@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Unpack, get_type_hints
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import (
+    NodeRelationship,
+    NodeWithScore,
+    QueryBundle,
+    RelatedNodeInfo,
+    TextNode,
+)
+from llama_index.core.vector_stores import MetadataFilters
 
-from amem_integrations import AgenticMemory, ScoredNote
-from amem_integrations.adapting import OnError, check_namespace, in_thread
+from amem_integrations import AgenticMemory, ConfigurationError, Note, ScoredNote
+from amem_integrations.adapting import (
+    Call,
+    OnError,
+    RecallOptions,
+    SearchKeywords,
+    both,
+    check_namespace,
+    in_thread,
+)
 
-from .events import Failures
-from .recall import check_count
+from .events import AMemRecallEvent, Failures, dispatcher
+from .filters import where_of
+from .recall import check_options
+
+if TYPE_CHECKING:
+    from llama_index.core.llms import LLM
+    from llama_index.core.query_engine import RetrieverQueryEngine
 
 # What a language model is shown beside the text of a note; the rest of its metadata is for programs.
 SHOWN = {"speaker", "at", "contexts"}
@@ -22,9 +45,14 @@ SHOWN = {"speaker", "at", "contexts"}
 class AMemRetriever(BaseRetriever):
     """Finds notes, and what they are linked to, without calling a chat model.
 
-    A node is a note: its id is the note's id, its text the note's content word for word. Score,
-    similarity, tags, keywords, contexts and links are in its metadata; `via` is `"match"`, or the path of
-    links that led to the note.
+    A node is a note: its id is the note's id, its text the note's content word for word, its score the cosine of
+    query and note (None for one without a vector), by which post-processors can cut. Its `ref_doc_id` is
+    `metadata["ref_doc_id"]` of the note, else the note of which it is a chunk, else the conversation. Its `hash`
+    depends on note and text alone, so that fusion retrievers know it in the results of several queries.
+
+    Metadata is flat: the note's own, and `fused_score`, by which nodes are ordered, `similarity`, tags, keywords,
+    contexts, links and so on, lists as one text. `via` is `"match"`, or as JSON the links that led to the note.
+    What has a name of ours is found under `metadata.<name>`.
     https://developers.llamaindex.ai/python/framework/module_guides/querying/retriever/
 
     Example:
@@ -42,71 +70,128 @@ class AMemRetriever(BaseRetriever):
         memory: AgenticMemory,
         namespace: Sequence[str],
         *,
-        k: int = 10,
-        where: Mapping[str, Any] | None = None,
-        min_similarity: float | None = None,
-        links: bool = True,
+        similarity_top_k: int | None = None,
+        filters: MetadataFilters | None = None,
         on_error: OnError = "log",
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
+        **search: Unpack[SearchKeywords],
     ) -> None:
-        """Take what `AgenticMemory.search` takes.
+        """Take what `AgenticMemory.search` takes, or what LlamaIndex calls the same.
 
         Args:
             memory: The memory to search.
             namespace: Whose notes.
-            k: Most notes to return.
-            where: Conditions on fields.
-            min_similarity: Least cosine of query and note.
-            links: Whether links are followed.
+            similarity_top_k: Most notes to return, as `k`.
+            filters: Conditions on fields and metadata of notes, as `where`.
             on_error: `"log"` returns no notes while the store or the embedder does not answer; `"raise"`
                 raises.
             callback_manager: The framework's.
             verbose: The framework's.
+            search: `k`, `where`, `min_similarity`, `links`, `as_of`: see `RecallOptions`.
 
         Raises:
             NamespaceError: The namespace is not a non-empty tuple of strings.
-            ConfigurationError: `k` or `on_error` cannot be used.
+            ConfigurationError: An option has a value that cannot be used, or two say different things.
         """
-        self._memory = memory
-        self._options: dict[str, Any] = {
-            "namespace": check_namespace(namespace),
-            "k": check_count("k", k),
-            "where": where,
-            "min_similarity": min_similarity,
-            "links": links,
-        }
+        check_options(search, get_type_hints(SearchKeywords))
+        if (
+            similarity_top_k is not None
+            and search.setdefault("k", similarity_top_k) != similarity_top_k
+        ):
+            raise ConfigurationError(
+                f"k={search['k']!r} and {similarity_top_k=} are two numbers for one thing"
+            )
+        search["where"] = where_of(filters, search.get("where"))
+        self._memory, self._namespace = memory, check_namespace(namespace)
+        self._options = RecallOptions(**search)
         self._failures = Failures(on_error)
         super().__init__(callback_manager=callback_manager, verbose=verbose)
+
+    @property
+    def similarity_top_k(self) -> int:
+        """Most notes to return."""
+        return self._options.k
+
+    @similarity_top_k.setter
+    def similarity_top_k(self, value: int) -> None:
+        self._options = replace(self._options, k=value)
 
     @property
     def failures(self) -> dict[str, int]:
         """How often the memory did not answer so far."""
         return self._failures.snapshot()
 
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        query = query_bundle.query_str
+    def as_query_engine(self, llm: LLM | None = None, **options: Any) -> RetrieverQueryEngine:  # noqa: ANN401 - the framework's
+        """Return a query engine that answers from what is found; it takes what `RetrieverQueryEngine.from_args` does."""
+        from llama_index.core.query_engine import RetrieverQueryEngine  # noqa: PLC0415 - slow to import
+
+        return RetrieverQueryEngine.from_args(self, llm=llm, **options)
+
+    async def _find(self, call: Call, query: str) -> list[NodeWithScore]:
+        """Return the notes found, as nodes."""
         if not query.strip() or self._failures.resting("recall"):
             return []
         with self._failures.tolerated("recall"):
-            return [to_node(hit) for hit in self._memory.search(query, **self._options)]
+            hits = await self._options.search(call, self._memory, query, [self._namespace])
+            ids = [hit.note.id for hit in hits]
+            dispatcher.event(AMemRecallEvent(question=query, note_ids=ids, cached=False))
+            return [to_node(hit) for hit in hits]
         return []
+
+    _found = both(_find)[0]
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self._found(query_bundle.query_str)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         # The loop may be one of the framework's, which is closed afterwards, as in `QueryFusionRetriever`.
         return await in_thread(self._retrieve, query_bundle)
 
 
+class NoteNode(TextNode):
+    """A note as a node."""
+
+    @property
+    def hash(self) -> str:
+        """Tells the note and its text, whatever query found it and whatever was understood of it since."""
+        return sha256(f"{self.id_}\n{self.text}".encode(errors="surrogatepass")).hexdigest()
+
+
 def to_node(hit: ScoredNote) -> NodeWithScore:
     """Return a note as a node; see `AMemRetriever`."""
-    metadata = hit.to_dict()
-    del metadata["score"]  # the framework has a place of its own for it
-    hidden = [name for name, value in metadata.items() if name not in SHOWN or not value]
-    node = TextNode(
-        id_=hit.note.id,
-        text=hit.note.content,
+    note, own = hit.note, hit.to_dict()
+    given = own.pop("metadata")
+    own["fused_score"] = own.pop("score")  # the framework has a place of its own for the cosine
+    metadata = {name: _flat(name, value) for name, value in own.items()}
+    metadata |= {
+        f"metadata.{name}" if name in own else name: _flat("", value)
+        for name, value in given.items()
+    }
+    whole = _source_of(note)
+    source = {} if whole is None else {NodeRelationship.SOURCE: RelatedNodeInfo(node_id=whole)}
+    node = NoteNode(
+        id_=note.id,
+        text=note.content,
         metadata=metadata,
-        excluded_llm_metadata_keys=hidden,
+        relationships=source,
+        excluded_llm_metadata_keys=[n for n, v in metadata.items() if n not in SHOWN or not v],
         excluded_embed_metadata_keys=list(metadata),
     )
-    return NodeWithScore(node=node, score=float(hit.score))
+    return NodeWithScore(node=node, score=metadata["similarity"])
+
+
+def _source_of(note: Note) -> str | None:
+    """Return what a note is a part of, if that is known."""
+    given = note.metadata.get("ref_doc_id")
+    if isinstance(given, str) and given:
+        return given
+    return note.chunk_of or (note.id if note.chunk else note.thread)
+
+
+def _flat(name: str, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a value that is no list or object; vector stores take no other metadata."""
+    if name != "via" and isinstance(value, list) and all(isinstance(item, str) for item in value):
+        separator = {"contexts": "\n", "namespace": "/"}.get(name, ", ")
+        return separator.join(value)
+    return json.dumps(value) if isinstance(value, list | Mapping) else value

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Unpack, get_type_hints
 
 from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSpec
 
@@ -14,12 +16,19 @@ from amem_integrations import (
     Note,
     NoteNotFoundError,
     ScoredNote,
-    render_notes,
 )
-from amem_integrations.adapting import PASSING, Call, both, check_namespace, evolve_turn
+from amem_integrations.adapting import (
+    PASSING,
+    Call,
+    RecallKeywords,
+    RecallOptions,
+    both,
+    check_namespace,
+    evolve_turn,
+)
 
-from .events import Failures
-from .recall import check_count
+from .events import AMemToolEvent, Failures, dispatcher
+from .recall import check_options
 
 DOWN = "The memory does not answer now. Go on without it."
 INVALID = "Error: this text is empty or too long."
@@ -40,14 +49,13 @@ class AMemToolSpec(BaseToolSpec):
     Args:
         memory: Where notes are kept.
         namespace: Whose notes.
-        k: Most notes to recall.
-        max_tokens: About how long the recalled text may be.
         thread: The conversation that what is remembered belongs to.
         evolve: Link and evolve what is remembered at once; False leaves that to `AgenticMemory.evolve`.
+        recall: `k` (5), `max_tokens`, `where`, `min_similarity`, `links`, `as_of`: see `RecallOptions`.
 
     Raises:
         NamespaceError: The namespace is not a non-empty tuple of strings.
-        ConfigurationError: `k` or `max_tokens` is no whole number of at least 1.
+        ConfigurationError: An option of `recall` has a value that cannot be used.
 
     Example:
         >>> from amem_integrations import AgenticMemory
@@ -71,13 +79,14 @@ class AMemToolSpec(BaseToolSpec):
         memory: AgenticMemory,
         namespace: Sequence[str],
         *,
-        k: int = 5,
-        max_tokens: int = 1000,
         thread: str | None = None,
         evolve: bool = True,
+        **recall: Unpack[RecallKeywords],
     ) -> None:
+        check_options(recall, get_type_hints(RecallKeywords))
+        recall.setdefault("k", 5)
         self._memory, self._namespace = memory, check_namespace(namespace)
-        self._k, self._max_tokens = check_count("k", k), check_count("max_tokens", max_tokens)
+        self._options = RecallOptions(**recall)
         self._thread, self._evolve = thread, evolve
         self._failures = Failures()
 
@@ -86,12 +95,13 @@ class AMemToolSpec(BaseToolSpec):
         """How often each tool could not do its work so far."""
         return self._failures.snapshot()
 
+    @dispatcher.span
     async def _remember(self, call: Call, content: str, supersedes: list[str] | None = None) -> str:
         """Store one fact in long-term memory, as a full sentence that can be understood months later.
 
         In supersedes, give the ids (from recall) of notes that are no longer true because of it.
         """
-        with self._answering("remember") as answers:
+        with self._answering("remember") as answer:
             note = await call(
                 self._memory.add,
                 content,
@@ -101,37 +111,40 @@ class AMemToolSpec(BaseToolSpec):
                 supersedes=supersedes or (),
                 evolve=self._evolve,
             )
-            answers.append(f"Remembered as note {note.id}.")
-        return answers[-1]
+            answer.says(f"Remembered as note {note.id}.", [note.id])
+        return answer.text
 
+    @dispatcher.span
     async def _recall(self, call: Call, query: str) -> str:
         """Look up in long-term memory what is known about something; each note comes with its id."""
-        with self._answering("recall") as answers:
-            limit = self._k + QUESTIONS
-            hits = await call(self._memory.search, query, namespace=self._namespace, k=limit)
-            found = [hit for hit in hits if not _asks(hit.note, query)]
-            answers.append(self._listed(found[: self._k]))
-        return answers[-1]
+        with self._answering("recall") as answer:
+            limit, spaces = self._options.k + QUESTIONS, [self._namespace]
+            hits = await self._options.search(call, self._memory, query, spaces, k=limit)
+            found = [hit for hit in hits if not _asks(hit.note, query)][: self._options.k]
+            answer.says(self._listed(found), [hit.note.id for hit in found])
+        return answer.text
 
+    @dispatcher.span
     async def _forget(self, call: Call, note_id: str) -> str:
         """Delete one note from long-term memory for good. Take the id from recall."""
-        with self._answering("forget") as answers:
+        with self._answering("forget") as answer:
             await call(self._memory.delete, note_id.strip(), namespace=self._namespace)
-            answers.append("Forgotten.")
-        return answers[-1]
+            answer.says("Forgotten.", [note_id.strip()])
+        return answer.text
 
+    @dispatcher.span
     async def _correct(self, call: Call, note_id: str, content: str) -> str:
         """Replace what one note of long-term memory says. Take the id from recall."""
-        with self._answering("correct") as answers:
+        with self._answering("correct") as answer:
             space = self._namespace
             note = await call(
                 self._memory.update, note_id.strip(), namespace=space, content=content
             )
-            answers.append("Corrected.")
+            answer.says("Corrected.", [note.id])
             if self._evolve:
                 with self._failures.tolerated("evolve", answered=True):
                     await evolve_turn(call, self._memory, space, [note.id], left_overs=0)
-        return answers[-1]
+        return answer.text
 
     remember, aremember = both(_remember)
     recall, arecall = both(_recall)
@@ -139,26 +152,38 @@ class AMemToolSpec(BaseToolSpec):
     correct, acorrect = both(_correct)
 
     @contextmanager
-    def _answering(self, doing: str) -> Iterator[list[str]]:
-        """Yield a list for the answer; when the work fails, what to say about it is put there."""
-        answers: list[str] = []
+    def _answering(self, tool: str) -> Iterator[Answer]:
+        """Yield the answer to be; when the work fails, it says what there is to say about that."""
+        answer = Answer()
         try:
-            yield answers
+            yield answer
         except NoteNotFoundError:
-            answers.append(UNKNOWN)
+            answer.says(UNKNOWN)
         except InvalidInputError:
-            answers.append(INVALID)
+            answer.says(INVALID)
         except PASSING as error:
-            self._failures.note(doing, error)
-            answers.append(DOWN)
+            self._failures.note(tool, error)
+            answer.says(DOWN)
+        dispatcher.event(AMemToolEvent(tool=tool, note_ids=answer.note_ids, answer=answer.text))
 
     def _listed(self, hits: Sequence[ScoredNote]) -> str:
         # The id goes where the speaker stands, so that all of it is rendered, and made harmless, as ever.
-        marked = [
-            hit.note.revised(speaker=", ".join(filter(None, (hit.note.id, hit.note.speaker))))
-            for hit in hits
-        ]
-        return render_notes(marked, max_tokens=self._max_tokens) or NOTHING
+        def marked(note: Note) -> Note:
+            return note.revised(speaker=", ".join(filter(None, (note.id, note.speaker))))
+
+        return self._options.render([replace(h, note=marked(h.note)) for h in hits]) or NOTHING
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a tool tells the model, and the notes it is about."""
+
+    text: str = ""
+    note_ids: list[str] = field(default_factory=list)
+
+    def says(self, text: str, note_ids: Sequence[str] = ()) -> None:
+        """Set both."""
+        self.text, self.note_ids = text, list(note_ids)
 
 
 def _asks(note: Note, query: str) -> bool:

@@ -3,6 +3,8 @@
 - `both`, `Call`: one body of code for a method and its asynchronous twin.
 - `Failures`: go on without a memory that does not answer, and say so.
 - `evolve_turn`: when notes evolve.
+- `RecallOptions` and its keywords: what is recalled, by the same words at every door; `falling`: scores of several
+  searches, to sort by; `FIELDS`: what `where` knows of a note.
 - `recalled`, `reinforce_used`: which of the recalled notes an answer used; their links are reinforced.
 - `Background`: evolve them in a thread.
 - `check_namespace`: nobody's memory is never a default.
@@ -14,15 +16,18 @@ Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a 
 
 from __future__ import annotations
 
+from ..filters import FIELDS
 from ..notes import check_namespace
 from ..plans import HELD
 from .background import Background
 from .calls import Call, awaited, both, directly, in_thread
 from .evolution import LEFT_OVERS, evolve_turn
 from .failures import PASSING, Failures, OnError
+from .recall_options import RecallKeywords, RecallOptions, SearchKeywords, falling
 from .usefulness import Recalled, recalled, reinforce_used, used_in
 
 __all__ = [
+    "FIELDS",
     "HELD",
     "LEFT_OVERS",
     "PASSING",
@@ -30,12 +35,16 @@ __all__ = [
     "Call",
     "Failures",
     "OnError",
+    "RecallKeywords",
+    "RecallOptions",
     "Recalled",
+    "SearchKeywords",
     "awaited",
     "both",
     "check_namespace",
     "directly",
     "evolve_turn",
+    "falling",
     "in_thread",
     "recalled",
     "reinforce_used",

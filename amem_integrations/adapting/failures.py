@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Literal, Self
 
 from ..errors import (
     AmemError,
@@ -90,7 +90,7 @@ class Failures:
             if not (passing or answered):
                 raise
             if self._on_error == "raise":
-                self.count(doing)
+                self.count(doing, error)
                 raise
             self.note(doing, error)
             reasons.append(f"{doing}: {error}")
@@ -107,13 +107,17 @@ class Failures:
 
     def note(self, doing: str, error: BaseException) -> None:
         """Count one failure, and log that its work is skipped."""
-        self.count(doing)
+        self.count(doing, error)
         self._log.warning("%s failed and is skipped: %s", doing, error)
 
-    def count(self, doing: str) -> None:
-        """Count one failure."""
+    def count(self, doing: str, error: BaseException | None = None) -> None:  # noqa: ARG002 - for adapters
+        """Count one failure; without an error it was not tried again, so soon after a time-out."""
         with self._lock:
             self._counts[doing] += 1
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Return the counter itself: a copy of what uses it counts there too."""
+        return self
 
     def snapshot(self) -> dict[str, int]:
         """Return how often each thing failed so far."""

@@ -12,7 +12,7 @@ from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 from llamaindex_fakes import ANN, Probe, assistant, open_memory, user
 
-from amem_integrations import AgenticMemory, ConfigurationError
+from amem_integrations import AgenticMemory, ConfigurationError, StoreUnavailableError
 from amem_integrations.testing import HashEmbedder
 from llamaindex_amem import (
     AMemEvolutionEvent,
@@ -21,6 +21,7 @@ from llamaindex_amem import (
     AMemMemoryBlock,
     AMemRecallEvent,
     AMemRetriever,
+    AMemToolEvent,
     AMemToolSpec,
     AMemWriteEvent,
 )
@@ -129,4 +130,57 @@ def test_a_retriever_has_the_frameworks_own_events(
     AMemRetriever(memory, ANN).retrieve("dog")
 
     names = [event.class_name() for event in watched[0].seen]
-    assert names == ["RetrievalStartEvent", "RetrievalEndEvent"]
+    assert names == ["RetrievalStartEvent", "AMemRecallEvent", "RetrievalEndEvent"]
+    (recall,) = watched[0].of(AMemRecallEvent)
+    (note,) = memory.get_all(namespace=ANN)
+    assert (recall.question, recall.note_ids, recall.cached) == ("dog", [note.id], False)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_the_call_of_a_tool_is_an_event_and_a_span(
+    memory: AgenticMemory, watched: tuple[Events, SimpleSpanHandler], asynchronous: bool
+) -> None:
+    events, spans = watched
+    spec = AMemToolSpec(memory, ANN)
+    if asynchronous:
+        await spec.aremember("My dog is called Rex.")
+        await spec.arecall("dog")
+        await spec.aforget("nothing")
+    else:
+        spec.remember("My dog is called Rex.")
+        spec.recall("dog")
+        spec.forget("nothing")
+
+    (note,) = memory.get_all(namespace=ANN)
+    remember, recall, forget = events.of(AMemToolEvent)
+    assert [one.tool for one in (remember, recall, forget)] == ["remember", "recall", "forget"]
+    assert (remember.note_ids, recall.note_ids, forget.note_ids) == ([note.id], [note.id], [])
+    assert remember.answer == f"Remembered as note {note.id}."
+    assert forget.answer.startswith("Error: there is no note")
+    names = [span.id_.split("-")[0] for span in spans.completed_spans]
+    assert names == ["AMemToolSpec._remember", "AMemToolSpec._recall", "AMemToolSpec._forget"]
+
+
+async def test_a_failure_that_is_raised_is_an_event_too(
+    memory: AgenticMemory, store: Probe, watched: tuple[Events, SimpleSpanHandler]
+) -> None:
+    store.down = True
+    with pytest.raises(StoreUnavailableError):
+        await AMemRetriever(memory, ANN, on_error="raise").aretrieve("dog")
+
+    (failure,) = watched[0].of(AMemFailureEvent)
+    assert (failure.doing, failure.error) == ("recall", "the Qdrant server does not answer")
+
+
+async def test_what_is_not_tried_so_soon_after_a_time_out_is_an_event(
+    memory: AgenticMemory, store: Probe, watched: tuple[Events, SimpleSpanHandler]
+) -> None:
+    store.down, store.delay = True, 0.6
+    retriever = AMemRetriever(memory, ANN)
+    retriever.retrieve("dog")
+    retriever.retrieve("cat")
+
+    assert retriever.failures == {"recall": 2}
+    events = watched[0].of(AMemFailureEvent)
+    assert [event.doing for event in events] == ["recall", "recall"]
+    assert "time-out" in events[1].error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -11,15 +12,24 @@ import pytest
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.chat_engine import ContextChatEngine
+from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import QueryFusionRetriever
-from llama_index.core.schema import MetadataMode, QueryBundle
+from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
+from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle
 from llama_index.core.tools import RetrieverTool
+from llama_index.core.vector_stores import (
+    FilterCondition,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+)
+from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 from llamaindex_fakes import ANN, BOB, Chatbot, Toolbot, annotated, open_memory
 
 from amem_integrations import AgenticMemory, ConfigurationError, ModelRequest, NamespaceError
 from amem_integrations.testing import ScriptedModel
-from llamaindex_amem import AMemRetriever
+from llamaindex_amem import AMemRetriever, AMemToolSpec
 
 QUESTION = "What is my dog called?"
 
@@ -50,11 +60,12 @@ def test_a_node_is_a_note(kennel: AgenticMemory) -> None:
     (note,) = kennel.get_all(namespace=ANN)
 
     assert (found.node_id, found.text) == (note.id, note.content)
-    assert found.score == kennel.search(QUESTION, namespace=ANN)[0].score
+    (hit,) = kennel.search(QUESTION, namespace=ANN)
+    assert found.score == found.metadata["similarity"] == pytest.approx(hit.similarity)
+    assert found.metadata["fused_score"] == hit.score
     assert found.metadata["via"] == "match"
-    assert found.metadata["tags"] == ["talk"]
+    assert found.metadata["tags"] == "talk"
     assert found.metadata["speaker"] == "Ann"
-    assert found.metadata["similarity"] > 0
 
 
 def test_a_model_is_shown_who_said_it_and_when_and_no_ids(kennel: AgenticMemory) -> None:
@@ -80,10 +91,11 @@ async def test_linked_notes_carry_the_path_that_led_to_them() -> None:
     assert nodes == await retriever.aretrieve(QueryBundle("my dog is called"))
     (linked,) = [node for node in nodes if node.metadata["via"] != "match"]
     assert linked.text == "The insurance has number 4711."
-    assert {step["note_id"] for step in linked.metadata["via"]} == {dog.id for dog in dogs}
-    assert {step["relation"] for step in linked.metadata["via"]} == {"paid for"}
+    path = json.loads(linked.metadata["via"])
+    assert {step["note_id"] for step in path} == {dog.id for dog in dogs}
+    assert {step["relation"] for step in path} == {"paid for"}
     assert json.loads(json.dumps(linked.metadata)) == linked.metadata
-    assert set(linked.metadata["links"]) == {dog.id for dog in dogs}
+    assert set(linked.metadata["links"].split(", ")) == {dog.id for dog in dogs}
     unlinked = AMemRetriever(memory, ANN, k=4, links=False).retrieve("my dog is called")
     assert {node.metadata["via"] for node in unlinked} == {"match"}
 
@@ -177,3 +189,209 @@ def test_placeholders_in_notes_are_not_filled_in(memory: AgenticMemory) -> None:
 
     assert all(prompt.count("What says the riddle?") == 1 for prompt in llm.prompts)
     assert all("says {query_str} and {context_str}" in prompt for prompt in llm.prompts)
+
+
+# What others of the framework make of the nodes
+
+
+def test_metadata_is_flat_and_holds_what_the_user_gave(memory: AgenticMemory) -> None:
+    given: dict[str, Any] = {
+        "city": "Oslo", "year": 2024, "sure": True, "rooms": ["hall", "bath"], "map": {"x": [1]},
+        "none": None, "source": "letter.txt",
+    }  # fmt: skip
+    memory.add("My dog is called Rex.", namespace=ANN, metadata=given, thread="t")
+    (found,) = AMemRetriever(memory, ANN).retrieve(QUESTION)
+
+    flat = node_to_metadata_dict(found.node, flat_metadata=True)
+
+    assert {name: flat[name] for name in ("city", "year", "sure", "rooms", "none")} == {
+        "city": "Oslo", "year": 2024, "sure": True, "rooms": "hall, bath", "none": None,
+    }  # fmt: skip
+    assert json.loads(flat["map"]) == {"x": [1]}
+    assert (flat["source"], flat["metadata.source"]) == ("user", "letter.txt")
+    assert metadata_dict_to_node(flat).get_content() == "My dog is called Rex."
+
+
+def test_a_node_names_what_it_is_a_part_of(memory: AgenticMemory) -> None:
+    memory.add("My dog is called Rex.", namespace=ANN)
+    memory.add("My dog likes the sea.", namespace=ANN, thread="monday")
+    memory.add("My dog eats fish.", namespace=ANN, thread="t", metadata={"ref_doc_id": "a.txt"})
+    long = " ".join(f"In {year} my dog won a prize in Oslo." for year in range(1900, 2000))
+    whole = memory.add(long, namespace=ANN, thread="t")
+    nodes = AMemRetriever(memory, ANN, k=100).retrieve("my dog")
+
+    refs = {node.text: node.node.ref_doc_id for node in nodes}
+    chunks = [text for text in refs if "prize" in text]
+
+    assert refs["My dog is called Rex."] is None
+    assert refs["My dog likes the sea."] == "monday"
+    assert refs["My dog eats fish."] == "a.txt"
+    assert len(chunks) > 1
+    assert {refs[text] for text in chunks} == {whole.id}
+
+
+def test_results_of_several_queries_are_fused(kennel: AgenticMemory) -> None:
+    kennel.add("My cat is called Mia.", namespace=ANN)
+    for mode in FUSION_MODES:
+        fusion = QueryFusionRetriever(
+            [AMemRetriever(kennel, ANN), AMemRetriever(kennel, ANN, links=False)],
+            llm=Chatbot("my dog Rex\nthe cat Mia"),
+            num_queries=3,
+            use_async=False,
+            mode=mode,
+        )
+        texts = [node.text for node in fusion.retrieve(QUESTION)]
+        assert sorted(texts) == ["My cat is called Mia.", "My dog is called Rex."]
+
+
+def test_the_hash_of_a_node_tells_the_note_and_its_text(kennel: AgenticMemory) -> None:
+    def node(query: str = "dog") -> BaseNode:
+        return AMemRetriever(kennel, ANN, k=1).retrieve(query)[0].node
+
+    first = node()
+    kennel.add("My dog Rex likes the sea.", namespace=BOB)
+    kennel.evolve(namespace=ANN)
+    assert node("a question").hash == first.hash
+    assert copy.deepcopy(first).hash == first.hash
+    (note,) = kennel.get_all(namespace=ANN)
+    kennel.update(note.id, namespace=ANN, content="My dog is called Rex the Second.")
+    assert node().hash != first.hash
+
+
+def test_post_processors_cut_by_the_cosine(kennel: AgenticMemory) -> None:
+    kennel.add("The tax office opens at nine.", namespace=ANN)
+    nodes = AMemRetriever(kennel, ANN).retrieve(QUESTION)
+    cut = SimilarityPostprocessor(similarity_cutoff=0.5).postprocess_nodes(nodes)
+
+    assert len(nodes) == 2
+    assert [node.text for node in cut] == ["My dog is called Rex."]
+
+
+def test_it_makes_a_query_engine(kennel: AgenticMemory) -> None:
+    llm = Chatbot("Rex.")
+    engine = AMemRetriever(kennel, ANN).as_query_engine(
+        llm=llm, node_postprocessors=[SimilarityPostprocessor(similarity_cutoff=0.5)]
+    )
+
+    assert str(engine.query(QUESTION)) == "Rex."
+    assert "My dog is called Rex." in llm.prompts[0]
+
+
+def test_copies_of_it_and_of_tools_share_the_memory(kennel: AgenticMemory) -> None:
+    retriever = AMemRetriever(kennel, ANN, k=5)
+    other = copy.deepcopy(retriever)
+    other.similarity_top_k = 1
+    assert (retriever.similarity_top_k, other.similarity_top_k) == (5, 1)
+    assert other.retrieve(QUESTION)[0].text == "My dog is called Rex."
+
+    spec = copy.deepcopy(AMemToolSpec(kennel, ANN))
+    tools = [copy.deepcopy(tool) for tool in spec.to_tool_list()]
+    answers = {tool.metadata.name: tool for tool in tools}
+    answers["remember"].call(content="My cat is called Mia.")
+    assert "Mia" in [note.content[17:20] for note in kennel.get_all(namespace=ANN)]
+    assert "Rex" in str(answers["recall"].call(query=QUESTION))
+
+
+# Filters
+
+
+@pytest.fixture
+def towns(memory: AgenticMemory) -> AgenticMemory:
+    for year, (town, tags) in enumerate(
+        [("Oslo", ["home"]), ("Rome", ["work", "sun"]), ("Bonn", ["work"]), ("Graz", [])], 2020
+    ):
+        memory.add(
+            f"Then I moved to {town}.",
+            namespace=ANN,
+            speaker="Ann" if year % 2 else "Bob",
+            at=datetime(year, 6, 1, tzinfo=UTC),
+            metadata={"town": town, "year": year, "tags": tags, "on": f"{year}-06-01"},
+        )
+    return memory
+
+
+def one(key: str, value: Any, operator: str = "==") -> MetadataFilter:
+    return MetadataFilter(key=key, value=value, operator=FilterOperator(operator))
+
+
+def every(*filters: Any, condition: str = "and") -> MetadataFilters:
+    return MetadataFilters(filters=list(filters), condition=FilterCondition(condition))
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        (every(one("town", "Oslo")), "Oslo"),
+        (every(one("metadata.town", "Oslo")), "Oslo"),
+        (every(one("speaker", "Ann")), "Rome Graz"),
+        (every(one("town", "Oslo", "!=")), "Rome Bonn Graz"),
+        (every(one("year", 2021, ">="), one("year", 2023, "<")), "Rome Bonn"),
+        (every(one("town", ["Oslo", "Graz"], "in")), "Oslo Graz"),
+        (every(one("town", ["Oslo"], "nin")), "Rome Bonn Graz"),
+        (every(one("metadata.tags", "work", "contains")), "Rome Bonn"),
+        (every(one("metadata.tags", ["sun", "home"], "any")), "Oslo Rome"),
+        (every(one("metadata.tags", ["home"], "all")), "Oslo"),
+        (every(one("at", "2022-01-01", ">=")), "Bonn Graz"),
+        (every(one("at", "2021-06-01T00:00:00+00:00")), "Rome"),
+        (every(one("on", "2022-01-01", "<")), "Oslo Rome"),
+        (every(one("nothing", None, "is_empty"), one("town", "Oslo")), "Oslo"),
+        (every(one("town", "Oslo"), one("town", ["Rome"], "in"), condition="or"), "Oslo Rome"),
+        (every(every(one("year", 2021, ">")), one("speaker", "Ann")), "Graz"),
+        (every(one("town", "Oslo"), condition="or"), "Oslo"),
+        (every(one("town", "Oslo"), one("town", "Oslo")), "Oslo"),
+        (every(), "Oslo Rome Bonn Graz"),
+    ],
+)
+def test_filters_of_the_framework_are_understood(
+    towns: AgenticMemory, filters: MetadataFilters, expected: str
+) -> None:
+    nodes = AMemRetriever(towns, ANN, filters=filters).retrieve("moved")
+
+    assert {node.metadata["town"] for node in nodes} == set(expected.split())
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        every(one("town", "Oslo"), condition="not"),
+        every(one("town", "Oslo"), one("speaker", "Ann"), condition="or"),
+        every(one("year", 2020, ">"), one("year", 2019, "<"), condition="or"),
+        every(every(one("town", "Oslo")), one("town", "Rome"), condition="or"),
+        every(one("town", "Oslo"), one("town", "Rome")),
+        every(one("town", ["Oslo", "Rome"], "nin")),
+        every(one("tags", ["work", "sun"], "all")),
+        every(one("town", "Os", "text_match")),
+        every(one("town", "Oslo", ">")),
+        {"town": "Oslo"},
+    ],
+)
+def test_filters_that_the_memory_cannot_be_asked_are_refused(
+    towns: AgenticMemory, filters: Any
+) -> None:
+    with pytest.raises(ConfigurationError):
+        AMemRetriever(towns, ANN, filters=filters)
+
+
+def test_filters_and_where_hold_together(towns: AgenticMemory) -> None:
+    filters = every(one("year", 2021, ">="))
+    retriever = AMemRetriever(towns, ANN, filters=filters, where={"speaker": "Ann"})
+
+    assert {node.metadata["town"] for node in retriever.retrieve("moved")} == {"Rome", "Graz"}
+    with pytest.raises(ConfigurationError, match="both"):
+        AMemRetriever(towns, ANN, filters=filters, where={"metadata.year": 2020})
+
+
+def test_the_frameworks_name_for_the_number_of_nodes_is_known(towns: AgenticMemory) -> None:
+    retriever = AMemRetriever(towns, ANN, similarity_top_k=2)
+    assert len(retriever.retrieve("moved")) == retriever.similarity_top_k == 2
+    assert AMemRetriever(towns, ANN, k=2, similarity_top_k=2).similarity_top_k == 2
+    with pytest.raises(ConfigurationError, match="similarity_top_k=2"):
+        AMemRetriever(towns, ANN, k=3, similarity_top_k=2)
+    with pytest.raises(ConfigurationError):
+        retriever.similarity_top_k = 0
+
+
+def test_what_was_true_at_a_time_is_found(towns: AgenticMemory) -> None:
+    retriever = AMemRetriever(towns, ANN, as_of=datetime(2021, 1, 1, tzinfo=UTC))
+
+    assert [node.metadata["town"] for node in retriever.retrieve("moved")] == ["Oslo"]

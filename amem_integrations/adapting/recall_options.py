@@ -1,0 +1,149 @@
+"""What is recalled for a question, by the same words at every door of every adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, TypedDict
+
+from ..context import render_notes
+from ..errors import ConfigurationError, InvalidInputError
+from ..filters import check_similarity, parse
+from ..memory import AgenticMemory
+from ..notes import Namespace, ScoredNote, check_time
+from .calls import Call
+
+LEAST = -1.0  # the least cosine there is: of what is found by its words, and has no vector yet
+
+
+class SearchKeywords(TypedDict, total=False):
+    """What a search takes of `RecallOptions`, as keyword arguments: `**search: Unpack[SearchKeywords]`."""
+
+    k: int
+    where: Mapping[str, Any] | None
+    min_similarity: float | None
+    links: bool
+    as_of: datetime | None
+
+
+class RecallKeywords(SearchKeywords, total=False):
+    """All fields of `RecallOptions`, as keyword arguments."""
+
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallOptions:
+    """What is recalled, and how much of it is shown; see `AgenticMemory.search`.
+
+    Attributes:
+        k: Most notes.
+        max_tokens: Most tokens of text, about.
+        where: Conditions on fields.
+        min_similarity: Least cosine of question and note.
+        links: Whether links are followed.
+        as_of: What was true then.
+
+    Raises:
+        ConfigurationError: A value cannot be used.
+    """
+
+    k: int = 10
+    max_tokens: int = 1000
+    where: Mapping[str, Any] | None = None
+    min_similarity: float | None = None
+    links: bool = True
+    as_of: datetime | None = None
+
+    def __post_init__(self) -> None:
+        """Check the values, so that a mistake shows when an object is made and not in its first search."""
+        check_counts(k=self.k, max_tokens=self.max_tokens)
+        if not isinstance(self.links, bool):
+            raise ConfigurationError(f"links={self.links!r} must be True or False")
+        try:
+            parse({} if self.where is None else self.where)
+            check_similarity(self.min_similarity)
+            check_time("as_of", self.as_of)
+        except InvalidInputError as error:
+            raise ConfigurationError(str(error)) from error
+
+    async def search(
+        self,
+        call: Call,
+        memory: AgenticMemory,
+        question: str,
+        namespaces: Sequence[Namespace],
+        *,
+        k: int | None = None,
+    ) -> list[ScoredNote]:
+        """Return the best `k` notes of these namespaces, best first; a hit says whose it is by its note.
+
+        Each namespace is searched by itself: no link leads from one into another.
+        """
+        most = self.k if k is None else k
+        found = [
+            await call(
+                memory.search,
+                question,
+                namespace=namespace,
+                k=most,
+                where=self.where,
+                min_similarity=self.min_similarity,
+                links=self.links,
+                as_of=self.as_of,
+            )
+            for namespace in dict.fromkeys(namespaces)
+        ]
+        return found[0] if len(found) == 1 else _merged(found)[:most]
+
+    def render(
+        self, hits: Sequence[ScoredNote], others: Mapping[str, Namespace] | None = None
+    ) -> str:
+        """Return notes as text for a prompt, or "" if there are none; see `render_notes`.
+
+        A note of one of the `others` is marked with the name that stands there for its namespace.
+        """
+        names = {namespace: name for name, namespace in (others or {}).items()}
+        marked = [_marked(hit, names.get(hit.note.namespace)) for hit in hits]
+        return render_notes(marked, max_tokens=self.max_tokens)
+
+
+def check_counts(**values: int) -> None:
+    """Check that each value is a whole number of at least 1.
+
+    Raises:
+        ConfigurationError: One is not.
+    """
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ConfigurationError(f"{name}={value!r} must be a whole number of at least 1")
+
+
+def falling(hits: Sequence[ScoredNote]) -> Iterator[tuple[ScoredNote, float]]:
+    """Return hits with scores that never rise: the cosine, or that of a better one further down.
+
+    The memory ranks by meaning, words and links. What it puts above a note that is nearer by meaning is at
+    least as good, so it is given the same score: results of several searches can then be sorted by it.
+    """
+    best, scores = LEAST, []
+    for hit in reversed(hits):
+        best = max(best, LEAST if hit.similarity is None else hit.similarity)
+        scores.append(best)
+    return zip(hits, reversed(scores), strict=True)
+
+
+def _merged(lists: Sequence[Sequence[ScoredNote]]) -> list[ScoredNote]:
+    """Return the hits of several searches, best first; of equally good ones, those first that rank higher."""
+    ranked = [
+        (-score, rank, hit) for hits in lists for rank, (hit, score) in enumerate(falling(hits))
+    ]
+    return [hit for _, _, hit in sorted(ranked, key=lambda one: one[:2])]
+
+
+def _marked(hit: ScoredNote, name: str | None) -> ScoredNote:
+    """Return a hit whose speaker says whose note it is."""
+    if name is None:
+        return hit
+    speaker = f"from {name}: {hit.note.speaker}" if hit.note.speaker else f"from {name}"
+    return replace(hit, note=hit.note.revised(speaker=speaker))
