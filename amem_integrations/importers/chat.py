@@ -35,7 +35,10 @@ Threads = dict[str | None, list[Message]]
 def recognises(entry: Entry) -> bool:
     """Return whether this is a message of a chat, or holds a list of them."""
     if entry.number:
-        return entry.field in (None, *HISTORIES) and message(entry.value, entry.place("message")) is not None
+        return (
+            entry.field in (None, *HISTORIES)
+            and message(entry.value, entry.place("message")) is not None
+        )
     return entry.field in WRAPPERS and bool(_lists(entry.value))
 
 

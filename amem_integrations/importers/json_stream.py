@@ -10,6 +10,16 @@ from ..errors import InvalidInputError
 
 CHUNK = 1 << 16  # characters read at once; more for a value that is longer
 _TRUNCATED = 16  # an error that close to the end of what was read may be a word that goes on
+_CUT = (
+    "",
+    ".",
+    "e",
+    "E",
+    "e+",
+    "E+",
+    "e-",
+    "E-",
+)  # what may follow a number of which the rest is not read yet
 _SPACE = " \t\n\r"
 
 
@@ -101,9 +111,10 @@ class JsonStream:
             ) as error:  # a number of too many digits, too many lists
                 raise self._error(str(error)) from error
             else:
-                if end < len(self._text) or not self._fill():
+                cut = isinstance(value, int | float) and self._text[end : end + 3] in _CUT
+                if not (cut and self._fill()):
                     self._at = end
-                    return value  # at the very end of what was read a number may go on
+                    return value
 
     def _fill(self) -> bool:
         more = self._file.read(max(CHUNK, len(self._text) - self._at))

@@ -26,7 +26,7 @@ LISTS = (None, "results", "memories", "points")
 TEXTS = ("memory", "data", "text")
 # What the note has a place for, or can be made again; all else becomes metadata.
 KNOWN = {
-    *TEXTS, "id", "run_id", "created_at", "metadata", "user_id", "hash", "score", "text_lemmatized", "expiration_date",
+    *TEXTS, "id", "run_id", "actor_id", "created_at", "metadata", "user_id", "hash", "score", "text_lemmatized", "expiration_date",
 }  # fmt: skip
 OWNERS = ("user_id", "agent_id", "app_id")
 CAMEL = {
@@ -72,7 +72,8 @@ def _memory(entry: Entry, skipped: Skipped) -> Found | None:
     if content is None:
         skipped.add("no text", where)
         return None
-    return owner(item), NoteInput(
+    kind, labels = _owner(item)
+    return labels, NoteInput(
         content=content,
         at=time_of(item.get("created_at"), where),
         key=label(item.get("id")),
@@ -80,13 +81,16 @@ def _memory(entry: Entry, skipped: Skipped) -> Found | None:
         speaker=label(item.get("actor_id")),
         source="import",
         expires_at=time_of(item.get("expiration_date"), where),
-        metadata=metadata_of(item, KNOWN, where),
+        metadata=metadata_of(item, {*KNOWN, kind}, where),
     )
 
 
-def owner(item: Mapping[str, Any]) -> Labels:
-    """Return whose memory it is. An agent is kept apart from a user, even if both have the same id."""
+def _owner(item: Mapping[str, Any]) -> tuple[str, Labels]:
+    """Return whose memory it is, and the field that says so.
+
+    An agent is kept apart from a user, even if both have the same id.
+    """
     for kind in OWNERS:
         if name := label(item.get(kind)):
-            return (name,) if kind == "user_id" else (kind.removesuffix("_id"), name)
-    return ()
+            return kind, (name,) if kind == "user_id" else (kind.removesuffix("_id"), name)
+    return "", ()

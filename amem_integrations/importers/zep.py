@@ -92,18 +92,18 @@ def _fact(value: Mapping[str, Any], text: str, where: str, _: Source) -> NoteInp
 
 def _said(value: Mapping[str, Any], text: str, where: str, source: Source) -> NoteInput:
     """Return an episode, or a message of a thread, which is an episode too."""
-    # Zep 2 has who it was in `role` and which side in `role_type`; Zep 3 in `name` and `role`.
-    role = str(value.get("role_type") or value.get("role"))
-    named = value.get("role") if value.get("role_type") else value.get("name")
-    named = None if "source_description" in value and "role" not in value else named
+    # Zep 2 says in `role` who it was and in `role_type` on which side; Zep 3 in `name` and `role`.
+    sides = ("role", "role_type") if value.get("role_type") else ("name", "role")
+    speaker, side = (label(value.get(name)) for name in sides)
+    known = {*_EPISODE, *sides} if side else _EPISODE
     return NoteInput(
         content=text,
         key=label(value.get("uuid")),
         at=first_time(value, where, ("valid_at", "reference_time", "created_at")),
         thread=next(filter(None, (label(value.get(n)) for n in THREADS)), source.thread),
-        speaker=label(named) or (role if role in _ROLES else None),
-        source=_ROLES.get(role, "import"),
-        metadata=_metadata(value, _EPISODE, where),
+        speaker=(speaker or side) if side else None,
+        source=_ROLES.get(side or "", "import"),
+        metadata=_metadata(value, known, where),
     )
 
 

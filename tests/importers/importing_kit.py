@@ -28,6 +28,8 @@ def imported_twice(source: Any, *arguments: Any, **options: Any) -> tuple[Import
         again = import_from(memory, source, *arguments, evolve=False, **options)
         assert set(again.added.values()) == {0}
         assert (again.found, again.skipped) == (report.found, report.skipped)
-        notes = [note for space in report.found for note in memory.get_all(namespace=space, limit=9999)]
+        notes = [
+            note for space in report.found for note in memory.get_all(namespace=space, limit=9999)
+        ]
     assert len(notes) == sum(report.added.values())
     return report, notes
