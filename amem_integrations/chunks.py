@@ -64,6 +64,21 @@ def chunks(runtime: Runtime, item: NoteInput, identity: str) -> list[Chunk]:
     ]
 
 
+def sections(item: NoteInput, max_chars: int) -> list[NoteInput]:
+    """Return the item, or if it has more than `max_chars` characters several that follow each other.
+
+    The first keeps the key; the others have keys made of it, so that the same item gives the same notes.
+    """
+    if len(item.content) <= max_chars:
+        return [item]
+    found = split(item.content, max(1, max_chars // BYTES_PER_TOKEN // 2))
+    parts = [p[i : i + max_chars] for p in found for i in range(0, len(p), max_chars)]
+    return [
+        replace(item, content=part, key=item.key if n == 0 or not item.key else f"{item.key}#{n}")
+        for n, part in enumerate(part for part in parts if part.strip())
+    ]
+
+
 def split(text: str, size: int) -> list[str]:
     """Return the text in parts of at most about `size` tokens, of about equal length, none of them blank.
 

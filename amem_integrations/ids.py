@@ -8,6 +8,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4, uuid5
 
+from .errors import InvalidInputError
 from .notes import Namespace, NoteInput
 
 ROOT = UUID("9c4a6f3e-2a1d-5b7e-8f60-1d2b3c4a5e6f")
@@ -68,3 +69,18 @@ def first_seq(time: datetime) -> int:
 def now() -> datetime:
     """Return the present, in UTC; never before the time of anything recorded so far."""
     return time_of(clock.tick())
+
+
+def parse_time(text: str) -> datetime:
+    """Return the time that an ISO 8601 text stands for; without a zone it is taken as UTC.
+
+    Raises:
+        InvalidInputError: It is no time.
+    """
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{text!r} is not a time; give one such as 2026-05-08 or 2026-05-08T18:30Z"
+        ) from error
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -16,7 +16,7 @@ from . import INTERRUPTED
 # command of that name is a group of commands itself.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "add": (".add_commands", "Remember something."),
-    "import": (".add_commands", "Import many notes from a file."),
+    "import": (".import_command", "Import many notes from a file."),
     "evolve": (".add_commands", "Finish what is unfinished."),
     "search": (".search_commands", "Find notes by meaning, by words and over links."),
     "show": (".search_commands", "Show a note, or list the last ones."),

@@ -11,11 +11,12 @@ from rich.text import Text
 
 from .. import AgenticMemory
 from ..errors import ConfigurationError, NoteNotFoundError
+from ..ids import parse_time
 from ..notes import RELATIONS, Change, Namespace, Note, Relation
 from .command import command
 from .diff import diff
 from .open_memory import find_change, find_note, notes_by_id, open_to_read, open_to_write
-from .options import EMBEDDER, MODEL, NAMESPACE, Options, format_namespace, parse_time
+from .options import EMBEDDER, MODEL, NAMESPACE, Options, format_namespace
 from .terminal import (
     SHORT_ID,
     change_values,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import InvalidInputError, NamespaceError
+from ..errors import NamespaceError
 from ..notes import Namespace, check_namespace
 
 if TYPE_CHECKING:  # they import numpy
@@ -215,18 +214,3 @@ def format_namespace(namespace: Sequence[str]) -> str:
     if namespace[0].startswith("[") or any("/" in label for label in namespace):
         return json.dumps(list(namespace), ensure_ascii=False)
     return "/".join(namespace)
-
-
-def parse_time(text: str) -> datetime:
-    """Return the time that an ISO 8601 text stands for; without a zone it is taken as UTC.
-
-    Raises:
-        InvalidInputError: It is no time.
-    """
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidInputError(
-            f"{text!r} is not a time; give one such as 2026-05-08 or 2026-05-08T18:30Z"
-        ) from error
-    return time if time.tzinfo else time.replace(tzinfo=UTC)

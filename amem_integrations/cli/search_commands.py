@@ -12,12 +12,12 @@ from rich.text import Text
 
 from .. import AgenticMemory
 from ..errors import InvalidInputError
-from ..ids import now
+from ..ids import now, parse_time
 from ..notes import RELATIONS, Note, ScoredNote
 from ..runtime import resolve, run
 from .command import command
 from .open_memory import find_note, notes_by_id, open_to_read, open_to_write
-from .options import EMBEDDER, NAMESPACE, HalfLife, Options, format_namespace, parse_time
+from .options import EMBEDDER, NAMESPACE, HalfLife, Options, format_namespace
 from .terminal import (
     SHORT_ID,
     aged,

@@ -9,7 +9,7 @@ import pytest
 from cli_kit import DIALOGUE
 
 from amem_integrations import AgenticMemory, NoteInput
-from amem_integrations.cli.importers import read
+from amem_integrations.importers import FORMATS, Skipped, Source
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 MEM0 = {
@@ -68,11 +68,17 @@ def write(folder, name, data):
     return path
 
 
+def imported(amem, path, **extra):
+    """Return what an import into one namespace tells of it."""
+    (row,) = amem.json("import", path, **extra)["namespaces"]
+    return row
+
+
 def test_the_same_file_again_adds_nothing(amem):
-    (first,) = amem.json("import", DIALOGUE)
+    first = imported(amem, DIALOGUE)
     assert (first["items"], first["added"], first["namespace"]) == (30, 30, ["ann"])
     assert first["links"] > 0
-    (again,) = amem.json("import", DIALOGUE)
+    again = imported(amem, DIALOGUE)
     assert (again["added"], again["links"], again["notes"]) == (0, 0, 30)
     assert "0 notes added, 30 were there" in amem("import", DIALOGUE).stdout
 
@@ -101,7 +107,7 @@ def test_the_same_key_with_other_text_is_a_correction(amem, tmp_path):
 
 
 def test_what_mem0_holds_of_several_is_kept_apart(amem, tmp_path):
-    rows = amem.json("import", write(tmp_path, "mem0.json", MEM0), namespace=None)
+    rows = amem.json("import", write(tmp_path, "mem0.json", MEM0), namespace=None)["namespaces"]
     assert [row["namespace"] for row in rows] == [["ann"], ["agent", "ann"]]
     (note,) = amem.json("show", namespace="ann")
     assert (note["content"], note["key"], note["thread"]) == ("Allergic to nuts", "m-1", "r1")
@@ -111,7 +117,8 @@ def test_what_mem0_holds_of_several_is_kept_apart(amem, tmp_path):
 
 
 def test_a_namespace_goes_above_those_of_the_file(amem, tmp_path):
-    rows = amem.json("import", write(tmp_path, "mem0.json", MEM0["results"]), namespace="old/mem0")
+    path = write(tmp_path, "mem0.json", MEM0["results"])
+    rows = amem.json("import", path, namespace="old/mem0")["namespaces"]
     assert rows[0]["namespace"] == ["old", "mem0", "ann"]
 
 
@@ -156,7 +163,7 @@ def test_an_imported_conversation_is_the_one_that_add_messages_stores(amem, tmp_
     expected = added_by_messages(amem.folder, "t")
     lines = "\n".join(map(json.dumps, CHAT))
     path = write(tmp_path, name, CHAT if name == "t.json" else lines)
-    (row,) = amem.json("import", path)
+    row = imported(amem, path)
     assert (row["items"], row["added"], row["notes"]) == (5, 0, 5)
 
     amem.folder = tmp_path / "other"
@@ -175,12 +182,12 @@ def test_conversations_in_one_file_are_counted_apart(amem, tmp_path):
         for role in ("user", "assistant")
         for thread in ("a", "b")
     ]
-    (row,) = amem.json("import", write(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows))))
+    row = imported(amem, write(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows))))
     assert row["added"] == 4
     for thread in ("a", "b"):
         messages = [{"role": row["role"], "content": "Hello!"} for row in rows[::2]]
         again = write(tmp_path, f"{thread}.json", messages)
-        assert amem.json("import", again)[0]["added"] == 0
+        assert imported(amem, again)["added"] == 0
 
 
 def test_the_time_of_a_message_may_be_among_the_arguments_of_its_framework(amem, tmp_path):
@@ -202,7 +209,9 @@ def test_a_locomo_file_gives_each_conversation_a_namespace(amem, tmp_path):
     turn = {"speaker": "Ines", "dia_id": "D1:1", "text": "I planted a quince."}
     talk = {"session_1_date_time": "10:15 am on 3 June, 2024", "session_1": [turn]}
     samples = [{"sample_id": name, "conversation": talk, "qa": []} for name in ("c-1", "c-2")]
-    rows = amem.json("import", write(tmp_path, "locomo.json", samples), namespace=None)
+    rows = amem.json("import", write(tmp_path, "locomo.json", samples), namespace=None)[
+        "namespaces"
+    ]
     assert [row["namespace"] for row in rows] == [["locomo", "c-1"], ["locomo", "c-2"]]
     (note,) = amem.json("show", namespace="locomo/c-1")
     assert (note["key"], note["thread"], note["at"]) == (
@@ -215,17 +224,17 @@ def test_a_locomo_file_gives_each_conversation_a_namespace(amem, tmp_path):
 def test_what_an_import_left_unfinished_the_next_one_finishes(amem):
     assert amem("import", DIALOGUE, "--later").exit_code == 0
     assert amem.json("stats")["states"] == {"pending": 30}
-    (row,) = amem.json("import", DIALOGUE)
+    row = imported(amem, DIALOGUE)
     assert row["added"] == 0
     assert amem.json("stats")["states"] == {"done": 30}
 
 
 def test_importing_makes_the_notes_that_adding_makes(amem):
     amem("import", DIALOGUE)
-    (part,) = read(DIALOGUE)
-    assert all(isinstance(item, NoteInput) for item in part.items)
+    items = [item for _, item in FORMATS["jsonl"].read(Source(DIALOGUE), Skipped())]
+    assert all(isinstance(item, NoteInput) for item in items)
     with AgenticMemory.open(":memory:", embedder=HashEmbedder(256)) as memory:
-        expected = memory.add_many(part.items, namespace=("ann",))
+        expected = memory.add_many(items, namespace=("ann",))
     found = {note["id"]: note for note in amem.json("show", "-k", "99")}
     assert {n.id: sorted(n.links) for n in expected} == {
         i: sorted(note["links"]) for i, note in found.items()
@@ -235,7 +244,7 @@ def test_importing_makes_the_notes_that_adding_makes(amem):
 
 def test_a_note_that_the_model_cannot_make_is_named(amem, tmp_path):
     amem.model = ScriptedModel(lambda _: "no JSON at all")
-    (row,) = amem.json("import", write(tmp_path, "x.jsonl", '"One."'))
+    row = imported(amem, write(tmp_path, "x.jsonl", '"One."'))
     assert len(row["failed"]) == 1
     assert "1 failed: see `amem doctor`" in amem("import", tmp_path / "x.jsonl").stdout
 
@@ -248,17 +257,25 @@ def test_a_note_that_the_model_cannot_make_is_named(amem, tmp_path):
         ("x.jsonl", '"a"\n[1]', "line 2: expected a JSON object"),
         ("x.jsonl", '{"text": "a", "at": "noon"}', "'noon' is not a time"),
         ("x.jsonl", '{"text": "a", "source": "radio"}', "source 'radio'"),
-        ("x.jsonl", "\n", "is empty"),
+        ("x.jsonl", "\n", "it is empty"),
         ("x.json", "[]", "none of the known formats"),
         ("x.json", '{"a": 1}', "none of the known formats"),
-        ("x.json", [{"memory": ""}], "memory 1 has no text"),
+        ("x.json", [{"memory": ""}], "no text: 1 (first: "),
         ("x.json", [{"namespace": [], "value": {}}], "namespace []"),
         ("x.json", [{"namespace": ["a"], "value": {}}], "has no key"),
-        ("x.json", [{"role": "system", "content": "Be kind."}], "holds no messages"),
-        ("x.jsonl", '{"role": "system", "content": "Be kind."}', "no text of a user"),
+        (
+            "x.json",
+            [{"role": "system", "content": "Be kind."}],
+            "nothing to import as chat: system",
+        ),
+        (
+            "x.jsonl",
+            '{"role": "system", "content": "Be kind."}',
+            "nothing to import as jsonl: system",
+        ),
         ("x.json", [{"role": "user", "content": "Hi.", "at": "noon"}], "message 1: 'noon' is not"),
         ("x.json", [{"sample_id": "c", "conversation": {}}], "not in the form of locomo10"),
-        ("x.txt", "hello", "line 1 is not JSON"),
+        ("x.txt", "hello", "x.txt is not JSON: Expecting value (character 1)"),
         ("x.jsonl", '"a"\n"\\u0000b"', "item 2: content holds a NUL"),
         ("x.jsonl", '"a"\n{"text": "b", "mood": NaN}', "item 2: metadata"),
     ],
@@ -272,9 +289,9 @@ def test_a_file_that_cannot_be_read_is_one_line_and_nothing_is_stored(
 
 def test_the_form_can_be_named(amem, tmp_path):
     path = write(tmp_path, "x.json", MEM0)
-    assert "store items" in amem.fails("import", path, "--format", "langgraph")
-    assert amem("import", path, "--format", "mem0", namespace=None).exit_code == 0
-    assert "one JSON document" in amem.fails("import", DIALOGUE, "--format", "mem0")
+    assert "nothing to import as langgraph" in amem.fails("import", path, "--from", "langgraph")
+    assert amem("import", path, "--from", "mem0", namespace=None).exit_code == 0
+    assert "'radio' is not one of" in amem.fails("import", path, "--from", "radio", status=2)
 
 
 def test_a_file_without_owners_needs_a_namespace(amem):

@@ -22,7 +22,7 @@ def test_what_was_exported_is_imported_exactly(wedding, amem, tmp_path):
     assert wedding.json("export", out) == {"file": str(out), "namespace": ["ann"], "notes": 2}
     before, history = seen(wedding), wedding.json("history")
     wedding.folder = tmp_path / "other"
-    (row,) = wedding.json("import", out, namespace=None)
+    (row,) = wedding.json("import", out, namespace=None)["namespaces"]
     assert (row["namespace"], row["items"], row["added"]) == (["ann"], 2, 2)
     assert seen(wedding) == before
     assert wedding.json("history") == history

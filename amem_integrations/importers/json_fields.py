@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..errors import InvalidInputError
-from .options import parse_time
+from ..ids import parse_time
 
 TIMES = ("at", "timestamp", "created_at", "date")
 
@@ -23,7 +23,12 @@ def mapping(value: object, where: str) -> Mapping[str, Any]:
     raise InvalidInputError(f"{where}: expected a JSON object, not {value!r:.60}")
 
 
-def metadata_of(item: Mapping[str, Any], known: set[str], where: str) -> dict[str, Any]:
+def objects(value: object) -> list[Mapping[str, Any]]:
+    """Return the JSON objects in a list; nothing if it is no list."""
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+
+
+def metadata_of(item: Mapping[str, Any], known: Iterable[str], where: str) -> dict[str, Any]:
     """Return the metadata of an item, and every field that a note has no place for."""
     given = mapping(item.get("metadata") or {}, f"{where}: metadata")
     return {**{name: item[name] for name in item if name not in known}, **given}
@@ -40,13 +45,15 @@ def label(value: object) -> str | None:
     return None if value is None or not str(value).strip() else str(value)
 
 
-def first_time(item: Mapping[str, Any], where: str) -> datetime | None:
-    """Return the first of the fields in `TIMES` that is there, as a time.
+def first_time(
+    item: Mapping[str, Any], where: str, names: Iterable[str] = TIMES
+) -> datetime | None:
+    """Return the first of these fields that is there, as a time.
 
     Raises:
         InvalidInputError: It is not a time.
     """
-    return next((time_of(item[name], where) for name in TIMES if item.get(name)), None)
+    return next((time_of(item[name], where) for name in names if item.get(name)), None)
 
 
 def time_of(value: object, where: str) -> datetime | None:

@@ -1,0 +1,155 @@
+"""`amem import`: what other memories and programs have kept, a LoCoMo file, or what `amem export` wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from .. import AgenticMemory
+from ..config import MemoryConfig
+from ..export_format import FORMAT as EXPORT
+from ..importers import FORMATS, Entry, Format, Import, ImportReport, Skipped, Source, find_format
+from ..importers.import_report import Found
+from ..importers.importing import AUTO
+from ..importers.qdrant_points import is_collection
+from ..notes import Namespace, check_namespace
+from ..plans import EvolutionReport
+from .add_commands import Later, Thread, evolve_shown
+from .command import command
+from .open_memory import open_to_write
+from .options import MODEL, NAMESPACE, Options, format_namespace
+from .terminal import console, print_json, progress
+
+MAX_HEADER = 100_000  # characters of the first line of an export
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+def _is_locomo(entry: Entry) -> bool:
+    value = entry.value
+    return isinstance(value, Mapping) and {"sample_id", "conversation"} <= value.keys()
+
+
+def _read_locomo(source: Source, _: Skipped) -> Iterator[Found]:
+    from ..evaluation import locomo  # noqa: PLC0415 - nothing else here needs the evaluation
+
+    for conversation in locomo.load(source.path):
+        for turn in conversation.turns:
+            yield conversation.namespace, turn.as_input()
+
+
+ALL = {**FORMATS, "locomo": Format("locomo", _read_locomo, _is_locomo, strict=True)}
+Name = Literal[
+    "auto", "export", "chatgpt", "claude", "mem0", "langgraph", "llamaindex", "langchain", "zep", "chat", "jsonl", "locomo",
+]  # fmt: skip
+
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="A file, or a Qdrant collection by its address.")
+]
+FileFormat = Annotated[Name, typer.Option("--from", help="What made it.")]
+
+
+@command(app, "import", MODEL, NAMESPACE)
+def import_(
+    options: Options,
+    file: File,
+    format_: FileFormat = "auto",
+    thread: Thread = None,
+    later: Later = False,
+) -> None:
+    """Import many notes from a file.
+
+    What mem0, Zep, Graphiti, langmem, LangGraph, LangChain, LlamaIndex, ChatGPT or Claude have kept, chat histories, JSONL, or
+    what `amem export` wrote. It says what it could not take. Ctrl-C leaves what was imported so far; the same command goes
+    on from there. Files that say whose memory each item is are kept apart by it, below --namespace if that is given.
+    """
+    if _is_export(file, format_):
+        _import_export(options, Path(file))
+        return
+    source = Source(file, thread=thread, api_key=options.api_key)
+    job = Import(source, find_format(source, format_, ALL), MemoryConfig().max_content_chars)
+    base = options.required_namespace if job.needs_namespace else options.namespace
+    with open_to_write(options, create=True) as memory, progress() as show:
+        report = job.store(memory, base, partial(show, "storing"))
+        rows = []
+        for namespace in report.found:
+            made = EvolutionReport() if later else evolve_shown(memory, namespace, show)
+            rows.append(_row(memory, namespace, report, made))
+    _print(options, report, rows)
+
+
+def _row(
+    memory: AgenticMemory, namespace: Namespace, report: ImportReport, made: EvolutionReport
+) -> dict[str, Any]:
+    return {
+        "namespace": list(namespace),
+        "items": report.found[namespace],
+        "added": report.added[namespace],
+        "links": made.links,
+        "evolved": len(made.evolved),
+        "failed": dict(made.failed),
+        "notes": memory.stats(namespace=namespace)["notes"],
+    }
+
+
+def _print(options: Options, report: ImportReport, rows: list[dict[str, Any]]) -> None:
+    if options.as_json:
+        print_json({**report.to_dict(), "namespaces": rows})
+        return
+    for row in rows:
+        console().print(_imported(row), soft_wrap=True)
+    for reason, count in report.skipped.items():
+        where = report.first_skipped[reason]
+        console().print(f"not taken: {reason}: {count} (first: {where})", soft_wrap=True)
+
+
+def _imported(row: dict[str, Any]) -> str:
+    known = row["items"] - row["added"]
+    there = f", {known} were there" if known > 0 else ""
+    made = f"{row['links']} links, {row['evolved']} notes evolved"
+    failed = f", {len(row['failed'])} failed: see `amem doctor`" if row["failed"] else ""
+    return (
+        f"{format_namespace(row['namespace'])}: {row['added']} notes added{there}; {made}{failed}"
+    )
+
+
+def _is_export(file: str, format_: str) -> bool:
+    """Return whether a file is to be read as one that `amem export` wrote."""
+    if format_ != AUTO or is_collection(file):
+        return format_ == "export"
+    return _header(Path(file)).get("format") == EXPORT
+
+
+def _header(path: Path) -> Mapping[str, Any]:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        try:
+            first = json.loads(file.readline(MAX_HEADER))
+        except (ValueError, RecursionError):
+            return {}
+    return first if isinstance(first, Mapping) else {}
+
+
+def _import_export(options: Options, file: Path) -> None:
+    """Import what `amem export` wrote, with links, contexts and history."""
+    labels = _header(file).get("namespace")
+    namespace = options.namespace or check_namespace(labels if isinstance(labels, list) else ())
+    with open_to_write(options, create=True) as memory, progress() as show:
+        before = memory.stats(namespace=namespace)["notes"]
+        items = memory.import_(file, namespace=namespace, progress=partial(show, "storing"))
+        after = memory.stats(namespace=namespace)["notes"]
+    added = after - before
+    report = ImportReport(format="export", found={namespace: items}, added={namespace: added})
+    if options.as_json:
+        row = {"namespace": list(namespace), "items": items, "added": added, "notes": after}
+        print_json({**report.to_dict(), "namespaces": [row]})
+        return
+    known = f", {items - added} were there" if items > added else ""
+    console().print(
+        f"{format_namespace(namespace)}: {added} notes added, with links and history{known}",
+        soft_wrap=True,
+    )

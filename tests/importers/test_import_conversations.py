@@ -1,0 +1,273 @@
+"""Exports of ChatGPT and Claude: trees of messages, of which one branch was shown last."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from zipfile import ZipFile
+
+import pytest
+from importing_kit import imported_twice, open_memory, write
+
+from amem_integrations.importers import import_from
+
+ANN = ("ann",)
+START = 1_700_000_000.25
+
+
+def node(name, parent, children, role, parts, **more):
+    kind = more.pop("kind", "text")
+    body = {"text": parts} if isinstance(parts, str) else {"parts": parts}
+    message = {
+        "id": name,
+        "author": {"role": role, "name": more.pop("tool", None), "metadata": {}},
+        "create_time": more.pop("time", START + int(name)),
+        "update_time": None,
+        "content": {"content_type": kind, **body},
+        "status": "finished_successfully",
+        "end_turn": True,
+        "weight": more.pop("weight", 1.0),
+        "metadata": more.pop("metadata", {}),
+        "recipient": more.pop("recipient", "all"),
+        "channel": None,
+    }
+    return {"id": name, "message": message, "parent": parent, "children": children}
+
+
+IMAGE = {
+    "content_type": "image_asset_pointer",
+    "asset_pointer": "sediment://file_0000",
+    "size_bytes": 221373,
+    "width": 708,
+    "height": 1536,
+}
+SPOKEN = {"content_type": "audio_transcription", "text": "And in winter?", "direction": "in"}
+AUDIO = {"content_type": "audio_asset_pointer", "asset_pointer": "sediment://file_0001"}
+HIDDEN = {"is_visually_hidden_from_conversation": True}
+
+
+def chatgpt():
+    nodes = [
+        {"id": "root", "message": None, "parent": None, "children": ["1"]},
+        node("1", "root", ["2"], "system", [""], time=None, weight=0.0, metadata=HIDDEN),
+        node("2", "1", ["3"], "user", "My name is Ann.", kind="user_editable_context"),
+        node("3", "2", ["4", "5"], "user", ["What is on this picture?", IMAGE], kind="multimodal_text"),
+        node("4", "3", [], "assistant", ["A pear, I think."]),
+        node("5", "3", ["6"], "assistant", "search('quince')", kind="code", recipient="browser"),
+        node("6", "5", ["7"], "tool", "…", kind="tether_browsing_display", tool="browser"),
+        node("7", "6", ["8"], "assistant", [], kind="thoughts"),
+        node("8", "7", ["9", "x"], "assistant", ["A quince."], time=None),
+        node("9", "8", ["10"], "user", [SPOKEN, AUDIO], kind="multimodal_text"),
+        node("10", "9", [], "assistant", ["Bare."]),
+    ]  # fmt: skip
+    talk = {
+        "title": "Fruit",
+        "create_time": START,
+        "update_time": START + 60,
+        "mapping": {one["id"]: one for one in nodes},
+        "current_node": "10",
+        "conversation_id": "c-1",
+        "id": "c-1",
+        "is_archived": False,
+        "default_model_slug": "gpt-4o",
+    }
+    secret = {**talk, "id": "c-2", "conversation_id": "c-2", "is_do_not_remember": True}
+    return [talk, secret]
+
+
+def test_chatgpt_takes_what_was_said_on_the_branch_that_was_shown_last(tmp_path):
+    report, notes = imported_twice(write(tmp_path, "conversations.json", chatgpt()), namespace=ANN)
+    assert report.format == "chatgpt"
+    assert [(note.speaker, note.content) for note in notes] == [
+        ("user", "What is on this picture?"),
+        ("assistant", "A quince."),
+        ("user", "And in winter?"),
+        ("assistant", "Bare."),
+    ]
+    assert {(note.thread, note.metadata["title"]) for note in notes} == {("c-1", "Fruit")}
+    assert [note.source for note in notes] == ["user", "assistant"] * 2
+    first = datetime.fromtimestamp(START + 3, UTC)
+    assert notes[0].at == first
+    assert notes[1].at == datetime.fromtimestamp(START + 7, UTC)  # that of the message before it
+
+
+def test_chatgpt_tells_what_it_did_not_take(tmp_path):
+    report, _ = imported_twice(write(tmp_path, "conversations.json", chatgpt()), namespace=ANN)
+    assert report.skipped == {
+        "image or other file": 2,
+        "custom instructions": 1,
+        "call of a tool": 1,
+        "output of a tool": 1,
+        "reasoning": 1,
+        "message on another branch": 1,
+        "conversation that was not to be remembered": 1,
+    }
+    where = report.first_skipped["conversation that was not to be remembered"]
+    assert where.endswith("conversations.json, conversation 2")
+
+
+def test_a_zip_file_is_read_as_the_conversations_in_it(tmp_path):
+    path = tmp_path / "export.zip"
+    one, two = chatgpt()
+    write(tmp_path, "0.json", [one])
+    write(tmp_path, "1.json", {"conversations": [{**two, "is_do_not_remember": False}]})
+    with ZipFile(path, "w") as archive:
+        archive.write(tmp_path / "0.json", "conversations-000.json")
+        archive.write(tmp_path / "1.json", "conversations-001.json")
+        archive.writestr("user.json", '{"email": "ann@example.org"}')
+    report, notes = imported_twice(path, namespace=ANN)
+    assert report.added == {ANN: 8}
+    assert {note.thread for note in notes} == {"c-1", "c-2"}
+
+
+def test_a_conversation_that_went_on_adds_only_what_is_new(tmp_path):
+    path = write(tmp_path, "conversations.json", chatgpt())
+    with open_memory() as memory:
+        import_from(memory, path, namespace=ANN)
+        later = chatgpt()
+        mapping = later[0]["mapping"]
+        mapping["10"]["children"] = ["11"]
+        mapping["11"] = node("11", "10", [], "user", ["Thanks."])
+        later[0]["current_node"] = "11"
+        report = import_from(memory, write(tmp_path, "conversations.json", later), namespace=ANN)
+        assert report.added == {ANN: 1}
+
+
+@pytest.mark.parametrize("damage", ["current", "circle", "no author", "parts"])
+def test_a_damaged_tree_does_not_stop_an_import(tmp_path, damage):
+    talks = chatgpt()[:1]
+    mapping = talks[0]["mapping"]
+    if damage == "current":
+        talks[0]["current_node"] = "gone"
+    elif damage == "circle":
+        mapping["1"]["parent"] = "10"
+    elif damage == "no author":
+        mapping["9"]["message"]["author"] = None
+    else:
+        mapping["9"]["message"]["content"] = None
+    _, notes = imported_twice(write(tmp_path, "conversations.json", talks), namespace=ANN)
+    assert "A quince." in [note.content for note in notes]
+
+
+def said(name, sender, blocks, parent=None, **more):
+    message = {
+        "uuid": name,
+        "text": "\n".join(block.get("text", "This block is not supported.") for block in blocks),
+        "content": blocks,
+        "sender": sender,
+        "created_at": f"2026-02-14T10:04:0{name[-1]}.000000Z",
+        "updated_at": "2026-02-14T10:05:00.000000Z",
+        "attachments": [],
+        "files": [],
+        **more,
+    }
+    return message if parent is None else {**message, "parent_message_uuid": parent}
+
+
+def text(words):
+    return {"type": "text", "text": words, "start_timestamp": None, "citations": []}
+
+
+def claude():
+    root = "00000000-0000-4000-8000-000000000000"
+    pasted = {
+        "file_name": "notes.txt",
+        "file_size": 20,
+        "file_type": "txt",
+        "extracted_content": "Prune in March.",
+    }
+    talk = {
+        "uuid": "t-1",
+        "name": "Trees",
+        "summary": "",
+        "created_at": "2026-02-14T10:04:00.000000Z",
+        "updated_at": "2026-02-14T10:05:00.000000Z",
+        "account": {"uuid": "a-1"},
+        "chat_messages": [
+            said("m1", "human", [text("When do I prune?")], root, attachments=[pasted],
+                 files=[{"file_name": "tree.jpg"}]),
+            said("m2", "assistant", [text("In May.")], "m1"),
+            said("m3", "assistant", [{"type": "thinking", "thinking": "Read the notes."},
+                                     {"type": "tool_use", "name": "view", "input": {}},
+                                     {"type": "tool_result", "name": "view", "content": []},
+                                     text("In March,"), text("before the sap.")], "m1"),
+            said("m4", "human", [text("Thanks.")], "m3"),
+        ],
+    }  # fmt: skip
+    older = {
+        "uuid": "t-2",
+        "name": "",
+        "created_at": "2024-02-14T10:04:00.000000+00:00",
+        "updated_at": "2024-02-14T10:05:00.000000+00:00",
+        "account": {"uuid": "a-1"},
+        "chat_messages": [
+            {
+                "uuid": "m8",
+                "text": "Hello.",
+                "sender": "human",
+                "created_at": "2024-02-14T10:04:01Z",
+                "attachments": [],
+            },
+            {
+                "uuid": "m9",
+                "text": "Hello Ann.",
+                "sender": "assistant",
+                "created_at": "2024-02-14T10:04:02Z",
+                "attachments": [],
+            },
+        ],
+    }
+    return [talk, older]
+
+
+def test_claude_takes_texts_and_attachments_of_the_branch_that_was_shown_last(tmp_path):
+    report, notes = imported_twice(write(tmp_path, "conversations.json", claude()), namespace=ANN)
+    assert report.format == "claude"
+    assert [(note.thread, note.speaker, note.content) for note in notes] == [
+        ("t-1", "user", "When do I prune?"),
+        ("t-1", "user", "Prune in March."),
+        ("t-1", "assistant", "In March,\nbefore the sap."),
+        ("t-1", "user", "Thanks."),
+        ("t-2", "user", "Hello."),
+        ("t-2", "assistant", "Hello Ann."),
+    ]
+    assert notes[1].metadata == {"title": "Trees", "file": "notes.txt"}
+    assert notes[0].at == datetime(2026, 2, 14, 10, 4, 1, tzinfo=UTC)
+    assert report.skipped == {
+        "message on another branch": 1,
+        "image or other file": 1,
+        "reasoning": 1,
+        "call of a tool": 1,
+        "output of a tool": 1,
+    }
+
+
+def test_the_current_leaf_decides_the_branch_if_it_is_named(tmp_path):
+    talk = {**claude()[0], "current_leaf_message_uuid": "m2"}
+    _, notes = imported_twice(write(tmp_path, "conversations.json", [talk]), namespace=ANN)
+    assert [note.content for note in notes][-1] == "In May."
+
+
+def test_a_conversation_that_cannot_be_read_is_told_and_the_others_are_taken(tmp_path):
+    talks = claude()
+    talks[0]["chat_messages"][0]["created_at"] = "yesterday"
+    report, notes = imported_twice(write(tmp_path, "conversations.json", talks), namespace=ANN)
+    assert {note.thread for note in notes} == {"t-2"}
+    assert "conversation 1: 'yesterday' is not a time" in report.first_skipped["cannot be read"]
+
+
+def test_a_text_with_half_a_character_is_told(tmp_path):
+    talks = claude()
+    talks[1]["chat_messages"][0]["text"] = "cut \ud83d"
+    report, notes = imported_twice(write(tmp_path, "conversations.json", talks), namespace=ANN)
+    assert len(notes) == 5
+    assert "surrogate" in report.first_skipped["cannot be stored"]
+
+
+def test_a_text_that_is_too_long_for_a_note_becomes_several(tmp_path):
+    talks = claude()[1:]
+    words = "The quince is a fruit that is best cooked. " * 2000
+    talks[0]["chat_messages"][0]["text"] = words
+    report, notes = imported_twice(write(tmp_path, "conversations.json", talks), namespace=ANN)
+    assert report.skipped == {}
+    joined = "".join(note.content for note in notes if note.speaker == "user")
+    assert joined.replace(" ", "") == words.replace(" ", "")

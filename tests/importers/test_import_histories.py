@@ -1,0 +1,175 @@
+"""Chat histories and buffer memories of LangChain, chat stores of LlamaIndex: in files, databases and rows."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+
+import pytest
+from importing_kit import imported_twice, open_memory, write
+
+from amem_integrations import InvalidInputError
+from amem_integrations.importers import import_from
+
+core = pytest.importorskip("langchain_core.messages")
+
+ANN = ("ann",)
+MESSAGES = [
+    core.SystemMessage("Be kind."),
+    core.HumanMessage("I am Ann.", id="h1"),
+    core.AIMessage(
+        "One moment.", tool_calls=[{"name": "look", "args": {}, "id": "c1", "type": "tool_call"}]
+    ),
+    core.ToolMessage("42", tool_call_id="c1"),
+    core.AIMessage("Hello Ann!"),
+    core.HumanMessage(
+        [{"type": "text", "text": "See?"}, {"type": "image_url", "image_url": {"url": "data:,"}}]
+    ),
+]
+SAID = ["I am Ann.", "One moment.", "Hello Ann!", "See?"]
+NOT_TAKEN = {"system message": 1, "output of a tool": 1, "image or other file": 1}
+
+
+def spellings():
+    dicts = core.messages_to_dict(MESSAGES)
+    dumped = [message.model_dump(mode="json") for message in MESSAGES]
+    buffer = {"chat_memory": {"messages": dumped}, "memory_key": "history", "output_key": None}
+    return {"messages_to_dict": dicts, "model_dump": dumped, "buffer memory": buffer}
+
+
+@pytest.mark.parametrize("spelling", spellings())
+@pytest.mark.parametrize("name", ["auto", "langchain", "chat"])
+def test_histories_in_files_are_read_as_langchain_writes_them(tmp_path, spelling, name):
+    path = write(tmp_path, "session-1.json", spellings()[spelling])
+    report, notes = imported_twice(path, name, namespace=ANN)
+    assert [note.content for note in notes] == SAID
+    assert {note.thread for note in notes} == {"session-1"}
+    assert report.skipped == NOT_TAKEN
+
+
+def test_what_a_runnable_with_message_history_kept_by_session_is_a_thread_each(tmp_path):
+    store = {
+        "store": {
+            "s-1": core.messages_to_dict(MESSAGES[:2]),
+            "s-2": core.messages_to_dict(MESSAGES[4:]),
+        }
+    }
+    _, notes = imported_twice(write(tmp_path, "store.json", store), namespace=ANN)
+    assert [(note.thread, note.content) for note in notes] == [
+        ("s-1", "I am Ann."),
+        ("s-2", "Hello Ann!"),
+        ("s-2", "See?"),
+    ]
+
+
+def database(folder):
+    """Return a database as `SQLChatMessageHistory` makes it, with something else in it."""
+    path = folder / "chat.db"
+    with closing(sqlite3.connect(path)) as base:
+        base.execute(
+            "CREATE TABLE message_store (id INTEGER PRIMARY KEY, session_id TEXT, message TEXT)"
+        )
+        base.execute("CREATE TABLE users (id INTEGER PRIMARY KEY, secret TEXT)")
+        base.execute("INSERT INTO users (secret) VALUES ('x')")
+        for session in ("s-1", "s-2"):
+            for one in MESSAGES:
+                row = (session, json.dumps(core.message_to_dict(one)))
+                base.execute("INSERT INTO message_store (session_id, message) VALUES (?, ?)", row)
+        base.commit()
+    return path
+
+
+def test_a_database_of_histories_gives_each_session_a_thread(tmp_path):
+    report, notes = imported_twice(database(tmp_path), namespace=ANN)
+    assert report.format == "langchain"
+    assert [note.content for note in notes if note.thread == "s-2"] == SAID
+    assert report.added == {ANN: 8}
+    assert report.skipped == dict.fromkeys(NOT_TAKEN, 2)
+    assert report.first_skipped["system message"].endswith("chat.db, message_store row 1")
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_rows_of_other_databases_may_hold_json_and_a_time(tmp_path, as_text):
+    message = core.message_to_dict(MESSAGES[1])
+    row = {
+        "id": 1,
+        "session_id": "0f-1",
+        "message": json.dumps(message) if as_text else message,
+        "created_at": "2026-05-08T10:00:00+00:00",
+    }
+    for path in (
+        write(tmp_path, "rows.jsonl", json.dumps(row) + "\n"),
+        write(tmp_path, "rows.json", [row]),
+    ):
+        report, (note,) = imported_twice(path, namespace=ANN)
+        assert report.format == "langchain"
+        assert (note.thread, note.at) == ("0f-1", datetime(2026, 5, 8, 10, tzinfo=UTC))
+
+
+def test_the_same_history_by_any_way_is_the_same_notes(tmp_path):
+    with open_memory() as memory:
+        import_from(memory, database(tmp_path), namespace=ANN, evolve=False)
+        path = write(tmp_path, "s-1.json", core.messages_to_dict(MESSAGES))
+        assert import_from(memory, path, namespace=ANN).added == {ANN: 0}
+
+
+def test_a_row_without_a_message_stops_the_import_and_nothing_is_stored():
+    rows = [{"session_id": "s", "message": "{"}]
+    with open_memory() as memory:
+        with pytest.raises(InvalidInputError, match="row 1: message is not JSON"):
+            import_from(memory, rows, namespace=ANN)
+        rows = [{"session_id": "s", "message": {"type": "human"}}]
+        with pytest.raises(InvalidInputError, match="row 1 holds no message"):
+            import_from(memory, rows, namespace=ANN)
+        assert memory.namespaces() == []
+
+
+def test_something_else_among_messages_stops_the_import():
+    rows = [{"role": "user", "content": "Hi."}, {"colour": "red"}]
+    with open_memory() as memory, pytest.raises(InvalidInputError, match="message 2 is no message"):
+        import_from(memory, rows, namespace=ANN)
+
+
+def test_chat_stores_of_llamaindex_give_each_key_a_thread(tmp_path):
+    llms = pytest.importorskip("llama_index.core.llms")
+    said = [
+        llms.ChatMessage(role=role, content=text).model_dump(mode="json")
+        for role, text in [("user", "I am Ann."), ("assistant", "Hello!")]
+    ]
+    store = {"store": {"user-1": said, "user-2": said}, "class_name": "SimpleChatStore"}
+    path = write(tmp_path, "chat_store.json", store)
+    for name in ("auto", "llamaindex"):
+        _, notes = imported_twice(path, name, namespace=ANN)
+        assert [(note.thread, note.content) for note in notes] == [
+            ("user-1", "I am Ann."),
+            ("user-1", "Hello!"),
+            ("user-2", "I am Ann."),
+            ("user-2", "Hello!"),
+        ]
+
+
+def test_a_chat_store_of_llamaindex_in_a_database_is_read(tmp_path):
+    llms = pytest.importorskip("llama_index.core.llms")
+    path = tmp_path / "chat.sqlite"
+    with closing(sqlite3.connect(path)) as base:
+        base.execute(
+            "CREATE TABLE llama_index_memory (id INTEGER PRIMARY KEY, key TEXT, timestamp BIGINT, "
+            "role TEXT, status TEXT, data JSON)"
+        )
+        for number, role in enumerate(["user", "assistant"]):
+            data = llms.ChatMessage(role=role, content=f"Hello {number}.").model_dump_json()
+            row = ("s-1", 1_778_234_400 + number, role, "active", data)
+            base.execute(
+                "INSERT INTO llama_index_memory (key, timestamp, role, status, data) "
+                "VALUES (?, ?, ?, ?, ?)",
+                row,
+            )
+        base.commit()
+    report, notes = imported_twice(path, namespace=ANN)
+    assert report.format == "llamaindex"
+    assert [(note.thread, note.content) for note in notes] == [
+        ("s-1", "Hello 0."),
+        ("s-1", "Hello 1."),
+    ]
