@@ -66,7 +66,7 @@ class MemoryConfig:
     calls: Literal["joint", "paper"] = "joint"
     link: bool = True
     evolve: bool = True
-    batch_size: int = 8
+    batch_size: int = 20
     candidates: int = 10
     recent: int = 3
     max_links: int = 32

@@ -13,6 +13,7 @@ from .notes import Namespace, Relation
 
 LinkChange = Literal["strengthen", "weaken", "remove"]
 LINK_CHANGES: tuple[LinkChange, ...] = get_args(LinkChange)
+FOLLOWS = "follows"  # the relation of a turn to the one before it, where nothing more is known
 HELD = "it waits for a review"  # why what passed the gate is not written, with `MemoryConfig(review=True)`
 
 
@@ -27,7 +28,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedLink:
-    """A link from the planned note to `target`. `rejected` is as for an update."""
+    """A link from the planned note to `target`. `rejected` is as for an update.
+
+    `by_order` says that it is to the turn before, and that no model proposed it.
+    """
 
     id: str
     target: str
@@ -35,13 +39,15 @@ class PlannedLink:
     reason: str
     strength: float
     rejected: str | None = None
+    by_order: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedUpdate:
     """A context entry for `target`. `rejected` says why it becomes a proposal (None: it passed the gate).
 
-    `before` is the rendered context of the target, for a reviewer to compare.
+    `before` is the rendered context of the target, for a reviewer to compare. `source` is the earlier note from which
+    it follows if the target is the planned note itself; None: it follows from the planned note.
     """
 
     id: str
@@ -50,6 +56,7 @@ class PlannedUpdate:
     keywords: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     before: str = ""
+    source: str | None = None
     similarity: float | None = None
     rejected: str | None = None
 

@@ -59,7 +59,8 @@ class Planner:
             for end, edit in self._relinks(plan, seen):
                 steps[end].append(edit)
             for update in plan.updates:
-                steps[update.target].append(self.append(update, sources[plan.id], plan.model))
+                source = sources[update.source or plan.id]
+                steps[update.target].append(self.append(update, source, plan.model))
             for one in plan.supersessions:
                 edit = supersede(one, sources[plan.id], model=plan.model, op=self.op, at=self.at)
                 steps[one.target].append(edit)
@@ -284,10 +285,11 @@ def _only_known(plan: PlannedNote, known: Mapping[str, Note]) -> PlannedNote:
 
 
 def _restricted(plan: PlannedNote, ids: Collection[str]) -> PlannedNote:
+    known = {*ids, plan.id}
     return replace(
         plan,
         links=tuple(link for link in plan.links if link.target in ids),
-        updates=tuple(update for update in plan.updates if update.target in ids),
+        updates=tuple(one for one in plan.updates if {one.target, one.source or plan.id} <= known),
         supersessions=tuple(one for one in plan.supersessions if one.target in ids),
-        relinks=tuple(one for one in plan.relinks if {one.source, one.target} <= {*ids, plan.id}),
+        relinks=tuple(one for one in plan.relinks if {one.source, one.target} <= known),
     )

@@ -18,9 +18,10 @@ from ..ids import derive, new_operation, now
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..prompts import CondenseReply
 from ..runtime import Runtime, resolve
-from .ask import ask, counting, enriched, line, lines, no_problem
+from .ask import ask, counting, no_problem
 from .gate import form_problem
 from .meanwhile import remove_what_is_gone
+from .show import enriched, lines, turns
 
 ALIAS = "n1"
 STALE = "it was changed meanwhile"
@@ -104,7 +105,7 @@ async def _ask(
         CondenseReply,
         namespace=namespace,
         inputs={"note": shown, "entries": rows},
-        values={"note": line({**shown, "context": ""}, note), "entries": lines(remarks)},
+        values={"note": turns([note]), "entries": lines(remarks)},
         problem_with=(lambda reply: form_problem(reply.context)) if calls > 1 else no_problem,
         attempts=min(calls, 2),
     )

@@ -19,12 +19,14 @@ from ..changes.edits import (
 from ..changes.rewrite import rewrite
 from ..errors import ModelReplyError, ModelUnavailableError
 from ..ids import new_operation, now
+from ..kinds import Kind
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..plans import EvolutionReport
 from ..prompts import ConstructReply, NoteAttributes
 from ..runtime import Runtime
-from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words
-from .ask import aliases, ask, counting, line, lines, raw
+from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens
+from .ask import ask, counting
+from .show import aliases, raw, speakers, turns
 
 log = logging.getLogger("amem_integrations")
 
@@ -50,8 +52,10 @@ async def mark_failed(
             log.warning("it failed %d times; only evolve(retry=True) tries it again", note.attempts)
 
 
-# Turns of the thread shown before the batch, so that pronouns and "yes, that one" can be resolved.
-TURNS_BEFORE = 4
+# Of the thread before the batch as many turns are shown as fit, so that "the other one" and "yes" can be resolved.
+TURNS_BEFORE = 24
+TOKENS_BEFORE = 250
+FILLER_TOKENS = 30  # a longer note says something, whatever a model holds of it
 MAX_CONTEXT_WORDS = 80
 LEFT_OUT = "the model left it out"
 
@@ -65,8 +69,21 @@ class Batch:
 
     @property
     def shown_before(self) -> Sequence[Note]:
-        """The turns that are shown to the model."""
-        return self.before[-TURNS_BEFORE:]
+        """The turns that are shown to the model: the last ones that fit, and one in any case."""
+        left = TOKENS_BEFORE
+        for count, turn in enumerate(reversed(self.before)):
+            left -= count_tokens(turn.content)
+            if left < 0:
+                return self.before[-max(count, 1) :]
+        return self.before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """What a model says of a note: of filler no attributes."""
+
+    attributes: NoteAttributes
+    kind: Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,10 +141,8 @@ async def construct_all(
     )
 
 
-async def ask_attributes(
-    runtime: Runtime, batch: Batch
-) -> tuple[dict[str, NoteAttributes], dict[str, str]]:
-    """Return by note id what the model says of each note, and why a note has no attributes.
+async def describe(runtime: Runtime, batch: Batch) -> tuple[dict[str, Described], dict[str, str]]:
+    """Return by note id what the model says of each note, and why nothing is known of the others.
 
     Raises:
         ModelUnavailableError: No reply.
@@ -135,10 +150,12 @@ async def ask_attributes(
     alias = aliases(batch.notes, "n")
     shown = [raw(note, alias[note.id]) for note in batch.notes]
     earlier = [raw(note) for note in batch.shown_before]
-    wanted = set(alias.values())
+    notes = {alias[note.id]: note for note in batch.notes}
 
     def missing(reply: ConstructReply) -> str | None:
-        left = sorted(wanted - {item.id for item in reply.notes})
+        said = {item.id for item in reply.notes}
+        said |= {name for name in reply.filler if name in notes and _may_be_filler(notes[name])}
+        left = [name for name in notes if name not in said]
         return f"there is no entry for {', '.join(left)}" if left else None
 
     try:
@@ -149,21 +166,45 @@ async def ask_attributes(
             namespace=batch.notes[0].namespace,
             inputs={"notes": shown, "before": earlier},
             values={
-                "notes": lines(list(map(line, shown, batch.notes))),
-                "before": lines(list(map(line, earlier, batch.shown_before))),
+                "speakers": speakers([*batch.shown_before, *batch.notes]),
+                "before": turns(batch.shown_before),
+                "notes": turns(batch.notes, alias),
             },
             problem_with=missing,
         )
     except ModelReplyError as error:
         return {}, {note.id: str(error) for note in batch.notes}
-    by_alias = {item.id: item for item in reversed(reply.notes)}
-    runtime.usage.count("construct", dropped=len(reply.notes) - len(wanted & set(by_alias)))
-    made = {n.id: by_alias[alias[n.id]] for n in batch.notes if alias[n.id] in by_alias}
+    runtime.usage.count("construct", dropped=_unknown(reply, notes))
+    found = {note.id: _described(reply, name, note) for name, note in notes.items()}
+    made = {note_id: one for note_id, one in found.items() if one is not None}
     return made, {note.id: LEFT_OUT for note in batch.notes if note.id not in made}
 
 
-def apply(attributes: NoteAttributes, asked: Note, *, model: str, op: str, at: datetime) -> Edit:
-    """Return the edit that gives a note its attributes, if it still says what was asked about."""
+def _may_be_filler(note: Note) -> bool:
+    return count_tokens(note.content) <= FILLER_TOKENS
+
+
+def _described(reply: ConstructReply, name: str, note: Note) -> Described | None:
+    """Return what a reply says of the note with an alias."""
+    attributes = next((item for item in reply.notes if item.id == name), None)
+    if attributes is not None:
+        asks = name in reply.questions or note.kind == "question"
+        return Described(attributes=attributes, kind="question" if asks else "statement")
+    if name not in reply.filler:
+        return None
+    kind: Kind = "filler" if _may_be_filler(note) else "statement"
+    return Described(attributes=NoteAttributes(id=name), kind=kind)
+
+
+def _unknown(reply: ConstructReply, notes: Mapping[str, Note]) -> int:
+    """Return how many entries of a reply are of no note, or of one that has another."""
+    named = [*(item.id for item in reply.notes), *reply.filler]
+    return len(named) - len(set(named) & set(notes))
+
+
+def apply(described: Described, asked: Note, *, model: str, op: str, at: datetime) -> Edit:
+    """Return the edit that gives a note its attributes and kind, if it still says what was asked about."""
+    attributes = described.attributes
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
         if note.own_entry is not None or stated(note) != stated(asked):
@@ -181,7 +222,9 @@ def apply(attributes: NoteAttributes, asked: Note, *, model: str, op: str, at: d
             until=end_of(attributes.until, note.when),
         )
         contexts = (entry, *note.contexts)
-        revised = note.revised(contexts=contexts, state="constructed", failure=None, attempts=0)
+        revised = note.revised(
+            contexts=contexts, kind=described.kind, state="constructed", failure=None, attempts=0
+        )
         return revised, [made.with_data(entry=entry_data(entry))]
 
     return edit
@@ -204,13 +247,13 @@ def end_of(text: str, when: datetime) -> datetime | None:
 
 async def _answer(runtime: Runtime, op: str, at: datetime, batch: Batch) -> _Answer:
     try:
-        attributes, failed = await ask_attributes(runtime, batch)
+        described, failed = await describe(runtime, batch)
     except ModelUnavailableError as error:
         return _Answer(error=error)
     model = runtime.model_name
     edits = {
-        note.id: apply(attributes[note.id], note, model=model, op=op, at=at)
+        note.id: apply(described[note.id], note, model=model, op=op, at=at)
         for note in batch.notes
-        if note.id in attributes
+        if note.id in described
     }
     return _Answer(edits=edits, failed=failed)

@@ -40,10 +40,11 @@ def judge(
 
 
 def hold(plan: PlannedNote) -> PlannedNote:
-    """Return the plan with everything that passed held back for a review."""
+    """Return the plan with everything that a model proposed, and that passed, held back for a review."""
 
     def held(planned: Planned) -> Planned:
-        return planned if planned.rejected is not None else replace(planned, rejected=HELD)
+        by_order = isinstance(planned, PlannedLink) and planned.by_order
+        return planned if by_order or planned.rejected else replace(planned, rejected=HELD)
 
     return replace(
         plan,

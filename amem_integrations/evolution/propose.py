@@ -1,13 +1,14 @@
 """Propose: candidates, links and updates for new notes (Eq. 4-7 of the paper); nothing is written.
 
-Candidates are the last notes of the same thread, then the hybrid nearest on the enriched text. Only notes that
-came before (by seq) are candidates, so a batch can be linked in one go.
+Candidates are the last notes of the same thread, then the hybrid nearest on the enriched text, as far as they are
+near. Only notes that came before (by seq) are candidates, so a batch can be linked in one go. Filler is neither
+linked nor a candidate. A turn is linked to the one before it whether a model says so or not.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -19,7 +20,7 @@ from ..errors import ModelReplyError, ModelUnavailableError
 from ..filters import Condition
 from ..ids import clock, derive, new_operation, now, time_of
 from ..notes import Namespace, Note
-from ..plans import Candidate, Plan, PlannedLink, PlannedNote, PlannedUpdate
+from ..plans import FOLLOWS, Candidate, Plan, PlannedLink, PlannedNote, PlannedUpdate
 from ..ports import Query, Ranked, Vector
 from ..prompts import (
     EvolveReply,
@@ -32,13 +33,18 @@ from ..prompts import (
     Targeted,
 )
 from ..runtime import Runtime, resolve
-from .ask import Offer, ask, briefs, counting, line, lines, linked
+from .ask import ask, counting
 from .commit import Planner
 from .construct import Batch
 from .gate import hold, judge
+from .offer import Offer
 from .relink import planned_relinks, with_relinks_judged
+from .show import candidate, lines, linked, turns
 from .supersede import planned
 
+# A candidate's fused score, as a share of the best. With .7 the candidates that are neither of the batch nor the turn
+# before are 3.2 a note instead of 6.9, and .84 of the annotated links to such notes are among them.
+NEAR = 0.6
 MAX_REASON_CHARS = 200
 MAX_RELATION_CHARS = 40
 T = TypeVar("T", bound=Targeted)
@@ -95,16 +101,17 @@ async def propose_all(runtime: Runtime, namespace: Namespace, batches: Sequence[
 
 
 async def _proposed(runtime: Runtime, namespace: Namespace, op: str, batch: Batch) -> _Proposed:
-    """Ask for the links and updates of a batch."""
-    offer = await _candidates(runtime, namespace, batch)
+    """Ask for the links and updates of a batch; filler has none."""
+    talk = [note for note in batch.notes if note.kind != "filler"]
+    offer = await _candidates(runtime, namespace, replace(batch, notes=talk))
     try:
         evolutions = await _ask(runtime, offer)
     except ModelReplyError as error:
-        return _Proposed(failed={note.id: str(error) for note in batch.notes}, offer=offer)
+        return _Proposed(failed={note.id: str(error) for note in talk}, offer=offer)
     except ModelUnavailableError as error:
         return _Proposed(error=error, offer=offer)
     plans = [
-        _planned(runtime, op, note, offer, evolutions.get(offer.alias[note.id]))
+        _planned(runtime, op, note, offer, evolutions.get(offer.alias.get(note.id, "")))
         for note in batch.notes
     ]
     runtime.usage.count("evolve", dropped=sum(plan.dropped for plan in plans))
@@ -127,6 +134,8 @@ async def turns_before(
 
 async def _candidates(runtime: Runtime, namespace: Namespace, batch: Batch) -> Offer:
     """Return the candidates of each note of a batch; the turns before it are as many as the settings want."""
+    if not batch.notes:
+        return Offer.of((), {}, {}, {})
     rows = await embed(runtime, [texts.embedding_text(note) for note in batch.notes])  # cached
     own = {note.id: row for note, row in zip(batch.notes, rows, strict=True) if row is not None}
     queries = [_query(note, own.get(note.id)) for note in batch.notes]
@@ -172,20 +181,22 @@ def _query(note: Note, vector: Vector | None) -> Query:
         vector=vector,
         text=texts.lexical_text(note),
         limit=ranking.FUSION_DEPTH,
-        where=(Condition("seq", "$lt", note.seq), NOT_MERGED),
+        where=(Condition("seq", "$lt", note.seq), Condition("kind", "$ne", "filler"), NOT_MERGED),
     )
 
 
 def _choose(runtime: Runtime, recent: Sequence[str], ranked: Ranked) -> list[str]:
-    nearest = ranking.order(ranking.fuse(ranked))
-    return list(dict.fromkeys([*recent, *nearest]))[: runtime.config.candidates]
+    fused = ranking.fuse(ranked)
+    nearest = ranking.order(fused)
+    near = [one for one in nearest if fused[one].fusion >= NEAR * fused[nearest[0]].fusion]
+    return list(dict.fromkeys([*recent, *near]))[: runtime.config.candidates]
 
 
 def _recent(batch: Batch, count: int) -> dict[str, list[str]]:
-    """Return for each note the ids of the last notes of its thread before it, newest first."""
-    if not count or batch.notes[0].thread is None:
+    """Return for each note the ids of the last notes of its thread before it, newest first, without filler."""
+    if not count or any(note.thread is None for note in batch.notes):
         return {note.id: [] for note in batch.notes}
-    turns = [*batch.before, *batch.notes]
+    turns = [turn for turn in (*batch.before, *batch.notes) if turn.kind != "filler"]
     return {
         note.id: [turn.id for turn in reversed(turns) if turn.seq < note.seq][:count]
         for note in batch.notes
@@ -220,9 +231,8 @@ async def _ask_all(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
             "links": links,
         },
         values={
-            "candidates": briefs(others, offer.others),
+            "notes": offer.text(offer.batch),
             "links": lines([linked(link) for link in links]),
-            "notes": lines([offer.text(note) for note in offer.batch]),
         },
     )
     known = {offer.alias[note.id] for note in offer.batch}
@@ -255,7 +265,7 @@ async def _ask_links(
         LinkReply,
         namespace=offer.namespace,
         inputs={"notes": [offer.data(note)], "candidates": listed},
-        values={"candidates": briefs(listed, near), "notes": offer.text(note)},
+        values={"notes": offer.text([note])},
     )
     return reply.links
 
@@ -273,14 +283,17 @@ async def _ask_revision(
         namespace=offer.namespace,
         inputs={"note": offer.data(note), "neighbour": target, "others": listed},
         values={
-            "neighbour": line(target, neighbour),
-            "notes": offer.text(note),
-            "others": briefs(listed, others),
+            "neighbour": candidate(neighbour, offer.alias[neighbour.id]),
+            "notes": turns([note], offer.alias),
+            "others": lines([candidate(other, offer.alias[other.id]) for other in others]),
         },
     )
-    alias, words = offer.alias[neighbour.id], {"keywords": reply.keywords, "tags": reply.tags}
+    alias = offer.alias[neighbour.id]
     if reply.change:
-        evolution.updates.append(ProposedUpdate(to=alias, context=reply.context, **words))
+        update = ProposedUpdate(
+            to=alias, context=reply.context, keywords=reply.keywords, tags=reply.tags
+        )
+        evolution.updates.append(update)
     if reply.supersedes:
         evolution.supersedes.append(ProposedSupersession(to=alias, relation=reply.supersedes))
 
@@ -325,7 +338,8 @@ def _texts_to_be(op: str, plans: Sequence[PlannedNote], shown: Mapping[str, Note
     steps: defaultdict[str, list[Edit]] = defaultdict(list)
     for plan in plans:
         for update in plan.updates:
-            steps[update.target].append(planner.append(update, shown[plan.id], plan.model))
+            source = shown[update.source or plan.id]
+            steps[update.target].append(planner.append(update, source, plan.model))
     return [texts.embedding_text(chain(parts)(shown[i])[0]) for i, parts in steps.items()]
 
 
@@ -333,30 +347,51 @@ def _planned(
     runtime: Runtime, op: str, note: Note, offer: Offer, evolution: NoteEvolution | None
 ) -> PlannedNote:
     """Return what is proposed for one note; its updates are not judged yet."""
-    links = evolution.links if evolution else []
-    updates = evolution.updates if evolution else []
-    replaced = evolution.supersedes if evolution else []
-    relinks = evolution.relinks if evolution else []
-    relinked = planned_relinks(op, note, offer, relinks) if relinks else []
+    said = evolution or NoteEvolution(id="")
+    relinked = planned_relinks(op, note, offer, said.relinks) if said.relinks else []
+    others = [item for item in said.updates if offer.end(note, item.to) is not note]
+    named = [*said.links, *others, *said.supersedes]
     return PlannedNote(
         id=note.id,
         entry=note.own_entry.change if note.own_entry else "",
         model=runtime.model_name,
-        candidates=tuple(offer.candidates[note.id]),
-        links=tuple(_link(op, note, item, i) for i, item in _by_target(links, note, offer).items()),
-        updates=tuple(
-            _update(op, note, item, offer.notes[i])
-            for i, item in _by_target(updates, note, offer).items()
-        ),
+        candidates=tuple(offer.candidates.get(note.id, ())),
+        links=tuple(_links(op, note, offer, said.links)) if runtime.config.link else (),
+        updates=tuple(_updates(op, note, offer, said.updates)),
         supersessions=tuple(
             one
-            for i, item in _by_target(replaced, note, offer).items()
+            for i, item in _by_target(said.supersedes, note, offer).items()
             if (one := planned(op, note, offer.notes[i], item, runtime.config)) is not None
         ),
         relinks=tuple(one for one in relinked if one is not None),
-        dropped=sum(offer.target(note, item.to) is None for item in [*links, *updates, *replaced])
-        + relinked.count(None),
+        dropped=sum(offer.target(note, item.to) is None for item in named) + relinked.count(None),
     )
+
+
+def _links(
+    op: str, note: Note, offer: Offer, proposed: Sequence[ProposedLink]
+) -> Iterator[PlannedLink]:
+    """Yield the links of a note: as proposed, and to the turn before it if that is not among them."""
+    wanted = _by_target(proposed, note, offer)
+    for target, item in wanted.items():
+        yield _link(op, note, item, target)
+    for one in offer.candidates.get(note.id, ()):
+        if one.previous and one.id not in wanted:
+            item = ProposedLink(to=offer.alias[one.id], relation=FOLLOWS)
+            yield replace(_link(op, note, item, one.id), by_order=True)
+
+
+def _updates(
+    op: str, note: Note, offer: Offer, proposed: Sequence[ProposedUpdate]
+) -> Iterator[PlannedUpdate]:
+    """Yield the first update of an earlier note, and the first of the new note itself by an earlier one."""
+    for target, item in list(_by_target(proposed, note, offer).items())[:1]:
+        yield _update(op, offer.notes[target], item, cause=note.id)
+    for item in proposed:
+        source = offer.target(note, item.source)
+        if offer.end(note, item.to) is note and source is not None:
+            yield replace(_update(op, note, item, cause=source), source=source)
+            return
 
 
 def _by_target(items: Sequence[T], note: Note, offer: Offer) -> dict[str, T]:
@@ -378,9 +413,9 @@ def _link(op: str, note: Note, item: ProposedLink, target: str) -> PlannedLink:
     )
 
 
-def _update(op: str, note: Note, item: ProposedUpdate, target: Note) -> PlannedUpdate:
+def _update(op: str, target: Note, item: ProposedUpdate, *, cause: str) -> PlannedUpdate:
     return PlannedUpdate(
-        id=derive("change", op, "evolve", target.id, note.id),
+        id=derive("change", op, "evolve", target.id, cause),
         target=target.id,
         context=" ".join(item.context.split()),
         keywords=texts.clean_words(item.keywords, texts.MAX_KEYWORDS),

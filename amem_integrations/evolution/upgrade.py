@@ -19,7 +19,7 @@ from ..plans import EvolutionReport
 from ..runtime import RULES, Runtime, resolve
 from . import construct
 from .ask import counting
-from .construct import Batch, ask_attributes
+from .construct import Batch, describe
 
 log = logging.getLogger("amem_integrations")
 
@@ -39,14 +39,14 @@ async def upgrade_batch(
     """
     op, at = new_operation(), now()
     async with counting(runtime, namespace, op, at) as asking:
-        attributes, reasons = await ask_attributes(asking, batch)
+        described, reasons = await describe(asking, batch)
     steps: defaultdict[str, list[Edit]] = defaultdict(list)
     touched: list[str] = []
-    for note in (note for note in batch.notes if note.id in attributes):
+    for note in (note for note in batch.notes if note.id in described):
         linked, (current, *others) = await _rule_ends(runtime, namespace, note)
         for target, edit in _edits_of_others(current, linked, others, op, at).items():
             steps[target].append(edit)
-        made = construct.apply(attributes[note.id], note, model=runtime.model_name, op=op, at=at)
+        made = construct.apply(described[note.id], note, model=runtime.model_name, op=op, at=at)
         steps[note.id].append(_replaced(made, note, linked, op, at))
         touched.append(note.id)
     chained = {note_id: edits.chain(parts) for note_id, parts in steps.items()}

@@ -320,7 +320,7 @@ async def _batch(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]) 
 
 
 def _by_thread(notes: Sequence[Note], size: int) -> list[list[Note]]:
-    """Return the notes in batches of one thread, in order of seq.
+    """Return the notes in batches of one thread, in order of seq: as few as possible, and of about the same size.
 
     A note that failed before goes alone, so that it cannot fail others again.
     """
@@ -328,9 +328,15 @@ def _by_thread(notes: Sequence[Note], size: int) -> list[list[Note]]:
     made: list[list[Note]] = []
     for (_, retried), group in groupby(ordered, key=lambda n: (n.thread or "", n.attempts > 0)):
         alike = list(group)
-        step = 1 if retried else size
+        step = 1 if retried else _even(len(alike), size)
         made += [alike[i : i + step] for i in range(0, len(alike), step)]
     return sorted(made, key=lambda batch: batch[0].seq)
+
+
+def _even(count: int, size: int) -> int:
+    """Return how many go into a batch, so that the last one is not much smaller than the others."""
+    parts = -(-count // size)
+    return -(-count // parts)
 
 
 def _handled(report: EvolutionReport) -> int:

@@ -263,9 +263,10 @@ def _tidy(data: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
     """Return the fields of a model with their values cleaned, without those that are empty."""
     given = {str(key).strip().lower(): value for key, value in data.items()}
     cleaned: dict[str, Any] = {
-        name: _value(given[name], field.annotation)
+        name: _value(given[key], field.annotation)
         for name, field in model.model_fields.items()
-        if name in given
+        for key in (name, field.validation_alias)
+        if key in given
     }
     return {name: value for name, value in cleaned.items() if value is not None}
 

@@ -1,35 +1,62 @@
 """The replies of a chat model, as pydantic models; their JSON schema is sent with the prompt.
 
-Few fields are required, so that a sparse reply of a small model is still valid.
+Few fields are required, so that a sparse reply of a small model is still valid. What is written for every note has a
+short name, since a model pays for each.
 """
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
 
 class Reply(BaseModel):
-    """Base of all replies: unknown keys are ignored, text is stripped."""
+    """Base of all replies: unknown keys are ignored, text is stripped, and a field may be given by its full name."""
 
-    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
+    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True, populate_by_name=True)
+
+
+def _short(name: str, description: str = "") -> Any:  # noqa: ANN401 - the default of a field of any type
+    """Return a text field that models write under a short name."""
+    return Field(default="", validation_alias=name, description=description)
+
+
+def _words(name: str, description: str) -> Any:  # noqa: ANN401 - as above
+    return Field(default_factory=list, validation_alias=name, description=description)
+
+
+# A model says one of three words; a number, as a share, is understood as well.
+Strength = Annotated[
+    float, WithJsonSchema({"type": "string", "enum": ["strong", "medium", "weak"]})
+]
 
 
 class NoteAttributes(Reply):
     """Attributes of one new note (Eq. 2 of the paper)."""
 
     id: str = Field(description="the note's id, as shown")
-    context: str = Field(default="", description="one sentence that makes the note clear by itself")
+    context: str = _short("c", "one sentence that makes the note clear by itself")
     until: str = Field(
         default="", description="last day it holds, such as 2024-05-31, if it says so"
     )
-    keywords: list[str] = Field(default_factory=list)
-    tags: list[str] = Field(default_factory=list)
+    keywords: list[str] = _words("k", "specific words of the note")
+    tags: list[str] = _words("t", "broader topics")
 
 
 class ConstructReply(Reply):
-    """Reply to `construct`: the attributes of each note of the batch."""
+    """Reply to `construct`: the attributes of each note of the batch, but for those that say nothing."""
 
     notes: list[NoteAttributes]
+    questions: list[str] = Field(default_factory=list, description="ids of notes that only ask")
+    filler: list[str] = Field(default_factory=list, description="ids of notes that say nothing")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_filler_only(cls, data: Any) -> Any:  # noqa: ANN401 - pydantic's own
+        """Read a reply that names filler, and no other note."""
+        is_filler = isinstance(data, dict) and "notes" not in data and data.get("filler")
+        return {**data, "notes": []} if is_filler else data
 
 
 class Targeted(Reply):
@@ -41,26 +68,29 @@ class Targeted(Reply):
 class ProposedLink(Targeted):
     """A link from a new note to an earlier one (Eq. 6)."""
 
-    relation: str = Field(default="related", description="one or two words, such as 'answers'")
-    reason: str = Field(default="", description="why the two belong together, in a few words")
-    strength: float = Field(default=0.5, description="0 to 1")
+    relation: str = _short("rel", "one of the relations explained")
+    reason: str = _short("why", "why the two belong together, in a few words")
+    strength: Strength = Field(default=0.5, validation_alias="s", description="how closely")
 
 
 class ProposedUpdate(Targeted):
-    """A context entry that the new note adds to an earlier one (Eq. 7)."""
+    """A context entry that the new note adds to an earlier one (Eq. 7), or that an earlier one adds to it."""
 
-    context: str = Field(default="", description="one sentence to add")
-    keywords: list[str] = Field(default_factory=list)
-    tags: list[str] = Field(default_factory=list)
+    context: str = _short("c", "one sentence to add")
+    keywords: list[str] = _words("k", "further keywords")
+    tags: list[str] = _words("t", "further tags")
+    source: str = _short("from", "only for the new note itself: the earlier note that shows it")
 
 
 class ProposedSupersession(Targeted):
     """That the new note takes the place of an earlier one, or contradicts it."""
 
     relation: str = Field(
-        default="updates", description="updates, corrects, retracts or contradicts"
+        default="updates",
+        validation_alias="rel",
+        description="updates, corrects, retracts or contradicts",
     )
-    reason: str = Field(default="", description="what is no longer so, in a few words")
+    reason: str = _short("why", "what is no longer so, in a few words")
 
 
 class ProposedRelink(Reply):
@@ -68,7 +98,7 @@ class ProposedRelink(Reply):
 
     between: list[str] = Field(description="ids of the two notes, as shown")
     change: str = Field(default="", description="strengthen, weaken or remove")
-    reason: str = Field(default="", description="what the new note shows, in a few words")
+    reason: str = _short("why", "what the new note shows, in a few words")
 
 
 class NoteEvolution(Reply):
@@ -100,12 +130,12 @@ class ReviseReply(Reply):
     supersedes: str = Field(
         default="", description="updates, corrects, retracts, contradicts or empty"
     )
-    context: str = ""
-    keywords: list[str] = Field(default_factory=list)
-    tags: list[str] = Field(default_factory=list)
+    context: str = _short("c", "one sentence to add")
+    keywords: list[str] = _words("k", "further keywords")
+    tags: list[str] = _words("t", "further tags")
 
 
 class CondenseReply(Reply):
     """Reply to `condense`: what several context entries say, as one."""
 
-    context: str = Field(default="", description="one text of at most 50 words")
+    context: str = _short("c", "one text of at most 50 words")

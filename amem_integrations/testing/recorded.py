@@ -34,7 +34,8 @@ class RecordedModel:
 
     `annotations` is a file of JSON lines, or the records themselves. A record is `{"id", "keywords",
     "context", "tags", "links": [{"to", "why"}], "updates": [{"to", "context", "tags"}]}`, where `id`
-    is the `key` of a note and `to` that of an earlier one. A link or update is proposed only if its
+    is the `key` of a note and `to` that of an earlier one. Notes whose words alone show that they are filler are
+    named as such. A link or update is proposed only if its
     target is among the candidates shown for that note, so the counts below give the recall of the
     candidate search. Each counts a pair (note, target) once, however often it is asked about.
 
@@ -89,11 +90,13 @@ class RecordedModel:
         return as_completion(request, self._answers[request.task](request.inputs))
 
     def _construct(self, inputs: Item) -> BaseModel:
-        records = [(note["alias"], self._record(note)) for note in inputs["notes"]]
+        filler = [note["alias"] for note in inputs["notes"] if note["kind"] == "filler"]
         notes = [
-            NoteAttributes(id=alias, **_attributes(record)) for alias, record in records if record
+            NoteAttributes(id=note["alias"], **_attributes(record))
+            for note in inputs["notes"]
+            if (record := self._record(note)) and note["alias"] not in filler
         ]
-        return ConstructReply(notes=notes)
+        return ConstructReply(notes=notes, filler=filler)
 
     def _evolve(self, inputs: Item) -> BaseModel:
         keys = _keys(inputs)

@@ -110,7 +110,7 @@ def reply(*notes):
 
 LINKED = {"id": "n1", "links": [link("c1")]}
 
-# For one new note with one candidate: the replies in turn, the reason of its link (None: no link), the
+# For one new note after one turn: the replies in turn, the reason of its link (None: only that it follows), the
 # number of dropped links, updates and notes, and that of rejected replies.
 EVOLVED = {
     "as requested": ([reply(LINKED)], "same trip", 0, 0),
@@ -153,7 +153,7 @@ def test_only_notes_that_were_shown_are_linked(case):
         first = memory.add("one", namespace=ANN, thread="t")
         note = memory.add("two", namespace=ANN, thread="t")
         assert note.state == "done"
-        found = {target: made.reason for target, made in note.links.items()}
-        assert found == ({first.id: reason} if reason else {})
+        found = {target: (made.relation, made.reason) for target, made in note.links.items()}
+        assert found == {first.id: ("related", reason) if reason else ("follows", "")}
         counted = memory.usage()["evolve"]
         assert (counted["dropped"], counted.get("rejected_replies", 0)) == (dropped, rejected)
