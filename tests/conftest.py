@@ -21,7 +21,9 @@ __all__ = ["openai_server"]
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "local_mode: about the memory of this process itself")
-    config.addinivalue_line("markers", "on_a_server: one of the sample that CI also runs on a server")
+    config.addinivalue_line(
+        "markers", "on_a_server: one of the sample that CI also runs on a server"
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

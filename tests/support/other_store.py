@@ -37,7 +37,10 @@ def instead_of_memory() -> Iterator[None]:
 
         def opened(self: QdrantStore, location: str, **given: Any) -> None:
             if location == ":memory:":
-                given["metadata_indexes"] = {**METADATA_INDEXES, **given.get("metadata_indexes", {})}
+                given["metadata_indexes"] = {
+                    **METADATA_INDEXES,
+                    **given.get("metadata_indexes", {}),
+                }
                 given["collection"] = f"{made}{uuid4().hex[:12]}"
                 location, given = url, {"timeout": 60, **options, **given}
             original(self, location, **given)

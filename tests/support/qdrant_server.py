@@ -113,7 +113,9 @@ class FakeQdrant:
             return self._answer(method, name, rest, body)
 
     def _answer(self, method: str, name: str, rest: list[str], body: Any) -> Answer:
-        action = getattr(self, f"_{method}_{'_'.join(rest)}".lower())
+        action = getattr(self, f"_{method}_{'_'.join(rest)}".lower(), None)
+        if action is None:
+            return 404, ""
         is_made = name in self.collections
         if method == "PUT" and not rest and is_made:
             return 409, _error(f"Wrong input: Collection `{name}` already exists!")
@@ -194,7 +196,9 @@ class FakeQdrant:
 
     def _post_points_batch(self, name: str, body: Any) -> Any:
         for operation in models.UpdateOperations.model_validate(body).operations:
-            ((kind, wanted),) = [(key, getattr(operation, key)) for key in operation.model_fields_set]
+            ((kind, wanted),) = [
+                (key, getattr(operation, key)) for key in operation.model_fields_set
+            ]
             self._updated(name, kind, wanted)
         return [_COMPLETED] * len(body["operations"])
 
@@ -215,6 +219,9 @@ class FakeQdrant:
     def _post_points_query_batch(self, name: str, body: Any) -> Any:
         wanted = models.QueryRequestBatch.model_validate(body)
         return [self.collections[name].query(request) for request in wanted.searches]
+
+    def _post_points_query(self, name: str, body: Any) -> Any:
+        return self.collections[name].query(models.QueryRequest.model_validate(body))
 
     def _post_facet(self, name: str, body: Any) -> Any:
         return {"hits": self.collections[name].facet(models.FacetRequest.model_validate(body))}
@@ -264,7 +271,9 @@ def serving(fake: FakeQdrant, tls: ssl.SSLContext | None = None) -> Iterator[Fak
 
         do_GET = do_PUT = do_POST = do_DELETE = handle_any  # noqa: N815 - names given by http.server
 
-        def reply(self, status: int, answer: Mapping[str, Any] | str, headers: dict[str, str]) -> None:
+        def reply(
+            self, status: int, answer: Mapping[str, Any] | str, headers: dict[str, str]
+        ) -> None:
             content = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
             self.send_response(status)
             for name, value in {**headers, "content-length": str(len(content))}.items():

@@ -62,10 +62,22 @@ class ShardedCollection:
             info = self._client.get_collection(next(iter(self.shards.values())))
             described = info.model_dump(mode="json", exclude_none=True)
         else:
-            described = {"status": "green", "optimizer_status": "ok", "segments_count": 0, "config": {}}
+            described = {
+                "status": "green",
+                "optimizer_status": "ok",
+                "segments_count": 0,
+                "config": {},
+            }
         asked = self._wanted.model_dump(mode="json", exclude_none=True)
-        names = ("shard_number", "sharding_method", "replication_factor", "write_consistency_factor")
-        params = {name: asked[name] for name in ("vectors", "sparse_vectors", *names) if name in asked}
+        names = (
+            "shard_number",
+            "sharding_method",
+            "replication_factor",
+            "write_consistency_factor",
+        )
+        params = {
+            name: asked[name] for name in ("vectors", "sparse_vectors", *names) if name in asked
+        }
         config = {"hnsw_config": _HNSW, "optimizer_config": _OPTIMIZER, **described["config"]}
         config |= {"params": params, "metadata": asked.get("metadata")}
         for name in ("hnsw_config", "quantization_config"):

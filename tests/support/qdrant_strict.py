@@ -20,7 +20,9 @@ def missing_index(made: Mapping[str, Any], body: Any, rest: list[str]) -> str | 
     if rest == ["points", "scroll"] and (order := body.get("order_by")):
         key = order if isinstance(order, str) else order["key"]
         if made.get(key) not in _RANGES:
-            return f"No range index for `order_by` key: `{key}`. Please create one to use `order_by`"
+            return (
+                f"No range index for `order_by` key: `{key}`. Please create one to use `order_by`"
+            )
     if rest == ["facet"] and made.get(body["key"]) not in _ANY:
         return f"No appropriate index for faceting: `{body['key']}`. Please create one to facet"
     return None
