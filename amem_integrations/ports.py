@@ -109,14 +109,49 @@ class Query:
     text: str | None = None
     limit: int = 100
     where: Conditions = ()
+    bring: Bring | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bring:
+    """The notes that a store on a server brings with its answer, to save the request for them.
+
+    They are the `limit` best by reciprocal rank, 1 / (`k` + rank), in both lists, and those with `ids`; with
+    `vectors` each comes with its own.
+    """
+
+    limit: int
+    k: int
+    ids: Sequence[str] = ()
+    vectors: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
-    """Answer to a `Query`: (note id, score) best first; dense scores are cosines."""
+    """Answer to a `Query`: (note id, score) best first; dense scores are cosines.
+
+    `cosines` are those of notes in the lexical list, and `brought` what `Query.bring` asked for, as far as the store
+    knows them without another request; both may be empty.
+    """
 
     dense: Sequence[tuple[str, float]] = field(default_factory=tuple)
     lexical: Sequence[tuple[str, float]] = field(default_factory=tuple)
+    cosines: Mapping[str, float] = field(default_factory=dict)
+    brought: Mapping[str, Indexed] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class Look:
+    """What a caller reads right after a `replace`, which a store on a server brings with the request that reads back.
+
+    `ids` are of notes, `linked_to` those of which the backlinks are wanted. `notes` and `backlinks` are what was
+    read once the versions were written; None: it was not.
+    """
+
+    ids: Sequence[str] = ()
+    linked_to: Sequence[str] = ()
+    notes: Sequence[Note] | None = None
+    backlinks: Sequence[Note] | None = None
 
 
 class NoteStore(Protocol):
@@ -177,6 +212,8 @@ class NoteStore(Protocol):
         written, and the ids of all notes are returned. A store on a server, which has a true attribute
         `remote`, writes the others; it leaves out the stale notes and the changes about them, and returns
         their ids. Either way the caller reads the returned notes again, and tries again.
+
+        A store with a true attribute `looks` takes a `Look` as the keyword `look`, and fills it in.
         """
         ...
 

@@ -11,6 +11,8 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+from collections.abc import Iterator
+
 import pytest
 from support.openai_server import openai_server
 
@@ -28,6 +30,33 @@ def pytest_configure() -> None:
     if roomy and "TMPDIR" not in os.environ:
         os.environ["TMPDIR"] = str(SHM)  # also for the processes that tests start
         tempfile.tempdir = None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "local_mode: about the memory of this process itself")
+    config.addinivalue_line(
+        "markers", "on_a_server: one of the sample that CI also runs on a server"
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `AMEM_TEST_STORE` (see `support.other_store`) run what it can, with a network."""
+    for item in items if os.environ.get("AMEM_TEST_STORE") else ():
+        item.add_marker(pytest.mark.enable_socket)
+        if item.get_closest_marker("local_mode"):
+            item.add_marker(pytest.mark.skip(reason="about local mode itself"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def other_store() -> Iterator[None]:
+    """Let the tests that use ":memory:" run on a server, if one is chosen."""
+    if not os.environ.get("AMEM_TEST_STORE"):
+        yield
+        return
+    from support.other_store import instead_of_memory  # noqa: PLC0415 - it takes time
+
+    with instead_of_memory():
+        yield
 
 
 @pytest.fixture(params=["edge", "memory"])

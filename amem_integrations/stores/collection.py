@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..ports import Vector
+from ..ports import MaybeAwaitable, Vector
 from .bm25 import Sparse
 from .conditions import Dialect, Filter, IndexKind
 from .payloads import CAUSES, TERMS, Point
@@ -54,48 +54,87 @@ def is_written(wanted: Point, stored: Point | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """One query by a dense or a sparse vector; `corpus` is what word frequencies are counted over."""
+    """One query by a dense or a sparse vector; `corpus` is what word frequencies are counted over.
+
+    With `among`, only what that query finds is scored.
+    """
 
     vector: Vector | Sparse
     limit: int
     filter: Filter
     corpus: Filter
+    among: Nearest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """The points that are best by reciprocal rank in several lists, 1 / (`k` + rank), with dense vectors or not."""
+
+    parts: Sequence[Nearest]
+    limit: int
+    k: int
+    vectors: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Those:
+    """The points that match, with dense vectors or not."""
+
+    filter: Filter
+    vectors: bool = False
 
 
 class Collection(Protocol):
-    """A set of points with payloads; every method raises `StoreError` for trouble of its own."""
+    """A set of points with payloads; every method raises `StoreError` for trouble of its own.
+
+    A method may be a coroutine. `namespace` (its key) says where points are, for who keeps them apart.
+    """
 
     @property
     def dialect(self) -> Dialect:
         """Makes the filters this collection understands."""
 
     def retrieve(
-        self, ids: Sequence[str], fields: Sequence[str] | None = None, *, vectors: bool = False
-    ) -> dict[str, Point]:
+        self,
+        ids: Sequence[str],
+        fields: Sequence[str] | None = None,
+        *,
+        vectors: bool = False,
+        namespace: str | None = None,
+    ) -> MaybeAwaitable[dict[str, Point]]:
         """Return the points with these ids by id, with all or some payload fields."""
 
-    def upsert(self, points: Sequence[Point]) -> None:
-        """Write points, replacing those there are; in a folder, in one operation of the log."""
+    def upsert(self, points: Sequence[Point], erase: Sequence[str] = ()) -> MaybeAwaitable[None]:
+        """Write points, replacing those there are, and remove those to `erase`; in a folder, in one operation."""
 
-    def insert(self, points: Sequence[Point]) -> set[str]:
+    def insert(self, points: Sequence[Point]) -> MaybeAwaitable[set[str]]:
         """Write new points; return the ids that another writer took first."""
 
-    def swap(self, points: Sequence[Point]) -> set[str]:
+    def swap(self, points: Sequence[Point]) -> MaybeAwaitable[set[str]]:
         """Replace points whose stored `revision` is one less; return the ids where it was not."""
 
-    def delete(self, which: Filter) -> None:
+    def delete(self, which: Filter, namespace: str | None = None) -> MaybeAwaitable[None]:
         """Remove the points that match."""
 
-    def nearest(self, queries: Sequence[Nearest]) -> list[list[tuple[str, float]]]:
+    def nearest(
+        self, queries: Sequence[Nearest], namespace: str | None = None
+    ) -> MaybeAwaitable[list[list[tuple[str, float]]]]:
         """Return (id, score) for each query, sorted by (-score, id)."""
 
     def scroll(
-        self, which: Filter | None, *, limit: int | None = None, newest_first: bool | None = None
-    ) -> list[Point]:
+        self,
+        which: Filter | None,
+        *,
+        limit: int | None = None,
+        newest_first: bool | None = None,
+        namespace: str | None = None,
+    ) -> MaybeAwaitable[list[Point]]:
         """Return matching points: all of them in any order, or `limit` of them in order of `seq`."""
 
-    def count(self, which: Filter | None = None) -> int:
+    def count(
+        self, which: Filter | None = None, namespace: str | None = None
+    ) -> MaybeAwaitable[int]:
         """Return how many points match, exactly."""
 
-    def distinct(self, key: str, which: Filter | None = None) -> list[str]:
+    def distinct(self, key: str, which: Filter | None = None) -> MaybeAwaitable[list[str]]:
         """Return the values of an indexed keyword field, in all points or in those that match."""

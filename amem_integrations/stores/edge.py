@@ -17,11 +17,13 @@ from typing import Any, Literal, get_args
 
 from ..errors import ConfigurationError, StoreError, StoreFullError
 from ..notes import Change
+from ..runtime import run
 from .bm25 import Bm25
 from .folder import Folder, has_draft, remove_draft, settle
 from .payloads import Point
 from .sidecar import AS_MADE, Sidecar
-from .writes import INTENT, PointStore
+from .intents import INTENT
+from .writes import PointStore
 
 Durability = Literal["interval", "always"]
 
@@ -184,7 +186,7 @@ class EdgeStore(PointStore):
             StoreError: The copy cannot be made; everything is as it was.
         """
         with self._writing():
-            self._settle()
+            run(self._settle())
             path, sidecar = self._folder.path, self._folder.sidecar
             wanted = self._min_free_bytes + max(NEW_BYTES, used_bytes(path))
             check_space(path, wanted, self._free_bytes, "compacting")
@@ -206,7 +208,7 @@ class EdgeStore(PointStore):
         """Flush and let go of the folder; calling it again does nothing."""
         with self._lock:
             try:
-                self._settle()
+                run(self._settle())
             finally:
                 self._finalizer()
 
@@ -248,7 +250,8 @@ class EdgeStore(PointStore):
         self._folder.notes.flush()
         self._unflushed, self._flushed_at = 0, time.monotonic()
 
-    def _intent(self, records: Sequence[Point], what: Mapping[str, Any]) -> Point:
+    def _intent(self, namespace: str, records: Sequence[Point], what: Mapping[str, Any]) -> Point:
+        del namespace  # one for all of them
         self._begin({record.payload["op"] for record in records})
         self._removing += {r.payload["op"] for r in records if r.payload["kind"] in REMOVING}
         return Point(INTENT_ID, {"kind": INTENT, **what, "ops": list(self._operations)})
@@ -265,21 +268,21 @@ class EdgeStore(PointStore):
         for op in whole[:-RECENT]:
             del self._operations[op]
 
-    def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool) -> None:
+    async def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool) -> None:
         for record in records:
             self._operations[record.payload["op"]] = not complete
         if "removal" in intent.payload:
-            self._drop(intent)
+            await self._drop(intent)
 
     def _remove_copies(self) -> None:
         if self._has_draft:
             remove_draft(self._folder.path)
             self._has_draft = False
 
-    def _drop(self, *intents: Point) -> None:
+    async def _drop(self, *intents: Point) -> None:
         """Announce nothing: what is inserted after a removal would be taken for what was removed."""
         nothing = {"kind": INTENT, "ops": intents[-1].payload["ops"]}
-        self._history.upsert([Point(INTENT_ID, nothing)])
+        self._folder.history.upsert([Point(INTENT_ID, nothing)])
 
     def _failed(self, ops: Collection[str]) -> None:
         for op in self._operations.keys() & ops:  # others have written nothing at all
@@ -291,14 +294,14 @@ class EdgeStore(PointStore):
         The operations that wrote last may take more writes, which only the memory knows: they are in
         `interrupted`.
         """
-        if self._folder.was_closed or not (found := self._history.retrieve([INTENT_ID])):
+        if self._folder.was_closed or not (found := self._folder.history.retrieve([INTENT_ID])):
             return
         intent = found[INTENT_ID]
         # One writer at a time: the revision alone says whether a version was written.
         changes = [[*change[:3], None] for change in intent.payload.get("changes") or ()]
-        self._finish_intent({**intent.payload, "changes": changes})
+        run(self._finish_intent({**intent.payload, "changes": changes}))
         ops = intent.payload["ops"]
-        self.interrupted = self._changes_of(ops)
+        self.interrupted = run(self._changes_of(ops))
         self._removing += {made.op for made in self.interrupted if made.kind in REMOVING}
         self._begin(ops)
-        self._drop(intent)
+        run(self._drop(intent))

@@ -114,7 +114,12 @@ class EdgeShard:
         return cls(path, shard)
 
     def retrieve(
-        self, ids: Sequence[str], fields: Sequence[str] | None = None, *, vectors: bool = False
+        self,
+        ids: Sequence[str],
+        fields: Sequence[str] | None = None,
+        *,
+        vectors: bool = False,
+        namespace: str | None = None,  # noqa: ARG002 - all are in one place
     ) -> dict[str, Point]:
         """Return the points with these ids by id, with all or some payload fields."""
         if not ids:
@@ -124,8 +129,10 @@ class EdgeShard:
             records = self._shard.retrieve(list(ids), payload, vectors)
         return {point.id: point for point in points_of(records)}
 
-    def upsert(self, points: Sequence[Point]) -> None:
+    def upsert(self, points: Sequence[Point], erase: Sequence[str] = ()) -> None:
         """Write points, replacing those there are, in one operation of the log."""
+        if erase:
+            raise NotImplementedError  # nothing is announced here by a point of its own
         if points:
             with engine_errors(self._path):
                 new = [_edge_point(point) for point in points]
@@ -141,12 +148,16 @@ class EdgeShard:
         self.upsert(points)
         return set()
 
-    def delete(self, which: Filter) -> None:
+    def delete(self, which: Filter, namespace: str | None = None) -> None:  # noqa: ARG002
         """Remove the points that match."""
         with engine_errors(self._path):
             self._shard.update(edge.UpdateOperation.delete_points_by_filter(which))
 
-    def nearest(self, queries: Sequence[Nearest]) -> list[list[tuple[str, float]]]:
+    def nearest(
+        self,
+        queries: Sequence[Nearest],
+        namespace: str | None = None,  # noqa: ARG002
+    ) -> list[list[tuple[str, float]]]:
         """Return (id, score) for each query, sorted by (-score, id)."""
         if not queries:
             return []
@@ -157,7 +168,12 @@ class EdgeShard:
         return [sorted(found, key=lambda hit: (-hit[1], hit[0])) for found in hits]
 
     def scroll(
-        self, which: Filter | None, *, limit: int | None = None, newest_first: bool | None = None
+        self,
+        which: Filter | None,
+        *,
+        limit: int | None = None,
+        newest_first: bool | None = None,
+        namespace: str | None = None,  # noqa: ARG002
     ) -> list[Point]:
         """Return matching points: all of them in any order, or `limit` of them in order of `seq`."""
         if limit is not None:
@@ -175,7 +191,7 @@ class EdgeShard:
             if offset is None:
                 return
 
-    def count(self, which: Filter | None = None) -> int:
+    def count(self, which: Filter | None = None, namespace: str | None = None) -> int:  # noqa: ARG002
         """Return how many points match, exactly."""
         with engine_errors(self._path):
             return self._shard.count(edge.CountRequest(exact=True, filter=which))

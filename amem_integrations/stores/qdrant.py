@@ -6,69 +6,53 @@ import logging
 import threading
 import time
 import warnings
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import asdict
 from functools import partial
-from http import HTTPStatus
 from typing import Any
 from uuid import uuid4
 
-from qdrant_client import QdrantClient, models
+import numpy as np
+from qdrant_client import QdrantClient
 
 from ..errors import ConfigurationError, StoreError
 from ..ids import clock
-from ..notes import Change
+from ..notes import Change, Namespace
+from ..ports import Indexed, Look, Query, Ranked
+from ..runtime import resolve, run
 from .bm25 import Bm25
-from .checks import is_id
-from .collection import CHANGE_INDEXES, NOTE_INDEXES
-from .conditions import IndexKind, json_path
-from .payloads import DENSE, LEXICAL, Point, is_metadata_name
-from .qdrant_collection import (
-    Connection,
-    QdrantCollection,
-    checked_address,
-    client_dialect,
-    client_for,
-    is_status,
-)
+from .collection import CHANGE_INDEXES, NOTE_INDEXES, Fused, Nearest, Those, is_written
+from .conditions import IndexKind
+from .connection import CONNECTIONS, Connection, connect
+from .forms import twin
+from .intents import INTENT
+from .layout import ServerLayout
+from .payloads import DENSE, Point, decode_note
+from .qdrant_collection import PAGE_OF_IDS, QdrantCollection, client_dialect
+from .qdrant_setup import Setup, ordered_paths
 from .sidecar import AS_MADE, Sidecar
-from .writes import INTENT, PointStore
+from .writes import PointStore
 
 log = logging.getLogger("amem_integrations")
 
 MEMORY = ":memory:"
-OLDEST_SERVER = (1, 19)  # older ones do not weigh words by the notes of one namespace
-AT_ONCE = 8  # requests that make indexes
+ABSENT_KEPT, ABSENT_SECONDS = 4096, 5.0  # ids of which it was just read that no note has them
 
 # Beside what conditions name: `swap` compares the revision.
 SERVER_NOTE_INDEXES: Mapping[str, IndexKind] = {**NOTE_INDEXES, "revision": "integer"}
-ORDERED: Sequence[IndexKind] = ("integer", "float", "datetime")  # kinds of `metadata_indexes`
-
-_SCHEMAS: Mapping[IndexKind, Any] = {
-    # Only the namespace takes part in the graph, which is quicker to build for it.
-    "tenant": models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
-    "keyword": models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, enable_hnsw=False),
-    "integer": models.IntegerIndexParams(
-        type=models.IntegerIndexType.INTEGER, lookup=True, range=True, enable_hnsw=False
-    ),
-    "float": models.FloatIndexParams(type=models.FloatIndexType.FLOAT, enable_hnsw=False),
-    "datetime": models.DatetimeIndexParams(
-        type=models.DatetimeIndexType.DATETIME, enable_hnsw=False
-    ),
-    "uuid": models.UuidIndexParams(type=models.UuidIndexType.UUID, enable_hnsw=False),
-}
 
 
 class QdrantStore(PointStore):
     """Notes in two collections of a Qdrant server (1.19 or later), shared by any number of processes.
 
-    Calls are synchronous and wait for the server; `remote` says so, and asynchronous callers should run
-    them in threads, which the client allows. With `":memory:"` nothing leaves the process or outlives it.
+    Threads share its connections; each event loop that calls the asynchronous twins (`aget`, `asearch`, …) has
+    connections of its own, which are closed with the loop, or by `aclose`. On a cluster the notes of one namespace
+    are in one shard (see `ServerLayout`). With `":memory:"` nothing leaves the process or outlives it.
 
     Args:
-        location: `":memory:"`, or the URL of a server.
+        location: `":memory:"`, the URL of a server, or the URLs of nodes of one cluster, as a list or separated by
+            commas: where one does not answer, the next is asked.
         dimensions: Length of the dense vectors.
         embedder: Name of the embedder they come from; empty to accept whatever is there.
         collection: Name of the collection of notes; their history is in `<collection>_history`.
@@ -76,16 +60,20 @@ class QdrantStore(PointStore):
         api_key: Sent to the server; over plain http only to localhost, or with `allow_insecure`.
         allow_insecure: Send the key over plain http anyway.
         pauses: Seconds to wait before each repeat of a call when the server does not answer, is too
-            busy or fails; a random part is added.
+            busy or fails; a random part is added, and what the server asks for is kept to.
+        connections: Most requests at once, by all threads, and by the tasks of each loop; others wait.
         metadata_indexes: The names of metadata fields that `where` compares by `$gt`, `$gte`, `$lt` or `$lte`,
             or with a datetime, each with `"integer"`, `"float"` or `"datetime"`. A server searches only
             by what has an index; equality and `$in` need none of these.
-        collection_options: Passed on when the collections are created (`replication_factor`, …).
+        layout: How the collections are made, if they are not there.
+        collection_options: What `layout` does not name, for `QdrantClient.create_collection`.
         client_options: Passed on to `QdrantClient` (`timeout`, `prefix`, `https`, …).
 
     Attributes:
         settle_after: Seconds after which a write that a process began and did not finish is settled by the
-            next one that opens the collections. A write takes moments, with all its repeats some minutes.
+            next one that opens the collections, or has them open. A write takes moments, with all its repeats
+            some minutes.
+        looks: Whether `replace` takes a `Look`.
 
     Raises:
         StoreUnavailableError: The server cannot be reached.
@@ -98,7 +86,7 @@ class QdrantStore(PointStore):
 
     def __init__(  # noqa: PLR0913 - settings
         self,
-        location: str,
+        location: str | Sequence[str],
         *,
         dimensions: int,
         embedder: str = "",
@@ -107,48 +95,67 @@ class QdrantStore(PointStore):
         api_key: str | None = None,
         allow_insecure: bool = False,
         pauses: Sequence[float] = (0.2, 0.4, 0.8, 1.6),
+        connections: int = CONNECTIONS,
         metadata_indexes: Mapping[str, IndexKind] | None = None,
+        layout: ServerLayout | None = None,
         collection_options: Mapping[str, Any] | None = None,
         **client_options: Any,  # noqa: ANN401 - of QdrantClient
     ) -> None:
-        if dimensions < 1 or not collection:
-            wrong = f"{dimensions!r} and {collection!r}"
-            raise ConfigurationError(f"QdrantStore wants dimensions > 0 and a name, not {wrong}")
-        ordered, self._remote = _ordered(metadata_indexes or {}), location != MEMORY
+        if dimensions < 1 or not collection or connections < 1:
+            wrong = f"{dimensions!r}, {collection!r} and {connections!r}"
+            raise ConfigurationError(
+                f"QdrantStore wants dimensions > 0, a name and connections > 0, not {wrong}"
+            )
+        ordered, self._remote = ordered_paths(metadata_indexes or {}), location != MEMORY
         lock: AbstractContextManager[object] = nullcontext() if self._remote else threading.RLock()
-        self._where, self._closed = MEMORY, False
+        self._closed = False
         if self._remote:
-            self._where = checked_address(location, api_key, allow_insecure=allow_insecure)
-            client = client_for(location, api_key, client_options)
+            self._connection = connect(
+                locations(location),
+                api_key,
+                client_options,
+                pauses=pauses,
+                connections=connections,
+                allow_insecure=allow_insecure,
+            )
         else:
             # Advice to use a server or a folder; who chose ":memory:" knows.
             warnings.filterwarnings("ignore", message="Local mode is not recommended")
-            client = QdrantClient(MEMORY)
-        self._connection = Connection(client, self._where, pauses=pauses, guard=lock)
-        bm25 = bm25 or Bm25()
+            clients = [QdrantClient(MEMORY)]
+            self._connection = Connection([MEMORY], pauses=pauses, clients=clients, guard=lock)
+        self.looks = self._remote
+        bm25, layout = bm25 or Bm25(), layout or ServerLayout()
         wanted = Sidecar.new(embedder=embedder, dimensions=dimensions, bm25=bm25)
         names = (collection, f"{collection}_history")
         try:
-            self._check_version()
             options = collection_options or {}
-            self._prepare(names[1], CHANGE_INDEXES, wanted, {}, options)
-            dense = models.VectorParams(size=dimensions, distance=models.Distance.COSINE)
+            setup = Setup(self._connection, wanted, layout, options, remote=self._remote)
+            history = setup.prepare(names[1], CHANGE_INDEXES, {})
             indexes = {**SERVER_NOTE_INDEXES, **ordered}
-            self._prepare(names[0], indexes, wanted, {DENSE: dense}, options)
+            notes = setup.prepare(names[0], indexes, {DENSE: layout.vectors(dimensions)})
         except BaseException:
             self._connection.close()
             raise
+        self._made = notes.made
         dialect = client_dialect(ordered if self._remote else None)
-        both = (QdrantCollection(self._connection, name, dialect) for name in names)
+        both = (
+            QdrantCollection(
+                self._connection, name, dialect, shards=one.shards, consistency=one.consistency
+            )
+            for name, one in zip(names, (notes, history), strict=True)
+        )
         super().__init__(*both, dimensions=dimensions, bm25=bm25, lock=lock)
         self._partial: dict[str, list[Point]] = {}  # intents of operations written in part
+        self._finished: deque[str] = deque()  # intents that go with the next write
+        self._absent: OrderedDict[str, float] = OrderedDict()
+        self._settles_at = time.monotonic()
         # For the memory to finish, after other processes were killed.
-        self.interrupted: Sequence[Change] = self._recover() if self._remote else ()
+        self.interrupted: Sequence[Change] = run(self._settled()) if self._remote else ()
 
     @classmethod
     def as_made(
         cls,
-        location: str,
+        location: str | Sequence[str],
         collection: str = "amem",
         **options: Any,  # noqa: ANN401 - of this class
     ) -> tuple[QdrantStore, str, int]:
@@ -161,6 +168,17 @@ class QdrantStore(PointStore):
         store._dimensions = store._made.dimensions
         return store, store._made.embedder, store._made.dimensions
 
+    aget, aget_indexed = twin(PointStore.get), twin(PointStore.get_indexed)
+    asearch, abacklinks = twin(PointStore.search), twin(PointStore.backlinks)
+    ascan, acount = twin(PointStore.scan), twin(PointStore.count)
+    anamespaces, alast_seq = twin(PointStore.namespaces), twin(PointStore.last_seq)
+    achanges, amentions = twin(PointStore.changes), twin(PointStore.mentions)
+    achanges_by_id = twin(PointStore.changes_by_id)
+    achanges_by_op = twin(PointStore.changes_by_op)
+    ainsert, areplace = twin(PointStore.insert), twin(PointStore.replace)
+    arewrite_changes = twin(PointStore.rewrite_changes)
+    adelete, aclear = twin(PointStore.delete), twin(PointStore.clear)
+
     @property
     def made_with(self) -> Mapping[str, Any]:
         """What the collection was made with: `embedder`, `dimensions`, `format`, `schema`."""
@@ -171,19 +189,31 @@ class QdrantStore(PointStore):
         """Whether a call waits for a network."""
         return self._remote
 
+    @property
+    def where(self) -> str:
+        """The address of the server, without what is secret in it."""
+        return self._connection.where
+
     def flush(self) -> None:
         """Do nothing: the server answers when it has written."""
         self._check_open()
 
     def close(self) -> None:
-        """Close the connections; calling it again does nothing."""
+        """Close the connections; calling it again does nothing. Those of a loop are closed with the loop."""
         if not self._closed:
             self._closed = True
+            with suppress(StoreError):  # what was to be written is
+                run(self._erase(self._taken()))
             self._connection.close()
+
+    async def aclose(self) -> None:
+        """Close the connections, and those of the running loop first."""
+        await self._connection.aclose()
+        self.close()
 
     def _check_open(self) -> None:
         if self._closed:
-            raise StoreError(f"the memory at {self._where} is closed; open it again")
+            raise StoreError(f"the memory at {self.where} is closed; open it again")
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -191,110 +221,175 @@ class QdrantStore(PointStore):
         with self._lock:
             yield
 
-    def _intent(self, records: Sequence[Point], what: Mapping[str, Any]) -> Point | None:
-        """Return a point without a namespace, so that nothing that reads a history finds it."""
+    async def _found(
+        self,
+        namespace: Namespace,
+        ids: Sequence[str],
+        fields: Sequence[str] | None = None,
+        *,
+        vectors: bool = False,
+    ) -> dict[str, Point]:
+        found = await super()._found(namespace, ids, fields, vectors=vectors)
+        # Another machine's clock may be ahead: what is written or removed here comes after all that was read.
+        clock.start_above(max((int(p.payload.get("seq", 0)) for p in found.values()), default=0))
+        if self._remote:
+            now = time.monotonic()
+            self._absent.update(dict.fromkeys((i for i in ids if i not in found), now))
+            while len(self._absent) > ABSENT_KEPT:
+                with suppress(KeyError):  # another thread was faster
+                    self._absent.popitem(last=False)
+        return found
+
+    def _unknown(self, ids: Sequence[str]) -> list[str]:
+        """Return the ids to ask for before an insert; who has just read that there are none need not ask again."""
+        since = time.monotonic() - ABSENT_SECONDS
+        return [i for i in ids if self._absent.pop(i, 0.0) < since]
+
+    async def _ranked(
+        self,
+        key: str,
+        queries: Sequence[Query],
+        wanted: Sequence[Nearest],
+        plan: Sequence[Mapping[str, int]],
+    ) -> list[Ranked]:
+        """Bring notes along, and the cosines of what only words find, by the same request."""
+        if not self._remote or not any(query.bring for query in queries):
+            return await super()._ranked(key, queries, wanted, plan)
+        asked, points, sources = list(wanted), list[Fused | Those](), list[list[int]]()
+        rescored: list[int | None] = []
+        for query, places in zip(queries, plan, strict=True):
+            sources.append([])
+            rescored.append(None)
+            if (bring := query.bring) is None:
+                continue
+            parts = [wanted[place] for place in places.values()]
+            if parts:
+                sources[-1].append(len(points))
+                points.append(Fused(parts, bring.limit, bring.k, bring.vectors))
+            if bring.ids:
+                sources[-1].append(len(points))
+                points.append(Those(self._among(key, bring.ids), bring.vectors))
+            if len(parts) > 1:
+                dense, lexical = parts
+                rescored[-1] = len(asked)
+                asked.append(
+                    Nearest(dense.vector, lexical.limit, dense.filter, dense.corpus, among=lexical)
+                )
+        lists, brought = await self._served_notes.nearest_and_points(asked, points, key)
+        return [
+            Ranked(
+                **{name: lists[n] for name, n in places.items()},
+                cosines={} if scored is None else dict(lists[scored]),
+                brought={p.id: _indexed(p) for n in found for p in brought[n]},
+            )
+            for places, scored, found in zip(plan, rescored, sources, strict=True)
+        ]
+
+    @property
+    def _served_notes(self) -> QdrantCollection:
+        notes = self._notes
+        assert isinstance(notes, QdrantCollection)  # noqa: S101 - as the constructor made it
+        return notes
+
+    def _among(self, key: str, ids: Sequence[str]) -> Any:  # noqa: ANN401 - a filter
+        return self._dialect.every([self._ours(key), self._dialect.ids(ids)])
+
+    async def _swap(self, namespace: str, points: Sequence[Point], look: Look | None) -> set[str]:
+        """Read back what was written together with what the caller wants to look at."""
+        if look is None or not points or not self._remote:
+            return await super()._swap(namespace, points, look)
+        look.notes = look.backlinks = None
+        await self._served_notes.begin_swap(points)
+        ids = list(dict.fromkeys([*(point.id for point in points), *look.ids]))
+        wanted = [Those(self._among(namespace, ids[:PAGE_OF_IDS]))]
+        if look.linked_to:
+            wanted.append(Those(self._linked_to(namespace, look.linked_to)))
+        _, read = await self._served_notes.nearest_and_points([], wanted, namespace)
+        found = {point.id: point for point in read[0]}
+        if len(ids) <= PAGE_OF_IDS:
+            look.notes = [decode_note(i, found[i].payload) for i in look.ids if i in found]
+        if look.linked_to and len(read[1]) < PAGE_OF_IDS:
+            linked = [decode_note(p.id, p.payload) for p in read[1] if p.id not in look.linked_to]
+            look.backlinks = sorted(linked, key=lambda note: (note.seq, note.id))
+        return {point.id for point in points if not is_written(point, found.get(point.id))}
+
+    def _intent(
+        self, namespace: str, records: Sequence[Point], what: Mapping[str, Any]
+    ) -> Point | None:
+        """Return a point whose namespace has another name, so that nothing that reads a history finds it."""
         if not self._remote or not any(what.values()):
             return None
         if removal := what.get("removal"):
-            what = {"removal": {**removal, "upto": self._newest(removal["ids"] or ())}}
+            what = {"removal": {**removal, "upto": clock.tick()}}
         ops = sorted({record.payload["op"] for record in records})
-        return Point(str(uuid4()), {"kind": INTENT, "at": time.time(), "ops": ops, **what})
+        known = {"kind": INTENT, "about": namespace, "at": time.time(), "ops": ops}
+        return Point(str(uuid4()), {**known, **what})
 
-    def _newest(self, ids: Sequence[str]) -> int:
-        """Return a `seq` that none of these notes exceeds: the clock of who added them may be ahead."""
-        notes = self._notes.retrieve([note_id for note_id in ids if is_id(note_id)], ("seq",))
-        return max([clock.tick(), *(int(note.payload["seq"]) for note in notes.values())])
-
-    def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool) -> None:
+    async def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool) -> None:
         if records and time.time() - intent.payload["at"] > self.settle_after / 2:
             # This process stood still; another may have taken it for dead, and its changes back.
-            self._history.upsert(records)
+            await resolve(self._history.upsert(records))
         if not complete:
             for op in intent.payload["ops"]:
                 self._partial.setdefault(op, []).append(intent)
             return
-        left = [each for op in intent.payload["ops"] for each in self._partial.pop(op, ())]
-        with suppress(StoreError):  # what was to be written is; the rest is tried again
-            self._drop(intent, *left)
+        left = [each.id for op in intent.payload["ops"] for each in self._partial.pop(op, ())]
+        self._finished.extend(left if "removal" in intent.payload else [*left, intent.id])
 
-    def _drop(self, *intents: Point) -> None:
-        step = partial(self._erase, [intent.id for intent in intents])
+    def _to_erase(self, intent: Point) -> list[str]:
+        return [intent.id, *self._taken()]
+
+    async def _upsert_history(self, intent: Point | None, records: Sequence[Point]) -> None:
+        if not self._remote or not (records or intent is not None):
+            await super()._upsert_history(intent, records)
+            return
+        done = self._taken()
         try:
-            step()
-        except StoreError:
-            self._unsettled.append(step)
+            await resolve(self._history.upsert([*([intent] if intent else []), *records], done))
+        except BaseException:
+            self._finished.extend(done)
             raise
 
-    def _recover(self) -> list[Change]:
+    def _taken(self) -> list[str]:
+        """Return the intents that nobody has to finish, to be removed now."""
+        taken: list[str] = []
+        while self._finished and len(taken) < PAGE_OF_IDS:
+            with suppress(IndexError):  # another thread was faster
+                taken.append(self._finished.popleft())
+        return taken
+
+    async def _drop(self, *intents: Point) -> None:
+        ids = [intent.id for intent in intents]
+        try:
+            await self._erase(ids)
+        except StoreError:
+            self._unsettled.append(partial(self._erase, ids))
+            raise
+
+    async def _settled(self) -> list[Change]:
         """Settle what killed processes have left, and return the changes of their operations."""
         ops: list[str] = []
+        self._settles_at = time.monotonic() + self.settle_after
         try:
             left = self._dialect.every([self._dialect.any_of("kind", [INTENT])])
-            for intent in self._history.scroll(left):
+            for intent in await resolve(self._history.scroll(left)):
                 if time.time() - intent.payload["at"] < self.settle_after:
                     continue  # that process may just be at it
-                self._finish_intent(intent.payload)
-                self._erase([intent.id])
+                await self._finish_intent(intent.payload)
+                await self._erase([intent.id])
                 ops += intent.payload["ops"]
-            return self._changes_of(ops)
+            return await self._changes_of(ops)
         except StoreError as error:  # a key that may only read, for example
             log.warning("what a killed process left half done could not be settled: %s", error)
             return []
 
-    def _check_version(self) -> None:
-        if not self._remote:
-            return
-        version = self._connection.call(lambda client: client.info()).version
-        if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_SERVER:
-            needed = ".".join(map(str, OLDEST_SERVER)) + " or later is needed"
-            raise StoreError(f"the Qdrant server at {self._where} is version {version}; {needed}")
 
-    def _prepare(
-        self,
-        name: str,
-        indexes: Mapping[str, IndexKind],
-        wanted: Sidecar,
-        vectors: dict[str, models.VectorParams],
-        options: Mapping[str, Any],
-    ) -> None:
-        """Make a collection and its indexes if they are not there; check its fingerprint if they are."""
-        lexical = {LEXICAL: models.SparseVectorParams(modifier=models.Modifier.IDF)}
-
-        def create(client: QdrantClient) -> None:
-            if client.collection_exists(name):
-                return
-            if wanted.embedder == AS_MADE:
-                raise StoreError(f"there is no memory in collection {name!r} at {self._where}")
-            metadata = {"amem": asdict(wanted)}
-            client.create_collection(name, vectors, lexical, metadata=metadata, **options)
-
-        try:
-            self._connection.call(create)
-        except StoreError as error:
-            if not is_status(error.__cause__, HTTPStatus.CONFLICT):  # else another was faster
-                raise
-        info = self._connection.call(lambda client: client.get_collection(name))
-        where = f"collection {name!r} at {self._where}"
-        self._made = Sidecar.parse((info.config.metadata or {}).get("amem"), where)
-        self._made.check(wanted, where)
-        if self._remote:
-            missing = indexes.keys() - info.payload_schema.keys()
-            self._make_indexes(name, {field: indexes[field] for field in missing})
-
-    def _make_indexes(self, name: str, indexes: Mapping[str, IndexKind]) -> None:
-        def make(field: str) -> None:
-            kind = _SCHEMAS[indexes[field]]
-            self._connection.call(lambda c: c.create_payload_index(name, field, kind, wait=True))
-
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(make, indexes))
+def locations(given: str | Sequence[str]) -> list[str]:
+    """Return the URLs of the nodes; they may be one text, separated by commas."""
+    listed = given.split(",") if isinstance(given, str) else list(given)
+    return [each.strip() for each in listed if each.strip()] or [""]
 
 
-def _ordered(metadata_indexes: Mapping[str, IndexKind]) -> dict[str, IndexKind]:
-    """Return the kinds of the indexes of metadata fields by their path in a payload."""
-    for name, kind in metadata_indexes.items():
-        if kind not in ORDERED or not is_metadata_name(name):
-            raise ConfigurationError(
-                f"metadata_indexes={{{name!r}: {kind!r}}} must give a name one of {ORDERED}"
-            )
-    return {json_path(f"metadata.{name}"): kind for name, kind in metadata_indexes.items()}
+def _indexed(point: Point) -> Indexed:
+    vector = None if point.dense is None else np.asarray(point.dense, dtype=np.float32)
+    return Indexed(note=decode_note(point.id, point.payload), vector=vector)

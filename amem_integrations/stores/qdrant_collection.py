@@ -1,193 +1,27 @@
-"""A collection of points on a Qdrant server, or in qdrant-client's local mode, and the connection to it.
-
-Calls to the client are repeated where that helps, and its errors translated, in `Connection` alone.
-"""
+"""A collection of points on a Qdrant server, or in qdrant-client's local mode."""
 
 from __future__ import annotations
 
-import random
-import ssl
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from http import HTTPStatus
-from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from httpx import RemoteProtocolError, TransportError
-from qdrant_client import QdrantClient, models
-from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
-from qdrant_client.http.exceptions import (
-    ApiException,
-    ResponseHandlingException,
-    UnexpectedResponse,
-)
+from qdrant_client import models
 
-from ..errors import ConfigurationError, StoreError, StoreUnavailableError
 from .bm25 import Sparse
-from .collection import Nearest, is_written
+from .collection import Fused, Nearest, Those, is_written
 from .conditions import Dialect, Filter, IndexKind
+from .connection import Connection
+from .layout import ShardKeys
 from .payloads import DENSE, LEXICAL, Point, points_of
 
-T = TypeVar("T")
-
-TIMEOUT = 15  # seconds for one request
-LOCALHOST = frozenset({"localhost", "127.0.0.1", "::1"})
-
-MAX_PAUSE = 10.0  # seconds between two tries, also where the server asks for more
-PAGE = 256  # points in one request
+PAGE = 256  # points with their payloads in one request
+PAGE_OF_IDS = 1024  # points that are looked for
+PAGE_OF_RECORDS = 512  # points without vectors
 MAX_NAMESPACES = 1_000_000
-MAX_DETAIL = 300  # characters of a server's answer in a message
 
-
-class Connection:
-    """A client, and how patiently it is used.
-
-    All writes of the store are idempotent, so any call may be repeated. Local mode is not thread-safe:
-    there `guard` is one lock round every call.
-    """
-
-    def __init__(
-        self,
-        client: QdrantClient,
-        where: str,
-        *,
-        pauses: Sequence[float],
-        guard: AbstractContextManager[object],
-    ) -> None:
-        self._client, self._where, self._guard = client, where, guard
-        self._pauses = pauses
-
-    def call(self, do: Callable[[QdrantClient], T]) -> T:
-        """Return what `do` returns of the client.
-
-        Raises:
-            StoreUnavailableError: The server cannot be reached, or is too busy, after all tries.
-            StoreError: The server refuses.
-            ConfigurationError: The certificate is not trusted, or http and https are mixed up.
-        """
-        for pause in (*self._pauses, None):
-            try:
-                with self._guard:
-                    return do(self._client)
-            except (ApiException, ResourceExhaustedResponse) as error:
-                if advice := _advice(error):
-                    raise ConfigurationError(
-                        f"{self._where}: {advice} ({_detail(error)})"
-                    ) from error
-                if not _is_passing(error):
-                    raise StoreError(self._refusal(error)) from error
-                if pause is None:
-                    raise StoreUnavailableError(self._silence(error)) from error
-                time.sleep(_jittered(pause, error))
-        raise AssertionError  # pragma: no cover - the loop returns or raises
-
-    def close(self) -> None:
-        """Close the client."""
-        with self._guard:
-            self._client.close()
-
-    def _silence(self, error: Exception) -> str:
-        disconnected = isinstance(getattr(error, "source", None), RemoteProtocolError)
-        https = ", and whether it wants https://" if disconnected else ""
-        tries = f"{len(self._pauses) + 1} tries" if self._pauses else "one try"
-        return (
-            f"the Qdrant server at {self._where} did not answer after {tries} ({_detail(error)}); "
-            f"check that it runs{https}, or try again later"
-        )
-
-    def _refusal(self, error: Exception) -> str:
-        if is_status(error, HTTPStatus.UNAUTHORIZED) or is_status(error, HTTPStatus.FORBIDDEN):
-            return (
-                f"the Qdrant server at {self._where} refused the API key, or the key may not do this "
-                f"({_detail(error)}); check api_key"
-            )
-        return f"the Qdrant server at {self._where} refused: {_detail(error)}"
-
-
-def is_status(error: BaseException | None, status: HTTPStatus) -> bool:
-    """Return whether an error is the server's answer with this status."""
-    return isinstance(error, UnexpectedResponse) and error.status_code == status
-
-
-def _advice(error: Exception) -> str | None:
-    """Return what to do about a connection that will not work at the next try either, if it is one."""
-    if not isinstance(error, ResponseHandlingException):
-        return None
-    text = str(error.source)
-    if "CERTIFICATE_VERIFY_FAILED" in text:
-        return (
-            "the server's certificate is not trusted; give verify='path/to/ca.pem' (verify=False trusts "
-            "any server, and is for tests only)"
-        )
-    if "WRONG_VERSION_NUMBER" in text or "RECORD_LAYER_FAILURE" in text:
-        return "the server does not speak TLS at this port; use http:// instead of https://"
-    if isinstance(error.source, RemoteProtocolError) and "illegal" in text:
-        return "the answer is not HTTP; if the server speaks TLS at this port, use https:// instead"
-    return None
-
-
-def _is_passing(error: Exception) -> bool:
-    if isinstance(error, ResponseHandlingException):
-        return isinstance(error.source, TransportError)
-    if isinstance(error, UnexpectedResponse):
-        status = error.status_code or 0
-        return status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    return isinstance(error, ResourceExhaustedResponse)
-
-
-def _jittered(pause: float, error: Exception) -> float:
-    asked = float(error.retry_after_s) if isinstance(error, ResourceExhaustedResponse) else 0.0
-    jitter = 1 + random.random()  # noqa: S311 - so that clients do not come back all at once
-    return min(MAX_PAUSE, max(asked, pause * jitter))
-
-
-def _detail(error: Exception) -> str:
-    """Return what the server or the transport says; never the request, which carries the key."""
-    if isinstance(error, ResponseHandlingException):
-        return f"{type(error.source).__name__}: {error.source}"[:MAX_DETAIL]
-    if isinstance(error, UnexpectedResponse):
-        answer = error.content.decode("utf-8", "replace")
-        return f"{error.status_code} {error.reason_phrase}: {answer}"[:MAX_DETAIL]
-    return str(error)[:MAX_DETAIL]
-
-
-def client_for(location: str, api_key: str | None, options: Mapping[str, Any]) -> QdrantClient:
-    """Return a client that speaks REST, checks nothing in the background and carries the key."""
-    headers = dict(options.get("headers") or {})
-    if api_key is not None:
-        headers["api-key"] = api_key  # as `api_key` does, which warns about localhost too
-    settings = {"timeout": TIMEOUT, **options, "headers": headers, "check_compatibility": False}
-    if settings.get("prefer_grpc"):
-        raise ConfigurationError(
-            "prefer_grpc is not supported; it gains nothing for requests of our size"
-        )
-    try:
-        if isinstance(verify := settings.get("verify"), str):
-            settings["verify"] = ssl.create_default_context(cafile=verify)
-        return QdrantClient(url=location, **settings)
-    except (TypeError, ValueError, OSError) as error:
-        raise ConfigurationError(f"QdrantClient does not take these options: {error}") from error
-
-
-def checked_address(location: str, api_key: str | None, *, allow_insecure: bool) -> str:
-    """Return the address without what is secret in it.
-
-    Raises:
-        ConfigurationError: It is no URL, or the key would travel in the clear.
-    """
-    parts = urlsplit(location)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError(
-            f"a Qdrant server is given as 'http://host:6333' or 'https://…', not {location!r}"
-        )
-    address = f"{parts.scheme}://{parts.hostname}:{parts.port or 6333}"
-    exposed = parts.scheme == "http" and parts.hostname not in LOCALHOST
-    if api_key is not None and exposed and not allow_insecure:
-        raise ConfigurationError(
-            f"the API key would travel unencrypted to {address}; use https, or allow_insecure=True"
-        )
-    return address
+# One replica after the other, by a leader that is elected anew when its node is away: two writers of one note
+# meet in the same order on all replicas. "strong" has a permanent leader, and would wait for that node.
+ORDERING = models.WriteOrdering.MEDIUM
 
 
 def client_dialect(ordered: Mapping[str, IndexKind] | None) -> Dialect:
@@ -202,111 +36,238 @@ def client_dialect(ordered: Mapping[str, IndexKind] | None) -> Dialect:
 class QdrantCollection:
     """A `Collection` by qdrant-client, which other processes may write to as well.
 
-    Writes are acknowledged when applied, and those that depend on a revision go through the leader of
-    the replicas. A conditional write never says what it changed: what was written is read back.
+    Its methods are coroutines, which suspend only in asynchronous calls of the store. Writes are acknowledged
+    when applied. A conditional write never says what it changed: what was written is read back. With
+    `shards`, the points of a namespace are in a shard of their own; what names no namespace asks all. `consistency`
+    is that of reads by id.
     """
 
-    def __init__(self, connection: Connection, name: str, dialect: Dialect) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        name: str,
+        dialect: Dialect,
+        *,
+        shards: ShardKeys | None = None,
+        consistency: models.ReadConsistency | None = None,
+    ) -> None:
         self._connection, self._name, self.dialect = connection, name, dialect
+        self._shards, self._consistency = shards, consistency
 
-    def retrieve(
-        self, ids: Sequence[str], fields: Sequence[str] | None = None, *, vectors: bool = False
+    async def retrieve(
+        self,
+        ids: Sequence[str],
+        fields: Sequence[str] | None = None,
+        *,
+        vectors: bool = False,
+        namespace: str | None = None,
     ) -> dict[str, Point]:
         """Return the points with these ids by id, with all or some payload fields."""
         payload = True if fields is None else list(fields)
+        how = self._reading(namespace)
         records: list[models.Record] = []
-        for some in _pages(ids):
-            records += self._connection.call(
-                lambda client, some=some: client.retrieve(self._name, some, payload, vectors)  # type: ignore[misc]
+        for some in _pages(ids, PAGE_OF_IDS):
+            records += await self._connection.call(
+                lambda client, some=some: client.retrieve(
+                    self._name, some, payload, vectors, consistency=self._consistency, **how
+                )
             )
         return {point.id: point for point in points_of(records)}
 
-    def upsert(self, points: Sequence[Point]) -> None:
-        """Write points, replacing those there are."""
-        for page in _pages(points):
-            self._write(page)
+    async def upsert(self, points: Sequence[Point], erase: Sequence[str] = ()) -> None:
+        """Write points without vectors, replacing those there are; first of all remove those to `erase`."""
+        for page in _pages(points, PAGE_OF_RECORDS):
+            by_shard = self._by_shard(page)
+            if len(by_shard) == 1 and not erase:
+                ((shard, some),) = by_shard.items()
+                await self._upsert(some, shard)
+                continue
+            listed = [
+                _upserting(models.PointsList(points=list(map(_struct, some)), shard_key=shard))
+                for shard, some in by_shard.items()
+            ]
+            await self._batch([*self._erasing(erase), *listed])
+            erase = ()
 
-    def insert(self, points: Sequence[Point]) -> set[str]:
+    async def insert(self, points: Sequence[Point]) -> set[str]:
         """Write new points; return the ids that another writer took first.
 
         `seq` is in nanoseconds and no version of a note changes it, so it tells whose note is stored.
         """
-        for page in _pages(points):
-            self._write(page, update_mode=models.UpdateMode.INSERT_ONLY)
-        stored = self.retrieve([point.id for point in points], ("seq",))
+        for page in _pages(points, PAGE):
+            for shard, some in self._by_shard(page).items():
+                await self._upsert(some, shard, update_mode=models.UpdateMode.INSERT_ONLY)
+        stored = await self._stored(points, ("seq",))
         return {
             point.id
             for point in points
             if point.id not in stored or stored[point.id].payload["seq"] != point.payload["seq"]
         }
 
-    def swap(self, points: Sequence[Point]) -> set[str]:
-        """Replace points whose stored `revision` is one less; return the ids where it was not."""
-        for page in _pages(points):
-            self._write(
-                page,
-                update_mode=models.UpdateMode.UPDATE_ONLY,
-                update_filter=self.dialect.some([self._unchanged(point) for point in page]),
-                ordering=models.WriteOrdering.STRONG,
-            )
-        stored = self.retrieve([point.id for point in points], ("revision", "ops"))
+    async def swap(self, points: Sequence[Point]) -> set[str]:
+        """Replace points whose stored `revision` is one less; return the ids where it was not.
+
+        A point without any vector keeps those that are stored.
+        """
+        await self.begin_swap(points)
+        stored = await self._stored(points, ("revision", "ops"))
         return {point.id for point in points if not is_written(point, stored.get(point.id))}
 
-    def delete(self, which: Filter) -> None:
+    async def begin_swap(self, points: Sequence[Point]) -> None:
+        """Replace points as `swap` does; the caller reads back which were."""
+        for page in _pages(points, PAGE):
+            for shard, some in self._by_shard(page).items():
+                whole = [point for point in some if _has_vectors(point)]
+                kept = [self._overwriting(p, shard) for p in some if not _has_vectors(p)]
+                how: dict[str, Any] = {"update_mode": models.UpdateMode.UPDATE_ONLY}
+                if whole:
+                    how["update_filter"] = self.dialect.some(list(map(self._unchanged, whole)))
+                if not kept:
+                    await self._upsert(whole, shard, **how)
+                    continue
+                structs = list(map(_struct, whole))
+                upserts = structs and [
+                    _upserting(models.PointsList(points=structs, shard_key=shard, **how))
+                ]
+                await self._batch([*upserts, *kept])
+
+    async def delete(self, which: Filter, namespace: str | None = None) -> None:
         """Remove the points that match."""
-        selector = models.FilterSelector(filter=which)
-        self._connection.call(lambda client: client.delete(self._name, selector, wait=True))
+        selector = models.FilterSelector(filter=which, shard_key=self._key(namespace))
+        await self._connection.call(
+            lambda client: client.delete(self._name, selector, wait=True, ordering=ORDERING)
+        )
 
-    def nearest(self, queries: Sequence[Nearest]) -> list[list[tuple[str, float]]]:
+    async def nearest(
+        self, queries: Sequence[Nearest], namespace: str | None = None
+    ) -> list[list[tuple[str, float]]]:
         """Return (id, score) for each query, sorted by (-score, id)."""
-        if not (requests := [_request(query) for query in queries]):
-            return []
-        answers = self._connection.call(lambda c: c.query_batch_points(self._name, requests))
-        hits = [[(str(point.id), point.score) for point in answer.points] for answer in answers]
-        return [sorted(found, key=lambda hit: (-hit[1], hit[0])) for found in hits]
+        lists, _ = await self.nearest_and_points(queries, (), namespace)
+        return lists
 
-    def scroll(
-        self, which: Filter | None, *, limit: int | None = None, newest_first: bool | None = None
+    async def nearest_and_points(
+        self, queries: Sequence[Nearest], points: Sequence[Fused | Those], namespace: str | None
+    ) -> tuple[list[list[tuple[str, float]]], list[list[Point]]]:
+        """Return (id, score) for each query, and the points that others find, by one request."""
+        shard = self._key(namespace)
+        requests = [_request(query, shard) for query in queries]
+        requests += [_bringing(each, shard) for each in points]
+        if not requests:
+            return [], []
+        answers = await self._connection.call(
+            lambda c: c.query_batch_points(self._name, requests, consistency=self._consistency)
+        )
+        hits = [[(str(p.id), p.score) for p in answer.points] for answer in answers[: len(queries)]]
+        lists = [sorted(found, key=lambda hit: (-hit[1], hit[0])) for found in hits]
+        return lists, [list(points_of(answer.points)) for answer in answers[len(queries) :]]
+
+    async def scroll(
+        self,
+        which: Filter | None,
+        *,
+        limit: int | None = None,
+        newest_first: bool | None = None,
+        namespace: str | None = None,
     ) -> list[Point]:
         """Return matching points: all of them in any order, or `limit` of them in order of `seq`."""
+        how = self._reading(namespace)
         if limit is not None:
             direction = models.Direction.DESC if newest_first else models.Direction.ASC
-            order = models.OrderBy(key="seq", direction=direction)
-            return self._page(which, limit, order_by=order)[0]
-        points, offset = self._page(which, PAGE)
+            how["order_by"] = models.OrderBy(key="seq", direction=direction)
+            return (await self._page(which, limit, how))[0]
+        points, offset = await self._page(which, PAGE, how)
         while offset is not None:
-            page, offset = self._page(which, PAGE, offset=offset)
+            page, offset = await self._page(which, PAGE, {**how, "offset": offset})
             points += page
         return points
 
-    def count(self, which: Filter | None = None) -> int:
+    async def count(self, which: Filter | None = None, namespace: str | None = None) -> int:
         """Return how many points match, exactly."""
-        return self._connection.call(lambda c: c.count(self._name, which, exact=True).count)
+        how = self._reading(namespace)
+        found = await self._connection.call(lambda c: c.count(self._name, which, exact=True, **how))
+        return int(found.count)
 
-    def distinct(self, key: str, which: Filter | None = None) -> list[str]:
+    async def distinct(self, key: str, which: Filter | None = None) -> list[str]:
         """Return the values of an indexed keyword field, in all points or in those that match."""
-        found = self._connection.call(
+        found = await self._connection.call(
             lambda client: client.facet(self._name, key, which, limit=MAX_NAMESPACES, exact=True)
         )
         return [str(hit.value) for hit in found.hits if hit.count]
 
+    def _key(self, namespace: str | None) -> str | None:
+        return None if namespace is None or self._shards is None else self._shards.of(namespace)
+
+    def _reading(self, namespace: str | None) -> dict[str, Any]:
+        shard = self._key(namespace)
+        return {} if shard is None else {"shard_key_selector": shard}
+
+    def _by_shard(self, points: Iterable[Point]) -> dict[str | None, list[Point]]:
+        found: dict[str | None, list[Point]] = {}
+        for point in points:
+            namespace = point.payload.get("namespace") or point.payload["about"]
+            found.setdefault(self._key(namespace), []).append(point)
+        return found
+
     def _unchanged(self, point: Point) -> Filter:
+        """The point is as it was before this version, and of this namespace."""
         revision = self.dialect.integer("revision", point.payload["revision"] - 1)
-        return self.dialect.every([self.dialect.ids([point.id]), revision])
+        ours = self.dialect.any_of("namespace", [point.payload["namespace"]])
+        return self.dialect.every([self.dialect.ids([point.id]), revision, ours])
 
-    def _write(self, points: Sequence[Point], **how: Any) -> None:  # noqa: ANN401 - of `upsert`
-        structs = [_struct(point) for point in points]
-        self._connection.call(lambda client: client.upsert(self._name, structs, wait=True, **how))
+    def _overwriting(self, point: Point, shard: str | None) -> models.OverwritePayloadOperation:
+        change = models.SetPayload(
+            payload=point.payload, filter=self._unchanged(point), shard_key=shard
+        )
+        return models.OverwritePayloadOperation(overwrite_payload=change)
 
-    def _page(self, which: Filter | None, limit: int, **how: Any) -> tuple[list[Point], Any]:  # noqa: ANN401 - of `scroll`
-        records, offset = self._connection.call(
-            lambda client: client.scroll(self._name, which, limit, with_payload=True, **how)
+    def _erasing(self, ids: Sequence[str]) -> list[models.DeleteOperation]:
+        if not ids:
+            return []
+        keys = None if self._shards is None else self._shards.all
+        selector = models.FilterSelector(filter=self.dialect.ids(ids), shard_key=keys)
+        return [models.DeleteOperation(delete=selector)]
+
+    async def _stored(self, points: Sequence[Point], fields: Sequence[str]) -> dict[str, Point]:
+        found: dict[str, Point] = {}
+        for some in self._by_shard(points).values():
+            namespace = some[0].payload.get("namespace")
+            found |= await self.retrieve([point.id for point in some], fields, namespace=namespace)
+        return found
+
+    async def _upsert(self, points: Sequence[Point], shard: str | None, **how: Any) -> None:  # noqa: ANN401
+        structs = list(map(_struct, points))
+        if shard is not None:
+            how["shard_key_selector"] = shard
+        await self._connection.call(
+            lambda c: c.upsert(self._name, structs, wait=True, ordering=ORDERING, **how)
+        )
+
+    async def _batch(self, operations: Sequence[Any]) -> None:
+        await self._connection.call(
+            lambda client: client.batch_update_points(
+                self._name, operations, wait=True, ordering=ORDERING
+            )
+        )
+
+    async def _page(
+        self, which: Filter | None, limit: int, how: Mapping[str, Any]
+    ) -> tuple[list[Point], Any]:
+        records, offset = await self._connection.call(
+            lambda client: client.scroll(self._name, which, limit=limit, with_payload=True, **how)
         )
         return list(points_of(records)), offset
 
 
-def _pages(items: Sequence[Any]) -> list[list[Any]]:
-    return [list(items[start : start + PAGE]) for start in range(0, len(items), PAGE)]
+def _pages(items: Sequence[Any], size: int) -> list[list[Any]]:
+    return [list(items[start : start + size]) for start in range(0, len(items), size)]
+
+
+def _has_vectors(point: Point) -> bool:
+    return point.dense is not None or point.lexical is not None
+
+
+def _upserting(listed: models.PointsList) -> models.UpsertOperation:
+    return models.UpsertOperation(upsert=listed)
 
 
 def _struct(point: Point) -> models.PointStruct:
@@ -322,11 +283,31 @@ def _sparse(terms: Sparse) -> models.SparseVector:
     return models.SparseVector(indices=terms[0], values=terms[1])
 
 
-def _request(query: Nearest) -> models.QueryRequest:
-    how: dict[str, Any]
+def _query(query: Nearest) -> dict[str, Any]:
     if isinstance(query.vector, tuple):
         params = models.SearchParams(idf=models.IdfCorpusParams(corpus=query.corpus))
         how = {"query": _sparse(query.vector), "using": LEXICAL, "params": params}
     else:
         how = {"query": query.vector.tolist(), "using": DENSE}
-    return models.QueryRequest(filter=query.filter, limit=query.limit, **how)
+    return {**how, "filter": query.filter, "limit": query.limit}
+
+
+def _request(query: Nearest, shard: str | None) -> models.QueryRequest:
+    among = None if query.among is None else models.Prefetch(**_query(query.among))
+    return models.QueryRequest(**_query(query), prefetch=among, shard_key=shard)
+
+
+def _bringing(wanted: Fused | Those, shard: str | None) -> models.QueryRequest:
+    """Return the request for points themselves: the best of several lists, or those that match."""
+    how: dict[str, Any] = {"with_payload": True, "shard_key": shard}
+    if wanted.vectors:
+        how["with_vector"] = [DENSE]
+    if isinstance(wanted, Those):
+        return models.QueryRequest(filter=wanted.filter, limit=PAGE_OF_IDS, **how)
+    how["limit"] = wanted.limit
+    if len(wanted.parts) == 1:
+        return models.QueryRequest(**{**_query(wanted.parts[0]), **how})
+    parts = [models.Prefetch(**_query(part)) for part in wanted.parts]
+    # The engine counts ranks from 0.
+    fusion = models.RrfQuery(rrf=models.Rrf(k=wanted.k + 1))
+    return models.QueryRequest(prefetch=parts, query=fusion, **how)

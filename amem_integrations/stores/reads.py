@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import chain
 from operator import attrgetter
-from threading import RLock
+from threading import Lock
+from typing import Any
 
 import numpy as np
 
 from ..filters import Conditions
 from ..notes import Change, ChangeKind, Namespace, Note
+from ..errors import StoreUnavailableError
 from ..ports import Indexed, Query, Ranked, Vector
+from ..runtime import resolve
 from .bm25 import Bm25
 from .checks import check_vector, is_id, plain
 from .collection import BACKLINKS, MENTIONS, Collection, Nearest
 from .conditions import Filter, note_filter, seq_range
+from .forms import driven, wait
 from .payloads import (
     Point,
     change_point_id,
@@ -27,6 +30,7 @@ from .payloads import (
     namespace_key,
 )
 
+SETTLE_SECONDS, SETTLE_POLL = 60.0, 0.01
 IDS_AT_ONCE = 512  # in one filter; servers may limit the number of conditions
 
 _in_order = attrgetter("seq", "id")
@@ -47,57 +51,76 @@ class PointReader:
         self._notes, self._history = notes, history
         self._dimensions, self._bm25 = dimensions, bm25
         self._lock, self._dialect = lock, notes.dialect
-        self._unsettled: deque[Callable[[], object]] = deque()  # what failed writes left to be done
-        self._settling = RLock()
+        # What failed writes left to be done.
+        self._unsettled: deque[Callable[[], Coroutine[Any, Any, object]]] = deque()
+        self._settling = Lock()
 
     def _check_open(self) -> None:
         """Raise `StoreError` if the store cannot be used (any more)."""
         raise NotImplementedError
 
-    def get(self, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
+    @driven
+    async def get(self, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
         """Return the notes with these ids, in this order; unknown ones are left out."""
-        found = self._found(namespace, ids)
+        found = await self._found(namespace, ids)
         return [decode_note(i, found[i].payload) for i in ids if i in found]
 
-    def get_indexed(self, namespace: Namespace, ids: Sequence[str]) -> list[Indexed]:
+    @driven
+    async def get_indexed(self, namespace: Namespace, ids: Sequence[str]) -> list[Indexed]:
         """Return these notes with their dense vectors, in this order; unknown ones are left out."""
-        found = self._found(namespace, ids, vectors=True)
+        found = await self._found(namespace, ids, vectors=True)
         points = [found[i] for i in ids if i in found]
         return [Indexed(note=decode_note(p.id, p.payload), vector=_dense(p)) for p in points]
 
-    def last_seq(self) -> int:
+    @driven
+    async def last_seq(self) -> int:
         """Return the greatest `seq` of all notes and changes, of any namespace; 0 if there are none."""
-        self._ready()
-        newest = (c.scroll(None, limit=1, newest_first=True) for c in (self._notes, self._history))
-        return max((int(point.payload["seq"]) for point in chain(*newest)), default=0)
+        await self._ready()
+        newest: list[Point] = []
+        for collection in (self._notes, self._history):
+            newest += await resolve(collection.scroll(None, limit=1, newest_first=True))
+        return max((int(point.payload["seq"]) for point in newest), default=0)
 
-    def search(self, namespace: Namespace, queries: Sequence[Query]) -> list[Ranked]:
+    @driven
+    async def search(self, namespace: Namespace, queries: Sequence[Query]) -> list[Ranked]:
         """Return for each query its dense and its BM25 list, each sorted by (-score, id)."""
         self._check_open()
         key = namespace_key(namespace)
         corpus = note_filter(self._dialect, key)
         wanted: list[Nearest] = []
         plan = [self._plan(query, key, corpus, wanted) for query in queries]
-        lists = self._notes.nearest(wanted)
+        return await self._ranked(key, queries, wanted, plan)
+
+    async def _ranked(
+        self,
+        key: str,
+        queries: Sequence[Query],  # noqa: ARG002 - see `QdrantStore`
+        wanted: Sequence[Nearest],
+        plan: Sequence[Mapping[str, int]],
+    ) -> list[Ranked]:
+        lists = await resolve(self._notes.nearest(wanted, key))
         return [Ranked(**{name: lists[n] for name, n in places.items()}) for places in plan]
 
-    def backlinks(self, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
+    @driven
+    async def backlinks(self, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
         """Return the other notes that link to any of these, or have context from it, in order of seq."""
         self._check_open()
-        ours, notes = self._ours(namespace), dict[str, Note]()
+        key, notes = namespace_key(namespace), dict[str, Note]()
         for some in batches(filter(is_id, ids)):
-            linked = self._dialect.some([self._dialect.any_of(end, some) for end in BACKLINKS])
-            found = self._notes.scroll(self._dialect.every([ours, linked]))
+            found = await resolve(self._notes.scroll(self._linked_to(key, some), namespace=key))
             notes |= {point.id: decode_note(point.id, point.payload) for point in found}
         asked = set(ids)
         return sorted((note for note in notes.values() if note.id not in asked), key=_in_order)
 
-    def count(self, namespace: Namespace, where: Conditions = ()) -> int:
+    @driven
+    async def count(self, namespace: Namespace, where: Conditions = ()) -> int:
         """Return how many notes meet the conditions, exactly."""
         self._check_open()
-        return self._notes.count(note_filter(self._dialect, namespace_key(namespace), where))
+        key = namespace_key(namespace)
+        return await resolve(self._notes.count(note_filter(self._dialect, key, where), key))
 
-    def scan(
+    @driven
+    async def scan(
         self,
         namespace: Namespace,
         *,
@@ -107,23 +130,27 @@ class PointReader:
     ) -> list[Note]:
         """Return up to `limit` notes in order of (seq, id); continue with a condition on `seq`."""
         self._check_open()
-        which = note_filter(self._dialect, namespace_key(namespace), where)
+        key = namespace_key(namespace)
+        which = note_filter(self._dialect, key, where)
         if limit < 1:
             return []
-        points = self._notes.scroll(which, limit=limit, newest_first=newest_first)
+        order = {"limit": limit, "newest_first": newest_first}
+        points = await resolve(self._notes.scroll(which, **order, namespace=key))
         notes = [decode_note(point.id, point.payload) for point in points]
         return sorted(notes, key=_in_order, reverse=newest_first)
 
-    def namespaces(self, where: Conditions = (), *, recorded: bool = False) -> list[Namespace]:
+    @driven
+    async def namespaces(self, where: Conditions = (), *, recorded: bool = False) -> list[Namespace]:
         """Return the namespaces that hold notes which meet the conditions, sorted; or also what has a history."""
         self._check_open()
         which = note_filter(self._dialect, None, where) if where else None
-        keys = set(self._notes.distinct("namespace", which))
+        keys = set(await resolve(self._notes.distinct("namespace", which)))
         if recorded:
-            keys.update(self._history.distinct("namespace"))
+            keys.update(await resolve(self._history.distinct("namespace")))
         return sorted(map(decode_namespace, keys))
 
-    def changes(
+    @driven
+    async def changes(
         self,
         namespace: Namespace,
         *,
@@ -133,8 +160,9 @@ class PointReader:
         limit: int = 1000,
     ) -> list[Change]:
         """Return the last `limit` changes, or the first ones `after` a `seq`, oldest first."""
-        self._ready()
-        about = [self._ours(namespace)]
+        await self._ready()
+        key = namespace_key(namespace)
+        about = [self._ours(key)]
         if note_id is not None:
             about.append(self._dialect.any_of("note_id", [plain(note_id, "note_id")]))
         if kinds:
@@ -144,54 +172,82 @@ class PointReader:
         if limit < 1:
             return []
         which = self._dialect.every(about)
-        points = self._history.scroll(which, limit=limit, newest_first=after is None)
+        order = {"limit": limit, "newest_first": after is None}
+        points = await resolve(self._history.scroll(which, **order, namespace=key))
         return sorted((decode_change(point.payload) for point in points), key=_in_order)
 
-    def changes_by_id(self, namespace: Namespace, ids: Sequence[str]) -> list[Change]:
+    @driven
+    async def changes_by_id(self, namespace: Namespace, ids: Sequence[str]) -> list[Change]:
         """Return the changes with these ids, in this order; unknown ones are left out."""
-        self._ready()
+        await self._ready()
         key = namespace_key(namespace)
         points = [change_point_id(key, plain(change_id, "id of a change")) for change_id in ids]
-        found = self._history.retrieve(points)
+        found = await resolve(self._history.retrieve(points, namespace=key))
         return [decode_change(found[point].payload) for point in points if point in found]
 
-    def changes_by_op(self, namespace: Namespace, ops: Sequence[str]) -> list[Change]:
+    @driven
+    async def changes_by_op(self, namespace: Namespace, ops: Sequence[str]) -> list[Change]:
         """Return all changes of these operations, oldest first."""
-        self._ready()
-        ours, found = self._ours(namespace), list[Point]()
+        await self._ready()
+        key, found = namespace_key(namespace), list[Point]()
         for some in batches(plain(op, "id of an operation") for op in ops):
-            about = self._dialect.any_of("op", some)
-            found += self._history.scroll(self._dialect.every([ours, about]))
+            which = self._dialect.every([self._ours(key), self._dialect.any_of("op", some)])
+            found += await resolve(self._history.scroll(which, namespace=key))
         return sorted((decode_change(point.payload) for point in found), key=_in_order)
 
-    def mentions(self, namespace: Namespace, ids: Sequence[str]) -> list[Change]:
+    @driven
+    async def mentions(self, namespace: Namespace, ids: Sequence[str]) -> list[Change]:
         """Return the changes about other notes that one of these caused, or that it was shown for."""
-        self._ready()
-        ours, found = self._ours(namespace), dict[str, Point]()
+        await self._ready()
+        key, found = namespace_key(namespace), dict[str, Point]()
         for some in batches(filter(is_id, ids)):
             ends = [self._dialect.any_of(end, some) for end in MENTIONS]
             about = [self._dialect.any_of("note_id", some)]
-            which = self._dialect.every([ours, self._dialect.some(ends)], but=about)
-            found |= {point.id: point for point in self._history.scroll(which)}
+            which = self._dialect.every([self._ours(key), self._dialect.some(ends)], but=about)
+            points = await resolve(self._history.scroll(which, namespace=key))
+            found |= {point.id: point for point in points}
         asked = set(ids)
         changes = [decode_change(point.payload) for point in found.values()]
         return sorted((made for made in changes if made.note_id not in asked), key=_in_order)
 
-    def _ready(self) -> None:
+    async def _ready(self) -> None:
         self._check_open()
-        self._settle()
+        await self._settle()
 
-    def _settle(self) -> None:
-        """Finish what writes that failed have left, in order; a step that fails stays for the next time."""
+    async def _settle(self) -> None:
+        """Finish what writes that failed have left, in order; a step that fails stays for the next time.
+
+        One call does it; others wait for it.
+        """
         if not self._unsettled:
             return
-        with self._lock, self._settling:
+        waits = SETTLE_SECONDS / SETTLE_POLL
+        with self._lock:
             while self._unsettled:
-                self._unsettled[0]()
-                self._unsettled.popleft()
+                if self._settling.acquire(blocking=False):
+                    try:
+                        await self._settle_all()
+                    finally:
+                        self._settling.release()
+                elif (waits := waits - 1) < 0:
+                    raise StoreUnavailableError(
+                        "another call has been finishing an earlier write for a minute; try again later"
+                    )
+                else:
+                    await wait(SETTLE_POLL)
 
-    def _ours(self, namespace: Namespace) -> Filter:
-        return self._dialect.any_of("namespace", [namespace_key(namespace)])
+    async def _settle_all(self) -> None:
+        while self._unsettled:
+            await self._unsettled[0]()
+            self._unsettled.popleft()
+
+    def _ours(self, namespace: str) -> Filter:
+        return self._dialect.any_of("namespace", [namespace])
+
+    def _linked_to(self, namespace: str, ids: Sequence[str]) -> Filter:
+        """The note holds a link to one of these, or has context from it (see `NoteStore.backlinks`)."""
+        linked = self._dialect.some([self._dialect.any_of(end, ids) for end in BACKLINKS])
+        return self._dialect.every([self._ours(namespace), linked])
 
     def _plan(
         self, query: Query, namespace: str, corpus: Filter, wanted: list[Nearest]
@@ -210,7 +266,7 @@ class PointReader:
             wanted.append(Nearest(terms, query.limit, which, corpus))
         return places
 
-    def _found(
+    async def _found(
         self,
         namespace: Namespace,
         ids: Sequence[str],
@@ -222,7 +278,9 @@ class PointReader:
         self._check_open()
         key = namespace_key(namespace)
         known = [note_id for note_id in ids if is_id(note_id)]
-        points = self._notes.retrieve(known, fields, vectors=vectors)
+        points = await resolve(
+            self._notes.retrieve(known, fields, vectors=vectors, namespace=key)
+        )
         return {i: point for i, point in points.items() if point.payload.get("namespace") == key}
 
 

@@ -1,23 +1,25 @@
 """The writing half of a note store: what is checked, and in which order things are written.
 
-The history is written before the notes. So each write puts an *intent* into the history collection, which
-says what the write is about to do. It is read when a store is opened after a process was killed.
+The history is written before the notes, and announces what is about to be written (`intents.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
+from dataclasses import asdict
 from functools import partial
 from typing import Any, NoReturn
 
 from ..errors import InvalidInputError, StoreError
 from ..notes import Change, ChangeKind, Namespace
-from ..ports import OPS_KEPT, Indexed
+from ..ports import Indexed, Look, MaybeAwaitable
+from ..runtime import resolve
 from .checks import check_vector, is_id
 from .collection import is_written
 from .conditions import seq_range
+from .forms import driven
+from .intents import RECEIPTS, Removal, intended, is_made
 from .payloads import (
     Point,
     change_point_id,
@@ -28,24 +30,8 @@ from .payloads import (
 )
 from .reads import PointReader, batches
 
-INTENT = "intent"  # the kind of the point that announces a write; no change has it
-# What stays when a namespace is cleared: that something was removed, and what models have cost.
-RECEIPTS: tuple[ChangeKind, ...] = ("delete", "clear", "usage")
 # With these a note loses a text, which must not be found in any copy either.
 LOSING: tuple[ChangeKind, ...] = ("update", "undo", "forget", "retract")
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """What is to go: these notes of a namespace (its key) and their changes, or (None) all of it.
-
-    `receipts` are the points to be kept. With `upto` nothing goes that was added after this `seq`.
-    """
-
-    namespace: str
-    ids: Sequence[str] | None
-    receipts: Sequence[str] = ()
-    upto: int | None = None
 
 
 class PointStore(PointReader):
@@ -75,7 +61,8 @@ class PointStore(PointReader):
             "connection; pass its location, and open it again in the other process"
         )
 
-    def insert(
+    @driven
+    async def insert(
         self, namespace: Namespace, items: Sequence[Indexed], changes: Sequence[Change]
     ) -> set[str]:
         """See `NoteStore.insert`; changes about notes that were there are not recorded."""
@@ -84,47 +71,60 @@ class PointStore(PointReader):
         for item in items:
             points.setdefault(item.note.id, self._encode(namespace, item))
         records = [_change_point(namespace, change) for change in changes]
-        with self._changing(changes):
-            taken = self._notes.retrieve(list(points), ("namespace",))
+        async with self._changing(changes):
+            unsure = self._unknown(list(points))
+            taken = await resolve(self._notes.retrieve(unsure, ("namespace",)))
             _check_owner(taken.values(), key)
             new = [point for point in points.values() if point.id not in taken]
-            lost = self._write(_about_others(records, taken), new, self._notes.insert)
+            about = _about_others(records, taken)
+            lost = await self._write(key, about, new, self._notes.insert)
         return {point.id for point in new} - lost
 
-    def replace(
-        self, namespace: Namespace, items: Sequence[Indexed], changes: Sequence[Change]
+    @driven
+    async def replace(
+        self,
+        namespace: Namespace,
+        items: Sequence[Indexed],
+        changes: Sequence[Change],
+        *,
+        look: Look | None = None,
     ) -> set[str]:
         """See `NoteStore.replace`: all or nothing, on a server all but what is stale."""
-        namespace_key(namespace)
+        key = namespace_key(namespace)
         points = {item.note.id: self._encode(namespace, item) for item in items}
         if len(points) < len(items):
             raise InvalidInputError(
                 "replace was given two versions of one note; give the last one only"
             )
         records = [_change_point(namespace, change) for change in changes]
-        with self._changing(changes):
+        async with self._changing(changes):
             if any(change.kind in LOSING for change in changes):
                 self._remove_copies()
-            stored = self._stored(namespace, items)
-            written = {i for i, old in stored.items() if _is_same_write(points[i], old)}
-            stale = {i for i in points if not _follows(points[i], stored.get(i))} - written
+            ready, stale = await self._ready_to_swap(namespace, points)
             if stale and not self.remote:
                 return set(points)
-            ready = [_completed(points[i], stored[i]) for i in points if i not in stale | written]
             about = _about_others(records, stale)
-            lost = self._write(about, ready, self._notes.swap, whole=not stale)
+
+            async def swap(chosen: Sequence[Point]) -> set[str]:
+                return await self._swap(key, chosen, look)
+
+            lost = await self._write(key, about, ready, swap, whole=not stale)
         return stale | lost
 
-    def rewrite_changes(self, namespace: Namespace, changes: Sequence[Change]) -> None:
+    @driven
+    async def rewrite_changes(self, namespace: Namespace, changes: Sequence[Change]) -> None:
         """See `NoteStore.rewrite_changes`."""
-        namespace_key(namespace)
+        key = namespace_key(namespace)
         records = [_change_point(namespace, change) for change in changes]
-        with self._changing():
+        async with self._changing():
             self._remove_copies()
-            found = self._history.retrieve([record.id for record in records], ("data",))
-            self._history.upsert([_blanked(r, found[r.id]) for r in records if r.id in found])
+            ids = [record.id for record in records]
+            found = await resolve(self._history.retrieve(ids, ("data",), namespace=key))
+            blanked = [_blanked(r, found[r.id]) for r in records if r.id in found]
+            await resolve(self._history.upsert(blanked))
 
-    def delete(
+    @driven
+    async def delete(
         self,
         namespace: Namespace,
         ids: Sequence[str],
@@ -135,30 +135,46 @@ class PointStore(PointReader):
         key = namespace_key(namespace)
         kept = [_change_point(namespace, receipt) for receipt in receipts]
         records = [_change_point(namespace, change) for change in rewritten]
-        with self._changing(receipts):
+        async with self._changing(receipts):
             removal = Removal(key, tuple(ids), tuple(record.id for record in kept))
-            self._remove(removal, kept, self._stored_only(records))
+            await self._remove(removal, kept, await self._stored_only(key, records))
 
-    def clear(self, namespace: Namespace, receipts: Sequence[Change]) -> None:
+    @driven
+    async def clear(self, namespace: Namespace, receipts: Sequence[Change]) -> None:
         """See `NoteStore.clear`."""
         key = namespace_key(namespace)
         records = [_change_point(namespace, receipt) for receipt in receipts]
-        with self._changing(receipts):
-            self._remove(Removal(key, None, tuple(record.id for record in records)), records)
+        async with self._changing(receipts):
+            await self._remove(Removal(key, None, tuple(r.id for r in records)), records)
 
     def _writing(self) -> AbstractContextManager[object]:
         """Return what to hold from reading stored versions to having written new ones."""
         raise NotImplementedError
 
-    def _intent(self, records: Sequence[Point], what: Mapping[str, Any]) -> Point | None:
+    def _intent(
+        self, namespace: str, records: Sequence[Point], what: Mapping[str, Any]
+    ) -> Point | None:
         """Return the point that announces a write; None if nobody can open the store after a kill."""
-        del records, what
+        del namespace, records, what
         return None
 
-    def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool) -> None:
+    def _unknown(self, ids: Sequence[str]) -> Sequence[str]:
+        """Return those of the ids of which it is not known that no note has them."""
+        return ids
+
+    def _done_intents(self) -> Sequence[str]:
+        """Return the ids of announcements that are carried out, to be removed now."""
+        return ()
+
+    async def _swap(self, namespace: str, points: Sequence[Point], look: Look | None) -> set[str]:
+        """Replace points whose stored revision is one less; return the ids where it was not."""
+        del namespace, look
+        return await resolve(self._notes.swap(points))
+
+    async def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool) -> None:
         """The announced write was carried out, and its operations have written all, or only a part."""
 
-    def _drop(self, *intents: Point) -> None:
+    async def _drop(self, *intents: Point) -> None:
         """Make the announced write one that nobody has to finish."""
 
     def _remove_copies(self) -> None:
@@ -167,118 +183,152 @@ class PointStore(PointReader):
     def _failed(self, ops: Collection[str]) -> None:
         """A write of these operations failed."""
 
-    @contextmanager
-    def _changing(self, changes: Sequence[Change] = ()) -> Iterator[None]:
+    @asynccontextmanager
+    async def _changing(self, changes: Sequence[Change] = ()) -> AsyncIterator[None]:
         try:
             with self._writing():
-                self._settle()
+                await self._settle()
                 yield
         except BaseException:
             self._failed({change.op for change in changes})
             raise
 
-    def _write(
+    async def _write(
         self,
+        namespace: str,
         records: Sequence[Point],
         notes: Sequence[Point],
-        write: Callable[[Sequence[Point]], set[str]],
+        write: Callable[[Sequence[Point]], MaybeAwaitable[set[str]]],
         *,
         whole: bool = True,
     ) -> set[str]:
         """Write the changes, then the notes; return the ids that another process was faster with."""
-        intent = self._intent(records, {"changes": _intended(records, notes)}) if records else None
+        announced = {"changes": intended(records, notes)}
+        intent = self._intent(namespace, records, announced) if records else None
         try:
-            self._upsert_history(intent, records)
-            lost = write(notes)
-            self._forget(records, lost)
+            await self._upsert_history(intent, records)
+            lost = await resolve(write(notes))
+            await self._forget(namespace, records, lost)
         except BaseException:
-            self._unsettled.append(partial(self._forget_unwritten, intent, records, notes))
+            step = partial(self._forget_unwritten, namespace, intent, records, notes)
+            self._unsettled.append(step)
             raise
         if intent is not None:
-            self._ended(intent, _about_others(records, lost), complete=whole and not lost)
+            await self._ended(intent, _about_others(records, lost), complete=whole and not lost)
         return lost
 
-    def _forget_unwritten(
-        self, intent: Point | None, records: Sequence[Point], notes: Sequence[Point]
+    async def _forget_unwritten(
+        self,
+        namespace: str,
+        intent: Point | None,
+        records: Sequence[Point],
+        notes: Sequence[Point],
     ) -> None:
-        found = self._notes.retrieve([n.id for n in notes], ("revision", "ops"))
-        self._forget(records, {n.id for n in notes if not is_written(n, found.get(n.id))})
+        ids = [note.id for note in notes]
+        how = {"namespace": namespace}
+        found = await resolve(self._notes.retrieve(ids, ("revision", "ops"), **how))
+        lost = {note.id for note in notes if not is_written(note, found.get(note.id))}
+        await self._forget(namespace, records, lost)
         if intent is not None:
-            self._drop(intent)
+            await self._drop(intent)
 
-    def _forget(self, records: Sequence[Point], lost: Collection[str]) -> None:
+    async def _forget(
+        self, namespace: str, records: Sequence[Point], lost: Collection[str]
+    ) -> None:
         """Remove the changes of notes that another process changed in between."""
-        self._erase([record.id for record in records if record.payload["note_id"] in lost])
+        await self._erase([r.id for r in records if r.payload["note_id"] in lost], namespace)
 
-    def _erase(self, points: Sequence[str]) -> None:
+    async def _erase(self, points: Sequence[str], namespace: str | None = None) -> None:
         if points:
-            self._history.delete(self._dialect.ids(points))
+            await resolve(self._history.delete(self._dialect.ids(points), namespace))
 
-    def _remove(
+    async def _remove(
         self, removal: Removal, receipts: Sequence[Point], rewritten: Sequence[Point] = ()
     ) -> None:
         """Announce a removal, together with what stays of it, and carry it out."""
-        intent = self._intent(receipts, {"removal": asdict(removal)})
+        intent = self._intent(removal.namespace, receipts, {"removal": asdict(removal)})
         try:
-            self._upsert_history(intent, [*receipts, *rewritten])
+            await self._upsert_history(intent, [*receipts, *rewritten])
         except BaseException:
             # The engine may have logged what it refused, and would carry it out when it is next opened.
-            self._unsettled.append(partial(self._withdraw, intent, receipts))
+            self._unsettled.append(partial(self._withdraw, removal.namespace, intent, receipts))
             raise
         try:
-            self._carry_out(removal, intent)
+            await self._carry_out(removal, intent)
         except BaseException:
             self._unsettled.append(partial(self._carry_out, removal, intent))
             raise
 
-    def _withdraw(self, intent: Point | None, receipts: Sequence[Point]) -> None:
-        self._erase([receipt.id for receipt in receipts])
+    async def _withdraw(
+        self, namespace: str, intent: Point | None, receipts: Sequence[Point]
+    ) -> None:
+        await self._erase([receipt.id for receipt in receipts], namespace)
         if intent is not None:
-            self._drop(intent)
+            await self._drop(intent)
 
-    def _carry_out(self, removal: Removal, intent: Point | None) -> None:
-        """Remove the changes and at last the notes; after a kill or a failure, what is left of them."""
+    async def _carry_out(self, removal: Removal, intent: Point | None) -> None:
+        """Remove the notes and then their changes; after a kill or a failure, what is left of them.
+
+        What announced it goes with the last of these: carried out once more, it could take what was added since.
+        """
         self._remove_copies()  # first of all: after a kill this is carried out again
-        every, any_of = self._dialect.every, self._dialect.any_of
-        ours = any_of("namespace", [removal.namespace])
+        every, any_of, key = self._dialect.every, self._dialect.any_of, removal.namespace
+        ours = self._ours(key)
         if removal.upto is not None:
             ours = every([ours, seq_range(self._dialect, "lte", removal.upto)])
-        if removal.ids is None:
-            self._history.delete(every([ours], but=[any_of("kind", RECEIPTS)]))
-            self._notes.delete(every([ours]))
         kept = [self._dialect.ids(removal.receipts)]
-        for batch in batches(filter(is_id, removal.ids or ())):
-            self._history.delete(every([ours, any_of("note_id", batch)], but=kept))
-        for batch in batches(filter(is_id, removal.ids or ())):
-            self._notes.delete(every([ours, self._dialect.ids(batch)]))
+        if removal.ids is None:
+            await resolve(self._notes.delete(every([ours]), key))
+            gone = [every([ours], but=[any_of("kind", RECEIPTS)])]
+        else:
+            some = list(batches(filter(is_id, removal.ids)))
+            for batch in some:
+                await resolve(self._notes.delete(every([ours, self._dialect.ids(batch)]), key))
+            gone = [every([ours, any_of("note_id", batch)], but=kept) for batch in some]
+        if intent is not None and (left := self._to_erase(intent)):
+            gone = [*gone[:-1], self._dialect.some([*gone[-1:], self._dialect.ids(left)])]
+        for which in gone:
+            await resolve(self._history.delete(which, key))
         if intent is not None:
-            self._ended(intent, (), complete=True)
+            await self._ended(intent, (), complete=True)
 
-    def _finish_intent(self, intent: Mapping[str, Any]) -> None:
+    def _to_erase(self, intent: Point) -> Sequence[str]:
+        """Return the ids of announcements that go with the request which finishes a removal."""
+        del intent
+        return ()
+
+    async def _finish_intent(self, intent: Mapping[str, Any]) -> None:
         """Finish what a killed process had announced.
 
         A removal is carried out; a change whose note was not written is taken out of the history.
         """
         if removal := intent.get("removal"):
-            self._carry_out(Removal(**removal), None)
+            await self._carry_out(Removal(**removal), None)
             return
         changes = intent.get("changes") or []
         ids = list({note_id for _, note_id, _, _ in changes})
-        notes = self._notes.retrieve(ids, ("revision", "ops"))
-        self._erase([made for made, i, *how in changes if not _is_made(notes.get(i), *how)])
+        notes = await resolve(
+            self._notes.retrieve(ids, ("revision", "ops"), namespace=intent.get("about"))
+        )
+        await self._erase([made for made, i, *how in changes if not is_made(notes.get(i), *how)])
 
-    def _changes_of(self, ops: Sequence[str]) -> list[Change]:
+    async def _changes_of(self, ops: Sequence[str]) -> list[Change]:
         """Return all changes of these operations, of any namespace, oldest first."""
         filters = [self._dialect.every([self._dialect.any_of("op", some)]) for some in batches(ops)]
-        found = [point for which in filters for point in self._history.scroll(which)]
+        found = [point for f in filters for point in await resolve(self._history.scroll(f))]
         changes = [decode_change(point.payload) for point in found]
         return sorted(changes, key=lambda change: (change.seq, change.id))
 
-    def _upsert_history(self, intent: Point | None, records: Sequence[Point]) -> None:
-        self._history.upsert([*records] if intent is None else [intent, *records])
+    async def _upsert_history(self, intent: Point | None, records: Sequence[Point]) -> None:
+        points = [*records] if intent is None else [intent, *records]
+        if not (points and (done := self._done_intents())):
+            await resolve(self._history.upsert(points))
+            return
+        await resolve(self._history.upsert(points, done))
 
-    def _stored_only(self, records: Sequence[Point]) -> list[Point]:
-        found = self._history.retrieve([record.id for record in records], ("namespace",))
+    async def _stored_only(self, namespace: str, records: Sequence[Point]) -> list[Point]:
+        ids = [record.id for record in records]
+        found = await resolve(self._history.retrieve(ids, ("namespace",), namespace=namespace))
         return [record for record in records if record.id in found]
 
     def _encode(self, namespace: Namespace, item: Indexed) -> Point:
@@ -288,11 +338,23 @@ class PointStore(PointReader):
         lexical = None if item.text is None else self._bm25.encode_document(item.text)
         return Point(note.id, encode_note(note, namespace), dense, lexical)
 
-    def _stored(self, namespace: Namespace, items: Sequence[Indexed]) -> dict[str, Point]:
-        """Return what must be known of stored notes to replace them; vectors only if any is kept."""
-        keeps = any(item.vector is None or item.text is None for item in items)
-        ids = [item.note.id for item in items]
-        return self._found(namespace, ids, ("namespace", "revision", "ops"), vectors=keeps)
+    async def _ready_to_swap(
+        self, namespace: Namespace, points: Mapping[str, Point]
+    ) -> tuple[list[Point], set[str]]:
+        """Return the points to write, with the vectors that they keep, and the ids of those that are stale.
+
+        A server compares revisions when it writes, and lets a point keep both of its vectors, but not one.
+        """
+        partial_ = [p for p in points.values() if (p.dense is None) != (p.lexical is None)]
+        if self.remote and not partial_:
+            return list(points.values()), set()
+        keeps = any(p.dense is None or p.lexical is None for p in points.values())
+        fields = ("namespace", "revision", "ops")
+        stored = await self._found(namespace, list(points), fields, vectors=keeps)
+        written = {i for i, old in stored.items() if _is_same_write(points[i], old)}
+        stale = {i for i in points if not _follows(points[i], stored.get(i))} - written
+        left = [i for i in points if i not in stale | written]
+        return [_completed(points[i], stored[i]) for i in left], stale
 
 
 def _change_point(namespace: Namespace, change: Change) -> Point:
@@ -342,23 +404,3 @@ def _completed(new: Point, old: Point) -> Point:
     """Return `new` with the vectors of `old` where it has none of its own."""
     dense = old.dense if new.dense is None else new.dense
     return Point(new.id, new.payload, dense, old.lexical if new.lexical is None else new.lexical)
-
-
-def _intended(records: Sequence[Point], notes: Sequence[Point]) -> list[list[Any]]:
-    """Return which change is made true by which version of a note, known by revision and operation."""
-    versions = {
-        note.id: (note.payload["revision"], (note.payload["ops"] or [None])[-1]) for note in notes
-    }
-    return [
-        [record.id, record.payload["note_id"], *versions[record.payload["note_id"]]]
-        for record in records
-        if record.payload["note_id"] in versions
-    ]
-
-
-def _is_made(note: Point | None, revision: int, op: str | None) -> bool:
-    """Return whether a version was written, as far as the note remembers; in doubt it was."""
-    if note is None or note.payload["revision"] < revision:
-        return False
-    forgotten = note.payload["revision"] - revision >= OPS_KEPT
-    return forgotten or op is None or op in note.payload["ops"]

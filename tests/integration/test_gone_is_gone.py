@@ -56,6 +56,7 @@ def memory(tmp_path):
         yield made
 
 
+@pytest.mark.on_a_server
 def test_a_deleted_text_is_in_no_context_keyword_tag_reason_or_history(memory, tmp_path):
     one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
     for text in ("Thanks a lot", "See you tomorrow then", "The weather is fine today"):
@@ -65,6 +66,7 @@ def test_a_deleted_text_is_in_no_context_keyword_tag_reason_or_history(memory, t
     assert holders(live(memory, tmp_path), "zanzibar4711") == set()
 
 
+@pytest.mark.on_a_server
 def test_a_corrected_text_stands_in_its_own_notes_history_only(memory, tmp_path):
     one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
     memory.add("Thanks a lot", namespace=ANN, thread="t")
@@ -75,6 +77,7 @@ def test_a_corrected_text_stands_in_its_own_notes_history_only(memory, tmp_path)
     assert "zanzibar" not in repr(memory.get_all(namespace=ANN))
 
 
+@pytest.mark.on_a_server
 def test_undo_does_not_bring_back_a_quote_of_what_was_deleted(memory, tmp_path):
     one = memory.add("My bank PIN is 4711", namespace=ANN, thread="t")
     two = memory.add("Thank you", namespace=ANN, thread="t")
@@ -88,6 +91,7 @@ def test_undo_does_not_bring_back_a_quote_of_what_was_deleted(memory, tmp_path):
     assert holders(live(memory, tmp_path), "4711") == set()
 
 
+@pytest.mark.on_a_server
 def test_a_note_deleted_or_corrected_while_a_later_one_is_made_is_not_quoted(tmp_path):
     copying = CopyingModel()
     for number, gone in enumerate(("delete", "update")):

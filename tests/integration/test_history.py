@@ -41,6 +41,7 @@ def last(memory, note_id, kind):
 # history
 
 
+@pytest.mark.on_a_server
 def test_history_is_oldest_first_and_of_one_note(evolved):
     memory, first, second = evolved
     changes = memory.history(first, namespace=ANN)
@@ -51,6 +52,7 @@ def test_history_is_oldest_first_and_of_one_note(evolved):
     assert {c.note_id for c in everything} == {first, second}
 
 
+@pytest.mark.on_a_server
 def test_a_long_history_comes_whole(open_memory):
     memory = open_memory(models.model())
     note = memory.add("0", namespace=ANN, evolve=False)
@@ -61,6 +63,7 @@ def test_a_long_history_comes_whole(open_memory):
     assert changes[-1].data["metadata"]["after"] == {"n": 1101}
 
 
+@pytest.mark.on_a_server
 def test_the_history_of_an_unknown_note_is_an_error(evolved):
     memory, first, _ = evolved
     for note_id, namespace in (("no id", ANN), (first, BOB)):
@@ -71,6 +74,7 @@ def test_the_history_of_an_unknown_note_is_an_error(evolved):
 # undo
 
 
+@pytest.mark.on_a_server
 @pytest.mark.parametrize("kind", ["construct", "evolve", "link"])
 def test_undo_takes_back_what_a_change_did_and_undoing_that_brings_it_back(evolved, kind):
     memory, first, second = evolved

@@ -56,6 +56,7 @@ def replacing(relation="updates"):
     return models.model(evolve)
 
 
+@pytest.mark.on_a_server
 def test_what_takes_a_notes_place_stands_above_it_and_the_hit_says_so(memory):
     old = add(memory, "The wedding is on 14 June", 0)
     new = add(memory, "It was moved to the 21st", 1, supersedes=[old.id])
@@ -66,6 +67,7 @@ def test_what_takes_a_notes_place_stands_above_it_and_the_hit_says_so(memory):
     assert first.score >= second.score
 
 
+@pytest.mark.on_a_server
 def test_a_replacement_that_no_word_finds_is_brought_in_with_the_reason(memory):
     old = add(memory, "The wedding is on 14 June", 0)
     for number in range(30):
@@ -78,6 +80,7 @@ def test_a_replacement_that_no_word_finds_is_brought_in_with_the_reason(memory):
     assert (step.note_id, step.relation, step.reason) == (old.id, "updates", "another date")
 
 
+@pytest.mark.on_a_server
 def test_where_keeps_a_replacement_out_and_the_old_note_is_shown_marked(memory):
     old = add(memory, "The wedding is on 14 June", 0, metadata={"city": "Porto"})
     new = add(memory, "The wedding is on 21 June", 1, supersedes=[old.id])
@@ -88,6 +91,7 @@ def test_where_keeps_a_replacement_out_and_the_old_note_is_shown_marked(memory):
     assert "no longer so since 2 March 2024" in text
 
 
+@pytest.mark.on_a_server
 def test_a_chain_is_led_to_its_end_and_an_undo_in_the_middle_mends_it(memory):
     a, b, c = (
         add(memory, f"The code is {word}", n) for n, word in enumerate(["oak", "elm", "ash"])

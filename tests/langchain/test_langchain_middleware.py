@@ -62,6 +62,7 @@ def ann(agent: Any, text: str, name: str = "1") -> Any:
     return agent.invoke(ask(text), thread(name), context=User("ann"))
 
 
+@pytest.mark.on_a_server
 def test_what_was_said_in_one_conversation_is_known_in_another(memory: AgenticMemory) -> None:
     agent = build(memory)
     ann(agent, "I moved to Oslo.", "monday")
@@ -69,6 +70,7 @@ def test_what_was_said_in_one_conversation_is_known_in_another(memory: AgenticMe
     assert state["messages"][-1].text == "In Oslo."
 
 
+@pytest.mark.on_a_server
 async def test_the_same_works_asynchronously(memory: AgenticMemory) -> None:
     agent = build(memory)
     await agent.ainvoke(ask("I moved to Oslo."), thread("1"), context=User("ann"))
@@ -77,6 +79,7 @@ async def test_the_same_works_asynchronously(memory: AgenticMemory) -> None:
     assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
 
 
+@pytest.mark.on_a_server
 @pytest.mark.parametrize("inject", ["system", "message"])
 def test_the_history_of_the_conversation_stays_clean(memory: AgenticMemory, inject: Any) -> None:
     memory.add("I moved to Oslo.", namespace=ANN)
@@ -88,6 +91,7 @@ def test_the_history_of_the_conversation_stays_clean(memory: AgenticMemory, inje
     assert "amem" not in state
 
 
+@pytest.mark.on_a_server
 def test_notes_stand_at_the_end_of_the_system_message(memory: AgenticMemory) -> None:
     memory.add("I moved to Oslo.", namespace=ANN)
     model = Talker(answer=oslo, seen=[])

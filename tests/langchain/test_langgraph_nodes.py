@@ -59,6 +59,7 @@ def ask(text: str) -> dict[str, Any]:
     return {"messages": [HumanMessage(text)]}
 
 
+@pytest.mark.on_a_server
 def test_what_was_said_in_one_conversation_is_known_in_another(memory: AgenticMemory) -> None:
     graph = build(memory)
     graph.invoke(ask("I moved to Oslo."), thread("1"), context=User("ann"))
@@ -67,6 +68,7 @@ def test_what_was_said_in_one_conversation_is_known_in_another(memory: AgenticMe
     assert state["memories"].startswith("<memories>")
 
 
+@pytest.mark.on_a_server
 async def test_the_same_graph_works_asynchronously(memory: AgenticMemory) -> None:
     graph = build(memory)
     await graph.ainvoke(ask("I moved to Oslo."), thread("1"), context=User("ann"))
@@ -75,6 +77,7 @@ async def test_the_same_graph_works_asynchronously(memory: AgenticMemory) -> Non
     assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
 
 
+@pytest.mark.on_a_server
 def test_notes_are_raw_when_the_answer_is_given_and_done_after_evolve(
     memory: AgenticMemory, model: ScriptedModel
 ) -> None:
@@ -92,6 +95,7 @@ def test_notes_are_raw_when_the_answer_is_given_and_done_after_evolve(
     assert seen["evolve"] == (2, ["done", "done"])
 
 
+@pytest.mark.on_a_server
 def test_evolution_changes_earlier_notes_and_reports_it(memory: AgenticMemory) -> None:
     graph = build(memory)
     state = graph.invoke(ask("I moved to Oslo."), thread("1"), context=User("ann"))
@@ -118,6 +122,7 @@ def test_a_corrected_note_is_not_changed_back_by_its_message(memory: AgenticMemo
     assert memory.get(note_id, namespace=ANN).content == "Ann lives in Oslo."
 
 
+@pytest.mark.on_a_server
 async def test_an_edited_message_changes_its_note(memory: AgenticMemory) -> None:
     node = remember_node(memory, namespace=ANN)
     for text in ("I live in Rome.", "I live in Oslo."):
@@ -250,6 +255,7 @@ def test_a_context_given_as_a_dict_becomes_the_users_type(memory: AgenticMemory)
     assert memory.namespaces() == [ANN]
 
 
+@pytest.mark.on_a_server
 @pytest.mark.parametrize("noted", [True, False], ids=["turn noted", "no turn_key in the state"])
 def test_two_users_of_one_graph_and_one_thread_never_share_notes(
     memory: AgenticMemory, contents: Contents, noted: bool

@@ -55,6 +55,7 @@ class PoppingBlock(BaseMemoryBlock[str]):
 # --- recall
 
 
+@pytest.mark.on_a_server
 async def test_a_note_corrected_or_deleted_elsewhere_is_not_read_from_the_cache(
     memory: AgenticMemory,
 ) -> None:
@@ -67,6 +68,7 @@ async def test_a_note_corrected_or_deleted_elsewhere_is_not_read_from_the_cache(
     assert await block.aget(asked) == ""
 
 
+@pytest.mark.on_a_server
 async def test_a_user_who_is_forgotten_is_forgotten_at_once(memory: AgenticMemory) -> None:
     block, asked = block_of(memory), [user("What is my dog called?")]
     await block.aput([user("My dog is called Rex.")])
@@ -290,6 +292,7 @@ async def test_it_stands_beside_other_blocks(memory: AgenticMemory) -> None:
 # --- writing
 
 
+@pytest.mark.on_a_server
 async def test_overflow_becomes_notes_in_a_stock_memory(memory: AgenticMemory) -> None:
     chat_memory = Memory.from_defaults(memory_blocks=[block_of(memory)], session_id="s", **SMALL)
     for n in range(3):
@@ -330,6 +333,7 @@ def test_the_end_of_a_session_can_be_flushed_without_a_loop(memory: AgenticMemor
     assert contents(memory) == ["I planted trees."]
 
 
+@pytest.mark.on_a_server
 def test_messages_that_a_stateless_server_delivers_again_are_stored_once(
     memory: AgenticMemory,
 ) -> None:

@@ -1,8 +1,8 @@
 """A Qdrant server as far as `QdrantStore` needs one: its REST interface over qdrant-client's local mode.
 
 Requests are read with the client's own models, so what a real server would not parse fails here too. As a
-server in strict mode does, it refuses filters by a field that has no index of a fitting type. `faults` are
-played one per request, before anything else is answered.
+server in strict mode does, it refuses filters by a field that has no index of a fitting type. Texts of errors are
+those of Qdrant 1.19. `faults` are played one per request, before anything else is answered.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import ssl
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,30 +20,69 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, TypeAdapter
 from qdrant_client import QdrantClient, models
+from support.qdrant_shards import BadRequest, ShardedCollection, ShardsFailed
+from support.qdrant_strict import missing_index
 
-Answer = tuple[int, dict[str, Any]]
+Answer = tuple[int, dict[str, Any] | str]
+NO_KEY = "Must provide an API key or an Authorization bearer token"
+WRONG_KEY = "Invalid API key or JWT"
+READ_ONLY = "Forbidden: Global manage access is required"
+PEERS = {"1": {"uri": "http://peer-1:6335/"}, "2": {"uri": "http://peer-2:6335/"}}
+RAFT = {
+    "term": 1, "commit": 1, "pending_operations": 0, "is_voter": True, "leader": 1, "role": "Leader",
+}  # fmt: skip
+THREAD = {"consensus_thread_status": "working", "last_update": "2026-01-01T00:00:00Z"}
 
 
 @dataclass
 class Fault:
-    """What goes wrong with one request: a status, or a connection that breaks after the work is done."""
+    """What goes wrong with one request: a status, or a connection that breaks after the work is done.
+
+    `text` is the error as the server words it; `plain` sends it as it is, not as JSON.
+    """
 
     status: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
     works: bool = False
     path: str = ""  # only requests whose path ends so
+    text: str = "told to fail"
+    plain: bool = False
+
+    @property
+    def body(self) -> dict[str, Any] | str:
+        return self.text if self.plain else _error(self.text)
 
 
+def rate_limited(seconds: int) -> Fault:
+    """The answer to a client that asks too often."""
+    text = "Rate limiting exceeded: Write rate limit exceeded, try again later"
+    return Fault(status=429, headers={"retry-after": str(seconds)}, text=text)
+
+
+@dataclass
 class FakeQdrant:
-    """The state behind the server."""
+    """The state behind the server.
 
-    def __init__(self, version: str = "1.20.0") -> None:
-        self.version = version
-        self.faults: deque[Fault] = deque()
-        self.requests: list[tuple[str, str, dict[str, str]]] = []
-        self.indexes: dict[str, dict[str, Any]] = {}
-        self.before_write: Callable[[], None] | None = None
-        self.url = ""
+    `cluster` makes it a cluster of two nodes, on which a collection can be sharded by keys. With `api_key` every
+    request must bring it, or `read_only_key`; `hidden` are collections that no key may reach. Writes
+    to a shard in `down` fail, those to others are done.
+    """
+
+    version: str = "1.20.0"
+    cluster: bool = False
+    api_key: str | None = None
+    read_only_key: str | None = None
+    hidden: set[str] = field(default_factory=set)
+    faults: deque[Fault] = field(default_factory=deque)
+    requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+    bodies: list[Any] = field(default_factory=list)
+    indexes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    before_write: Callable[[], None] | None = None
+    url: str = ""
+    down: set[Any] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.collections: dict[str, ShardedCollection] = {}
         self._client = QdrantClient(":memory:")
         self._lock = threading.RLock()
 
@@ -57,131 +96,146 @@ class FakeQdrant:
             _, _, _, *rest = [*urlsplit(url).path.split("/"), "", ""]
             counted[f"{method} {'/'.join(filter(None, rest))}"] += 1
 
-    def answer(self, method: str, path: str, body: Any) -> Answer:
+    def answer(self, method: str, path: str, body: Any, key: str | None = None) -> Answer:
+        if refusal := self._refused(method, path, key):
+            return refusal
         if path == "/":
             return 200, {"title": "qdrant", "version": self.version, "commit": "fake"}
+        if path == "/cluster":
+            return _done(self._cluster_status())
+        if path == "/collections":
+            return _done({"collections": [{"name": name} for name in list(self.collections)]})
         _, _, name, *rest = path.split("/")
-        action = getattr(self, f"_{method}_{'_'.join(rest)}".lower())
         if rest == ["points"] and method == "PUT" and self.before_write:
             once, self.before_write = self.before_write, None
             once()
         with self._lock:
-            if rest != ["exists"] and method != "PUT" and not self._client.collection_exists(name):
-                return 404, {"status": {"error": f"Not found: Collection `{name}` doesn't exist!"}}
-            if missing := self._missing_index(name, body, rest):
-                return 400, {"status": {"error": f"Bad request: {missing}"}, "time": 0.0}
-            return 200, {"result": _plain(action(name, body)), "status": "ok", "time": 0.0}
+            return self._answer(method, name, rest, body)
 
-    def _missing_index(self, name: str, body: Any, rest: list[str]) -> str | None:
-        """Return what a server in strict mode says of a request by a field without an index."""
-        made = self.indexes.get(name, {})
-        for key, kinds in _needed_indexes(body):
-            if made.get(key) not in kinds:
-                return (
-                    f'Index required but not found for "{key}" of one of the following types: '
-                    f"[{', '.join(kinds)}]. Help: Create an index for this key or use a different filter."
-                )
-        if rest == ["points", "scroll"] and (order := body.get("order_by")):
-            key = order if isinstance(order, str) else order["key"]
-            if made.get(key) not in _RANGES:
-                return f"No range index for `order_by` key: `{key}`. Please create one to use `order_by`"
-        if rest == ["facet"] and made.get(body["key"]) not in _ANY:
-            return f"No appropriate index for faceting: `{body['key']}`. Please create one to facet"
+    def _answer(self, method: str, name: str, rest: list[str], body: Any) -> Answer:
+        action = getattr(self, f"_{method}_{'_'.join(rest)}".lower(), None)
+        if action is None:
+            return 404, ""
+        is_made = name in self.collections
+        if method == "PUT" and not rest and is_made:
+            return 409, _error(f"Wrong input: Collection `{name}` already exists!")
+        if rest != ["exists"] and not is_made and (method != "PUT" or rest):
+            return 404, _error(f"Not found: Collection `{name}` doesn't exist!")
+        if missing := missing_index(self.indexes.get(name, {}), body, rest):
+            return 400, _error(f"Bad request: {missing}")
+        try:
+            return _done(action(name, body))
+        except BadRequest as error:
+            return 400, _error(f"Bad request: {error}")
+        except ShardsFailed as error:
+            return 500, _error(f"Service internal error: {error}")
+
+    def _refused(self, method: str, path: str, key: str | None) -> Answer | None:
+        if self.api_key is not None and key != self.api_key:
+            if key is None:
+                return 401, NO_KEY
+            if key != self.read_only_key:
+                return 401, WRONG_KEY
+            reading = path.endswith(("/scroll", "/count", "/facet", "/query/batch", "/points"))
+            if not (method == "GET" or (method == "POST" and reading)):
+                return 403, _error(READ_ONLY)
+        name = [*path.split("/"), "", ""][2]
+        if name in self.hidden:
+            return 403, _error(f"Forbidden: Access to collection {name} is required")
         return None
 
+    def _cluster_status(self) -> dict[str, Any]:
+        if not self.cluster:
+            return {"status": "disabled"}
+        return {
+            "status": "enabled",
+            "peer_id": 1,
+            "peers": PEERS,
+            "raft_info": RAFT,
+            "consensus_thread_status": THREAD,
+            "message_send_failures": {},
+        }
+
     def _get_exists(self, name: str, body: Any) -> Any:
-        return {"exists": self._client.collection_exists(name)}
+        return {"exists": name in self.collections}
 
     def _put_(self, name: str, body: Any) -> Any:
         wanted = models.CreateCollection.model_validate(body)
-        self.indexes[name] = {}
-        return self._client.create_collection(
-            name, wanted.vectors, wanted.sparse_vectors, metadata=wanted.metadata
-        )
+        made = ShardedCollection(self._client, name, wanted, self.down, cluster=self.cluster)
+        self.collections[name], self.indexes[name] = made, {}
+        return True
+
+    def _delete_(self, name: str, body: Any) -> Any:
+        self.collections.pop(name).drop()
+        self.indexes.pop(name)
+        return True
 
     def _get_(self, name: str, body: Any) -> Any:
-        info = self._client.get_collection(name)
         schema = {key: {"data_type": kind, "points": 0} for key, kind in self.indexes[name].items()}
-        return {**_plain(info), "payload_schema": schema}
+        return {**self.collections[name].info(), "payload_schema": schema}
 
     def _put_index(self, name: str, body: Any) -> Any:
         wanted = models.CreateFieldIndex.model_validate(body)
         self.indexes[name][wanted.field_name] = wanted.field_schema.type
         return _COMPLETED
 
+    def _put_shards(self, name: str, body: Any) -> Any:
+        wanted = models.CreateShardingKey.model_validate(body)
+        self.collections[name].add_shard(wanted.shard_key)
+        return True
+
+    def _get_shards(self, name: str, body: Any) -> Any:
+        return {"shard_keys": [{"key": key} for key in self.collections[name].keys]}
+
     def _put_points(self, name: str, body: Any) -> Any:
-        wanted = models.PointsList.model_validate(body)
-        self._client.upsert(
-            name, wanted.points, update_filter=wanted.update_filter, update_mode=wanted.update_mode
-        )
+        return self._updated(name, "upsert", models.PointsList.model_validate(body))
+
+    def _post_points_delete(self, name: str, body: Any) -> Any:
+        wanted = TypeAdapter(models.PointsSelector).validate_python(body)
+        return self._updated(name, "delete", wanted)
+
+    def _post_points_batch(self, name: str, body: Any) -> Any:
+        for operation in models.UpdateOperations.model_validate(body).operations:
+            ((kind, wanted),) = [
+                (key, getattr(operation, key)) for key in operation.model_fields_set
+            ]
+            self._updated(name, kind, wanted)
+        return [_COMPLETED] * len(body["operations"])
+
+    def _updated(self, name: str, kind: str, wanted: Any) -> Any:
+        self.collections[name].update(kind, wanted)
         return _COMPLETED
 
     def _post_points(self, name: str, body: Any) -> Any:
-        wanted = models.PointRequest.model_validate(body)
-        return self._client.retrieve(name, wanted.ids, wanted.with_payload, wanted.with_vector)
-
-    def _post_points_delete(self, name: str, body: Any) -> Any:
-        self._client.delete(name, models.FilterSelector.model_validate(body))
-        return _COMPLETED
+        return self.collections[name].retrieve(models.PointRequest.model_validate(body))
 
     def _post_points_count(self, name: str, body: Any) -> Any:
-        wanted = models.CountRequest.model_validate(body)
-        return self._client.count(name, wanted.filter, exact=wanted.exact)
+        return {"count": self.collections[name].count(models.CountRequest.model_validate(body))}
 
     def _post_points_scroll(self, name: str, body: Any) -> Any:
-        wanted = models.ScrollRequest.model_validate(body)
-        points, offset = self._client.scroll(
-            name,
-            wanted.filter,
-            wanted.limit,
-            wanted.order_by,
-            wanted.offset,
-            wanted.with_payload,
-            wanted.with_vector,
-        )
+        points, offset = self.collections[name].scroll(models.ScrollRequest.model_validate(body))
         return {"points": [_plain(point) for point in points], "next_page_offset": offset}
 
     def _post_points_query_batch(self, name: str, body: Any) -> Any:
         wanted = models.QueryRequestBatch.model_validate(body)
-        return self._client.query_batch_points(name, wanted.searches)
+        return [self.collections[name].query(request) for request in wanted.searches]
+
+    def _post_points_query(self, name: str, body: Any) -> Any:
+        return self.collections[name].query(models.QueryRequest.model_validate(body))
 
     def _post_facet(self, name: str, body: Any) -> Any:
-        wanted = models.FacetRequest.model_validate(body)
-        return self._client.facet(name, wanted.key, wanted.filter, wanted.limit, wanted.exact)
-
-
-_ANY = ("keyword", "integer", "float", "geo", "text", "bool", "datetime", "uuid")
-_RANGES = ("integer", "float", "datetime")
-
-
-def _needed_indexes(body: Any) -> Iterator[tuple[str, Iterable[str]]]:
-    """Return the fields of all conditions in a request, and which types of index each may have."""
-    if isinstance(body, list):
-        for item in body:
-            yield from _needed_indexes(item)
-    if not isinstance(body, Mapping) or "payload" in body:  # a point: its payload is no condition
-        return
-    if isinstance(body.get("key"), str) and (body.get("match") or body.get("range")):
-        yield body["key"], _kinds(body)
-    for empty in (body.get("is_empty"), body.get("is_null")):
-        if empty:
-            yield empty["key"], _ANY
-    for value in body.values():
-        yield from _needed_indexes(value)
-
-
-def _kinds(condition: Mapping[str, Any]) -> Iterable[str]:
-    if bounds := condition.get("range"):
-        texts = any(isinstance(bound, str) for bound in bounds.values())
-        return ("datetime",) if texts else ("float", "integer")
-    match = condition["match"]
-    values = match.get("any") or match.get("except") or [match.get("value")]
-    if all(isinstance(value, bool) for value in values):
-        return ("bool",)
-    return ("keyword", "uuid") if isinstance(values[0], str) else ("integer",)
+        return {"hits": self.collections[name].facet(models.FacetRequest.model_validate(body))}
 
 
 _COMPLETED = {"operation_id": 1, "status": "completed"}
+
+
+def _error(text: str) -> dict[str, Any]:
+    return {"status": {"error": text}, "time": 0.0}
+
+
+def _done(result: Any) -> Answer:
+    return 200, {"result": _plain(result), "status": "ok", "time": 0.0}
 
 
 def _plain(value: Any) -> Any:
@@ -196,30 +250,37 @@ def serving(fake: FakeQdrant, tls: ssl.SSLContext | None = None) -> Iterator[Fak
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+        wbufsize = -1  # an answer is one piece
 
         def handle_any(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            content = self.rfile.read(int(self.headers.get("content-length") or 0))
+            body = json.loads(content) if content else None
             path = urlsplit(self.path).path
             fake.requests.append((self.command, self.path, dict(self.headers)))
+            fake.bodies.append(body)
             fault = fake.faults.popleft() if _hits(fake.faults, path) else None
             if fault is None or fault.works:
-                answer = fake.answer(self.command, path, json.loads(body) if body else None)
+                answer = fake.answer(self.command, path, body, self.headers.get("api-key"))
             if fault is None:
                 self.reply(*answer, {})
             elif fault.status is None:
                 self.close_connection = True  # without a word
             else:
-                self.reply(fault.status, {"status": {"error": "told to fail"}}, fault.headers)
+                self.reply(fault.status, fault.body, fault.headers)
 
-        do_GET = do_PUT = do_POST = handle_any  # noqa: N815 - names given by http.server
+        do_GET = do_PUT = do_POST = do_DELETE = handle_any  # noqa: N815 - names given by http.server
 
-        def reply(self, status: int, answer: dict[str, Any], headers: dict[str, str]) -> None:
-            content = json.dumps(answer).encode()
+        def reply(
+            self, status: int, answer: Mapping[str, Any] | str, headers: dict[str, str]
+        ) -> None:
+            content = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
             self.send_response(status)
             for name, value in {**headers, "content-length": str(len(content))}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(content)
+            self.wfile.flush()
 
         def log_message(self, *args: object) -> None:
             pass
