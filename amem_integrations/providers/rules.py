@@ -81,9 +81,7 @@ class RuleModel:
                     **self._words(note),
                 }
                 for before, note in zip(turns, notes, strict=False)
-                if note["kind"] != "filler"
-            ],
-            "filler": [note["alias"] for note in notes if note["kind"] == "filler"],
+            ]
         }
 
     def _words(self, note: Shown) -> dict[str, list[str]]:
