@@ -42,6 +42,9 @@ class MemoryConfig:
             by strength did not find more.
         min_gate_similarity: Least cosine between a new context entry and the note it is for. At .50 with
             MiniLM, 99 % of honest updates pass and 91 % of updates of a random note do not.
+        min_relevance: Least cosine of a question and a note that `context` and `recall` may show for it. None takes
+            what was measured for the embedder (all-MiniLM-L6-v2: .20), and for another one shows whatever is found;
+            `amem calibrate` finds it.
         min_duplicate_similarity: Least cosine between the contents of two notes that `consolidate` may merge, if no
             number, name, date or negation tells them apart. `amem calibrate` finds it for another embedder than MiniLM.
         min_link_strength: Under this strength `consolidate` drops a link; 0 keeps all.
@@ -88,6 +91,7 @@ class MemoryConfig:
     max_links: int = 32
     link_half_life: timedelta | None = None
     min_gate_similarity: float = 0.5
+    min_relevance: float | None = None
     min_duplicate_similarity: float = 0.96
     min_link_strength: float = 0.1
     assistant_supersedes: bool = False
@@ -123,6 +127,9 @@ class MemoryConfig:
         for name in ("min_gate_similarity", "min_duplicate_similarity"):
             floor = getattr(self, name)
             _require(-1 <= floor <= 1, name, floor, "a cosine, -1 to 1")
+        relevance = self.min_relevance
+        is_cosine = relevance is None or -1 <= relevance <= 1
+        _require(is_cosine, "min_relevance", relevance, "a cosine, -1 to 1, or None")
         weakest = self.min_link_strength
         _require(0 <= weakest <= 1, "min_link_strength", weakest, "a strength, 0 to 1")
         _require(self.calls in ("joint", "paper"), "calls", self.calls, "'joint' or 'paper'")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 
 from . import texts
 from .notes import Note, ScoredNote
@@ -40,30 +40,97 @@ _TAG = re.compile(
 _BRACKET = "\N{MEDIUM LEFT-POINTING ANGLE BRACKET ORNAMENT}"
 
 
-def render_notes(notes: Sequence[Note | ScoredNote], *, max_tokens: int = 1000) -> str:
+def render_notes(
+    notes: Sequence[Note | ScoredNote], *, max_tokens: int = 1000, ids: bool = False
+) -> str:
     """Return notes as one block of text, or "" if there are none.
 
     Notes are taken in the order given (best first) as long as they fit in about `max_tokens`; of one that does
     not fit the beginning is shown, or it makes room for the next if next to nothing fits. They are shown oldest
-    first, a line each, with who said it and when. A hit that was superseded is told in a clause of the one that
-    takes its place, if that is there. Template placeholders, and tags like ours, are replaced by look-alikes.
+    first, a line each with who said it, under the day; what was said in one thread on a day stands together. A hit
+    that was superseded is told in a clause of the one that takes its place, if that is there. What later notes added
+    is shown where there is room for it when all notes are there. Template placeholders, and tags like ours, are
+    replaced by look-alikes. With `ids` each line begins with the id of its note.
     """
+    return fit(notes, max_tokens=max_tokens, ids=ids)[1]
+
+
+def fit(
+    notes: Sequence[Note | ScoredNote], *, max_tokens: int, ids: bool = False
+) -> tuple[list[Note], str]:
+    """Return the notes of which all is shown, best first, and the text of `render_notes`."""
     hits = [item if isinstance(item, ScoredNote) else _unscored(item) for item in notes]
-    times = {hit.note.id: hit.note.when for hit in hits}
-    taken: list[tuple[Note, str]] = []
-    left = max_tokens - texts.count_tokens(f"{OPENING}\n{CLOSING}")
+    page = _Page(hits, max_tokens - texts.count_tokens(f"{OPENING}\n{CLOSING}"), ids=ids)
     for hit in hits:
-        if hit.superseded_by in times:
-            continue
-        replaced = [other.note for other in hits if other.superseded_by == hit.note.id]
-        line = _fitted(_line(hit, replaced[:MOST_REPLACED], times), left)
-        if line:
-            taken.append((hit.note, line))
-            left -= texts.count_tokens(line + "\n")
-    if not taken:
-        return ""
-    taken.sort(key=lambda pair: (pair[0].when, pair[0].seq, pair[0].id))
-    return "\n".join([OPENING, *(line for _, line in taken), CLOSING])
+        page.take(hit)
+    page.add_later()
+    shown = [hit.note for hit in hits if hit.note.id in page.lines.keys() - page.cut]
+    return shown, page.text()
+
+
+@dataclass(slots=True)
+class _Page:
+    """The notes taken so far, and the tokens that are left."""
+
+    hits: Sequence[ScoredNote]
+    left: int
+    ids: bool = False
+    lines: dict[str, str] = field(default_factory=dict)
+    cut: set[str] = field(default_factory=set)
+    is_full: bool = False
+
+    def take(self, hit: ScoredNote) -> None:
+        """Take a note, or what fits of it; one that another takes the place of is told there."""
+        times = {other.note.id: other.note.when for other in self.hits}
+        if hit.superseded_by in times or hit.note.id in self.lines:
+            return
+        replaced = [other.note for other in self.hits if other.superseded_by == hit.note.id]
+        heading = self._heading(hit.note)
+        line = _line(hit, replaced[:MOST_REPLACED], times, show_id=self.ids)
+        fitted = _fitted(line, self.left - texts.count_tokens(heading))
+        self.is_full |= fitted != line
+        if fitted:
+            self.left -= texts.count_tokens(f"{heading}{fitted}\n")
+            self.lines[hit.note.id] = fitted
+            self.cut |= set() if fitted == line else {hit.note.id}
+
+    def add_later(self) -> None:
+        """Add what later notes added to those shown, best first, if there is room for all notes."""
+        for hit in () if self.is_full else self.hits:
+            entries = [
+                e for e in texts.shown_entries(hit.note) if e.cause != hit.note.id and e.text
+            ]
+            told = [entry.text for entry in entries if entry.cause not in self.lines]
+            clause = neutral(f" (later: {' '.join(told)})") if told else ""
+            if clause and hit.note.id in self.lines and texts.count_tokens(clause) <= self.left:
+                self.left -= texts.count_tokens(clause)
+                self.lines[hit.note.id] += f" {clause.strip()}"
+
+    def text(self) -> str:
+        """Return all of it."""
+        if not self.lines:
+            return ""
+        notes = [hit.note for hit in self.hits if hit.note.id in self.lines]
+        began: dict[tuple[date, str | None], tuple[datetime, int]] = {}
+        for note in notes:
+            start = began.setdefault(_session(note), (note.when, note.seq))
+            began[_session(note)] = min(start, (note.when, note.seq))
+        shown: list[str] = []
+        last = None
+        for note in sorted(notes, key=lambda n: (began[_session(n)], n.when, n.seq, n.id)):
+            shown += [f"{texts.day(note.when)}:"] if _session(note) != last else []
+            shown.append(self.lines[note.id])
+            last = _session(note)
+        return "\n".join([OPENING, *shown, CLOSING])
+
+    def _heading(self, note: Note) -> str:
+        """Return the line above the first note of a session, "" for another."""
+        shown = {_session(hit.note) for hit in self.hits if hit.note.id in self.lines}
+        return "" if _session(note) in shown else f"{texts.day(note.when)}:\n"
+
+
+def _session(note: Note) -> tuple[date, str | None]:
+    return note.when.date(), note.thread
 
 
 def _unscored(note: Note) -> ScoredNote:
@@ -84,16 +151,19 @@ def as_of(note: Note, time: datetime) -> Note:
     return replace(note, contexts=contexts)
 
 
-def _line(hit: ScoredNote, replaced: Sequence[Note], times: Mapping[str, datetime]) -> str:
+def _line(
+    hit: ScoredNote, replaced: Sequence[Note], times: Mapping[str, datetime], *, show_id: bool
+) -> str:
     note = hit.note
-    later = [entry.text for entry in texts.shown_entries(note) if entry.cause != note.id]
-    clauses = [f"(later: {' '.join(later)})"] if any(later) else []
-    clauses += [_until(hit)] if hit.superseded_by or hit.is_over else []
+    clauses = [_until(hit)] if hit.superseded_by or hit.is_over else []
     clauses += [f"({_replaced(note, other)})" for other in replaced]
     clauses += [
         f"(contradicted on {texts.day(times[i])})" for i in hit.contradicted_by if i in times
     ]
-    return neutral(" ".join([f"- [{texts.header(note)}] {note.content}", *clauses]))
+    speaker = texts.inline(note.speaker or "", texts.SPEAKER_CHARS)
+    said = f"{speaker}: {note.content}" if speaker else note.content
+    mark = f"[{note.id}] " if show_id else ""
+    return neutral(" ".join([f"- {mark}{said}", *clauses]))
 
 
 def _until(hit: ScoredNote) -> str:

@@ -66,13 +66,21 @@ def _is_filler(text: str) -> bool:
     """Return whether there is nothing in a text but emoji, marks and words of the lists."""
     if any(char.isdigit() for char in text):
         return False
-    words = _words(text)
+    words = words_of(text)
     if not words:
         return True
     return any(_fillers().fullmatch(_REPEATED.sub(kept, words)) for kept in (r"\1\1", r"\1"))
 
 
-def _words(text: str) -> str:
+def says(text: str, phrase: str) -> bool:
+    """Return whether a text has all the words of a phrase, one after the other; of one without words it has none."""
+    wanted, held = words_of(phrase), words_of(text)
+    if not wanted or _UNSPACED.search(wanted):
+        return bool(wanted) and wanted in held
+    return f" {wanted} " in f" {held} "
+
+
+def words_of(text: str) -> str:
     """Return the words of a text in lower case, with one space between; marks and emoji are left out."""
     plain = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
     kept = "".join(
@@ -83,7 +91,7 @@ def _words(text: str) -> str:
 
 
 def _asks(sentence: str) -> bool:
-    words = _words(sentence)
+    words = words_of(sentence)
     if _has_mark(sentence):
         return not _states(sentence, words)
     opens = _opening("ask_unmarked").match(words) or _unspaced("end", r"$").search(words)
@@ -106,11 +114,13 @@ def _states(sentence: str, words: str) -> bool:
         return True
     if _anywhere("reason").search(words):
         return True
-    return _clauses_state([clause for one in _CLAUSE.split(sentence) if (clause := _words(one))])
+    return _clauses_state([clause for one in _CLAUSE.split(sentence) if (clause := words_of(one))])
 
 
 def _clauses_state(clauses: list[str]) -> bool:
     """Return whether a clause of a question is no question: the last of them asks, if no other does."""
+    if len(clauses) > 1 and _anywhere("tag").fullmatch(clauses[-1]):
+        return _anywhere("subject").search(" ".join(clauses)) is not None
     asked = False
     for number, clause in enumerate(clauses):
         asks = _opening("ask").match(clause) or _unspaced("ask", "").search(clause)
@@ -133,11 +143,19 @@ def _length(words: str) -> int:
 
 
 @cache
+def function_words() -> frozenset[str]:
+    """Return words that questions are made of in any language, whatever they are about."""
+    fields = ("lead", "ask", "ask_unmarked", "told", "subject", "reason", "if", "small")
+    phrases = (re.sub(r"\\(.)", r"\1", p) for one in fields for p in _lists(one, unspaced=False))
+    return frozenset(word for phrase in phrases for word in phrase.split())
+
+
+@cache
 def _lists(field: str, *, unspaced: bool) -> tuple[str, ...]:
-    """Return the phrases of all languages, the longest first, as `_words` gives them."""
+    """Return the phrases of all languages, the longest first, as `words_of` gives them."""
     text = Path(__file__).with_name("kind_words.json").read_text(encoding="utf-8")
     languages = [one for one in json.loads(text).values() if one.get("unspaced", False) is unspaced]
-    phrases = {_words(phrase) for one in languages for phrase in one.get(field, ())}
+    phrases = {words_of(phrase) for one in languages for phrase in one.get(field, ())}
     return tuple(sorted(map(re.escape, phrases), key=len, reverse=True))
 
 

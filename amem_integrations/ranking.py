@@ -5,21 +5,37 @@ Constants were chosen on LoCoMo's conv-26 and checked on conv-30; `docs/adr` has
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import sqrt
 
-from .notes import Link
+from . import kinds
+from .filters import Condition
+from .notes import Link, Note
 from .ports import Ranked
 
 # How much of the lists counts, and how flat: 1 / (k + rank). 10 favours the top more than the usual 60.
 FUSION_DEPTH = 100
 RRF_K = 10
 
-# Each of the best hits gives every note it is linked to SPREAD · score / √(number of its links). From 10 to
-# 50 hits recall is the same within the noise; each costs a note to fetch.
+# A BM25 score under this comes of words that nearly every note has, and counts by its share of it.
+TELLING = 1.0
+
+# Each of the best hits gives every note it is linked to SPREAD · score / √(number of its links). Each costs a note
+# to fetch.
 SPREAD = 0.4
-SPREAD_FROM = 20
+SPREAD_FROM = 40
+
+# A note by the one speaker whom the query names has this more.
+NAMED = 0.03
+
+# How much a note counts that a user did not state. A question asks for what others know, and an assistant repeats
+# what it was told: of either there can be any number on a topic, so none pushes down what was stated.
+QUESTION = ASSISTANT = 0.25
+FILLER = 0.001
+STATED = 1.0
+STATEMENTS = (Condition("kind", "$eq", "statement"), Condition("source", "$ne", "assistant"))
 
 
 @dataclass(slots=True)
@@ -30,27 +46,53 @@ class Activation:
     lexical_rank: int | None = None
     fusion: float = 0.0
     spread: float = 0.0
+    named: float = 0.0
     sources: list[tuple[float, str]] = field(default_factory=list)
 
     @property
     def score(self) -> float:
-        """Fusion and spread together."""
-        return self.fusion + self.spread
+        """Fusion and spread together, and what it has for its speaker."""
+        return self.fusion + self.spread + self.named
 
 
 Activations = dict[str, Activation]
 
 
-def fuse(lists: Ranked, depth: int = FUSION_DEPTH) -> Activations:
-    """Return the reciprocal rank fusion of the first `depth` of the dense and the BM25 list."""
+def weight_of(note: Note, query: str) -> float:
+    """Return how much a note counts in the fusion, up to 1; filler that the query names counts like a statement."""
+    if note.kind == "filler":
+        return STATED if kinds.says(query, note.content) else FILLER
+    # What an assistant stores by a tool, apart from any thread, is meant to be kept.
+    echoes = note.source == "assistant" and note.thread is not None
+    return (QUESTION if note.kind == "question" else 1.0) * (ASSISTANT if echoes else 1.0)
+
+
+def fuse(lists: Ranked, weights: Mapping[str, float] | None = None) -> Activations:
+    """Return the reciprocal rank fusion of the dense and the BM25 list.
+
+    A place in the BM25 list that is due to words of nearly every note counts little. A note of less weight counts
+    less, and is passed over where the ranks of those of more weight are counted.
+    """
     notes: Activations = {}
-    for rank, (note_id, _) in enumerate(lists.dense[:depth], start=1):
-        notes[note_id] = Activation(dense_rank=rank, fusion=1 / (RRF_K + rank))
-    for rank, (note_id, _) in enumerate(lists.lexical[:depth], start=1):
-        note = notes.setdefault(note_id, Activation())
-        note.lexical_rank = rank
-        note.fusion += 1 / (RRF_K + rank)
+    given = weights or {}
+    for name, ranked in (("dense_rank", lists.dense), ("lexical_rank", lists.lexical)):
+        above: Counter[float] = Counter()
+        for rank, (note_id, score) in enumerate(ranked, start=1):
+            weight = given.get(note_id, STATED)
+            above[weight] += 1
+            counted = sum(number for other, number in above.items() if other >= weight)
+            note = notes.setdefault(note_id, Activation())
+            setattr(note, name, rank)
+            told = min(score / TELLING, 1.0) if name == "lexical_rank" else 1.0
+            note.fusion += told * weight / (RRF_K + counted)
     return notes
+
+
+def joined(first: Ranked, then: Ranked) -> Ranked:
+    """Return two answers as one: what the second has more comes after the first."""
+    lists = ((first.dense, then.dense), (first.lexical, then.lexical))
+    dense, lexical = (list({**dict(one), **dict(other)}.items()) for one, other in lists)
+    return Ranked(dense=dense, lexical=lexical)
 
 
 def order(notes: Activations) -> list[str]:
@@ -67,6 +109,18 @@ def spread(notes: Activations, links: Mapping[str, Mapping[str, Link]]) -> Activ
             activation.spread += share
             activation.sources.append((share, note_id))
     return notes
+
+
+def favour_named(notes: Activations, query: str, known: Iterable[Note]) -> None:
+    """Give more to those of the `known` notes whose speaker is named in the query, if it names only one."""
+    by_speaker: dict[str, list[str]] = {}
+    for note in known:
+        if note.speaker and note.id in notes:
+            by_speaker.setdefault(note.speaker, []).append(note.id)
+    named = [speaker for speaker in by_speaker if kinds.says(query, speaker)]
+    if len(named) == 1 < len(by_speaker):
+        for note_id in by_speaker[named[0]]:
+            notes[note_id].named = NAMED
 
 
 def matched(notes: Activations, k: int) -> list[str]:

@@ -21,7 +21,7 @@ from amem_integrations import (
     ScoredNote,
     render_notes,
 )
-from amem_integrations.adapting import Call, OnError, both, evolve_turn, in_thread
+from amem_integrations.adapting import RECALLED, Call, OnError, both, evolve_turn, in_thread
 from amem_integrations.conversation import SPEAKING, Message, note_inputs
 
 from .messages import to_message
@@ -37,6 +37,7 @@ except ImportError as error:
 Values = Mapping[str, Any]
 
 PAGE = 512  # notes counted at once
+DOCUMENTS = 10  # that are returned where text is not what is wanted
 # Up to which seq the notes of a thread have been counted, and how many messages they were.
 _counted: WeakKeyDictionary[AgenticMemory, dict[Any, tuple[int, int]]] = WeakKeyDictionary()
 
@@ -60,7 +61,8 @@ class AMemMemory(BaseMemory):
         return_messages: Give a list of messages instead of text, as `MessagesPlaceholder` and
             `ConversationalRetrievalChain` want it.
         return_docs: Give a list of documents instead.
-        k: Most notes to recall.
+        k: How many notes to consider, of which as many are shown as fit (60 by default); with `return_docs`, how
+            many to return (10 by default).
         max_tokens: Most tokens of notes, about.
         evolve: Whether notes evolve when a turn is saved; False leaves it to `memory.evolve()`.
         on_error: `"log"` lets the chain run without memory when that does not answer; `"raise"` raises.
@@ -77,7 +79,7 @@ class AMemMemory(BaseMemory):
     exclude_input_keys: frozenset[str] = frozenset()
     return_messages: bool = False
     return_docs: bool = False
-    k: int = Field(default=10, ge=1)
+    k: int | None = Field(default=None, ge=1)
     max_tokens: int = Field(default=1000, ge=1)
     evolve: bool = True
     on_error: OnError = "log"
@@ -104,7 +106,8 @@ class AMemMemory(BaseMemory):
         question, hits = self._question(inputs), list[ScoredNote]()
         if question and not self._failures.resting("recall"):
             with self._failures.tolerated("recall"):
-                hits = await call(self.memory.search, question, namespace=self.namespace, k=self.k)
+                wanted = self.k or (DOCUMENTS if self.return_docs else RECALLED)
+                hits = await call(self.memory.recall, question, namespace=self.namespace, k=wanted)
         return {self.memory_key: self._shown(hits)}
 
     load_memory_variables, aload_memory_variables = both(_load_memory_variables)

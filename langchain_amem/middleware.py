@@ -17,6 +17,7 @@ from amem_integrations import (
 )
 from amem_integrations.adapting import (
     PASSING,
+    RECALLED,
     Background,
     Call,
     OnError,
@@ -67,7 +68,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         memory: The memory to use.
         namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`),
             such as `lambda run: (run.context.user_id,)`. A run without it is an error.
-        k: Most notes to recall.
+        k: How many notes to consider; of these as many are shown as fit.
         max_tokens: Most tokens of notes to show, about.
         inject: Where notes are shown: at the end of the system message, or (`"message"`) in one before
             the last human message, which leaves a cached system prompt as it is.
@@ -95,7 +96,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         memory: AgenticMemory,
         *,
         namespace: NamespaceOf,
-        k: int = 10,
+        k: int = RECALLED,
         max_tokens: int = 1000,
         inject: Inject = "system",
         write: Write = "inline",

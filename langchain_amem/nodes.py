@@ -22,7 +22,15 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from typing_extensions import TypedDict
 
 from amem_integrations import AgenticMemory, EvolutionReport, MissingExtraError
-from amem_integrations.adapting import LEFT_OVERS, Call, OnError, both, evolve_turn, recalled
+from amem_integrations.adapting import (
+    LEFT_OVERS,
+    RECALLED,
+    Call,
+    OnError,
+    both,
+    evolve_turn,
+    recalled,
+)
 
 from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken, merged
 from .recall import Recall
@@ -71,7 +79,7 @@ def recall_node(
     memory: AgenticMemory,
     *,
     namespace: NamespaceOf,
-    k: int = 10,
+    k: int = RECALLED,
     max_tokens: int = 1000,
     messages_key: str = "messages",
     output_key: str = "memories",
@@ -86,7 +94,7 @@ def recall_node(
     Args:
         memory: The memory to search.
         namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`).
-        k: Most notes to recall.
+        k: How many notes to consider; of these as many are shown as fit.
         max_tokens: Most tokens of text, about.
         messages_key: Where the state keeps its messages.
         output_key: Where the text goes.

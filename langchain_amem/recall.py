@@ -21,7 +21,7 @@ VISIBLE = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recall:
-    """Finds at most `k` notes for what was last asked, to be shown in `max_tokens`."""
+    """Finds notes for what was last asked, of which it considers `k`, to be shown in `max_tokens`."""
 
     memory: AgenticMemory
     k: int
@@ -35,15 +35,17 @@ class Recall:
     async def find(
         self, call: Call, messages: Sequence[BaseMessage], namespace: Namespace, thread: str | None
     ) -> list[ScoredNote]:
-        """Return notes for the last question, best first, without those made of visible messages."""
+        """Return notes for the last question, best first, without what visible messages say."""
         question = question_in(messages)
         if not question or self.failures.resting("recall"):
             return []
         visible = keys_of(messages, thread, VISIBLE)
+        said = {str(message.text).strip() for message in messages[-VISIBLE:]}
         with self.failures.tolerated("recall"):
             wanted = self.k + len(visible)
-            hits = await call(self.memory.search, question, namespace=namespace, k=wanted)
-            return [hit for hit in hits if hit.note.key not in visible][: self.k]
+            hits = await call(self.memory.recall, question, namespace=namespace, k=wanted)
+            fresh = [hit for hit in hits if hit.note.key not in visible]
+            return [hit for hit in fresh if hit.note.content not in said][: self.k]
         return []
 
     def text(self, hits: Sequence[ScoredNote]) -> str:

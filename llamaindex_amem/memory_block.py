@@ -19,7 +19,15 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.utils import get_tokenizer
 
 from amem_integrations import AgenticMemory, ConfigurationError
-from amem_integrations.adapting import Call, OnError, awaited, check_namespace, directly, in_thread
+from amem_integrations.adapting import (
+    RECALLED,
+    Call,
+    OnError,
+    awaited,
+    check_namespace,
+    directly,
+    in_thread,
+)
 from amem_integrations.conversation import Message, count_spoken
 
 from .events import Failures
@@ -89,7 +97,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         namespace: Whose notes, such as `("user-42",)`.
         name: Tag around the notes in the prompt.
         priority: 0 is never shortened; of the others, `Memory` shortens the lowest number first.
-        k: Most notes to recall.
+        k: How many notes to consider; of these as many are shown as fit.
         max_tokens: About how long the recalled text may be.
         roles: Whose messages are remembered.
         should_store: Called with each message; False leaves it out.
@@ -122,7 +130,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     name: str = "long_term_memory"
     description: str | None = "Notes from earlier conversations."
     priority: int = 1
-    k: int = 10
+    k: int = RECALLED
     max_tokens: int = 1000
     roles: tuple[MessageRole, ...] = SPOKEN
     should_store: ShouldStore | None = Field(default=None, exclude=True)

@@ -122,7 +122,7 @@ class Recall:
 
     async def _search(self, call: Call, asked: str, said: set[str]) -> list[ScoredNote]:
         """Return enough notes to fill the prompt; what it says already stands before all else."""
-        search, space = self._memory.search, self._namespace
+        search, space = self._memory.recall, self._namespace
         limit = min(RANKED, 2 * self._k + min(len(said), 2 * self._k))
         notes = await call(search, asked, namespace=space, k=limit)
         if len(notes) == limit < RANKED and len(_fresh(notes, said)) <= self._k // 2:

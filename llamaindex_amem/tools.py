@@ -153,12 +153,7 @@ class AMemToolSpec(BaseToolSpec):
             answers.append(DOWN)
 
     def _listed(self, hits: Sequence[ScoredNote]) -> str:
-        # The id goes where the speaker stands, so that all of it is rendered, and made harmless, as ever.
-        marked = [
-            hit.note.revised(speaker=", ".join(filter(None, (hit.note.id, hit.note.speaker))))
-            for hit in hits
-        ]
-        return render_notes(marked, max_tokens=self._max_tokens) or NOTHING
+        return render_notes(hits, max_tokens=self._max_tokens, ids=True) or NOTHING
 
 
 def _asks(note: Note, query: str) -> bool:

@@ -12,6 +12,7 @@ from . import (
     history,
     ledger,
     read,
+    recall,
     reinforce,
     review,
     search,
@@ -19,6 +20,6 @@ from . import (
 )  # fmt: skip
 
 __all__ = [
-    "add", "admin", "consolidate", "edit", "embed", "evolve", "history", "ledger", "read", "reinforce", "review",
+    "add", "admin", "consolidate", "edit", "embed", "evolve", "history", "ledger", "read", "recall", "reinforce", "review",
     "search", "transfer",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Search: the best notes for a query, as hits or as text for a prompt. No chat model is called."""
+"""Search: the best notes for a query. No chat model is called."""
 
 from __future__ import annotations
 
@@ -11,20 +11,17 @@ from typing import Any, Literal
 from .. import ranking
 from ..changes.past import Past, past_at
 from ..context import as_of as seen_from
-from ..context import render_notes
 from ..currency import NOT_MERGED, Currency, hides_merged, named
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
 from ..filters import Condition, Conditions, check_similarity, matches, parse
 from ..ids import now
 from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace, check_time
-from ..ports import Query, Vector
+from ..ports import Query, Ranked, Vector
 from ..runtime import Runtime, resolve
 
 log = logging.getLogger("amem_integrations")
 
-# Notes that `context` chooses from: more than fit in a thousand tokens.
-CONTEXT_NOTES = 20
 PAGE = 64
 NONE = ranking.Activation()
 
@@ -79,37 +76,6 @@ async def search(
     await fetch_related(runtime, space, found, notes)
     current = Currency(found.notes, as_of or known_at or now(), now=now())
     return _hits(found, current, notes, conditions, k=k, explain=explain, as_of=as_of)
-
-
-async def context(
-    runtime: Runtime,
-    query: str,
-    *,
-    namespace: Sequence[str],
-    max_tokens: int = 1000,
-    k: int = CONTEXT_NOTES,
-    where: Mapping[str, Any] | None = None,
-    min_similarity: float | None = None,
-    as_of: datetime | None = None,
-    known_at: datetime | None = None,
-) -> str:
-    """Return the best notes for a query as text for a prompt, or "" if there are none.
-
-    The text is marked as data, at most about `max_tokens` long, and holds no template placeholder. What was
-    superseded is shown in a clause of what takes its place. The other arguments are those of `search`.
-    """
-    check_count("max_tokens", max_tokens)
-    hits = await search(
-        runtime,
-        query,
-        namespace=namespace,
-        k=k,
-        where=where,
-        min_similarity=min_similarity,
-        as_of=as_of,
-        known_at=known_at,
-    )
-    return render_notes(hits, max_tokens=max_tokens)
 
 
 @dataclass(slots=True)
@@ -169,7 +135,7 @@ async def _ranked(
     for conditions in (where, (*where, NOT_MERGED)):
         found = await _find(runtime, namespace, query, conditions, k, past)
         if links:
-            await _spread(runtime, namespace, found)
+            _spread(found)
         notes = await _best(runtime, namespace, found, conditions, k, floor)
         if len(notes) == k or not found.merged:
             break
@@ -182,24 +148,52 @@ async def _find(
     """Return what the dense and the BM25 list find, fused."""
     vector = await _query_vector(runtime, query)
     depth = max(ranking.FUSION_DEPTH, k)
-    question = Query(vector=vector, text=query, limit=depth, where=where)
-    (lists,) = await resolve(runtime.store.search(namespace, [question]))
-    fused = ranking.fuse(lists, depth)
-    return Found(
-        vector,
-        fused,
-        dict(lists.dense),
-        past=past,
-        time=past.time or now(),
-        half_life=runtime.config.link_half_life,
+    lists = await _lists(
+        runtime, namespace, Query(vector=vector, text=query, limit=depth, where=where)
     )
+    time, half_life = past.time or now(), runtime.config.link_half_life
+    found = Found(vector, past=past, time=time, half_life=half_life)
+    weights = await _weigh(runtime, namespace, query, lists, found)
+    light = sum(weight < ranking.STATED for weight in weights.values())
+    if light and len(found.activations) >= depth and len(found.activations) - light < k:
+        # What was only asked or echoed fills the lists: look for statements by themselves.
+        stated = await _lists(
+            runtime,
+            namespace,
+            Query(vector=vector, text=query, limit=depth, where=(*where, *ranking.STATEMENTS)),
+        )
+        await _weigh(runtime, namespace, query, ranking.joined(stated, lists), found)
+    ranking.favour_named(found.activations, query, found.notes.values())
+    return found
 
 
-async def _spread(runtime: Runtime, namespace: Namespace, found: Found) -> None:
+async def _lists(runtime: Runtime, namespace: Namespace, query: Query) -> Ranked:
+    (lists,) = await resolve(runtime.store.search(namespace, [query]))
+    return lists
+
+
+async def _weigh(
+    runtime: Runtime, namespace: Namespace, query: str, lists: Ranked, found: Found
+) -> dict[str, float]:
+    """Fuse the lists by what the best notes of them are, which are fetched; return the weights of the lighter ones."""
+    weights: dict[str, float] = {}
+    seen: set[str] = set()
+    found.cosines |= dict(lists.dense)
+    while True:
+        found.activations = ranking.fuse(lists, weights)
+        best = ranking.matched(found.activations, ranking.SPREAD_FROM)
+        if seen.issuperset(best):
+            return weights
+        seen.update(best)
+        await _fetch(runtime, namespace, found, best)
+        for note in (found.notes[note_id] for note_id in best if note_id in found.notes):
+            weights[note.id] = ranking.weight_of(note, query)
+
+
+def _spread(found: Found) -> None:
     """Let the best hits activate what they are linked to."""
-    # Most of the notes that will be shown are among those whose links are followed.
-    await _fetch(runtime, namespace, found, ranking.matched(found.activations, ranking.SPREAD_FROM))
-    found.links = {note_id: found.notes[note_id].links for note_id in found.notes}
+    best = ranking.matched(found.activations, ranking.SPREAD_FROM)
+    found.links = {i: found.notes[i].links for i in best if i in found.notes}
     ranking.spread(found.activations, found.links)
 
 

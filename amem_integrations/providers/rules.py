@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from .. import texts
+from ..kinds import is_question, kind_of
 from ..ports import Completion, ModelRequest
 from .rules_currency import supersession, supersessions
 from .rules_until import read_until
@@ -74,15 +75,15 @@ class RuleModel:
         turns += notes
         return {
             "notes": [
-                {
-                    "id": note["alias"],
-                    "context": _context(note, before),
-                    "until": _until(note),
-                    **self._words(note),
-                }
+                {"id": note["alias"], **self._attributes(note, before)}
                 for before, note in zip(turns, notes, strict=False)
             ]
         }
+
+    def _attributes(self, note: Shown, before: Shown | None) -> dict[str, Any]:
+        if kind_of(note["content"]) == "filler":
+            return {"context": "", "keywords": [], "tags": []}
+        return {"context": _context(note, before), "until": _until(note), **self._words(note)}
 
     def _words(self, note: Shown) -> dict[str, list[str]]:
         speaker = (note["speaker"] or "").lower()
@@ -142,8 +143,13 @@ def _revise(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _evolution(note: Shown, shown: Mapping[str, Shown]) -> dict[str, Any]:
+    if kind_of(note["content"]) == "filler":
+        return {"id": note["alias"], "links": [], "updates": [], "supersedes": []}
     before = [
-        shown[candidate["alias"]] for candidate in note["candidates"] if candidate["previous"]
+        turn
+        for candidate in note["candidates"]
+        if candidate["previous"]
+        and kind_of((turn := shown[candidate["alias"]])["content"]) != "filler"
     ]
     links, updates = [_follows(turn) for turn in before], []
     best = _same_topic(note)
@@ -187,7 +193,7 @@ def _same_topic(note: Shown) -> Shown | None:
 
 
 def _follows(before: Shown) -> dict[str, Any]:
-    question = before["content"].rstrip().endswith("?")
+    question = is_question(before["content"])
     return {
         "to": before["alias"],
         "relation": "answers" if question else "follows",

@@ -3,7 +3,7 @@ from __future__ import annotations
 from math import sqrt
 
 import pytest
-from support.notes import make_link
+from support.notes import make_link, make_note
 
 from amem_integrations import ranking
 from amem_integrations.ports import Ranked
@@ -16,9 +16,28 @@ def test_fusion_adds_the_reciprocal_ranks_of_both_lists():
     assert (found["b"].dense_rank, found["b"].lexical_rank) == (2, 1)
 
 
-def test_only_the_top_of_a_list_counts():
-    ids = [(str(n), 1.0) for n in range(ranking.FUSION_DEPTH + 5)]
-    assert len(ranking.fuse(Ranked(dense=ids))) == ranking.FUSION_DEPTH
+def test_lighter_notes_push_none_down_however_many_they_are():
+    questions = [(f"q{n}", 1.0) for n in range(50)]
+    found = ranking.fuse(
+        Ranked(dense=[*questions, ("fact", 0.2)]), dict.fromkeys(dict(questions), 0.5)
+    )
+    assert found["fact"].score == pytest.approx(1 / 11)
+    assert ranking.order(found)[:2] == ["fact", "q0"]
+    assert (found["q0"].score, found["q1"].score) == (0.5 / 11, 0.5 / 12)
+
+
+def test_the_one_speaker_whom_a_query_names_is_favoured():
+    notes = [make_note(speaker="Ann"), make_note(speaker="Bob Stone"), make_note()]
+    ids = [note.id for note in notes]
+
+    def named(query):
+        found = ranking.fuse(Ranked(dense=[(i, 0.5) for i in ids]))
+        ranking.favour_named(found, query, notes)
+        return [found[i].named for i in ids]
+
+    assert named("Where does Bob Stone live?") == [0, ranking.NAMED, 0]
+    assert named("Where do Ann and Bob Stone live?") == [0, 0, 0]
+    assert named("Where does Anna live?") == [0, 0, 0]
 
 
 def test_equal_scores_are_ordered_by_id():

@@ -1,0 +1,137 @@
+"""Recall: what is worth showing for a question, as hits or as text for a prompt. No chat model is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from ..context import render_notes
+from ..kinds import kind_of
+from ..notes import Namespace, Note, ScoredNote, Via, check_namespace
+from ..relevance import FLOORS, asked_before, distinct, relevant, telling
+from ..runtime import Runtime, resolve
+from .search import check_count, search
+
+# Notes to choose from; 2,000 tokens hold about 50.
+RECALLED = 60
+
+
+async def recall(
+    runtime: Runtime,
+    query: str,
+    *,
+    namespace: Sequence[str],
+    k: int = RECALLED,
+    where: Mapping[str, Any] | None = None,
+    min_similarity: float | None = None,
+    as_of: datetime | None = None,
+    known_at: datetime | None = None,
+) -> list[ScoredNote]:
+    """Return what is worth showing for a question, best first, at most `k` notes and the questions they reply to.
+
+    A search that leaves out filler, the question itself, statements made again (the last one stands for all), and
+    what has nothing to do with the question: notes under `MemoryConfig.min_relevance` that have neither a name of the
+    question nor half of its telling words. So there may be nothing to show. With `min_similarity` that counts instead.
+    A short reply is followed by the question that it answers. The other arguments are those of `search`.
+
+    Raises:
+        InvalidInputError: As for `search`.
+        NamespaceError: The namespace is missing or malformed.
+    """
+    space = check_namespace(namespace)
+    hits = await search(
+        runtime,
+        query,
+        namespace=space,
+        k=k,
+        where=where,
+        min_similarity=min_similarity,
+        as_of=as_of,
+        known_at=known_at,
+    )
+    if kind_of(query) == "filler":  # nothing is asked
+        return []
+    if min_similarity is None:
+        hits = relevant(query, hits, _floor(runtime))
+    hits = distinct(telling(query, hits))
+    # What a reply is linked to has not been checked against conditions and times.
+    is_plain = where is None and as_of is None and known_at is None
+    return await _with_questions(runtime, space, hits) if is_plain else hits
+
+
+async def context(
+    runtime: Runtime,
+    query: str,
+    *,
+    namespace: Sequence[str],
+    max_tokens: int = 1000,
+    k: int = RECALLED,
+    where: Mapping[str, Any] | None = None,
+    min_similarity: float | None = None,
+    as_of: datetime | None = None,
+    known_at: datetime | None = None,
+) -> str:
+    """Return what is worth showing for a question (see `recall`) as text for a prompt, or "" if there is nothing.
+
+    The text is marked as data, at most about `max_tokens` long, and holds no template placeholder; of the `k` notes
+    that are considered it has as many as fit, by day, oldest first. What was superseded is shown in a clause of what
+    takes its place.
+
+    Raises:
+        InvalidInputError: As for `search`, or a bad `max_tokens`.
+        NamespaceError: The namespace is missing or malformed.
+    """
+    check_count("max_tokens", max_tokens)
+    hits = await recall(
+        runtime,
+        query,
+        namespace=namespace,
+        k=k,
+        where=where,
+        min_similarity=min_similarity,
+        as_of=as_of,
+        known_at=known_at,
+    )
+    return render_notes(hits, max_tokens=max_tokens)
+
+
+def _floor(runtime: Runtime) -> float | None:
+    floor = runtime.config.min_relevance
+    return FLOORS.get(runtime.embedder.name) if floor is None else floor
+
+
+async def _with_questions(
+    runtime: Runtime, namespace: Namespace, hits: Sequence[ScoredNote]
+) -> list[ScoredNote]:
+    """Return the hits, each short reply followed by the question that it answers."""
+    known = {hit.note.id: hit for hit in hits}
+    linked = {hit.note.id: await _turns_before(runtime, namespace, hit.note, known) for hit in hits}
+    asked = {i: note for i, note in linked.items() if note is not None}
+    shown: dict[str, ScoredNote] = {}
+    for hit in hits:
+        shown.setdefault(hit.note.id, hit)
+        if note := asked.get(hit.note.id):
+            shown.setdefault(note.id, known.get(note.id) or _question(note, hit))
+    return list(shown.values())
+
+
+async def _turns_before(
+    runtime: Runtime, namespace: Namespace, note: Note, known: Mapping[str, ScoredNote]
+) -> Note | None:
+    """Return the question before a short reply."""
+    if asked_before(note, [note.revised(seq=note.seq - 1, content="?")]) is None:
+        return None  # it is no short reply
+    wanted = [other for other, link in note.links.items() if link.direction == "out"]
+    stored = [known[i].note for i in wanted if i in known]
+    missing = [i for i in wanted if i not in known]
+    stored += await resolve(runtime.store.get(namespace, missing)) if missing else []
+    return asked_before(note, stored)
+
+
+def _question(note: Note, reply: ScoredNote) -> ScoredNote:
+    link = reply.note.links[note.id]
+    step = Via(
+        note_id=reply.note.id, relation=link.relation, reason=link.reason, strength=link.strength
+    )
+    return ScoredNote(note=note, score=reply.score, similarity=None, via=(step,))
