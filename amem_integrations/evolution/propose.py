@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from .. import texts
 from ..changes.edits import Edit, chain
+from ..config import MemoryConfig
 from ..embedding import embed
 from ..errors import ModelReplyError, ModelUnavailableError
 from ..ids import clock, derive, new_operation, now, time_of
@@ -287,7 +288,7 @@ def _planned(
         model=runtime.model_name,
         candidates=tuple(offer.candidates.get(note.id, ())),
         links=tuple(_links(op, note, offer, said.links)) if runtime.config.link else (),
-        updates=tuple(_updates(op, note, offer, said.updates)),
+        updates=tuple(_updates(op, note, offer, said.updates, runtime.config)),
         supersessions=tuple(
             one
             for i, item in _by_target(said.supersedes, note, offer).items()
@@ -312,10 +313,14 @@ def _links(
 
 
 def _updates(
-    op: str, note: Note, offer: Offer, proposed: Sequence[ProposedUpdate]
+    op: str, note: Note, offer: Offer, proposed: Sequence[ProposedUpdate], config: MemoryConfig
 ) -> Iterator[PlannedUpdate]:
-    """Yield the first update of an earlier note, and the first of the new note itself by an earlier one."""
-    for target, item in list(_by_target(proposed, note, offer).items())[:1]:
+    """Yield the first update of an earlier note, and the first of the new note itself by an earlier one.
+
+    The paper asks about each neighbour by itself, so there may be one for each.
+    """
+    most = 1 if config.calls == "joint" else None
+    for target, item in list(_by_target(proposed, note, offer).items())[:most]:
         yield _update(op, offer.notes[target], item, cause=note.id)
     for item in proposed:
         source = offer.target(note, item.source)
