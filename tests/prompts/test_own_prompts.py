@@ -141,9 +141,14 @@ def test_the_beginning_of_a_prompt_is_the_same_bytes_in_every_call(openai_server
 
 
 def longest(model):
+    return max(longest_of(model, request.task) for request in model.requests)
+
+
+def longest_of(model, task):
+    """Return the length of the longest prompt of a task, in tokens as they are estimated."""
     return max(
         (count_tokens(request.system) + count_tokens(request.prompt)) * MARGIN
-        for request in model.requests
+        for request in model.asked(task)
     )
 
 
@@ -181,6 +186,28 @@ def test_of_a_note_that_is_too_long_with_its_candidates_the_last_ones_are_left_o
         shown = model.asked("evolve")[-1].inputs["notes"][0]["candidates"]
         assert 1 <= len(shown) < 10
         assert longest(model) < model.context_tokens
+
+
+def test_of_a_trail_that_is_too_long_for_the_model_the_oldest_part_is_condensed():
+    def answer(request):
+        told = {c["alias"] for c in request.inputs["candidates"] if c["content"] == TURNS[0]}
+        updates = [{"to": one, "c": "It was a kayak trip to Norway " * 7} for one in told]
+        return {"notes": [{"id": "n1", "updates": updates}]}
+
+    model = models.model(answer)
+    model._always["condense"] = CondenseReply(context="A kayak trip")
+    memory, _ = opened(model, recent=0)
+    with memory:
+        first, *_ = [memory.add(content, namespace=ANN) for content in TURNS]
+        trail = memory.get(first.id, namespace=ANN).contexts
+        assert len(trail) == len(TURNS)
+        model.context_tokens = 600
+        memory.consolidate(namespace=ANN)
+        sizes = [len(request.inputs["entries"]) for request in model.asked("condense")]
+        assert len(sizes) == 1
+        assert 2 <= sizes[0] < len(trail) - 1
+        assert longest_of(model, "condense") < 600
+        assert memory.get(first.id, namespace=ANN).contexts[0] == trail[0]
 
 
 def test_a_single_note_that_does_not_fit_is_asked_about_all_the_same():
