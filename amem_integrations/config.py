@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
+from string import Template
 from typing import Literal
 
 from .errors import ConfigurationError
 
+# By task, the placeholders of its prompt; one that takes its place has them all.
+PLACEHOLDERS: Mapping[str, frozenset[str]] = {
+    "construct": frozenset({"speakers", "before", "notes"}),
+    "evolve": frozenset({"notes", "links"}),
+    "link": frozenset({"notes"}),
+    "revise": frozenset({"neighbour", "notes", "others"}),
+    "condense": frozenset({"note", "entries"}),
+}
+PARTED = "\n---\n"  # between the system message of a prompt, which never changes, and the rest
 LONGEST_TTL = timedelta(days=365_000)  # a later time is outside the calendar
 
 
@@ -21,9 +31,10 @@ class MemoryConfig:
             for a note); `"paper"` makes the three kinds of call of the paper, Eq. 2, 6 and 7.
         link: Whether notes are linked. Off, nothing evolves either.
         evolve: Whether the notes that a new one touches are updated.
-        batch_size: New notes of one thread per model call. 8 costs about .29 calls a note.
-        candidates: Earlier notes shown for each new one. Of the links a language model drew over a
-            whole conversation, 87 % led to one of these ten.
+        batch_size: Most new notes of one thread per model call. A conversation that comes at once costs about .14
+            calls a note with 20, .29 with 8.
+        candidates: Most earlier notes shown for each new one; those that are much less near than the nearest are
+            left out. Of the links a language model drew over a whole conversation, 84 % led to one of them.
         recent: How many of the candidates are simply the last notes of the same thread.
         max_links: Most links a note keeps; beyond it the weakest goes, and the history says so.
         link_half_life: In what time a link that is not reinforced loses half of its strength; None: it keeps it.
@@ -59,8 +70,16 @@ class MemoryConfig:
         daily_tokens: Likewise the most tokens, of prompts and replies. Before a call the tokens of its prompt are
             estimated, as a quarter of the bytes; its reply may go over the limit.
 
+        instructions: What matters here, what to leave alone, in which language to write: a text that every prompt
+            has at the end of its system message, marked as the user's.
+        prompts: By task (`"construct"`, `"evolve"`, `"link"`, `"revise"`, `"condense"`), prompts that take the place
+            of the built-in ones: the system message, a line `---`, and the rest with all `$placeholders` of
+            the built-in one (in `amem_integrations/prompts`). A `$` of its own is written `$$`.
+        context_tokens: How many tokens of a prompt and its reply the model can take. What is longer is asked in
+            parts. None takes the model's own attribute `context_tokens`, if it has one.
+
     Raises:
-        ConfigurationError: A value is out of range.
+        ConfigurationError: A value is out of range, or a prompt lacks a placeholder.
     """
 
     calls: Literal["joint", "paper"] = "joint"
@@ -86,6 +105,9 @@ class MemoryConfig:
     ttl: timedelta | Mapping[tuple[str, ...], timedelta | None] | None = None
     daily_calls: int | None = None
     daily_tokens: int | None = None
+    instructions: str | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    context_tokens: int | None = None
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -118,10 +140,19 @@ class MemoryConfig:
         _require(positive, "link_half_life", half_life, "a timedelta above 0, or None")
         on_error = self.on_model_error
         _require(on_error in ("log", "raise"), "on_model_error", on_error, "'log' or 'raise'")
-        for name in ("daily_calls", "daily_tokens"):
+        for name in ("daily_calls", "daily_tokens", "context_tokens"):
             limit = getattr(self, name)
             holds = limit is None or (_is_count(limit) and limit >= 1)
             _require(holds, name, limit, "a whole number of at least 1, or None")
+        given = self.instructions
+        _require(
+            given is None or (isinstance(given, str) and bool(given.strip())),
+            "instructions",
+            given,
+            "a text, or None",
+        )
+        _check_prompts(self.prompts)
+        object.__setattr__(self, "prompts", dict(self.prompts))
         self._check_ttl()
 
     def _check_ttl(self) -> None:
@@ -158,6 +189,43 @@ def _is_count(value: object) -> bool:
 
 def _is_ttl(value: object) -> bool:
     return value is None or (isinstance(value, timedelta) and timedelta(0) < value <= LONGEST_TTL)
+
+
+def _check_prompts(prompts: object) -> None:
+    """Check that every prompt is for a known task, and has the placeholders of the built-in one and no others."""
+    if not isinstance(prompts, Mapping):
+        raise ConfigurationError(f"prompts={prompts!r} cannot be used; give a text by task")
+    for task, text in prompts.items():
+        if task not in PLACEHOLDERS:
+            known = ", ".join(PLACEHOLDERS)
+            raise ConfigurationError(f"prompts has the unknown task {task!r}; give {known}")
+        if not isinstance(text, str) or PARTED not in text:
+            raise ConfigurationError(
+                f"the prompt {task!r} must be a text: the system message, a line '---', and the rest"
+            )
+        parts = [Template(part) for part in text.split(PARTED, 1)]
+        _check_template(task, *parts)
+
+
+def _check_template(task: str, system: Template, rest: Template) -> None:
+    if not (system.is_valid() and rest.is_valid()):
+        raise ConfigurationError(f"the prompt {task!r} has a lone '$'; write '$$' for the sign")
+    if early := sorted(system.get_identifiers()):
+        raise ConfigurationError(
+            f"the prompt {task!r} has {_named(early)} before the line '---', where nothing may change"
+        )
+    found = set(rest.get_identifiers())
+    if missing := sorted(PLACEHOLDERS[task] - found):
+        raise ConfigurationError(f"the prompt {task!r} lacks {_named(missing)}")
+    if unknown := sorted(found - PLACEHOLDERS[task]):
+        known = _named(sorted(PLACEHOLDERS[task]))
+        raise ConfigurationError(
+            f"the prompt {task!r} has {_named(unknown)}, for which there is no value; it can have {known}"
+        )
+
+
+def _named(placeholders: Sequence[str]) -> str:
+    return ", ".join(f"${name}" for name in placeholders)
 
 
 def _require(holds: bool, name: str, value: object, wanted: str) -> None:

@@ -52,12 +52,20 @@ def render_notes(
     is shown where there is room for it when all notes are there. Template placeholders, and tags like ours, are
     replaced by look-alikes. With `ids` each line begins with the id of its note.
     """
+    return fit(notes, max_tokens=max_tokens, ids=ids)[1]
+
+
+def fit(
+    notes: Sequence[Note | ScoredNote], *, max_tokens: int, ids: bool = False
+) -> tuple[list[Note], str]:
+    """Return the notes of which all is shown, best first, and the text of `render_notes`."""
     hits = [item if isinstance(item, ScoredNote) else _unscored(item) for item in notes]
     page = _Page(hits, max_tokens - texts.count_tokens(f"{OPENING}\n{CLOSING}"), ids=ids)
     for hit in hits:
         page.take(hit)
     page.add_later()
-    return page.text()
+    shown = [hit.note for hit in hits if hit.note.id in page.lines.keys() - page.cut]
+    return shown, page.text()
 
 
 @dataclass(slots=True)
@@ -68,6 +76,7 @@ class _Page:
     left: int
     ids: bool = False
     lines: dict[str, str] = field(default_factory=dict)
+    cut: set[str] = field(default_factory=set)
     is_full: bool = False
 
     def take(self, hit: ScoredNote) -> None:
@@ -83,6 +92,7 @@ class _Page:
         if fitted:
             self.left -= texts.count_tokens(f"{heading}{fitted}\n")
             self.lines[hit.note.id] = fitted
+            self.cut |= set() if fitted == line else {hit.note.id}
 
     def add_later(self) -> None:
         """Add what later notes added to those shown, best first, if there is room for all notes."""

@@ -119,6 +119,8 @@ def _states(sentence: str, words: str) -> bool:
 
 def _clauses_state(clauses: list[str]) -> bool:
     """Return whether a clause of a question is no question: the last of them asks, if no other does."""
+    if len(clauses) > 1 and _anywhere("tag").fullmatch(clauses[-1]):
+        return _anywhere("subject").search(" ".join(clauses)) is not None
     asked = False
     for number, clause in enumerate(clauses):
         asks = _opening("ask").match(clause) or _unspaced("ask", "").search(clause)

@@ -19,6 +19,9 @@ from .ports import Ranked
 FUSION_DEPTH = 100
 RRF_K = 10
 
+# A BM25 score under this comes of words that nearly every note has, and counts by its share of it.
+TELLING = 1.0
+
 # Each of the best hits gives every note it is linked to SPREAD · score / √(number of its links). Each costs a note
 # to fetch.
 SPREAD = 0.4
@@ -29,7 +32,7 @@ NAMED = 0.03
 
 # How much a note counts that a user did not state. A question asks for what others know, and an assistant repeats
 # what it was told: of either there can be any number on a topic, so none pushes down what was stated.
-QUESTION = ASSISTANT = 0.5
+QUESTION = ASSISTANT = 0.25
 FILLER = 0.001
 STATED = 1.0
 STATEMENTS = (Condition("kind", "$eq", "statement"), Condition("source", "$ne", "assistant"))
@@ -67,19 +70,21 @@ def weight_of(note: Note, query: str) -> float:
 def fuse(lists: Ranked, weights: Mapping[str, float] | None = None) -> Activations:
     """Return the reciprocal rank fusion of the dense and the BM25 list.
 
-    A note of less weight counts less, and is passed over where the ranks of those of more weight are counted.
+    A place in the BM25 list that is due to words of nearly every note counts little. A note of less weight counts
+    less, and is passed over where the ranks of those of more weight are counted.
     """
     notes: Activations = {}
     given = weights or {}
     for name, ranked in (("dense_rank", lists.dense), ("lexical_rank", lists.lexical)):
         above: Counter[float] = Counter()
-        for rank, (note_id, _) in enumerate(ranked, start=1):
+        for rank, (note_id, score) in enumerate(ranked, start=1):
             weight = given.get(note_id, STATED)
             above[weight] += 1
             counted = sum(number for other, number in above.items() if other >= weight)
             note = notes.setdefault(note_id, Activation())
             setattr(note, name, rank)
-            note.fusion += weight / (RRF_K + counted)
+            told = min(score / TELLING, 1.0) if name == "lexical_rank" else 1.0
+            note.fusion += told * weight / (RRF_K + counted)
     return notes
 
 

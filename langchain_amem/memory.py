@@ -20,7 +20,7 @@ from amem_integrations import (
     NoteInput,
     ScoredNote,
 )
-from amem_integrations.adapting import Call, both, evolve_turn, in_thread
+from amem_integrations.adapting import RECALLED, Call, both, evolve_turn, in_thread
 from amem_integrations.conversation import SPEAKING, Message, note_inputs
 
 from .messages import to_message
@@ -36,6 +36,7 @@ except ImportError as error:
 Values = Mapping[str, Any]
 
 PAGE = 512  # notes counted at once
+DOCUMENTS = 10  # that are returned where text is not what is wanted
 # Up to which seq the notes of a thread have been counted, and how many messages they were.
 _counted: WeakKeyDictionary[AgenticMemory, dict[Any, tuple[int, int]]] = WeakKeyDictionary()
 
@@ -60,7 +61,8 @@ class AMemMemory(RecallFields, BaseMemory):
             `ConversationalRetrievalChain` want it.
         return_docs: Give a list of documents instead.
         also: Further namespaces to read, each by the name that marks its notes in the prompt.
-        k: Most notes to recall.
+        k: How many notes to consider, of which as many are shown as fit (60 by default); with `return_docs`, how
+            many to return (10 by default).
         where: Conditions on fields; see `AgenticMemory.search`.
         min_similarity: Least cosine of question and note.
         links: Whether links are followed.
@@ -80,8 +82,15 @@ class AMemMemory(RecallFields, BaseMemory):
     exclude_input_keys: frozenset[str] = frozenset()
     return_messages: bool = False
     return_docs: bool = False
+    k: int = Field(default=RECALLED, ge=1)
     max_tokens: int = Field(default=1000, ge=1)
     evolve: bool = True
+
+    def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
+        """Choose how many documents to return."""
+        if self.return_docs and "k" not in self.model_fields_set:
+            self.k = DOCUMENTS
+        super().model_post_init(context)
 
     @property
     def memory_variables(self) -> list[str]:
@@ -94,7 +103,7 @@ class AMemMemory(RecallFields, BaseMemory):
         if question and not self._failures.resting("recall"):
             with self._failures.tolerated("recall"):
                 spaces = [self.namespace, *self.also.values()]
-                search = self._options().search(call, self.memory, question, spaces)
+                search = self._options().recall(call, self.memory, question, spaces)
                 hits = await traced(call, self.memory, question, search)
         return {self.memory_key: self._shown(hits)}
 

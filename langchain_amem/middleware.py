@@ -18,6 +18,7 @@ from amem_integrations import (
 )
 from amem_integrations.adapting import (
     PASSING,
+    RECALLED,
     Background,
     Call,
     OnError,
@@ -129,6 +130,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         self._name, self._inject, self._write, self._memory = name, inject, write, memory
         self._namespace = checked_source(namespace)
         self._failures = Failures(on_error)
+        recall.setdefault("k", RECALLED)
         self._recall = Recall(memory, RecallOptions(**recall), self._failures, checked_also(also))
         self._remember = Remember(
             memory=memory,

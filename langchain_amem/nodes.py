@@ -24,6 +24,7 @@ from typing_extensions import TypedDict, Unpack
 from amem_integrations import AgenticMemory, EvolutionReport, MissingExtraError
 from amem_integrations.adapting import (
     LEFT_OVERS,
+    RECALLED,
     Call,
     OnError,
     RecallKeywords,
@@ -102,12 +103,14 @@ def recall_node(
         output_key: Where the text goes.
         turn_key: Where it is noted what this run was asked.
         on_error: `"log"` recalls nothing when the store or the embedder does not answer.
-        recall: `k`, `max_tokens`, `where`, `min_similarity`, `links`, `as_of`: see `RecallOptions`.
+        recall: `k` (how many notes to consider), `max_tokens`, `where`, `min_similarity`, `links`, `as_of`: see
+            `RecallOptions`.
 
     Raises:
         ConfigurationError: An option has a value it cannot have.
         NamespaceError: In a run that does not say whose memory it is.
     """
+    recall.setdefault("k", RECALLED)
     recalls = Recall(memory, RecallOptions(**recall), Failures(on_error), checked_also(also))
     whose = checked_source(namespace)
 

@@ -32,17 +32,19 @@ class Recall:
     async def find(
         self, call: Call, messages: Sequence[BaseMessage], namespace: Namespace, run: Run
     ) -> list[ScoredNote]:
-        """Return notes for the last question, best first, without those made of visible messages."""
+        """Return notes for the last question, best first, without what visible messages say."""
         question = question_in(messages)
         if not question or self.failures.resting("recall"):
             return []
         visible = keys_of(messages, run.thread, VISIBLE)
+        said = {str(message.text).strip() for message in messages[-VISIBLE:]}
         spaces = [namespace, *others_of(self.also, run).values()]
         with self.failures.tolerated("recall"):
             most = self.options.k
-            search = self.options.search(call, self.memory, question, spaces, k=most + len(visible))
+            search = self.options.recall(call, self.memory, question, spaces, k=most + len(visible))
             hits = await traced(call, self.memory, question, search)
-            return [hit for hit in hits if hit.note.key not in visible][:most]
+            fresh = [hit for hit in hits if hit.note.key not in visible]
+            return [hit for hit in fresh if hit.note.content not in said][:most]
         return []
 
     def text(self, hits: Sequence[ScoredNote], run: Run) -> str:

@@ -113,7 +113,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         namespace: Whose notes, such as `("user-42",)`.
         name: Tag around the notes in the prompt.
         priority: 0 is never shortened; of the others, `Memory` shortens the lowest number first.
-        k: Most notes to recall.
+        k: How many notes to consider; of these as many are shown as fit.
         max_tokens: About how long the recalled text may be.
         where: Conditions on the fields of notes that are recalled; see `AgenticMemory.search`.
         min_similarity: Least cosine of question and note.
@@ -150,7 +150,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     name: str = "long_term_memory"
     description: str | None = "Notes from earlier conversations."
     priority: int = 1
-    k: int = 10
+    k: int = RECALLED
     max_tokens: int = 1000
     where: Mapping[str, Any] | None = None
     min_similarity: float | None = None

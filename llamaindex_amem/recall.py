@@ -120,7 +120,7 @@ class Recall:
 
     async def _search(self, call: Call, asked: str, said: set[str]) -> list[ScoredNote]:
         """Return enough notes to fill the prompt; what it says already stands before all else."""
-        search, where = self._options.search, (call, self._memory, asked, [self._namespace])
+        search, where = self._options.recall, (call, self._memory, asked, [self._namespace])
         limit = min(RANKED, 2 * self._k + min(len(said), 2 * self._k))
         notes = await search(*where, k=limit)
         if len(notes) == limit < RANKED and len(_fresh(notes, said)) <= self._k // 2:

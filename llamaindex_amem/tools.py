@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Unpack, get_type_hints
 
 from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSpec
@@ -167,11 +167,7 @@ class AMemToolSpec(BaseToolSpec):
         dispatcher.event(AMemToolEvent(tool=tool, note_ids=answer.note_ids, answer=answer.text))
 
     def _listed(self, hits: Sequence[ScoredNote]) -> str:
-        # The id goes where the speaker stands, so that all of it is rendered, and made harmless, as ever.
-        def marked(note: Note) -> Note:
-            return note.revised(speaker=", ".join(filter(None, (note.id, note.speaker))))
-
-        return self._options.render([replace(h, note=marked(h.note)) for h in hits]) or NOTHING
+        return self._options.render(hits, ids=True) or NOTHING
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@
 - `recalled`, `reinforce_used`: which of the recalled notes an answer used; their links are reinforced.
 - `Background`: evolve them in a thread.
 - `check_namespace`: nobody's memory is never a default.
+- `RECALLED`: how many notes a recall considers, unless it is told otherwise.
 - `HELD`: why a plan does not write what `MemoryConfig(review=True)` leaves to a person.
 
 Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a document's metadata, is
@@ -17,6 +18,7 @@ Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a 
 from __future__ import annotations
 
 from ..filters import FIELDS
+from ..flows.recall import RECALLED
 from ..notes import check_namespace
 from ..plans import HELD
 from .background import Background
@@ -31,6 +33,7 @@ __all__ = [
     "HELD",
     "LEFT_OVERS",
     "PASSING",
+    "RECALLED",
     "Background",
     "Call",
     "Failures",

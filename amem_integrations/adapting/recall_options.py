@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypedDict
@@ -35,7 +35,7 @@ class RecallKeywords(SearchKeywords, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallOptions:
-    """What is recalled, and how much of it is shown; see `AgenticMemory.search`.
+    """What is recalled, and how much of it is shown; see `AgenticMemory.search` and `AgenticMemory.recall`.
 
     Attributes:
         k: Most notes.
@@ -77,14 +77,34 @@ class RecallOptions:
         *,
         k: int | None = None,
     ) -> list[ScoredNote]:
-        """Return the best `k` notes of these namespaces, best first; a hit says whose it is by its note.
+        """Return the best `k` notes of these namespaces, best first; a hit says whose it is by its note."""
+        return await self._each(memory.search, call, question, namespaces, k)
 
-        Each namespace is searched by itself: no link leads from one into another.
-        """
+    async def recall(
+        self,
+        call: Call,
+        memory: AgenticMemory,
+        question: str,
+        namespaces: Sequence[Namespace],
+        *,
+        k: int | None = None,
+    ) -> list[ScoredNote]:
+        """Return what is worth showing of these namespaces, best first."""
+        return await self._each(memory.recall, call, question, namespaces, k)
+
+    async def _each(
+        self,
+        find: Callable[..., list[ScoredNote]],
+        call: Call,
+        question: str,
+        namespaces: Sequence[Namespace],
+        k: int | None,
+    ) -> list[ScoredNote]:
+        """Search each namespace by itself: no link leads from one into another."""
         most = self.k if k is None else k
         found = [
             await call(
-                memory.search,
+                find,
                 question,
                 namespace=namespace,
                 k=most,
@@ -98,7 +118,11 @@ class RecallOptions:
         return found[0] if len(found) == 1 else _merged(found)[:most]
 
     def render(
-        self, hits: Sequence[ScoredNote], others: Mapping[str, Namespace] | None = None
+        self,
+        hits: Sequence[ScoredNote],
+        others: Mapping[str, Namespace] | None = None,
+        *,
+        ids: bool = False,
     ) -> str:
         """Return notes as text for a prompt, or "" if there are none; see `render_notes`.
 
@@ -106,7 +130,7 @@ class RecallOptions:
         """
         names = {namespace: name for name, namespace in (others or {}).items()}
         marked = [_marked(hit, names.get(hit.note.namespace)) for hit in hits]
-        return render_notes(marked, max_tokens=self.max_tokens)
+        return render_notes(marked, max_tokens=self.max_tokens, ids=ids)
 
 
 def check_counts(**values: int) -> None:

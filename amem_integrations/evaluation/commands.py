@@ -116,7 +116,8 @@ def locomo_command(given: Compare) -> None:
     prices = given.prices  # before anything is paid for
     data = _read(given)
     systems = (*(ABLATIONS if given.ablations else ()), *(BASELINES if given.baselines else ()))
-    settings = given.settings(numbers(given.k), (given.answer_k,), systems=systems)
+    budgets = numbers(given.budget, "budget", "600,1100,2100") if given.budget else ()
+    settings = given.settings(numbers(given.k), (given.answer_k,), systems=systems, budgets=budgets)
     looked_at: list[dict[str, Any]] = []  # of the first conversation
 
     def look_at(notes: Sequence[Note], through: Embedder) -> None:

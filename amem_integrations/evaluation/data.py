@@ -102,11 +102,15 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """For a question, the ids that each system found, best first, and the tokens `shown` with so many of them."""
+    """For a question, the ids that each system found, best first, and the tokens `shown` with so many of them.
+
+    `within` are the ids that the memory shows in a budget of tokens.
+    """
 
     question: Question
     found: Mapping[str, Sequence[str]]
     shown: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    within: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
 
 class Spent(NamedTuple):

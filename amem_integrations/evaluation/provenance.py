@@ -46,6 +46,7 @@ def describe(
     tasks = [*(task.prompt for task in settings.tasks), "judge"]
     answering = {
         "answered_from": list(settings.answer_ks),
+        "budgets": list(settings.budgets),
         "models": dict(models),
         "prompts": {task: prompt_text(task) for task in tasks},
         "scoring": describe_scoring(embedder) if judged and settings.answer_ks else None,

@@ -90,9 +90,31 @@ def _figures(results: Sequence[Result], ks: Sequence[int]) -> Report:
             for system in systems
         },
         "retrieval_against": _against(values, [one.question.category for one in counted]),
+        "within": {str(budget): _within(usable, budget) for budget in _budgets(usable)},
         "context": {system: _context(results, system, ks) for system in systems},
         "builds": builds(results),
         "latency_ms": latency(results),
+    }
+
+
+def _budgets(outcomes: Sequence[Outcome]) -> list[int]:
+    return list(outcomes[0].within) if outcomes else []
+
+
+def _within(outcomes: Sequence[Outcome], budget: int) -> Report:
+    """Return the evidence that the memory shows in a budget of tokens, over all questions and by category."""
+    groups = {"all": COUNTED, **{str(one): (one,) for one in CATEGORIES}}
+    return {
+        name: {
+            measured: estimated(
+                [
+                    measure(one.within[budget], one.question.evidence, len(one.within[budget]))
+                    for one in _of(outcomes, categories)
+                ]
+            )
+            for measured, measure in FOUND_MEASURES.items()
+        }
+        for name, categories in groups.items()
     }
 
 
@@ -116,11 +138,13 @@ def _context(results: Sequence[Result], system: str, ks: Sequence[int]) -> Repor
 
 
 def _against(
-    values: Mapping[tuple[str, str], Mapping[str, statistics.Values]], categories: Sequence[int]
+    values: Mapping[tuple[str, str], Mapping[str, statistics.Values]],
+    categories: Sequence[int],
+    main: str = MAIN,
 ) -> Report:
     against: Report = {}
     for (group, name), by_system in values.items():
-        for other, gain in statistics.compare(by_system, categories, MAIN).items():
+        for other, gain in statistics.compare(by_system, categories, main).items():
             against.setdefault(other, {}).setdefault(group, {})[name] = rounded(gain)
     return against
 
@@ -169,15 +193,16 @@ def _answers(results: Sequence[Result], embedder: Embedder | None) -> Report:
     k = max(k for _, k in table)  # one number of hits is reported; the sweep compares several
     by_system = {system: found for (system, hits), found in table.items() if hits == k}
     answers = {system: _answered(found) for system, found in by_system.items()}
+    main = MAIN if MAIN in answers else next(iter(answers))
     values = {
         (scoring, name): {
             system: [one.scores[scoring].get(name) for one in found]
             for system, found in by_system.items()
         }
         for scoring in SCORINGS
-        for name in _measures(by_system[MAIN])
+        for name in _measures(by_system[main])
     }
-    answers[MAIN]["against"] = _against(values, [one.category for one in by_system[MAIN]])
+    answers[main]["against"] = _against(values, [one.category for one in by_system[main]], main)
     return {"answers": answers, "answered_from": k}
 
 

@@ -34,9 +34,11 @@ from .systems import (
     Found,
     Settings,
     baseline_finders,
+    budget_finder,
     memory_finder,
     searched_variant,
     whole,
+    within,
 )
 
 Progress = Callable[[str, str, int, int], None]  # conversation, stage, done, total
@@ -104,13 +106,15 @@ class _Run:
                 variant: opened.enter_context(self._opened(conversation, variant, config, writer))
                 for variant, config in self.settings.variants.items()
             }
-            found, times = self._converse(conversation, memories)
+            found, shown, times = self._converse(conversation, memories)
             notes = memories[MAIN].notes()
             self.on_notes(notes, self.embedder)
             writes = {variant: built.writes() for variant, built in memories.items()}
         progress = partial(self.progress, conversation.id)
         answers, spent = (
-            self.examiner.answers(conversation.questions, found, self.settings, progress)
+            self.examiner.answers(
+                conversation.questions, _answering(found, shown), self.settings, progress
+            )
             if self.examiner
             else ({}, {})
         )
@@ -118,7 +122,7 @@ class _Run:
             conversation=conversation.id,
             written_by=writer.name,
             notes=len(notes),
-            outcomes=_outcomes(conversation, found, self.settings.ks),
+            outcomes=_outcomes(conversation, found, shown, self.settings.ks),
             writes=writes,
             search_ms=tuple(search for search, _ in times),
             embed_query_ms=tuple(encoding for _, encoding in times),
@@ -148,10 +152,15 @@ class _Run:
 
     def _converse(
         self, conversation: Conversation, memories: Mapping[str, Built]
-    ) -> tuple[dict[str, list[Found]], list[tuple[float, float]]]:
-        """Add the turns and search where a question is asked; return what was found, and the memory's times."""
+    ) -> tuple[dict[str, list[Found]], list[dict[int, Found]], list[tuple[float, float]]]:
+        """Add the turns and search where a question is asked.
+
+        Returns what was found by system, what the memory shows in each budget, and its times.
+        """
         found: dict[str, dict[int, Found]] = {system: {} for system in self.settings.chosen}
         times: dict[int, tuple[float, float]] = {}
+        shown: dict[int, dict[int, Found]] = {}
+        recall = budget_finder(memories[MAIN].memory, conversation.namespace, self.settings.budgets)
         heard = 0
         for turns, asked in conversation.stages():
             for built in memories.values():
@@ -159,6 +168,8 @@ class _Run:
             heard += len(turns)
             if not conversation.asked_at_the_end:
                 self.progress(conversation.id, "hear", heard, len(conversation.turns))
+            for n in asked if self.settings.budgets else ():
+                shown[n] = recall(conversation.questions[n].text)
             for system, find in self._finders(conversation, memories).items():
                 for n in asked:
                     search = partial(find, conversation.questions[n].text)
@@ -167,7 +178,7 @@ class _Run:
                         times[n] = (spent[0], spent[1])
         order = range(len(conversation.questions))
         every = {system: [hits[n] for n in order] for system, hits in found.items()}
-        return every, [times[n] for n in order]
+        return every, [shown.get(n, {}) for n in order], [times[n] for n in order]
 
     def _finders(
         self, conversation: Conversation, memories: Mapping[str, Built]
@@ -194,13 +205,26 @@ def _examiner(settings: Settings, models: Models, cache: Cache) -> Examiner | No
     )
 
 
+def _answering(
+    found: Mapping[str, Sequence[Found]], shown: Sequence[Mapping[int, Found]]
+) -> dict[str, Sequence[Found]]:
+    """Return what questions are answered from: with budgets, what the memory shows in each, not its first hits."""
+    budgets = shown[0] if shown else {}
+    others = {name: every for name, every in found.items() if name != MAIN or not budgets}
+    return {within(budget): [one[budget] for one in shown] for budget in budgets} | others
+
+
 def _outcomes(
-    conversation: Conversation, found: Mapping[str, Sequence[Found]], ks: Sequence[int]
+    conversation: Conversation,
+    found: Mapping[str, Sequence[Found]],
+    in_budgets: Sequence[Mapping[int, Found]],
+    ks: Sequence[int],
 ) -> tuple[Outcome, ...]:
     outcomes = []
     for n, question in enumerate(conversation.questions):
         hits = {name: every[n] for name, every in found.items() if name != FULL}
         shown = {name: {k: count_tokens(one.context(k)) for k in ks} for name, one in hits.items()}
         ids = {name: one.ids for name, one in hits.items()}
-        outcomes.append(Outcome(question=question, found=ids, shown=shown))
+        fitting = {budget: one.ids for budget, one in in_budgets[n].items()}
+        outcomes.append(Outcome(question=question, found=ids, shown=shown, within=fitting))
     return tuple(outcomes)

@@ -34,7 +34,7 @@ def sections(report: Values) -> Iterator[Section]:
             title="Evidence found",
             about=list(_about(report)),
             pictures=list(_found_pictures(report, systems)),
-            tables=list(_found_tables(report, systems)),
+            tables=[*_found_tables(report, systems), *_within_tables(report.get("within", {}))],
         )
     if answers := report.get("answers"):
         yield Section(
@@ -42,7 +42,7 @@ def sections(report: Values) -> Iterator[Section]:
             about=[
                 (
                     f"A model answered each question from the first {report.get('answered_from', 'k')} notes of "
-                    "each system, or from the whole conversation. The figures are by LoCoMo's own scoring "
+                    "each system, from what the memory recalls in a budget of tokens, or from the whole conversation. The figures are by LoCoMo's own scoring "
                     f"unless another is named; shown are {BOOTSTRAP}."
                 )
             ],
@@ -196,6 +196,26 @@ def _found_tables(report: Values, systems: Sequence[str]) -> Iterator[Table]:
         )
 
 
+def _within_tables(within: Values) -> Iterator[Table]:
+    """Yield what is in a budget of tokens, if there are any."""
+    if within:
+        budgets = list(within)
+        yield document.table(
+            "What this memory recalls in a budget of tokens: recall of the evidence, and the share of questions of "
+            f"which all evidence is there, with {BOOTSTRAP}",
+            [*_head("recall", budgets), *_head("all", budgets)],
+            (
+                [
+                    document.category(of),
+                    *(within[b][of]["recall"] for b in budgets),
+                    *(within[b][of]["all_evidence"] for b in budgets),
+                ]
+                for of in within[budgets[0]]
+            ),
+            first="category",
+        )
+
+
 def _conversation(name: str, one: Values, ks: Sequence[str]) -> list[object]:
     recall = one["retrieval"].get(MAIN, {}).get("recall", {})
     counts = (one["notes"], one["questions"]["used"])
@@ -271,7 +291,7 @@ def _answer_pictures(answers: Values) -> Iterator[Picture]:
 
 def _answer_tables(answers: Values) -> Iterator[Table]:
     systems = document.ordered(answers)
-    against = answers[MAIN].get("against")
+    against = next((one["against"] for one in answers.values() if "against" in one), None)
     for scoring, about in _SCORED.items():
         measures, official = list(answers[systems[0]][scoring]), scoring == "official"
         head = list(map(document.measure, measures))

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from .. import AgenticMemory
 from ..config import MemoryConfig
-from ..context import render_notes
+from ..context import fit, render_notes
 from ..errors import InvalidInputError
+from ..flows.recall import RECALLED
 from ..flows.search import check_count
 from ..notes import Note
 from ..ports import Embedder
@@ -80,6 +81,8 @@ class Settings:
     Attributes:
         ks: How many of the first hits count, for each figure.
         answer_ks: How many of the first hits a model answers from. Empty: no questions are answered.
+        budgets: Tokens that the memory's `recall` may fill: what evidence is in them, and what is answered from
+            them, in place of the memory's first hits.
         systems: What is measured, by the names in `systems`; the memory itself always is.
         tasks: How questions are put to a model, each once in every way.
         concurrency: Calls of a language model at once.
@@ -88,6 +91,7 @@ class Settings:
 
     ks: tuple[int, ...] = (5, 10, 20)
     answer_ks: tuple[int, ...] = ()
+    budgets: tuple[int, ...] = ()
     systems: tuple[str, ...] = (MAIN,)
     tasks: tuple[Task, ...] = (ANSWER,)
     concurrency: int = 4
@@ -99,6 +103,8 @@ class Settings:
             raise InvalidInputError(f"k={self.ks!r} must be numbers of at least 1, such as 5,10,20")
         for k in self.answer_ks:
             check_count("answer_k", k)
+        for budget in self.budgets:
+            check_count("budget", budget)
         check_count("concurrency", self.concurrency)
         check_count("build_concurrency", self.build_concurrency)
         if unknown := [name for name in self.systems if name not in KNOWN]:
@@ -141,6 +147,27 @@ def memory_finder(
     def find(question: str) -> Found:
         hits = memory.search(question, namespace=namespace, k=depth, links=links)
         return _found([hit.note for hit in hits])
+
+    return find
+
+
+def within(budget: int) -> str:
+    """Return the name of the memory whose `recall` fills a budget of tokens, among the systems that answer."""
+    return f"{MAIN} in {budget} tokens"
+
+
+def budget_finder(
+    memory: AgenticMemory, namespace: tuple[str, ...], budgets: Sequence[int]
+) -> Callable[[str], dict[int, Found]]:
+    """Return a finder of what the memory shows in each of some budgets of tokens."""
+
+    def find(question: str) -> dict[int, Found]:
+        hits = memory.recall(question, namespace=namespace, k=max(RECALLED, max(budgets) // 20))
+        shown = {budget: fit(hits, max_tokens=budget) for budget in budgets}
+        return {
+            budget: Found(ids=tuple(n.key or "" for n in notes), context=lambda _, text=text: text)
+            for budget, (notes, text) in shown.items()
+        }
 
     return find
 

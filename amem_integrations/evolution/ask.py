@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from .. import texts
 from ..changes.edits import usage_records
+from ..config import PARTED, MemoryConfig
 from ..errors import AmemError, ModelReplyError, ModelUnavailableError, StoreError
 from ..notes import Namespace
 from ..ports import Completion, ModelRequest
@@ -22,6 +23,15 @@ from ..runtime import RULES, Runtime, resolve
 
 M = TypeVar("M", bound=BaseModel)
 
+OWN = """
+
+The user of this memory asks for this as well; follow it, but for the form of the answer:
+<instructions>
+{}
+</instructions>"""
+MARGIN = (
+    1.2  # tokens are estimated from the length of the text, and a second try says what was wrong
+)
 AGAIN = """
 
 Your previous answer could not be used: {problem}
@@ -72,7 +82,7 @@ async def ask(
         ModelUnavailableError: The model gave no answer.
         BudgetExceededError: The call would go over a limit of the namespace.
     """
-    system, prompt = render(task, **values)
+    system, prompt = render(runtime.config, task, **values)
     request = ModelRequest(task=task, system=system, prompt=prompt, reply=wanted, inputs=inputs)
     reply, problem = await _attempt(runtime, namespace, request, wanted, problem_with)
     if problem and attempts > 1:
@@ -142,11 +152,27 @@ async def _completion(runtime: Runtime, request: ModelRequest) -> Completion:
         ) from error
 
 
-def render(task: str, **values: str) -> tuple[str, str]:
+def render(config: MemoryConfig, task: str, **values: str) -> tuple[str, str]:
     """Return the system message and the prompt of a task.
+
+    The system message is the same for all calls of a task, so that endpoints which keep the beginning of a prompt
+    can do so.
 
     Raises:
         KeyError: There is no template for the task, or a placeholder of it has no value.
     """
-    system, _, prompt = TEMPLATES[task].partition("\n---\n")
-    return Template(system.strip()).substitute(), Template(prompt.strip()).substitute(values)
+    system, _, prompt = (config.prompts.get(task) or TEMPLATES[task]).partition(PARTED)
+    own = OWN.format(config.instructions.strip()) if config.instructions else ""
+    return (
+        Template(system.strip()).substitute() + own,
+        Template(prompt.strip()).substitute(values),
+    )
+
+
+def fits(runtime: Runtime, task: str, values: Mapping[str, str], reply: int) -> bool:
+    """Return whether the prompt of a task and a reply of so many tokens have room in what the model can take."""
+    most = runtime.config.context_tokens or getattr(runtime.model, "context_tokens", None)
+    if not most:
+        return True
+    asked = sum(map(texts.count_tokens, render(runtime.config, task, **values)))
+    return asked * MARGIN + reply <= most

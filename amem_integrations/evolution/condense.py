@@ -18,12 +18,14 @@ from ..ids import derive, new_operation, now
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..prompts import CondenseReply
 from ..runtime import Runtime, resolve
-from .ask import ask, counting, no_problem
+from .ask import ask, counting, fits, no_problem
 from .gate import form_problem
 from .meanwhile import remove_what_is_gone
 from .show import enriched, lines, turns
 
 ALIAS = "n1"
+FEWEST = 2  # entries that can become one
+REPLY_TOKENS = 120
 STALE = "it was changed meanwhile"
 
 
@@ -53,9 +55,15 @@ async def condense_by_model(
 ) -> str | None:
     """Put one entry in place of several, with at most `calls` calls; return why that failed, if it did.
 
+    Of more than the model can take the oldest are condensed.
+
     Raises:
         ModelUnavailableError: The model did not answer.
     """
+    while len(entries) > FEWEST and not fits(
+        runtime, "condense", _values(note, entries), REPLY_TOKENS
+    ):
+        entries = entries[:-1]
     shown = await _shown(runtime, namespace, note, entries)
     op, at = new_operation(), now()
     try:
@@ -98,18 +106,22 @@ async def _ask(
 ) -> str:
     shown = enriched(note, ALIAS)
     rows = [{"text": entry.text, "at": entry.at.isoformat()} for entry in entries]
-    remarks = [f"- [{texts.day(entry.at)}] {' '.join(entry.text.split())}" for entry in entries]
     reply = await ask(
         runtime,
         "condense",
         CondenseReply,
         namespace=namespace,
         inputs={"note": shown, "entries": rows},
-        values={"note": turns([note]), "entries": lines(remarks)},
+        values=_values(note, entries),
         problem_with=(lambda reply: form_problem(reply.context)) if calls > 1 else no_problem,
         attempts=min(calls, 2),
     )
     return " ".join(reply.context.split())
+
+
+def _values(note: Note, entries: Sequence[ContextEntry]) -> dict[str, str]:
+    remarks = [f"- [{texts.day(entry.at)}] {' '.join(entry.text.split())}" for entry in entries]
+    return {"note": turns([note]), "entries": lines(remarks)}
 
 
 def _one(

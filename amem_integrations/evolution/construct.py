@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from ..changes.edits import (
@@ -25,7 +25,7 @@ from ..plans import EvolutionReport
 from ..prompts import ConstructReply, NoteAttributes
 from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens
-from .ask import ask, counting
+from .ask import ask, counting, fits
 from .show import aliases, raw, speakers, turns
 
 log = logging.getLogger("amem_integrations")
@@ -55,6 +55,7 @@ async def mark_failed(
 # Of the thread before the batch as many turns are shown as fit, so that "the other one" and "yes" can be resolved.
 TURNS_BEFORE = 24
 TOKENS_BEFORE = 250
+REPLY_TOKENS = 100  # for a note
 FILLER_TOKENS = 30  # a longer note says something, whatever a model holds of it
 MAX_CONTEXT_WORDS = 80
 LEFT_OUT = "the model left it out"
@@ -148,8 +149,12 @@ async def describe(runtime: Runtime, batch: Batch) -> tuple[dict[str, Described]
         ModelUnavailableError: No reply.
     """
     alias = aliases(batch.notes, "n")
-    shown = [raw(note, alias[note.id]) for note in batch.notes]
-    earlier = [raw(note) for note in batch.shown_before]
+    values = _values(batch, alias)
+    if not fits(runtime, "construct", values, REPLY_TOKENS * (len(batch.notes) + 1)):
+        if len(batch.notes) > 1:
+            return await _in_halves(runtime, batch)
+        if batch.before:
+            return await describe(runtime, replace(batch, before=batch.before[1:]))
     notes = {alias[note.id]: note for note in batch.notes}
 
     def missing(reply: ConstructReply) -> str | None:
@@ -164,12 +169,11 @@ async def describe(runtime: Runtime, batch: Batch) -> tuple[dict[str, Described]
             "construct",
             ConstructReply,
             namespace=batch.notes[0].namespace,
-            inputs={"notes": shown, "before": earlier},
-            values={
-                "speakers": speakers([*batch.shown_before, *batch.notes]),
-                "before": turns(batch.shown_before),
-                "notes": turns(batch.notes, alias),
+            inputs={
+                "notes": [raw(note, name) for name, note in notes.items()],
+                "before": [raw(note) for note in batch.shown_before],
             },
+            values=values,
             problem_with=missing,
         )
     except ModelReplyError as error:
@@ -180,6 +184,24 @@ async def describe(runtime: Runtime, batch: Batch) -> tuple[dict[str, Described]
     return made, {note.id: LEFT_OUT for note in batch.notes if note.id not in made}
 
 
+def _values(batch: Batch, alias: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "speakers": speakers([*batch.shown_before, *batch.notes]),
+        "before": turns(batch.shown_before),
+        "notes": turns(batch.notes, alias),
+    }
+
+
+async def _in_halves(runtime: Runtime, batch: Batch) -> tuple[dict[str, Described], dict[str, str]]:
+    """Ask about a batch in two calls: together it is too long for the model."""
+    middle = len(batch.notes) // 2
+    first, second = batch.notes[:middle], batch.notes[middle:]
+    before = [*batch.before, *first]
+    made, failed = await describe(runtime, replace(batch, notes=first))
+    later, later_failed = await describe(runtime, Batch(notes=second, before=before))
+    return made | later, failed | later_failed
+
+
 def _may_be_filler(note: Note) -> bool:
     return count_tokens(note.content) <= FILLER_TOKENS
 
@@ -188,11 +210,13 @@ def _described(reply: ConstructReply, name: str, note: Note) -> Described | None
     """Return what a reply says of the note with an alias."""
     attributes = next((item for item in reply.notes if item.id == name), None)
     if attributes is not None:
+        says = attributes.context or attributes.keywords or attributes.tags
         asks = name in reply.questions or note.kind == "question"
-        return Described(attributes=attributes, kind="question" if asks else "statement")
+        kind: Kind = "question" if asks else "statement" if says else note.kind
+        return Described(attributes=attributes, kind=kind)
     if name not in reply.filler:
         return None
-    kind: Kind = "filler" if _may_be_filler(note) else "statement"
+    kind = "filler" if _may_be_filler(note) else "statement"
     return Described(attributes=NoteAttributes(id=name), kind=kind)
 
 

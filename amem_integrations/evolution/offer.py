@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby, permutations
 
@@ -13,6 +13,7 @@ from ..ports import Vector
 from .show import NONE, Shown, aliases, candidate, day_of, enriched, turn
 
 MAX_LINKS_SHOWN = 8
+REPLY_TOKENS = 120  # for a note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,28 @@ class Offer:
     def namespace(self) -> Namespace:
         """Whose notes they are."""
         return self.batch[0].namespace
+
+    @property
+    def reply_tokens(self) -> int:
+        """How many tokens a reply about the batch has at most, by what models wrote."""
+        return REPLY_TOKENS * (len(self.batch) + 1)
+
+    def only(self, notes: Sequence[Note]) -> Offer:
+        """Return what is shown for some of the batch; the others are earlier notes like any."""
+        ids = {note.id for note in notes}
+        shown = {one.id: None for note in notes for one in self.candidates[note.id]}
+        others = [self.notes[note_id] for note_id in shown if note_id not in ids]
+        return replace(self, batch=notes, others=others)
+
+    def halves(self) -> list[Offer]:
+        """Return the offer in two, for a model that cannot take it at once."""
+        middle = len(self.batch) // 2
+        return [self.only(self.batch[:middle]), self.only(self.batch[middle:])]
+
+    def without_last(self, note: Note) -> Offer:
+        """Return the offer without the last candidate of a note."""
+        fewer = {**self.candidates, note.id: self.candidates[note.id][:-1]}
+        return replace(self, candidates=fewer)
 
     def near(self, note: Note) -> list[Note]:
         """Return the candidates of a new note, best first."""

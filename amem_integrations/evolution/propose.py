@@ -1,8 +1,6 @@
-"""Propose: candidates, links and updates for new notes (Eq. 4-7 of the paper); nothing is written.
+"""Propose: links and updates for new notes (Eq. 4-7 of the paper); nothing is written.
 
-Candidates are the last notes of the same thread, then the hybrid nearest on the enriched text, as far as they are
-near. Only notes that came before (by seq) are candidates, so a batch can be linked in one go. Filler is neither
-linked nor a candidate. A turn is linked to the one before it whether a model says so or not.
+Filler is not linked. Every other turn is linked to the one before it, whether a model says so or not.
 """
 
 from __future__ import annotations
@@ -12,16 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from .. import ranking, texts
+from .. import texts
 from ..changes.edits import Edit, chain
-from ..currency import NOT_MERGED
+from ..config import MemoryConfig
 from ..embedding import embed
 from ..errors import ModelReplyError, ModelUnavailableError
-from ..filters import Condition
 from ..ids import clock, derive, new_operation, now, time_of
 from ..notes import Namespace, Note
-from ..plans import FOLLOWS, Candidate, Plan, PlannedLink, PlannedNote, PlannedUpdate
-from ..ports import Query, Ranked, Vector
+from ..plans import FOLLOWS, Plan, PlannedLink, PlannedNote, PlannedUpdate
+from ..ports import Vector
 from ..prompts import (
     EvolveReply,
     LinkReply,
@@ -32,8 +29,9 @@ from ..prompts import (
     ReviseReply,
     Targeted,
 )
-from ..runtime import Runtime, resolve
-from .ask import ask, counting
+from ..runtime import Runtime
+from .ask import ask, counting, fits
+from .candidates import find_candidates
 from .commit import Planner
 from .construct import Batch
 from .gate import hold, judge
@@ -42,9 +40,6 @@ from .relink import planned_relinks, with_relinks_judged
 from .show import candidate, lines, linked, turns
 from .supersede import planned
 
-# A candidate's fused score, as a share of the best. With .7 the candidates that are neither of the batch nor the turn
-# before are 3.2 a note instead of 6.9, and .84 of the annotated links to such notes are among them.
-NEAR = 0.6
 MAX_REASON_CHARS = 200
 MAX_RELATION_CHARS = 40
 T = TypeVar("T", bound=Targeted)
@@ -103,7 +98,8 @@ async def propose_all(runtime: Runtime, namespace: Namespace, batches: Sequence[
 async def _proposed(runtime: Runtime, namespace: Namespace, op: str, batch: Batch) -> _Proposed:
     """Ask for the links and updates of a batch; filler has none."""
     talk = [note for note in batch.notes if note.kind != "filler"]
-    offer = await _candidates(runtime, namespace, replace(batch, notes=talk))
+    found = await find_candidates(runtime, namespace, replace(batch, notes=talk))
+    offer = _trimmed(runtime, found)
     try:
         evolutions = await _ask(runtime, offer)
     except ModelReplyError as error:
@@ -116,91 +112,6 @@ async def _proposed(runtime: Runtime, namespace: Namespace, op: str, batch: Batc
     ]
     runtime.usage.count("evolve", dropped=sum(plan.dropped for plan in plans))
     return _Proposed(notes=plans, offer=offer)
-
-
-async def turns_before(
-    runtime: Runtime, namespace: Namespace, note: Note, count: int
-) -> list[Note]:
-    """Return the last `count` notes of its thread before a note, oldest first."""
-    if note.thread is None or not count:
-        return []
-    where = (Condition("thread", "$eq", note.thread), Condition("seq", "$lt", note.seq))
-    turns = await resolve(
-        runtime.store.scan(namespace, where=where, limit=count, newest_first=True)
-    )
-    time = now()
-    return [turn for turn in reversed(turns) if not turn.is_expired(time)]
-
-
-async def _candidates(runtime: Runtime, namespace: Namespace, batch: Batch) -> Offer:
-    """Return the candidates of each note of a batch; the turns before it are as many as the settings want."""
-    if not batch.notes:
-        return Offer.of((), {}, {}, {})
-    rows = await embed(runtime, [texts.embedding_text(note) for note in batch.notes])  # cached
-    own = {note.id: row for note, row in zip(batch.notes, rows, strict=True) if row is not None}
-    queries = [_query(note, own.get(note.id)) for note in batch.notes]
-    found = await resolve(runtime.store.search(namespace, queries))
-    recent = _recent(batch, runtime.config.recent)
-    chosen = {
-        note.id: _choose(runtime, recent[note.id], ranked)
-        for note, ranked in zip(batch.notes, found, strict=True)
-    }
-    ids = list(dict.fromkeys(target for targets in chosen.values() for target in targets))
-    time = now()
-    stored = [
-        item
-        for item in await resolve(runtime.store.get_indexed(namespace, ids))
-        if not item.note.is_expired(time) and item.note.merged_into is None
-    ]
-    notes = {item.note.id: item.note for item in stored}
-    vectors = {item.note.id: item.vector for item in stored if item.vector is not None} | own
-    candidates = {
-        note.id: [
-            Candidate(
-                id=target,
-                similarity=_similarity(vectors, note.id, target),
-                previous=target in recent[note.id][:1],
-            )
-            for target in chosen[note.id]
-            if target in notes
-        ]
-        for note in batch.notes
-    }
-    return Offer.of(batch.notes, candidates, notes, vectors)
-
-
-def _similarity(vectors: Mapping[str, Vector], one: str, other: str) -> float | None:
-    """Return the cosine of two notes, or None where either has no vector."""
-    if one not in vectors or other not in vectors:
-        return None
-    return float(vectors[one] @ vectors[other])
-
-
-def _query(note: Note, vector: Vector | None) -> Query:
-    return Query(
-        vector=vector,
-        text=texts.lexical_text(note),
-        limit=ranking.FUSION_DEPTH,
-        where=(Condition("seq", "$lt", note.seq), Condition("kind", "$ne", "filler"), NOT_MERGED),
-    )
-
-
-def _choose(runtime: Runtime, recent: Sequence[str], ranked: Ranked) -> list[str]:
-    fused = ranking.fuse(ranked)
-    nearest = ranking.order(fused)
-    near = [one for one in nearest if fused[one].fusion >= NEAR * fused[nearest[0]].fusion]
-    return list(dict.fromkeys([*recent, *near]))[: runtime.config.candidates]
-
-
-def _recent(batch: Batch, count: int) -> dict[str, list[str]]:
-    """Return for each note the ids of the last notes of its thread before it, newest first, without filler."""
-    if not count or any(note.thread is None for note in batch.notes):
-        return {note.id: [] for note in batch.notes}
-    turns = [turn for turn in (*batch.before, *batch.notes) if turn.kind != "filler"]
-    return {
-        note.id: [turn.id for turn in reversed(turns) if turn.seq < note.seq][:count]
-        for note in batch.notes
-    }
 
 
 async def _ask(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
@@ -218,8 +129,12 @@ async def _ask(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
 
 
 async def _ask_all(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
-    """Ask for the links and updates of the whole batch in one call."""
-    others, links = offer.enriched(offer.others), offer.links(now(), runtime.config.link_half_life)
+    """Ask for the links and updates of the whole batch in one call, or in several if the model cannot take it."""
+    values = _values(runtime, offer)
+    if len(offer.batch) > 1 and not fits(runtime, "evolve", values, offer.reply_tokens):
+        parts = [await _ask_all(runtime, half) for half in offer.halves()]
+        return parts[0] | parts[1]
+    links = offer.links(now(), runtime.config.link_half_life)
     reply = await ask(
         runtime,
         "evolve",
@@ -227,18 +142,34 @@ async def _ask_all(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
         namespace=offer.namespace,
         inputs={
             "notes": [offer.data(note) for note in offer.batch],
-            "candidates": others,
+            "candidates": offer.enriched(offer.others),
             "links": links,
         },
-        values={
-            "notes": offer.text(offer.batch),
-            "links": lines([linked(link) for link in links]),
-        },
+        values=values,
     )
     known = {offer.alias[note.id] for note in offer.batch}
     answered = {item.id.strip().strip("[]"): item for item in reversed(reply.notes)}
     runtime.usage.count("evolve", dropped=len(set(answered) - known))
     return answered
+
+
+def _values(runtime: Runtime, offer: Offer) -> dict[str, str]:
+    links = offer.links(now(), runtime.config.link_half_life)
+    return {
+        "notes": offer.text(offer.batch),
+        "links": lines([linked(link) for link in links]),
+    }
+
+
+def _trimmed(runtime: Runtime, offer: Offer) -> Offer:
+    """Return the offer without the last candidates of a note that alone would be too long for the model."""
+    for note in offer.batch:
+        while len(offer.candidates[note.id]) > 1:
+            alone = offer.only([note])
+            if fits(runtime, "evolve", _values(runtime, alone), alone.reply_tokens):
+                break
+            offer = offer.without_last(note)
+    return offer
 
 
 async def _ask_each(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
@@ -357,7 +288,7 @@ def _planned(
         model=runtime.model_name,
         candidates=tuple(offer.candidates.get(note.id, ())),
         links=tuple(_links(op, note, offer, said.links)) if runtime.config.link else (),
-        updates=tuple(_updates(op, note, offer, said.updates)),
+        updates=tuple(_updates(op, note, offer, said.updates, runtime.config)),
         supersessions=tuple(
             one
             for i, item in _by_target(said.supersedes, note, offer).items()
@@ -382,10 +313,14 @@ def _links(
 
 
 def _updates(
-    op: str, note: Note, offer: Offer, proposed: Sequence[ProposedUpdate]
+    op: str, note: Note, offer: Offer, proposed: Sequence[ProposedUpdate], config: MemoryConfig
 ) -> Iterator[PlannedUpdate]:
-    """Yield the first update of an earlier note, and the first of the new note itself by an earlier one."""
-    for target, item in list(_by_target(proposed, note, offer).items())[:1]:
+    """Yield the first update of an earlier note, and the first of the new note itself by an earlier one.
+
+    The paper asks about each neighbour by itself, so there may be one for each.
+    """
+    most = 1 if config.calls == "joint" else None
+    for target, item in list(_by_target(proposed, note, offer).items())[:most]:
         yield _update(op, offer.notes[target], item, cause=note.id)
     for item in proposed:
         source = offer.target(note, item.source)

@@ -25,6 +25,7 @@ async def recall(
     k: int = RECALLED,
     where: Mapping[str, Any] | None = None,
     min_similarity: float | None = None,
+    links: bool = True,
     as_of: datetime | None = None,
     known_at: datetime | None = None,
 ) -> list[ScoredNote]:
@@ -47,6 +48,7 @@ async def recall(
         k=k,
         where=where,
         min_similarity=min_similarity,
+        links=links,
         as_of=as_of,
         known_at=known_at,
     )

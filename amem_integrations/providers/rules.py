@@ -77,9 +77,7 @@ class RuleModel:
             "notes": [
                 {"id": note["alias"], **self._attributes(note, before)}
                 for before, note in zip(turns, notes, strict=False)
-                if note["kind"] != "filler"
-            ],
-            "filler": [note["alias"] for note in notes if note["kind"] == "filler"],
+            ]
         }
 
     def _attributes(self, note: Shown, before: Shown | None) -> dict[str, Any]:

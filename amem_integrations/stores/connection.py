@@ -237,7 +237,9 @@ def connect(
     Raises:
         ConfigurationError: An address is no URL, the key would travel in the clear, or an option is unknown.
     """
-    addresses = [checked_address(each, api_key, allow_insecure=allow_insecure) for each in locations]
+    addresses = [
+        checked_address(each, api_key, allow_insecure=allow_insecure) for each in locations
+    ]
     settings = _client_settings(api_key, options, connections)
     try:
         clients = [QdrantClient(url=location, **settings) for location in locations]

@@ -20,9 +20,9 @@ from ..notes import Change
 from ..runtime import run
 from .bm25 import Bm25
 from .folder import Folder, has_draft, remove_draft, settle
+from .intents import INTENT
 from .payloads import Point
 from .sidecar import AS_MADE, Sidecar
-from .intents import INTENT
 from .writes import PointStore
 
 Durability = Literal["interval", "always"]

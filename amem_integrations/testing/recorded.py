@@ -90,7 +90,7 @@ class RecordedModel:
         return as_completion(request, self._answers[request.task](request.inputs))
 
     def _construct(self, inputs: Item) -> BaseModel:
-        filler = [note["alias"] for note in inputs["notes"] if note["kind"] == "filler"]
+        filler = [note["alias"] for note in inputs["notes"] if note.get("kind") == "filler"]
         notes = [
             NoteAttributes(id=note["alias"], **_attributes(record))
             for note in inputs["notes"]

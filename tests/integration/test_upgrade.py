@@ -44,7 +44,8 @@ def test_upgrade_makes_rule_notes_again_and_removes_what_rules_made(folder):
         assert [note.seq for note in notes] == [note.seq for note in before]
         assert {note.state for note in notes} == {"done"}
         assert {entry.model for note in notes for entry in note.contexts} == {"scripted"}
-        assert [dict(note.links) for note in notes] == [{}, {}, {}]
+        relations = [[link.relation for link in note.links.values()] for note in notes]
+        assert relations == [["follows"], ["follows"], []]  # of the turns of one thread
         kinds = [change.kind for change in memory.history(notes[0].id, namespace=ANN)]
         assert kinds.count("construct") == 2
         assert {"upgrade", "unlink"} <= set(kinds)
@@ -140,7 +141,7 @@ def test_an_upgrade_can_be_undone_step_by_step(folder):
         made = [
             c
             for c in memory.history(first.id, namespace=ANN)
-            if c.kind in ("unlink", "upgrade") or "fields" in c.data
+            if c.kind in ("unlink", "upgrade") or "fields" in c.data or c.model == "scripted"
         ]
         for change in reversed(made):
             memory.undo(change.id, namespace=ANN)

@@ -86,6 +86,16 @@ class Silent(AgenticMemory):
             raise StoreUnavailableError("the server does not answer")
         return await super().asearch(*args, **options)
 
+    def recall(self, *args: Any, **options: Any) -> Any:
+        if self.silent:
+            raise StoreUnavailableError("the server does not answer")
+        return super().recall(*args, **options)
+
+    async def arecall(self, *args: Any, **options: Any) -> Any:
+        if self.silent:
+            raise StoreUnavailableError("the server does not answer")
+        return await super().arecall(*args, **options)
+
 
 def scripted() -> ScriptedModel:
     """Return a model that constructs, links and evolves in a fixed way."""

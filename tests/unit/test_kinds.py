@@ -62,6 +62,7 @@ FILLER = [
     "Great, thanks for your help!",
 ]
 QUESTIONS = [
+    "Dogs sleep a lot, don't they?",
     "Where do I live?",
     "What is my dog's name?",
     "what's my name",
@@ -103,6 +104,7 @@ QUESTIONS = [
     "So what's my wife's name?",
 ]
 STATEMENTS = [
+    "My dogs sleep a lot, don't they?",
     "Yes, in March",
     "Yes",
     "No",

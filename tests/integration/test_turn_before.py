@@ -1,0 +1,159 @@
+"""A turn is linked to the one before it by code; a model may say more. A new note may also be explained by an earlier one."""
+
+from __future__ import annotations
+
+import pytest
+from support import models
+
+from amem_integrations import AgenticMemory, MemoryConfig, NoteInput
+from amem_integrations.plans import FOLLOWS
+from amem_integrations.testing import HashEmbedder
+
+ANN = ("ann",)
+
+
+@pytest.fixture
+def opened():
+    made = []
+
+    def open_(evolve=models.nothing, **settings):
+        model = models.model(evolve)
+        config = MemoryConfig(**{"min_gate_similarity": -1.0, **settings})
+        memory = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(), config=config)
+        memory.model = model
+        made.append(memory)
+        return memory
+
+    yield open_
+    for memory in made:
+        memory.close()
+
+
+def add(memory, *contents):
+    items = [NoteInput(content=content, thread="t") for content in contents]
+    return memory.add_many(items, namespace=ANN)
+
+
+def relations(note):
+    return {target: link.relation for target, link in note.links.items() if link.direction == "out"}
+
+
+def test_a_turn_is_linked_to_the_one_before_it_though_the_model_says_nothing(opened):
+    first, second, third = add(opened(), "I paint boats", "Where?", "In the shed")
+    assert relations(first) == {}
+    assert relations(second) == {first.id: FOLLOWS}
+    assert relations(third) == {second.id: FOLLOWS}
+
+
+def test_what_the_model_says_of_the_turn_before_counts(opened):
+    first, second = add(opened(models.link_to_first), "I paint boats", "In the shed")
+    assert relations(second) == {first.id: "continues"}
+
+
+def test_turns_of_no_thread_and_of_other_threads_do_not_follow_each_other(opened):
+    memory = opened()
+    first = memory.add("I paint boats", namespace=ANN)
+    second = memory.add("In the shed", namespace=ANN)
+    third = memory.add("At night", namespace=ANN, thread="other")
+    assert [dict(note.links) for note in (first, second, third)] == [{}, {}, {}]
+
+
+@pytest.mark.parametrize("settings", [{"link": False}, {"recent": 0}])
+def test_without_links_or_turns_before_nothing_is_linked_by_code(opened, settings):
+    _, second = add(opened(**settings), "I paint boats", "In the shed")
+    assert relations(second) == {}
+
+
+def test_a_link_that_no_model_proposed_waits_for_no_review(opened):
+    memory = opened(review=True)
+    first, second = add(memory, "I paint boats", "In the shed")
+    assert relations(second) == {first.id: FOLLOWS}
+    assert memory.proposals(namespace=ANN) == []
+
+
+def test_it_is_recorded_and_can_be_undone(opened):
+    memory = opened()
+    _, second = add(memory, "I paint boats", "In the shed")
+    (made,) = [c for c in memory.history(second.id, namespace=ANN) if c.kind == "link"]
+    memory.undo(made.id, namespace=ANN)
+    assert memory.get(second.id, namespace=ANN).links == {}
+
+
+def test_a_model_does_not_judge_it(opened):
+    memory = opened()
+    add(memory, "kayak trip", "the kayak trip")
+    memory.add("our kayak trip", namespace=ANN, thread="t")
+    assert memory.model.asked("evolve")[-1].inputs["links"] == []
+
+
+def mending(to="n1", source="c1", text="The one who fell is Ann"):
+    """Return an answer for a note that has candidates: a sentence about itself."""
+
+    def answer(request):
+        (note,) = request.inputs["notes"]
+        update = {"to": to, "c": text, "from": source}
+        return {"notes": [{"id": "n1", "updates": [update]}] if note["candidates"] else []}
+
+    return answer
+
+
+def test_an_earlier_note_can_explain_the_new_one(opened):
+    memory = opened(mending())
+    first = memory.add("Ann fell off the boat", namespace=ANN)
+    second = memory.add("The one who fell off the boat is well", namespace=ANN)
+    assert [(entry.text, entry.cause) for entry in second.contexts[1:]] == [
+        ("The one who fell is Ann", first.id)
+    ]
+    assert len(memory.get(first.id, namespace=ANN).contexts) == 1
+
+
+def test_what_an_earlier_note_explained_goes_with_it(opened):
+    memory = opened(mending())
+    first = memory.add("Ann fell off the boat", namespace=ANN)
+    second = memory.add("The one who fell off the boat is well", namespace=ANN)
+    memory.delete(first.id, namespace=ANN)
+    left = memory.get(second.id, namespace=ANN)
+    assert [entry.cause for entry in left.contexts] == [second.id]
+
+
+def test_what_an_earlier_note_explained_can_be_undone_and_passes_the_gate(opened):
+    memory = opened(mending())
+    memory.add("Ann fell off the boat", namespace=ANN)
+    second = memory.add("The one who fell off the boat is well", namespace=ANN)
+    (made,) = [c for c in memory.history(second.id, namespace=ANN) if c.kind == "evolve"]
+    memory.undo(made.id, namespace=ANN)
+    assert len(memory.get(second.id, namespace=ANN).contexts) == 1
+    strict = opened(mending(text="zebra quartz"), min_gate_similarity=0.5)
+    strict.add("Ann fell off the boat", namespace=ANN)
+    strict.add("The one who fell off the boat is well", namespace=ANN)
+    assert [p.note_id for p in strict.proposals(namespace=ANN)] == [second.id]
+
+
+@pytest.mark.parametrize("source", ["", "c9", "n1"])
+def test_without_an_earlier_note_that_was_shown_a_note_does_not_explain_itself(opened, source):
+    memory = opened(mending(source=source))
+    memory.add("Ann fell off the boat", namespace=ANN)
+    second = memory.add("The one who fell off the boat is well", namespace=ANN)
+    assert len(second.contexts) == 1
+
+
+def test_a_plan_with_such_a_sentence_travels_as_json(opened):
+    memory = opened(mending())
+    first = memory.add("Ann fell off the boat", namespace=ANN)
+    raw = memory.add("The one who fell off the boat is well", namespace=ANN, evolve=False)
+    memory.construct([raw.id], namespace=ANN)
+    plan = memory.propose([raw.id], namespace=ANN)
+    memory.commit(plan.to_dict(), namespace=ANN)
+    assert memory.get(raw.id, namespace=ANN).contexts[1].cause == first.id
+
+
+def test_one_new_note_updates_one_earlier_note(opened):
+    def both(request):
+        (note,) = request.inputs["notes"]
+        updates = [{"to": c["alias"], "c": "It sank"} for c in note["candidates"]]
+        return {"notes": [{"id": "n1", "updates": updates}]}
+
+    memory = opened(both)
+    notes = [memory.add(f"The boat is {what}", namespace=ANN) for what in ("red", "old", "gone")]
+    counts = [len(memory.get(note.id, namespace=ANN).contexts) for note in notes]
+    assert sum(counts) == len(notes) + 2  # of the second note, and of the third

@@ -1,0 +1,83 @@
+"""What is recalled for a turn: facts, whatever was asked and chatted before; nothing where nothing fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage
+from langchain_kit import ANN, Talker, system_text
+from support import chatter
+
+from amem_integrations import AgenticMemory
+from amem_integrations.providers.minilm import MiniLmEmbedder
+from langchain_amem import AMemMiddleware, AMemRetriever
+
+
+@pytest.fixture(scope="module")
+def embedder() -> MiniLmEmbedder:
+    return MiniLmEmbedder()
+
+
+@pytest.fixture
+def memory(embedder: MiniLmEmbedder) -> Iterator[AgenticMemory]:
+    with AgenticMemory.open(":memory:", embedder=embedder) as opened:
+        opened.add(chatter.FACT, namespace=ANN, thread="0", speaker="user")
+        yield opened
+
+
+def chat(memory: AgenticMemory, asked: str, answer: str = chatter.UNKNOWN, **options: int) -> str:
+    """Run one turn in a new thread, and return what the model was shown of the memory."""
+    model = Talker(answer=lambda _: answer)
+    agent = create_agent(model, [], middleware=[AMemMiddleware(memory, namespace=ANN, **options)])
+    chat.threads += 1
+    config = {"configurable": {"thread_id": str(chat.threads)}}
+    agent.invoke({"messages": [HumanMessage(asked)]}, config)
+    return system_text(model.seen[0])
+
+
+chat.threads = 0
+
+
+def first_three(memory: AgenticMemory) -> list[str]:
+    retriever = AMemRetriever(memory=memory, namespace=ANN, k=3)
+    return [document.page_content for document in retriever.invoke(chatter.QUESTION)]
+
+
+def test_a_question_asked_twenty_times_does_not_bury_the_fact(memory):
+    for _ in range(20):
+        assert "Rex" in chat(memory, chatter.QUESTION)
+    assert chatter.FACT in first_three(memory)
+    assert "Rex" in chat(memory, chatter.QUESTION, k=3)
+
+
+def test_twenty_paraphrases_of_a_question_do_not_bury_the_fact(memory):
+    for asked in chatter.PARAPHRASES:
+        chat(memory, asked)
+    assert chatter.FACT in first_three(memory)
+    assert "Rex" in chat(memory, chatter.QUESTION, k=3)
+
+
+def test_small_talk_on_the_subject_does_not_bury_the_fact(memory):
+    for said, answered in chatter.SMALL_TALK:
+        chat(memory, said, answered)
+    assert chatter.FACT in first_three(memory)
+    assert "Rex" in chat(memory, chatter.QUESTION, k=3)
+
+
+@pytest.mark.parametrize("said", ["What is 2 + 2?", "Thanks, bye!", "Gracias, ¡hasta luego!"])
+def test_nothing_is_recalled_where_nothing_fits(memory, said):
+    memory.add("I earn 50,000 a year.", namespace=ANN)
+    memory.add("Thanks, bye!", namespace=ANN)
+    assert "<memories>" not in chat(memory, said)
+
+
+def test_a_statement_made_in_several_threads_is_shown_once(memory):
+    for thread in range(5):
+        memory.add(chatter.FACT, namespace=ANN, thread=str(thread), speaker="user")
+    assert chat(memory, chatter.QUESTION).count("Rex") == 1
+
+
+def test_what_a_visible_message_says_is_not_recalled_as_well(memory):
+    assert chatter.FACT not in chat(memory, chatter.FACT)

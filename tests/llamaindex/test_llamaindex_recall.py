@@ -1,0 +1,76 @@
+"""What is recalled for a turn: facts, whatever was asked and chatted before; nothing where nothing fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from llamaindex_fakes import ANN, assistant, user
+from support import chatter
+
+from amem_integrations import AgenticMemory
+from amem_integrations.providers.minilm import MiniLmEmbedder
+from llamaindex_amem import AMemMemory, AMemRetriever
+
+
+@pytest.fixture(scope="module")
+def embedder() -> MiniLmEmbedder:
+    return MiniLmEmbedder()
+
+
+@pytest.fixture
+def memory(embedder: MiniLmEmbedder) -> Iterator[AgenticMemory]:
+    with AgenticMemory.open(":memory:", embedder=embedder) as opened:
+        opened.add(chatter.FACT, namespace=ANN, thread="0", speaker="user")
+        yield opened
+
+
+def chat(memory: AgenticMemory, asked: str, answer: str = chatter.UNKNOWN, **options: int) -> str:
+    """Run one turn in a new session, and return what is recalled for it."""
+    session = f"session {len(memory.get_all(namespace=ANN, limit=1000))}"
+    chatting = AMemMemory.from_defaults(memory=memory, namespace=ANN, session_id=session, **options)
+    chatting.put(user(asked))
+    shown = "\n".join(
+        str(message.content) for message in chatting.get() if message.role == "system"
+    )
+    chatting.put(assistant(answer))
+    return shown
+
+
+def first_three(memory: AgenticMemory) -> list[str]:
+    found = AMemRetriever(memory, ANN, k=3).retrieve(chatter.QUESTION)
+    return [each.node.get_content() for each in found]
+
+
+def test_a_question_asked_twenty_times_does_not_bury_the_fact(memory):
+    for _ in range(20):
+        assert "Rex" in chat(memory, chatter.QUESTION)
+    assert chatter.FACT in first_three(memory)
+    assert "Rex" in chat(memory, chatter.QUESTION, k=3)
+
+
+def test_twenty_paraphrases_of_a_question_do_not_bury_the_fact(memory):
+    for asked in chatter.PARAPHRASES:
+        chat(memory, asked)
+    assert chatter.FACT in first_three(memory)
+    assert "Rex" in chat(memory, chatter.QUESTION, k=3)
+
+
+def test_small_talk_on_the_subject_does_not_bury_the_fact(memory):
+    for said, answered in chatter.SMALL_TALK:
+        chat(memory, said, answered)
+    assert chatter.FACT in first_three(memory)
+    assert "Rex" in chat(memory, chatter.QUESTION, k=3)
+
+
+@pytest.mark.parametrize("said", ["What is 2 + 2?", "Thanks, bye!", "Gracias, ¡hasta luego!"])
+def test_nothing_is_recalled_where_nothing_fits(memory, said):
+    memory.add("I earn 50,000 a year.", namespace=ANN)
+    memory.add("Thanks, bye!", namespace=ANN)
+    assert "<memories>" not in chat(memory, said)
+
+
+def test_a_statement_made_in_several_sessions_is_shown_once(memory):
+    for thread in range(5):
+        memory.add(chatter.FACT, namespace=ANN, thread=str(thread), speaker="user")
+    assert chat(memory, chatter.QUESTION).count("Rex") == 1

@@ -1,0 +1,225 @@
+"""The user's own instructions and prompts, and prompts that are too long for the model."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from support import models
+from support.openai_server import OpenAIServer
+
+from amem_integrations import AgenticMemory, ConfigurationError, MemoryConfig, NoteInput
+from amem_integrations.config import PARTED, PLACEHOLDERS
+from amem_integrations.evolution.ask import MARGIN
+from amem_integrations.prompts import TEMPLATES, CondenseReply, LinkReply, ReviseReply
+from amem_integrations.providers.openai import OpenAIChatModel
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+from amem_integrations.texts import count_tokens
+
+ANN = ("ann",)
+OWN = "Write in German. Leave out what is said about football."
+TURNS = [f"kayak trip number {n} went to Norway" for n in range(8)]
+
+
+def opened(model=None, **settings):
+    config = MemoryConfig(**{"min_gate_similarity": -1.0, **settings})
+    model = model or models.model(models.link_to_first)
+    return AgenticMemory.open(
+        ":memory:", model=model, embedder=HashEmbedder(), config=config
+    ), model
+
+
+def add(memory, contents=TURNS):
+    items = [NoteInput(content=content, thread="t") for content in contents]
+    return memory.add_many(items, namespace=ANN)
+
+
+def test_the_placeholders_of_every_task_are_those_of_its_prompt():
+    found = {
+        task: set(re.findall(r"\$(\w+)", text.split(PARTED)[1])) for task, text in TEMPLATES.items()
+    }
+    assert found == {task: set(names) for task, names in PLACEHOLDERS.items()}
+
+
+def test_no_system_message_has_a_placeholder():
+    assert not any("$" in text.split(PARTED)[0] for text in TEMPLATES.values())
+
+
+def paper_model():
+    return ScriptedModel(
+        {
+            "construct": models.construct,
+            "link": LinkReply(links=[]),
+            "revise": ReviseReply(change=True, context="It was a kayak trip " * 10),
+            "condense": CondenseReply(context="It was a kayak trip"),
+        }
+    )
+
+
+def test_instructions_reach_every_prompt_in_one_marked_place():
+    memory, model = opened(instructions=OWN)
+    add(memory)
+    paper, paper_model_ = opened(paper_model(), instructions=OWN, calls="paper", batch_size=1)
+    with memory, paper:
+        for content in TURNS:
+            paper.add(content, namespace=ANN)
+        paper.consolidate(namespace=ANN)
+        requests = [*model.requests, *paper_model_.requests]
+        assert {request.task for request in requests} == set(PLACEHOLDERS)
+        for request in requests:
+            assert request.system.endswith(f"<instructions>\n{OWN}\n</instructions>")
+            assert OWN not in request.prompt
+
+
+def test_without_instructions_no_prompt_has_the_mark():
+    memory, model = opened()
+    with memory:
+        add(memory)
+        assert not any("<instructions>" in request.system for request in model.requests)
+
+
+@pytest.mark.parametrize("given", ["", "  ", 7, ["be brief"]])
+def test_instructions_that_are_no_text_are_refused(given):
+    with pytest.raises(ConfigurationError, match="instructions"):
+        MemoryConfig(instructions=given)
+
+
+def test_a_prompt_can_be_replaced():
+    own = "Be a librarian.\n---\n$speakers said $before and $notes for $$5"
+    memory, model = opened(prompts={"construct": own}, instructions=OWN)
+    with memory:
+        memory.add("I paint", namespace=ANN, speaker="Ann")
+        request, *_ = model.asked("construct")
+        assert request.system.startswith("Be a librarian.")
+        assert OWN in request.system
+        assert request.prompt.startswith("Ann said (none) and (")
+        assert request.prompt.endswith("I paint for $5")
+
+
+@pytest.mark.parametrize(
+    ("prompts", "message"),
+    [
+        ({"construct": "S\n---\n$notes"}, r"lacks \$before, \$speakers"),
+        ({"construct": "S\n---\n$notes $before $speakers $day"}, r"\$day, for which"),
+        ({"evolve": "S $notes\n---\n$notes $links"}, r"\$notes before the line"),
+        ({"evolve": "$notes and $links"}, "a line '---'"),
+        ({"evolve": "S\n---\n$notes $links costs $5"}, r"write '\$\$'"),
+        ({"evolve": 5}, "must be a text"),
+        ({"sing": "S\n---\n$notes"}, "unknown task 'sing'"),
+        ("S\n---\n$notes", "text by task"),
+    ],
+)
+def test_a_prompt_that_cannot_be_used_is_refused_when_the_settings_are_made(prompts, message):
+    with pytest.raises(ConfigurationError, match=message):
+        MemoryConfig(prompts=prompts)
+
+
+def test_later_changes_of_the_mapping_do_not_change_the_settings():
+    given = {"link": TEMPLATES["link"]}
+    config = MemoryConfig(prompts=given)
+    given["link"] = "nonsense"
+    assert config.prompts == {"link": TEMPLATES["link"]}
+
+
+@pytest.mark.enable_socket
+def test_the_beginning_of_a_prompt_is_the_same_bytes_in_every_call(openai_server: OpenAIServer):
+    def answer(payload):
+        ids = re.findall(r"^\[(n\d+)\]", payload["messages"][-1]["content"], re.MULTILINE)
+        entries = ",".join(f'{{"id":"{one}","c":"About {one}"}}' for one in ids)
+        return f'{{"notes":[{entries}]}}'
+
+    openai_server.answer = answer
+    model = OpenAIChatModel("m", base_url=openai_server.base_url, api_key="k")
+    memory, _ = opened(model, batch_size=2, instructions=OWN)
+    with memory:
+        add(memory)
+        memory.add("Another day", namespace=("bob",), thread="x")
+    bodies = [payload["messages"] for payload in openai_server.requests]
+    assert all([m["role"] for m in messages] == ["system", "user"] for messages in bodies)
+    assert len({messages[0]["content"] for messages in bodies}) == 2  # construct and evolve
+    assert len(bodies) == 9  # Bob's only note has nothing to be linked to
+
+
+def longest(model):
+    return max(longest_of(model, request.task) for request in model.requests)
+
+
+def longest_of(model, task):
+    """Return the length of the longest prompt of a task, in tokens as they are estimated."""
+    return max(
+        (count_tokens(request.system) + count_tokens(request.prompt)) * MARGIN
+        for request in model.asked(task)
+    )
+
+
+@pytest.mark.parametrize("by", ["model", "settings"])
+def test_a_batch_that_is_too_long_for_the_model_is_asked_about_in_parts(by):
+    whole, model = opened()
+    with whole:
+        expected = [(n.keywords, len(n.links)) for n in add(whole, TURNS)]
+    most = 2100
+    assert longest(model) + 120 * 9 > most
+    small = models.model(models.link_to_first)
+    if by == "model":
+        small.context_tokens = most
+    memory, _ = opened(small, **({"context_tokens": most} if by == "settings" else {}))
+    with memory:
+        notes = add(memory)
+        assert {note.state for note in notes} == {"done"}
+        assert [(n.keywords, len(n.links)) for n in notes] == expected
+        assert longest(small) < most
+        assert len(small.asked("evolve")) > 1
+        asked = [n["content"] for r in small.asked("construct") for n in r.inputs["notes"]]
+        assert asked == TURNS
+        assert memory.usage()["total"].get("rejected_replies", 0) == 0
+
+
+def test_of_a_note_that_is_too_long_with_its_candidates_the_last_ones_are_left_out():
+    model = models.model(models.link_to_first)
+    memory, _ = opened(model, batch_size=1, recent=0)
+    with memory:
+        for n in range(12):
+            memory.add(f"{'kayak trip to Norway ' * 6}{n}", namespace=ANN, evolve=n < 11)
+        assert len(model.asked("evolve")[-1].inputs["notes"][0]["candidates"]) > 3
+        model.context_tokens = int(longest(model)) + 100
+        memory.evolve(namespace=ANN)
+        shown = model.asked("evolve")[-1].inputs["notes"][0]["candidates"]
+        assert 1 <= len(shown) < 10
+        assert longest(model) < model.context_tokens
+
+
+def test_of_a_trail_that_is_too_long_for_the_model_the_oldest_part_is_condensed():
+    def answer(request):
+        told = {c["alias"] for c in request.inputs["candidates"] if c["content"] == TURNS[0]}
+        updates = [{"to": one, "c": "It was a kayak trip to Norway " * 7} for one in told]
+        return {"notes": [{"id": "n1", "updates": updates}]}
+
+    model = models.model(answer)
+    model._always["condense"] = CondenseReply(context="A kayak trip")
+    memory, _ = opened(model, recent=0)
+    with memory:
+        first, *_ = [memory.add(content, namespace=ANN) for content in TURNS]
+        trail = memory.get(first.id, namespace=ANN).contexts
+        assert len(trail) == len(TURNS)
+        model.context_tokens = 600
+        memory.consolidate(namespace=ANN)
+        sizes = [len(request.inputs["entries"]) for request in model.asked("condense")]
+        assert len(sizes) == 1
+        assert 2 <= sizes[0] < len(trail) - 1
+        assert longest_of(model, "condense") < 600
+        assert memory.get(first.id, namespace=ANN).contexts[0] == trail[0]
+
+
+def test_a_single_note_that_does_not_fit_is_asked_about_all_the_same():
+    model = models.model()
+    model.context_tokens = 10
+    memory, _ = opened(model)
+    with memory:
+        first, second = add(memory, TURNS[:2])
+        assert (first.state, second.state) == ("done", "done")
+
+
+@pytest.mark.parametrize("given", [0, -1, 1.5, "many", True])
+def test_context_tokens_are_a_whole_number(given):
+    with pytest.raises(ConfigurationError, match="context_tokens"):
+        MemoryConfig(context_tokens=given)

@@ -1,0 +1,175 @@
+"""How notes are shown to a chat model."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from support import models
+
+from amem_integrations import AgenticMemory, MemoryConfig, NoteInput
+from amem_integrations.evolution.show import clipped
+from amem_integrations.testing import HashEmbedder
+
+ANN = ("ann",)
+MAY = datetime(2023, 5, 8, tzinfo=UTC)
+
+
+@pytest.fixture
+def opened():
+    """Open memories; their model is at `memory.model`."""
+    made = []
+
+    def open_(model=None, **settings):
+        model = model or models.model(models.nothing)
+        config = MemoryConfig(min_gate_similarity=-1.0, **settings)
+        memory = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(), config=config)
+        memory.model = model
+        made.append(memory)
+        return memory
+
+    yield open_
+    for memory in made:
+        memory.close()
+
+
+def said(content, **more):
+    return NoteInput(content=content, speaker="Ann", thread="t", at=MAY, **more)
+
+
+def test_new_notes_stand_under_their_day_with_its_weekday(opened):
+    memory = opened()
+    memory.add_many([said("I paint"), said("A lot")], namespace=ANN)
+    (request,) = memory.model.asked("construct")
+    assert "(Monday 8 May 2023)\n[n1] Ann: I paint\n[n2] Ann: A lot" in request.prompt
+
+
+def test_a_note_without_a_speaker_is_shown_by_its_role(opened):
+    memory = opened()
+    memory.add("I paint", namespace=ANN)
+    memory.add("How nice", namespace=ANN, source="assistant")
+    memory.add("Tides of June", namespace=ANN, source="import")
+    prompts = [request.prompt for request in memory.model.asked("construct")]
+    assert "[n1] user: I paint" in prompts[0]
+    assert "[n1] assistant: How nice" in prompts[1]
+    assert "[n1] Tides of June" in prompts[2]
+
+
+def test_who_speaks_is_said_once_for_the_batch_and_the_turns_before(opened):
+    memory = opened()
+    memory.add("I paint", namespace=ANN, thread="t", speaker="Ann")
+    memory.add_many([NoteInput(content=c, thread="t", speaker="Bob") for c in "ab"], namespace=ANN)
+    assert "Speakers: Ann, Bob\n" in memory.model.asked("construct")[-1].prompt
+
+
+def test_the_ids_that_a_note_may_refer_to_stand_under_it_and_its_turn_before_has_a_star(opened):
+    memory = opened()
+    memory.add_many([said(f"kayak trip {n}") for n in range(3)], namespace=ANN)
+    (request,) = memory.model.asked("evolve")
+    assert "[n1] Ann: kayak trip 0\n  ids: (none)" in request.prompt
+    assert "[n2] Ann: kayak trip 1\n  ids: n1*" in request.prompt
+    assert "[n3] Ann: kayak trip 2\n  ids: n2*, n1" in request.prompt
+
+
+def test_an_earlier_note_is_shown_where_it_is_first_listed_and_once(opened):
+    memory = opened()
+    memory.add("kayak trip to Norway", namespace=ANN, thread="old", speaker="Ann", at=MAY)
+    memory.add_many([said("kayak trip"), said("the kayak trip")], namespace=ANN)
+    prompt = memory.model.asked("evolve")[-1].prompt
+    assert prompt.count("[c1]") == 1
+    first, second = prompt.split("[n2]")
+    assert "[c1]" in first
+    assert "c1" in second
+
+
+@pytest.mark.parametrize("link", [True, False])
+def test_a_reply_may_refer_only_to_what_stands_under_its_note(opened, link):
+    def answer(request):
+        ids = {c["alias"] for c in request.inputs["notes"][0]["candidates"]}
+        other = next(c["alias"] for c in request.inputs["candidates"] if c["alias"] not in ids)
+        return {"notes": [{"id": "n1", "links" if link else "updates": [{"to": other, "c": "So"}]}]}
+
+    def late(request):
+        return answer(request) if len(request.inputs["notes"]) > 1 else {"notes": []}
+
+    memory = opened(models.model(late), candidates=1, recent=0)
+    memory.add("zebra quartz", namespace=ANN, thread="1")
+    memory.add("kayak trip", namespace=ANN, thread="2")
+    items = [NoteInput(content=c, thread="3") for c in ("zebra quartz again", "kayak trip again")]
+    memory.add_many(items, namespace=ANN, evolve=False)
+    report = memory.evolve(namespace=ANN)
+    assert (report.links, report.evolved, report.dropped) == (0, (), 1)
+
+
+def test_a_short_earlier_note_is_shown_in_its_own_words_beside_its_context(opened):
+    memory = opened()
+    memory.add("kayak trip", namespace=ANN, speaker="Ann", at=MAY)
+    memory.add("kayak trip " * 20, namespace=ANN, speaker="Ann", at=MAY)
+    memory.add("kayak trip now", namespace=ANN)
+    prompt = memory.model.asked("evolve")[-1].prompt
+    assert 'Ann, 8 May 2023: About kayak trip "kayak trip"\n' in prompt
+    assert f"About {'kayak trip ' * 20}".strip() + "\n" in prompt
+
+
+def test_what_was_added_to_an_earlier_note_is_shown_in_full_or_not_at_all(opened):
+    texts = iter(
+        [
+            f"{number} " + "kayak " * size + "end"
+            for number, size in (("a", 20), ("b", 45), ("c", 20))
+        ]
+    )
+
+    def remark(request):
+        return models.update_first(next(texts))(request)
+
+    memory = opened(models.model(remark))
+    memory.add("kayak trip", namespace=ANN)
+    for n in range(3):
+        memory.add(f"kayak trip {n}", namespace=ANN)
+    memory.model._always["evolve"] = models.nothing
+    memory.add("kayak trip at last", namespace=ANN)
+    prompt = memory.model.asked("evolve")[-1].prompt
+    assert prompt.count("Later: ") == prompt.count("kayak end") == 2  # the long one has no room
+
+
+def test_an_outdated_note_says_so(opened):
+    memory = opened(models.model(models.supersede_first))
+    memory.add("The kayak trip is in June", namespace=ANN)
+    memory.add("The kayak trip is in May", namespace=ANN)
+    memory.add("The kayak trip was good", namespace=ANN)
+    assert "(outdated)" in memory.model.asked("evolve")[-1].prompt
+
+
+def test_the_turns_before_are_as_many_as_fit(opened):
+    memory = opened(split=False)
+    for n in range(30):
+        memory.add(f"short turn {n}", namespace=ANN, thread="t", evolve=n > 28)
+    before = memory.model.asked("construct")[-1].inputs["before"]
+    assert len(before) > 8
+    memory.add("word " * 400, namespace=ANN, thread="t", evolve=False)
+    memory.add("And you?", namespace=ANN, thread="t")
+    assert len(memory.model.asked("construct")[-1].inputs["before"]) == 1
+
+
+@pytest.mark.parametrize("text", ["kayak " * 100, "x" * 600, "日本語" * 200])
+def test_text_is_cut_between_words_and_says_so(text):
+    cut = clipped(text, 100)
+    assert len(cut) <= 100
+    assert cut.endswith(" …")
+    assert set(cut.split()) <= {"kayak", "…"} or " " not in text
+
+
+def test_filler_is_shown_as_a_turn_but_is_no_candidate(opened):
+    def construct(request):
+        return {
+            "notes": [
+                models.attributes(n) for n in request.inputs["notes"] if "kayak" in n["content"]
+            ],
+            "filler": [n["alias"] for n in request.inputs["notes"] if "kayak" not in n["content"]],
+        }
+
+    memory = opened(models.model(models.nothing, construct))
+    memory.add_many([said("kayak trip"), said("Splendid!"), said("kayak again")], namespace=ANN)
+    (request,) = memory.model.asked("evolve")
+    assert "Splendid" not in request.prompt
+    assert "[n2] Ann: Splendid!" in memory.model.asked("construct")[0].prompt
