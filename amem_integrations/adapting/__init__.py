@@ -5,6 +5,7 @@
 - `evolve_turn`: when notes evolve.
 - `recalled`, `reinforce_used`: which of the recalled notes an answer used; their links are reinforced.
 - `Background`: evolve them in a thread.
+- `Documents`: what a loader or a pipeline gives is added, replaced, found by id, and removed with its source.
 - `check_namespace`: nobody's memory is never a default.
 - `HELD`: why a plan does not write what `MemoryConfig(review=True)` leaves to a person.
 
@@ -18,6 +19,7 @@ from ..notes import check_namespace
 from ..plans import HELD
 from .background import Background
 from .calls import Call, awaited, both, directly, in_thread
+from .documents import RECORD, DocumentInput, DocumentReport, Documents, described
 from .evolution import LEFT_OVERS, evolve_turn
 from .failures import PASSING, Failures, OnError
 from .usefulness import Recalled, recalled, reinforce_used, used_in
@@ -26,14 +28,19 @@ __all__ = [
     "HELD",
     "LEFT_OVERS",
     "PASSING",
+    "RECORD",
     "Background",
     "Call",
+    "DocumentInput",
+    "DocumentReport",
+    "Documents",
     "Failures",
     "OnError",
     "Recalled",
     "awaited",
     "both",
     "check_namespace",
+    "described",
     "directly",
     "evolve_turn",
     "in_thread",
