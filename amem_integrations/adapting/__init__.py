@@ -7,6 +7,7 @@
 - `Background`: evolve them in a thread.
 - `Documents`: what a loader or a pipeline gives is added, replaced, found by id, and removed with its source.
 - `check_namespace`: nobody's memory is never a default.
+- `Prefixes`, `Truncation`: what an embedder puts before a text, and of how many texts it read only the beginning.
 - `HELD`: why a plan does not write what `MemoryConfig(review=True)` leaves to a person.
 
 Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a document's metadata, is
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from ..notes import check_namespace
 from ..plans import HELD
+from ..providers._reading import Prefixes, Truncation
 from .background import Background
 from .calls import Call, awaited, both, directly, in_thread
 from .documents import RECORD, DocumentInput, DocumentReport, Documents, described
@@ -36,7 +38,9 @@ __all__ = [
     "Documents",
     "Failures",
     "OnError",
+    "Prefixes",
     "Recalled",
+    "Truncation",
     "awaited",
     "both",
     "check_namespace",
