@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .notes import Change, ContextEntry, Link, Note, NoteInput, ScoredNote, Via, Why
     from .plans import ConsolidationReport, EvolutionReport, Plan, UndoReport
     from .ports import ChatModel, Completion, Embedder, ModelRequest, NoteStore
+    from .providers.fastembed import FastEmbedEmbedder
     from .providers.minilm import MiniLmEmbedder
     from .providers.openai import OpenAIChatModel, OpenAIEmbedder
     from .providers.rules import RuleModel
@@ -51,6 +52,7 @@ __all__ = [
     "Embedder",
     "EmbedderMismatchError",
     "EvolutionReport",
+    "FastEmbedEmbedder",
     "InvalidInputError",
     "LedgerEntry",
     "Link",
@@ -121,6 +123,7 @@ _MODULES = {
     "Embedder": "ports",
     "ModelRequest": "ports",
     "NoteStore": "ports",
+    "FastEmbedEmbedder": "providers.fastembed",
     "MiniLmEmbedder": "providers.minilm",
     "OpenAIChatModel": "providers.openai",
     "OpenAIEmbedder": "providers.openai",

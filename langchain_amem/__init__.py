@@ -14,6 +14,7 @@ from amem_integrations import MissingExtraError
 from .runs import failures
 
 if TYPE_CHECKING:
+    from .documents import AMemVectorStore
     from .graph import build_evolution_graph
     from .memory import AMemMemory
     from .middleware import AMemMiddleware
@@ -28,6 +29,7 @@ __all__ = [
     "AMemMiddleware",
     "AMemRetriever",
     "AMemStore",
+    "AMemVectorStore",
     "LangChainChatModel",
     "LangChainEmbedder",
     "MemoryState",
@@ -45,6 +47,7 @@ _MODULES = {
     "AMemMiddleware": "middleware",
     "AMemRetriever": "retriever",
     "AMemStore": "store",
+    "AMemVectorStore": "documents",
     "LangChainChatModel": "models",
     "LangChainEmbedder": "models",
     "MemoryState": "nodes",

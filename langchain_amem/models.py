@@ -25,7 +25,7 @@ from amem_integrations import (
     MissingExtraError,
     ModelRequest,
 )
-from amem_integrations.adapting import Call, both
+from amem_integrations.adapting import Call, Prefixes, Truncation, both
 
 log = logging.getLogger("langchain_amem")
 
@@ -141,24 +141,39 @@ class LangChainEmbedder:
     Attributes:
         name: Identifies the embedder; a collection remembers it.
         provider: Name of the class of the embeddings.
+        max_tokens: As given.
     """
 
     def __init__(
-        self, embeddings: Embeddings, *, dimensions: int | None = None, name: str | None = None
+        self,
+        embeddings: Embeddings,
+        *,
+        dimensions: int | None = None,
+        name: str | None = None,
+        query_prefix: str = "",
+        document_prefix: str = "",
+        max_tokens: int | None = None,
     ) -> None:
         """Wrap embeddings.
 
         Args:
             embeddings: Any embeddings.
             dimensions: Length of a vector; by default one text is encoded to find out, on first use.
-            name: Identifies the embedder; by default the model's own name.
+            name: Identifies the embedder; by default the model's own name, with the prefixes.
+            query_prefix: What stands before a query, if the model wants that and its class does not give it.
+            document_prefix: The same for a document.
+            max_tokens: How much of a text the model reads, if that is known: longer content is split accordingly, and
+                texts that are too long by an estimate are counted in `truncated`.
 
         Raises:
             ConfigurationError: They are no embeddings.
         """
         if not isinstance(embeddings, Embeddings):
             raise ConfigurationError(f"embeddings={embeddings!r} are no LangChain embeddings")
-        self.name = name or name_of(embeddings)
+        self._prefixes = Prefixes(query_prefix, document_prefix)
+        self.name = name or self._prefixes.named(name_of(embeddings))
+        self.max_tokens = max_tokens
+        self._truncation = Truncation(self.name, max_tokens)
         self.provider = type(embeddings).__name__
         self._embeddings = embeddings
         self._dimensions = dimensions
@@ -170,15 +185,22 @@ class LangChainEmbedder:
             self._dimensions = len(self._embeddings.embed_query("dimensions"))
         return self._dimensions
 
+    @property
+    def truncated(self) -> int:
+        """How many documents were longer than `max_tokens`, by an estimate; the first is told in the log."""
+        return self._truncation.count
+
     async def _embed_documents(self, call: Call, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a float32 array [len(texts), dimensions] of unit-length rows."""
-        return _unit(await call(self._embeddings.embed_documents, list(texts)))
+        given = [self._prefixes.document + text for text in texts]
+        self._truncation.estimate(given)
+        return _unit(await call(self._embeddings.embed_documents, given))
 
     embed_documents, aembed_documents = both(_embed_documents)
 
     async def _embed_query(self, call: Call, text: str) -> NDArray[np.float32]:
         """Return a float32 array [dimensions] of unit length."""
-        return _unit(await call(self._embeddings.embed_query, text))
+        return _unit(await call(self._embeddings.embed_query, self._prefixes.query + text))
 
     embed_query, aembed_query = both(_embed_query)
 

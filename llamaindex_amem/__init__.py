@@ -3,6 +3,7 @@
 - `AMemMemory`: pass it as `memory=` to any chat engine or agent.
 - `AMemMemoryBlock`: put it beside other blocks in a stock `Memory`.
 - `AMemRetriever`: notes as nodes, for query engines and tools.
+- `AMemIngest`: a step of an ingestion pipeline that stores nodes and documents as notes.
 - `AMemToolSpec`: lets an agent remember, recall, forget and correct by itself.
 - `LlamaIndexChatModel`, `LlamaIndexEmbedder`: your LlamaIndex models, for `AgenticMemory.open`.
 """
@@ -20,6 +21,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("llama-index-core", "llamaindex") from error
 
 from .chat_model import LlamaIndexChatModel
+from .documents import AMemIngest
 from .embedder import LlamaIndexEmbedder
 from .events import (
     AMemEvolutionEvent,
@@ -36,6 +38,7 @@ from .tools import AMemToolSpec
 __all__ = [
     "AMemEvolutionEvent",
     "AMemFailureEvent",
+    "AMemIngest",
     "AMemMemory",
     "AMemMemoryBlock",
     "AMemRecallEvent",

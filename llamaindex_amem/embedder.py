@@ -10,7 +10,7 @@ from llama_index.core import Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
 
 from amem_integrations import ConfigurationError, ModelUnavailableError
-from amem_integrations.adapting import Call, both, directly, in_thread
+from amem_integrations.adapting import Call, Prefixes, Truncation, both, directly, in_thread
 from amem_integrations.ports import Vector
 
 from .chat_model import translated
@@ -28,6 +28,9 @@ class LlamaIndexEmbedder:
         *,
         name: str | None = None,
         dimensions: int | None = None,
+        query_prefix: str = "",
+        document_prefix: str = "",
+        max_tokens: int | None = None,
         in_thread: bool = False,
     ) -> None:
         """Wrap an embedding model; nothing is sent yet.
@@ -37,6 +40,11 @@ class LlamaIndexEmbedder:
                 vectors of two models cannot be compared.
             name: What a collection remembers of the embedder; None makes it of class and model.
             dimensions: Length of a vector; None finds out by encoding a word.
+            query_prefix: What stands before a query, if the model wants that and its class does not give it, as
+                those with a `query_instruction` do.
+            document_prefix: The same for a document.
+            max_tokens: How much of a text the model reads, if that is known: longer content is split accordingly, and
+                texts that are too long by an estimate are counted in `truncated`.
             in_thread: Call the synchronous methods in a thread, for models whose asynchronous ones block.
 
         Raises:
@@ -46,6 +54,9 @@ class LlamaIndexEmbedder:
             raise ConfigurationError(f"model={model!r} is no LlamaIndex embedding model")
         self._model, self._name, self._dimensions = model, name, dimensions
         self._in_thread = in_thread
+        self.max_tokens = max_tokens
+        self._prefixes = Prefixes(query_prefix, document_prefix)
+        self._truncation = Truncation(name or type(self).__name__, max_tokens)
 
     @property
     def model(self) -> BaseEmbedding:
@@ -66,7 +77,13 @@ class LlamaIndexEmbedder:
     @property
     def name(self) -> str:
         """Identifies the embedder; a collection remembers it."""
-        return self._name or f"{self.model.class_name()}:{self.model.model_name}"
+        made = f"{self.model.class_name()}:{self.model.model_name}"
+        return self._name or self._prefixes.named(made)
+
+    @property
+    def truncated(self) -> int:
+        """How many documents were longer than `max_tokens`, by an estimate; the first is told in the log."""
+        return self._truncation.count
 
     @property
     def dimensions(self) -> int:
@@ -89,8 +106,10 @@ class LlamaIndexEmbedder:
             ModelUnavailableError: It did not answer, or refused the texts.
         """
         model = self.model
+        given = [self._prefixes.document + text for text in texts]
+        self._truncation.estimate(given)
         with translated(self.name, refused=ModelUnavailableError):
-            rows = await self._form(call)(model.get_text_embedding_batch, list(texts))
+            rows = await self._form(call)(model.get_text_embedding_batch, given)
         return _unit(rows) if rows else np.empty((0, self.dimensions), dtype=np.float32)
 
     async def _embed_query(self, call: Call, text: str) -> Vector:
@@ -102,7 +121,8 @@ class LlamaIndexEmbedder:
         """
         model = self.model
         with translated(self.name, refused=ModelUnavailableError):
-            return _unit(await self._form(call)(model.get_query_embedding, text))
+            given = self._prefixes.query + text
+            return _unit(await self._form(call)(model.get_query_embedding, given))
 
     embed_documents, aembed_documents = both(_embed_documents)
     embed_query, aembed_query = both(_embed_query)

@@ -20,6 +20,7 @@ from llama_index.core.utils import get_tokenizer
 
 from amem_integrations import AgenticMemory, ConfigurationError
 from amem_integrations.adapting import (
+    RECALLED,
     Call,
     OnError,
     RecallKeywords,

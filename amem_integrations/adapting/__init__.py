@@ -7,8 +7,10 @@
   searches, to sort by; `FIELDS`: what `where` knows of a note.
 - `recalled`, `reinforce_used`: which of the recalled notes an answer used; their links are reinforced.
 - `Background`: evolve them in a thread.
+- `Documents`: what a loader or a pipeline gives is added, replaced, found by id, and removed with its source.
 - `check_namespace`: nobody's memory is never a default.
 - `RECALLED`: how many notes a recall considers, unless it is told otherwise.
+- `Prefixes`, `Truncation`: what an embedder puts before a text, and of how many texts it read only the beginning.
 - `HELD`: why a plan does not write what `MemoryConfig(review=True)` leaves to a person.
 
 Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a document's metadata, is
@@ -21,8 +23,10 @@ from ..filters import FIELDS
 from ..flows.recall import RECALLED
 from ..notes import check_namespace
 from ..plans import HELD
+from ..providers._reading import Prefixes, Truncation
 from .background import Background
 from .calls import Call, awaited, both, directly, in_thread
+from .documents import RECORD, DocumentInput, DocumentReport, Documents, described
 from .evolution import LEFT_OVERS, evolve_turn
 from .failures import PASSING, Failures, OnError
 from .recall_options import RecallKeywords, RecallOptions, SearchKeywords, falling
@@ -34,17 +38,24 @@ __all__ = [
     "LEFT_OVERS",
     "PASSING",
     "RECALLED",
+    "RECORD",
     "Background",
     "Call",
+    "DocumentInput",
+    "DocumentReport",
+    "Documents",
     "Failures",
     "OnError",
+    "Prefixes",
     "RecallKeywords",
     "RecallOptions",
     "Recalled",
     "SearchKeywords",
+    "Truncation",
     "awaited",
     "both",
     "check_namespace",
+    "described",
     "directly",
     "evolve_turn",
     "falling",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import NamespaceError
+from ..errors import ConfigurationError, NamespaceError
 from ..notes import Namespace, check_namespace
 
 if TYPE_CHECKING:  # they import numpy
@@ -57,8 +58,8 @@ EMBEDDER: Shared = {
         None,
         metavar="NAME",
         envvar="AMEM_EMBEDDER",
-        help="A model by name or folder, or openai:NAME. By default the "
-        "one the memory was made with; for a new memory all-MiniLM-L6-v2.",
+        help="A model by name or folder, openai:NAME, fastembed:NAME, or python:MODULE:NAME for one of your own. By "
+        "default the one the memory was made with; for a new memory all-MiniLM-L6-v2.",
     ),
     "base_url": _option(
         str | None,
@@ -95,7 +96,7 @@ HalfLife = Annotated[
     ),
 ]
 
-_OPENAI = "openai:"
+HASH = "hash"  # the name of the embedder that knows words only
 
 
 def make_embedder(name: str | None, base_url: str | None) -> Embedder:
@@ -105,10 +106,13 @@ def make_embedder(name: str | None, base_url: str | None) -> Embedder:
         MissingExtraError: A package that it needs is not installed.
         ConfigurationError: It cannot be loaded.
     """
-    if name is not None and name.startswith(_OPENAI):
-        from ..providers.openai import OpenAIEmbedder  # noqa: PLC0415 - imports the SDK
+    kind, _, model = (name or "").partition(":")
+    if kind in _KINDS and model:
+        return _KINDS[kind](model, base_url)
+    if name == HASH:
+        from ..testing import HashEmbedder  # noqa: PLC0415 - only for this
 
-        return OpenAIEmbedder(name.removeprefix(_OPENAI), base_url=base_url)
+        return HashEmbedder(256)
     from ..providers.minilm import DEFAULT_MODEL, MiniLmEmbedder  # noqa: PLC0415
 
     if name is None or name == DEFAULT_MODEL or find_spec("sentence_transformers") is None:
@@ -118,6 +122,41 @@ def make_embedder(name: str | None, base_url: str | None) -> Embedder:
     )
 
     return SentenceTransformerEmbedder(name)
+
+
+def _openai_embedder(model: str, base_url: str | None) -> Embedder:
+    from ..providers.openai import OpenAIEmbedder  # noqa: PLC0415 - imports the SDK
+
+    return OpenAIEmbedder(model, base_url=base_url)
+
+
+def _fastembed_embedder(model: str, _: str | None) -> Embedder:
+    from ..providers.fastembed import FastEmbedEmbedder  # noqa: PLC0415 - imports ONNX Runtime
+
+    return FastEmbedEmbedder(model)
+
+
+def _python_embedder(path: str, _: str | None) -> Embedder:
+    """Return what `module:name` stands for: an embedder, or a function that makes one."""
+    from ..opening import open_embedder  # noqa: PLC0415 - imports numpy
+
+    module, _colon, attribute = path.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigurationError(
+            f"--embedder python:{path}: {error}; name an embedder, or a function that makes one, as "
+            "python:package.module:name"
+        ) from error
+    return open_embedder(found if hasattr(found, "embed_documents") else found())
+
+
+# What stands before the colon of `--embedder`.
+_KINDS: Mapping[str, Callable[[str, str | None], Embedder]] = {
+    "openai": _openai_embedder,
+    "fastembed": _fastembed_embedder,
+    "python": _python_embedder,
+}
 
 
 def make_model(name: str | None, base_url: str | None) -> ChatModel | None:

@@ -23,7 +23,7 @@ from .document import COSTS, Section, System, Values, markdown, system
 from .models import Backend, Models, Named, Reply, Served
 from .systems import Settings
 
-_EMBEDDER = "a sentence-transformers model by name or folder, or openai:NAME"
+_EMBEDDER = "a sentence-transformers model by name or folder, openai:NAME, fastembed:NAME, python:MODULE:NAME, or hash (words only, for comparison)"
 
 
 def _option(default: Any, help_: str, *flags: str, **more: Any) -> Any:  # noqa: ANN401

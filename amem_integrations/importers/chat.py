@@ -26,6 +26,7 @@ from .source import Entry, Source
 
 HISTORIES = ("messages", "chat_history", "history")
 WRAPPERS = ("values", "store", "chat_memory")
+SUMMARIES = ("buffer", "moving_summary_buffer")  # of LangChain's summary memories
 _TOLD = {"system": "system message", "developer": "system message", "tool": "output of a tool"}
 _NO_FILES = {"tool_use", "tool_call", "thinking", "reasoning", "redacted_thinking", "tool_result"}
 
@@ -60,6 +61,8 @@ def read(source: Source, skipped: Skipped) -> Iterator[Found]:
                 place = f"{where}, {name}"
                 said = [_checked(v, f"{place} {n}", skipped) for n, v in enumerate(values, start=1)]
                 threads.setdefault(None if name in HISTORIES else name, []).extend(said)
+        elif entry.field in SUMMARIES and entry.value:
+            skipped.add("summary that a memory wrote", entry.place())
     yield from notes_of(threads, source)
 
 

@@ -6,12 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .fastembed import FastEmbedEmbedder
     from .minilm import MiniLmEmbedder
     from .openai import OpenAIChatModel, OpenAIEmbedder
     from .rules import RuleModel
     from .sentence_transformers import SentenceTransformerEmbedder
 
 __all__ = [
+    "FastEmbedEmbedder",
     "MiniLmEmbedder",
     "OpenAIChatModel",
     "OpenAIEmbedder",
@@ -20,6 +22,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "FastEmbedEmbedder": "fastembed",
     "MiniLmEmbedder": "minilm",
     "RuleModel": "rules",
     "OpenAIChatModel": "openai",

@@ -11,6 +11,7 @@ from ..ports import Vector
 from ._bert_folder import BertFolder
 from ._cached_embedder import CachedEmbedder, Role
 from ._model_files import DEFAULT_MODEL, find
+from ._reading import Truncation
 
 __all__ = ["DEFAULT_MODEL", "MiniLmEmbedder"]
 
@@ -34,6 +35,7 @@ class MiniLmEmbedder(CachedEmbedder):
         dimensions: Length of a vector.
         max_tokens: How many tokens of a text are read; the rest does not count.
         encoded: How many texts the model has encoded so far.
+        truncated: Of how many of these it read only the beginning; the first is told in the log.
     """
 
     def __init__(
@@ -48,11 +50,17 @@ class MiniLmEmbedder(CachedEmbedder):
         super().__init__(fspath(model), cache_size)
         folder = BertFolder.read(find(self.name))
         self.max_tokens = folder.max_tokens
+        self._truncation = Truncation(self.name, self.max_tokens)
         self._lower_case = folder.lower_case
         self._prompts = folder.prompts
         self._tokenizer = folder.tokenizer()
         self._bert = folder.encoder()
         self.dimensions = self._bert.dimensions
+
+    @property
+    def truncated(self) -> int:
+        """Of how many texts only the beginning was read."""
+        return self._truncation.count
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens a document has, with the two that mark its ends."""
@@ -63,7 +71,9 @@ class MiniLmEmbedder(CachedEmbedder):
         return self.count_tokens(text) > self.max_tokens
 
     def _encode(self, texts: list[str], role: Role) -> Vector:
-        ids = [self._cut(self._ids(text, role)) for text in texts]
+        whole = [self._ids(text, role) for text in texts]
+        self._truncation.add(sum(len(one) > self.max_tokens for one in whole))
+        ids = [self._cut(one) for one in whole]
         rows = np.empty((len(ids), self.dimensions), dtype=np.float32)
         for batch in _batches([len(one) for one in ids]):
             rows[batch] = self._bert.encode([ids[number] for number in batch])

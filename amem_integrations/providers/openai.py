@@ -16,6 +16,7 @@ from ..ports import Completion, ModelRequest, Vector
 from ..runtime import resolve, run
 from ._openai_endpoint import Endpoint, full_message, is_about_format, is_too_long, sdk
 from ._openai_format import RequestFormat, completion
+from ._reading import Prefixes, Truncation, prefixed, prefixes_of
 
 __all__ = ["OpenAIChatModel", "OpenAIEmbedder"]
 
@@ -151,15 +152,26 @@ class OpenAIEmbedder:
     by embedding one word when it is first needed. Retries, threads and event loops are as with
     `OpenAIChatModel`.
 
+    `query_prefix` and `document_prefix` stand before the texts: None takes those that the model's card asks for, as
+    far as that is known (E5, Nomic, BGE, mxbai, Arctic), and `""` none.
+
+    Some servers cut long texts without a word, as Ollama does: with `max_tokens`, which is how much the model reads,
+    such texts are counted too (by an estimate of their length), and long content is split accordingly.
+
     Attributes:
-        name: The model's name, which a collection remembers.
+        name: The model's name, with prefixes that were given, which a collection remembers.
+        max_tokens: As given.
+        truncated: Of how many texts only the beginning was read; the first is told in the log.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword arguments
         self,
         model: str,
         *,
         dimensions: int | None = None,
+        query_prefix: str | None = None,
+        document_prefix: str | None = None,
+        max_tokens: int | None = None,
         base_url: str | None = None,
         api_key: str | None = None,
         timeout: float = 60.0,
@@ -173,7 +185,11 @@ class OpenAIEmbedder:
             MissingExtraError: The openai package is not installed.
             ConfigurationError: There is no usable API key.
         """
-        self.name = model
+        self._model = model
+        self.name = Prefixes(query_prefix or "", document_prefix or "").named(model)
+        self._prefixes = prefixes_of(model, query_prefix, document_prefix)
+        self.max_tokens = max_tokens
+        self._truncation = Truncation(self.name, max_tokens)
         self._requested = {"dimensions": dimensions} if dimensions else {}
         self._dimensions = dimensions
         self._batch_size = batch_size
@@ -201,21 +217,28 @@ class OpenAIEmbedder:
             ModelReplyError: The endpoint does not accept these texts.
             ConfigurationError: The key, the model's name, the base URL or `dimensions` is wrong.
         """
-        return run(self._embed(self._endpoint.client, texts))
+        return run(self._embed(self._endpoint.client, prefixed(self._prefixes.document, texts)))
 
     async def aembed_documents(self, texts: Sequence[str]) -> Vector:
         """Return the same as `embed_documents`, on the running event loop."""
-        return await self._embed(await self._endpoint.async_client(), texts)
+        client = await self._endpoint.async_client()
+        return await self._embed(client, prefixed(self._prefixes.document, texts))
 
     def embed_query(self, text: str) -> Vector:
         """Return a float32 array [dimensions] of unit length; errors as for documents."""
-        row: Vector = self.embed_documents([text])[0]
+        row: Vector = run(self._embed(self._endpoint.client, [self._prefixes.query + text]))[0]
         return row
 
     async def aembed_query(self, text: str) -> Vector:
         """Return the same as `embed_query`, on the running event loop."""
-        row: Vector = (await self.aembed_documents([text]))[0]
+        client = await self._endpoint.async_client()
+        row: Vector = (await self._embed(client, [self._prefixes.query + text]))[0]
         return row
+
+    @property
+    def truncated(self) -> int:
+        """Of how many texts only the beginning was read."""
+        return self._truncation.count
 
     def close(self) -> None:
         """Close idle connections. The synchronous methods cannot be used after it."""
@@ -225,15 +248,17 @@ class OpenAIEmbedder:
         if not texts and self._dimensions is None:  # only an answer tells the length of a row
             return (await self._embed(client, ["dimensions"]))[:0]
         vectors: list[list[float]] = []
+        self._truncation.estimate(texts)
         with self._endpoint.errors():
             for start in range(0, len(texts), self._batch_size):
                 vectors += await self._batch(client, texts[start : start + self._batch_size])
         return self._unit_rows(vectors, len(texts))
 
     async def _batch(self, client: Any, texts: Sequence[str]) -> list[list[float]]:  # noqa: ANN401
+        whole = texts
         while True:
             arguments = {
-                "model": self.name,
+                "model": self._model,
                 "input": [text or " " for text in texts],  # endpoints refuse an empty text
                 "encoding_format": "float",  # not every endpoint knows base64
             }
@@ -247,6 +272,8 @@ class OpenAIEmbedder:
             else:
                 if not getattr(response, "data", None):
                     raise self._endpoint.malformed(response)
+                if self.max_tokens is None:  # else it is estimated
+                    self._truncation.add(sum(map(str.__ne__, texts, whole)))
                 return [x.embedding for x in sorted(response.data, key=lambda x: x.index)]
 
     def _unit_rows(self, vectors: list[list[float]], count: int) -> Vector:

@@ -13,6 +13,7 @@ from ..errors import ConfigurationError, MissingExtraError
 from ..ports import Vector
 from ._cached_embedder import CachedEmbedder, Role
 from ._model_files import DEFAULT_MODEL, packaged
+from ._reading import Truncation
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -31,7 +32,9 @@ class SentenceTransformerEmbedder(CachedEmbedder):
     Attributes:
         name: The model's name, which a collection remembers.
         dimensions: Length of a vector.
+        max_tokens: How many tokens of a text are read, if the model says.
         encoded: How many texts the model has encoded so far.
+        truncated: Of how many of these it read only the beginning; the first is told in the log.
     """
 
     def __init__(
@@ -52,9 +55,21 @@ class SentenceTransformerEmbedder(CachedEmbedder):
         self._batch_size = batch_size
         self._model = _load(self.name, device)
         self._prompts = _prompts(self._model)
+        self.max_tokens: int | None = getattr(self._model, "max_seq_length", None)
+        self._truncation = Truncation(self.name, self.max_tokens)
         self.dimensions = int(self._encode([""], "document").shape[1])
 
+    @property
+    def truncated(self) -> int:
+        """Of how many texts only the beginning was read."""
+        return self._truncation.count
+
     def _encode(self, texts: list[str], role: Role) -> Vector:
+        if self.max_tokens is not None:
+            prompt = (getattr(self._model, "prompts", None) or {}).get(self._prompts.get(role), "")
+            read = self._model.tokenizer([prompt + text for text in texts], truncation=False)
+            cut = [len(ids) > self.max_tokens for ids in read["input_ids"]]
+            self._truncation.add(sum(cut))
         rows = self._model.encode(
             texts,
             prompt_name=self._prompts.get(role),

@@ -49,6 +49,14 @@ def test_histories_in_files_are_read_as_langchain_writes_them(tmp_path, spelling
     assert report.skipped == NOT_TAKEN
 
 
+def test_the_summary_of_a_summary_memory_is_told(tmp_path):
+    messages = [message.model_dump(mode="json") for message in MESSAGES[1:2]]
+    memory = {"moving_summary_buffer": "Ann said hello.", "chat_memory": {"messages": messages}}
+    report, (note,) = imported_twice(write(tmp_path, "x.json", memory), namespace=ANN)
+    assert note.content == "I am Ann."
+    assert report.skipped == {"summary that a memory wrote": 1}
+
+
 def test_what_a_runnable_with_message_history_kept_by_session_is_a_thread_each(tmp_path):
     store = {
         "store": {

@@ -79,6 +79,14 @@ def test_a_text_is_cut_at_the_models_limit_and_says_so(minilm):
     np.testing.assert_array_equal(longer, longest)
 
 
+def test_texts_that_are_cut_are_counted_and_told_once(caplog):
+    minilm = MiniLmEmbedder()
+    minilm.embed_documents(["word " * 255, "word"])
+    minilm.embed_query("other " * 300)
+    assert minilm.truncated == 2
+    assert caplog.text.count("reads only the first 256 tokens of a text") == 1
+
+
 def test_a_lone_surrogate_is_refused(minilm):
     with pytest.raises(TypeError):
         minilm.embed_query("a\ud800b")

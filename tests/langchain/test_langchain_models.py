@@ -299,3 +299,36 @@ async def test_an_asynchronous_call_never_blocks_the_loop_with_a_synchronous_mod
         await memory.aadd("I moved.", namespace=ANN)
     assert threads
     assert threading.get_ident() not in threads
+
+
+class Recording(Embeddings):
+    """Embeddings that keep what they were given."""
+
+    def __init__(self) -> None:
+        self.given: list[str] = []
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.given += texts
+        return [[1.0, 0.0] for _ in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed_documents([text])[0]
+
+
+def test_prefixes_stand_before_the_texts_and_are_in_the_name() -> None:
+    model = Recording()
+    embedder = LangChainEmbedder(
+        model, dimensions=2, query_prefix="query: ", document_prefix="passage: "
+    )
+    embedder.embed_documents(["a"])
+    embedder.embed_query("b")
+    assert model.given == ["passage: a", "query: b"]
+    assert embedder.name == "Recording (query: | passage:)"
+
+
+def test_texts_that_are_too_long_by_an_estimate_are_counted_and_told_once(caplog: Any) -> None:
+    embedder = LangChainEmbedder(Recording(), dimensions=2, max_tokens=10)
+    embedder.embed_documents(["a" * 100, "b"])
+    embedder.embed_documents(["c" * 100])
+    assert embedder.truncated == 2
+    assert caplog.text.count("reads only the first 10 tokens") == 1

@@ -20,7 +20,7 @@ from llama_index.core.base.llms.types import (
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.llms import CustomLLM, MockLLM
 from llamaindex_fakes import ANN, Chatbot, annotated_text, assistant
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from amem_integrations import AgenticMemory, ConfigurationError, ModelRequest
 from amem_integrations.testing import HashEmbedder
@@ -218,3 +218,33 @@ async def test_an_embedder_that_blocks_can_be_run_in_a_thread() -> None:
 
     assert (await embedder.aembed_query("one")).shape == (32,)
     assert (await embedder.aembed_documents(["one"])).shape == (1, 32)
+
+
+class Recording(MockEmbedding):
+    """An embedding model that keeps what it was given."""
+
+    given: list[str] = Field(default_factory=list)
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        self.given.append(text)
+        return super()._get_text_embedding(text)
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        self.given.append(query)
+        return super()._get_query_embedding(query)
+
+
+def test_prefixes_stand_before_the_texts_and_are_in_the_name() -> None:
+    model = Recording(8)
+    embedder = LlamaIndexEmbedder(model, dimensions=8, query_prefix="query: ")
+    embedder.embed_documents(["a"])
+    embedder.embed_query("b")
+    assert model.given == ["a", "query: b"]
+    assert embedder.name.endswith("(query: | )")
+
+
+def test_texts_that_are_too_long_by_an_estimate_are_counted_and_told_once(caplog: Any) -> None:
+    embedder = LlamaIndexEmbedder(MockEmbedding(8), max_tokens=10)
+    embedder.embed_documents(["a" * 100, "b", "c" * 100])
+    assert embedder.truncated == 2
+    assert caplog.text.count("reads only the first 10 tokens") == 1

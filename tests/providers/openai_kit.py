@@ -28,9 +28,9 @@ def chat(server: OpenAIServer, model: str = "tiny", **options: Any) -> OpenAICha
     )
 
 
-def embedder(server: OpenAIServer, **options: Any) -> OpenAIEmbedder:
+def embedder(server: OpenAIServer, model: str = "tiny-embed", **options: Any) -> OpenAIEmbedder:
     return OpenAIEmbedder(
-        "tiny-embed", **({"base_url": server.base_url, "api_key": "sk-secret"} | options)
+        model, **({"base_url": server.base_url, "api_key": "sk-secret"} | options)
     )
 
 

@@ -99,3 +99,38 @@ def test_vectors_of_another_length_or_number_than_requested_are_refused(
 
     with pytest.raises(ConfigurationError, match="leave dimensions out"):
         embedder(openai_server, dimensions=4).embed_query("x")
+
+
+def test_a_model_is_given_the_prefixes_that_it_wants_or_those_of_the_caller(openai_server):
+    known = embedder(openai_server, "nomic-embed-text:v1.5")
+    known.embed_documents(["a"])
+    known.embed_query("b")
+    own = embedder(openai_server, "nomic-embed-text", query_prefix="ask: ", document_prefix="")
+    own.embed_documents(["a"])
+    own.embed_query("b")
+    sent = [payload["input"] for payload in openai_server.requests]
+    assert sent == [["search_document: a"], ["search_query: b"], ["a"], ["ask: b"]]
+    assert {payload["model"] for payload in openai_server.requests} == {
+        "nomic-embed-text:v1.5",
+        "nomic-embed-text",
+    }
+    assert (known.name, own.name) == ("nomic-embed-text:v1.5", "nomic-embed-text (ask: | )")
+
+
+def test_texts_that_are_cut_are_counted_and_told_once(openai_server, caplog):
+    openai_server.refuse = lambda payload: (
+        "This model's maximum context length is 999 tokens"
+        if any(len(text) > 1000 for text in payload["input"])
+        else None
+    )
+    model = embedder(openai_server, batch_size=2)
+    model.embed_documents(["a " * 2000, "b", "c", "d " * 900])
+    assert model.truncated == 2
+    assert caplog.text.count("reads only the beginning of a text") == 1
+
+
+def test_with_a_server_that_cuts_in_silence_long_texts_are_counted_by_their_length(openai_server):
+    model = embedder(openai_server, max_tokens=100)
+    model.embed_documents(["a " * 300, "b"])
+    assert (model.truncated, model.max_tokens) == (1, 100)
+    assert len(openai_server.requests) == 1

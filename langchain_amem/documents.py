@@ -1,0 +1,224 @@
+"""`AMemVectorStore`: LangChain's documents in the memory, by the interface that loaders and indexing feed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from typing import Any, Self
+
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
+
+from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, ScoredNote
+from amem_integrations.adapting import (
+    RECORD,
+    Call,
+    DocumentInput,
+    DocumentReport,
+    Documents,
+    both,
+    described,
+)
+
+
+class AMemVectorStore(VectorStore):
+    """The documents in one namespace of a memory, as a vector store.
+
+    A document is a note, or several if it is long, so it is linked to what an agent remembers, and found by
+    `AMemRetriever` beside it; this store itself returns documents only. `add_documents` with ids replaces the documents of
+    these ids; without ids it replaces what their sources (`metadata["source"]`) held before. It feeds from
+    `langchain_core.indexing.index` with every mode of `cleanup`.
+    https://reference.langchain.com/python/langchain_core/vectorstores/
+
+    Example:
+        >>> from amem_integrations import AgenticMemory
+        >>> from amem_integrations.testing import HashEmbedder
+        >>> memory = AgenticMemory.open(":memory:", embedder=HashEmbedder())
+        >>> store = AMemVectorStore(memory, ("team",))
+        >>> ids = store.add_documents([Document("Prune in March.", metadata={"source": "trees.txt"})])
+        >>> store.similarity_search("When do we prune?", k=1)[0].metadata
+        {'source': 'trees.txt'}
+    """
+
+    def __init__(
+        self,
+        memory: AgenticMemory,
+        namespace: Sequence[str],
+        *,
+        source: str = "source",
+        evolve: bool = True,
+    ) -> None:
+        """Take a memory.
+
+        Args:
+            memory: Where the documents go.
+            namespace: Whose they are.
+            source: The field of a document's metadata that says where it comes from.
+            evolve: Construct, link and evolve at once; False leaves that to `AgenticMemory.evolve()`.
+
+        Raises:
+            NamespaceError: The namespace is not a non-empty tuple of strings.
+        """
+        self.memory, self._source, self._evolve = memory, source, evolve
+        self._documents = Documents(memory, namespace)
+
+    @property
+    def namespace(self) -> tuple[str, ...]:
+        """Whose documents they are."""
+        return self._documents.namespace
+
+    async def _add(
+        self,
+        call: Call,
+        documents: Iterable[Document],
+        *,
+        ids: Sequence[str | None] | None = None,
+        replace: bool = True,
+        progress: Any = False,  # noqa: ANN401 - True, or a function
+    ) -> DocumentReport:
+        """Add documents, which may be yielded by a loader, and return what that did; see `Documents.add`.
+
+        Raises:
+            InvalidInputError: There are not as many `ids` as documents.
+        """
+        wanted = documents if ids is None else [*documents]
+        if ids is not None and isinstance(wanted, list) and len(ids) != len(wanted):
+            raise InvalidInputError(f"there are {len(ids)} ids for {len(wanted)} documents")
+        given = _inputs(wanted, ids, self._source)
+        return await call(
+            self._documents.add,
+            [*given] if isinstance(wanted, Sized) else given,
+            replace=replace,
+            evolve=self._evolve,
+            progress=progress,
+        )
+
+    add, aadd = both(_add)
+
+    def add_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:  # noqa: ANN401
+        """Add documents as `add` does, and return their ids."""
+        kwargs.pop("batch_size", None)  # of `index`
+        return self.add(documents, **kwargs).ids
+
+    async def aadd_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:  # noqa: ANN401
+        """Add documents as `aadd` does, and return their ids."""
+        kwargs.pop("batch_size", None)
+        return (await self.aadd(documents, **kwargs)).ids
+
+    def delete(
+        self, ids: list[str] | None = None, *, sources: Iterable[str] = (), **_: object
+    ) -> bool:
+        """Remove documents for good, by id, or all of a source; return True.
+
+        Raises:
+            InvalidInputError: Neither was given.
+        """
+        self._documents.remove(ids=_some(ids, sources), sources=sources)
+        return True
+
+    async def adelete(
+        self, ids: list[str] | None = None, *, sources: Iterable[str] = (), **_: object
+    ) -> bool:
+        """Remove documents as `delete` does."""
+        await self._documents.aremove(ids=_some(ids, sources), sources=sources)
+        return True
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """Return the documents of these ids, each with all of its text; unknown ones are left out."""
+        return [*map(_document, self._documents.get(ids))]
+
+    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """Return documents as `get_by_ids` does."""
+        return [*map(_document, await self._documents.aget(ids))]
+
+    async def _similarity_search_with_score(
+        self,
+        call: Call,
+        /,
+        query: str,
+        k: int = 4,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - LangChain's name
+        min_similarity: float | None = None,
+        **_: object,
+    ) -> list[tuple[Document, float]]:
+        """Return the documents found, best first, each with the cosine of the query and its text.
+
+        `filter` is a condition on metadata, `{"source": "trees.txt"}` or with the operators of
+        `AgenticMemory.search`.
+        """
+        where = {f"metadata.{name}": test for name, test in (filter or {}).items()}
+        hits = await call(
+            self.memory.search,
+            query,
+            namespace=self.namespace,
+            k=k,
+            where={**where, f"metadata.{RECORD}.id": {"$ne": None}},
+            min_similarity=min_similarity,
+        )
+        return [(_document(described(hit.note)), _score(hit)) for hit in hits]
+
+    similarity_search_with_score, asimilarity_search_with_score = both(
+        _similarity_search_with_score
+    )
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:  # noqa: ANN401
+        """Return the documents found, best first; see `similarity_search_with_score`."""
+        return [one for one, _ in self.similarity_search_with_score(query, k, **kwargs)]
+
+    async def asimilarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:  # noqa: ANN401
+        """Return the documents found as `similarity_search` does."""
+        return [one for one, _ in await self.asimilarity_search_with_score(query, k, **kwargs)]
+
+    def _select_relevance_score_fn(self) -> Any:  # noqa: ANN401 - a function
+        return lambda similarity: min(1.0, max(0.0, similarity))
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: list[str],
+        embedding: Embeddings | None = None,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        **kwargs: Any,  # noqa: ANN401 - LangChain's signature
+    ) -> Self:
+        """Return the store of `memory=` and `namespace=` with these texts added; the memory has its embedder.
+
+        Raises:
+            ConfigurationError: `memory` or `namespace` is missing, or an `embedding` was given.
+        """
+        if embedding is not None or not {"memory", "namespace"} <= kwargs.keys():
+            raise ConfigurationError(
+                "give from_texts memory=… and namespace=…, and no embedding: the memory has its embedder"
+            )
+        store = cls(**kwargs)
+        store.add_texts(texts, metadatas, ids=ids)
+        return store
+
+
+def _inputs(
+    documents: Iterable[Document], ids: Sequence[str | None] | None, source: str
+) -> Iterable[DocumentInput]:
+    for number, one in enumerate(documents):
+        origin = one.metadata.get(source)
+        yield DocumentInput(
+            text=one.page_content,
+            id=(ids[number] if ids is not None else None) or one.id,
+            source=None if origin is None else str(origin),
+            metadata=one.metadata,
+        )
+
+
+def _document(given: DocumentInput) -> Document:
+    return Document(id=given.id, page_content=given.text, metadata=dict(given.metadata))
+
+
+def _score(hit: ScoredNote) -> float:
+    return 0.0 if hit.similarity is None else float(hit.similarity)
+
+
+def _some(ids: list[str] | None, sources: Iterable[str]) -> list[str]:
+    if ids is None and not sources:
+        raise InvalidInputError("name the ids or the sources of the documents to delete")
+    return ids or []

@@ -1,0 +1,109 @@
+"""`FastEmbedEmbedder` over the real library, with a model of a few hundred numbers that needs no download."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import tiny_bert
+
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    FastEmbedEmbedder,
+    MissingExtraError,
+)
+
+ENCODER = Path(__file__).parents[1] / "data" / "tiny_encoder.onnx"
+
+
+@pytest.fixture(scope="module")
+def library():
+    found = pytest.importorskip("fastembed")
+    from fastembed.common.model_description import (  # noqa: PLC0415 - of an extra
+        ModelSource,
+        PoolingType,
+    )
+
+    for name in ("tiny/plain", "tiny/e5-small"):
+        found.TextEmbedding.add_custom_model(
+            name,
+            pooling=PoolingType.MEAN,
+            normalization=False,
+            sources=ModelSource(hf="nobody/nothing"),
+            dim=8,
+            model_file="model.onnx",
+        )
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path, library):
+    tiny_bert.write(tmp_path)
+    (tmp_path / "special_tokens_map.json").write_text('{"pad_token": "[PAD]"}')
+    shutil.copy(ENCODER, tmp_path / "model.onnx")
+    return tmp_path
+
+
+def embedder(folder, model="tiny/plain", **options):
+    return FastEmbedEmbedder(model, specific_model_path=str(folder), **options)
+
+
+def test_vectors_are_unit_length_and_in_the_order_of_the_texts(folder):
+    model = embedder(folder, batch_size=2)
+    rows = model.embed_documents(["the train", "tea", "the train is late"])
+    assert (rows.shape, rows.dtype, model.dimensions) == ((3, 8), np.float32, 8)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(rows[1], model.embed_query("tea"), rtol=1e-5)
+    assert model.name == "fastembed:tiny/plain"
+    assert model.embed_documents([]).shape == (0, 8)
+
+
+def test_a_model_is_given_the_prefixes_that_it_wants_or_those_of_the_caller(folder):
+    plain = embedder(folder)
+    known = embedder(folder, "tiny/e5-small")
+    np.testing.assert_allclose(known.embed_query("tea"), plain.embed_query("query: tea"), rtol=1e-5)
+    np.testing.assert_allclose(
+        known.embed_documents(["tea"]), plain.embed_documents(["passage: tea"]), rtol=1e-5
+    )
+    own = embedder(folder, "tiny/e5-small", query_prefix="the ", document_prefix="")
+    np.testing.assert_allclose(own.embed_query("tea"), plain.embed_query("the tea"), rtol=1e-5)
+    np.testing.assert_allclose(
+        own.embed_documents(["tea"]), plain.embed_documents(["tea"]), rtol=1e-5
+    )
+    assert known.name == "fastembed:tiny/e5-small"
+    assert own.name == "fastembed:tiny/e5-small (the | )"
+
+
+def test_texts_of_which_the_beginning_is_read_are_counted_and_told_once(folder, caplog):
+    model = embedder(folder)
+    assert model.max_tokens == 20
+    with caplog.at_level(logging.WARNING, logger="amem_integrations"):
+        model.embed_documents(["tea", "the train is late " * 10, "tea is late " * 10])
+        model.embed_documents(["is the train late " * 10])
+    assert model.truncated == 3
+    assert caplog.text.count("reads only the first 20 tokens") == 1
+
+
+def test_a_memory_works_with_it_and_remembers_its_name(folder, tmp_path):
+    with AgenticMemory.open(tmp_path / "memory", embedder=embedder(folder)) as memory:
+        memory.add("The train is late.", namespace=("ann",))
+        assert memory.search("train", namespace=("ann",))[0].note.content == "The train is late."
+        assert memory.info()["embedder"] == "fastembed:tiny/plain"
+
+
+def test_a_model_that_is_unknown_or_not_there_is_an_error_that_says_so(library, tmp_path):
+    with pytest.raises(ConfigurationError, match="could not be loaded by FastEmbed"):
+        FastEmbedEmbedder("nobody/no-such-model")
+    with pytest.raises(ConfigurationError, match="could not be loaded by FastEmbed"):
+        embedder(tmp_path / "missing")
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fastembed", None)
+    with pytest.raises(MissingExtraError, match=r"amem-integrations\[fastembed\]"):
+        FastEmbedEmbedder()
