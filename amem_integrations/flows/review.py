@@ -7,6 +7,7 @@ from typing import Any, overload
 
 from ..changes import proposals as answers
 from ..changes.rewrite import Rewritten, rewrite
+from ..changes.unknown_texts import remove_brought_back
 from ..errors import InvalidInputError
 from ..evolution.commit import Planner
 from ..evolution.relink import Relinker
@@ -127,6 +128,7 @@ async def _approve(runtime: Runtime, space: Namespace, change_id: str, edited: E
         )
     write = next(_WRITERS[name] for name in _WRITERS if name in proposal.data)
     done = await write(runtime, proposal, target, source, edited)
+    await remove_brought_back(runtime, space, done.changes)
     for made in done.changes:
         if made.note_id == target.id:
             return made

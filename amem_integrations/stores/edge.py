@@ -256,11 +256,12 @@ class EdgeStore(PointStore):
     def _begin(self, ops: Iterable[str]) -> None:
         """Remember operations; of the earlier ones, those that were written in part and the latest.
 
-        A removal may last longer than many other operations, so the latest removals are counted apart.
+        A removal may last longer than many other operations, so the latest removals are counted apart. What was
+        interrupted stays until the memory has finished it all.
         """
         for op in ops:
             self._operations[op] = self._operations.pop(op, False)
-        kept = set(self._removing)
+        kept = {*self._removing, *(made.op for made in self.interrupted)}
         whole = [op for op, in_part in self._operations.items() if not in_part and op not in kept]
         for op in whole[:-RECENT]:
             del self._operations[op]
