@@ -1,7 +1,7 @@
 """Gone is gone: take away what was written while a text was shown that is not there any more.
 
 A model may copy what it is shown into contexts, keywords, tags and reasons, and copy that again later. The record
-of each of its operations names all notes whose words may stand in what it wrote (see `provenance`), so what may
+of each of its operations names all notes whose words may stand in what it wrote (see `quoted_from`), so what may
 quote a note that was deleted or corrected is found at once. What shares a word or a run of characters with the
 text that is gone, and cannot have it from elsewhere, goes; in records of the history it is blanked. The records
 stay, so that the history still replays.

@@ -12,8 +12,8 @@ from typing import Any
 
 from .. import texts
 from ..changes.edits import ENTRY, Edit, change, entry_json, prompt_records, usage_records
-from ..changes.provenance import sources_of
 from ..changes.quote_matching import texts_in
+from ..changes.quoted_from import sources_of
 from ..changes.rewrite import rewrite
 from ..errors import ModelReplyError
 from ..ids import clock, derive, new_operation, now

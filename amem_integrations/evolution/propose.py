@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from .. import ranking, texts
 from ..changes.edits import Edit, chain
-from ..changes.provenance import sources_of
+from ..changes.quoted_from import sources_of
 from ..currency import NOT_MERGED
 from ..embedding import embed
 from ..errors import ModelReplyError, ModelUnavailableError

@@ -1,4 +1,4 @@
-"""Provenance: whose words may stand in what a model wrote.
+"""Whose words may stand in what a model wrote.
 
 Every operation of a model leaves a record (kind `prompt`) of the notes whose words may stand in what it wrote: those
 that it was shown, and those whose words it can have found in the contexts and relations of these. The record is
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..fetch import all_changes
 from ..notes import RELATIONS, Change, Namespace, Note
-from ..runtime import Runtime, resolve
+from ..runtime import RULES, Runtime, resolve
 from .edits import prompt_id
 from .quote_matching import FROM_PROMPTS, Fragments, texts_in, texts_of
 
@@ -64,7 +64,8 @@ async def _copied_from(
         if Fragments(texts_in(entry)).shares(left)
     ]
     made: list[Change] = await resolve(runtime.store.changes_by_id(namespace, entries))
-    for note_id, targets in _relations_with(shown, left).items():
+    relations = {} if runtime.model_name == RULES else _relations_with(shown, left)
+    for note_id, targets in relations.items():  # rules have relations of their own
         links = await all_changes(runtime.store, namespace, note_id, ("link",))
         made += [one for one in links if one.data["target"] in targets]
     # What a reviewer approved was written by the operation that proposed it.
