@@ -68,9 +68,7 @@ async def _copied_from(
     for note_id, targets in relations.items():  # rules have relations of their own
         links = await all_changes(runtime.store, namespace, note_id, ("link",))
         made += [one for one in links if one.data["target"] in targets]
-    # What a reviewer approved was written by the operation that proposed it.
-    proposed = [one.data["proposal"] for one in made if one.data.get("proposal")]
-    return [*made, *await resolve(runtime.store.changes_by_id(namespace, proposed))]
+    return made
 
 
 def _relations_with(shown: Mapping[str, Note], left: Fragments) -> dict[str, Sequence[str]]:
