@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from types import TracebackType
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from . import flows
 from .budget import Budget
@@ -233,6 +233,7 @@ class AgenticMemory:
         clock.start_above(run(resolve(store.last_seq())))
         if steps := getattr(store, "interrupted", ()):
             run(recover(self._runtime, steps))
+            cast("Any", store).interrupted = ()
 
     def _close_store(self) -> None:
         run(resolve(self._runtime.store.close()))

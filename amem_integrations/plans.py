@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Any, Literal, get_args
 
 from pydantic import TypeAdapter, ValidationError
@@ -106,6 +107,15 @@ class PlannedNote:
     relinks: tuple[PlannedRelink, ...] = ()
     dropped: int = 0
 
+    @property
+    def written(self) -> list[str]:
+        """All texts that a model wrote for it."""
+        words = [(each.context, *each.keywords, *each.tags) for each in self.updates]
+        about = [text for link in self.links for text in (link.relation, link.reason)]
+        about += [each.reason for each in self.supersessions]
+        about += [each.reason for each in self.relinks]
+        return [*about, *chain.from_iterable(words)]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
@@ -122,7 +132,8 @@ class Plan:
     `failed` maps the notes that got no usable proposal to the reason. `id` names the operation: the
     same plan committed twice is applied once. `since` is the instant (as `seq`) at which notes were shown: what
     was corrected or deleted after it may be quoted in the plan, and is not written. `cost` is what the calls for
-    the plan cost; `commit` writes it to the ledger.
+    the plan cost; `commit` writes it to the ledger. `sources` are the notes whose words may stand in the plan: beside
+    those shown, the ones that were quoted in their contexts. `stale` says that such a quote was just being removed.
     """
 
     id: str
@@ -131,6 +142,8 @@ class Plan:
     notes: tuple[PlannedNote, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
+    sources: tuple[str, ...] = ()
+    stale: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON values."""

@@ -82,15 +82,27 @@ def change_of_namespace(
 
 
 def prompt_records(
-    op: str, namespace: Namespace, shown: Iterable[Note | str], at: datetime
+    op: str,
+    namespace: Namespace,
+    sources: Iterable[Note | str],
+    at: datetime,
+    *,
+    since: int,
+    stale: bool = False,
 ) -> list[Change]:
-    """Return the record of which notes a model was shown in an operation, and may have quoted.
+    """Return the record of which notes' words may stand in what a model wrote in an operation.
 
-    There is none if it was shown one note only: it can have quoted no other.
+    There is none if it was shown one note only: it can have quoted no other. `since` is the instant at which they
+    were shown; `stale` says that they held a quote of a text that was being removed.
     """
-    ids = list(dict.fromkeys(note.id if isinstance(note, Note) else note for note in shown))
-    data = {"shown": ids}
+    ids = list(dict.fromkeys(note.id if isinstance(note, Note) else note for note in sources))
+    data = {"shown": ids, "since": since, **({"stale": True} if stale else {})}
     return [change_of_namespace(op, "prompt", namespace, at, data)] if len(ids) > 1 else []
+
+
+def prompt_id(op: str) -> str:
+    """Return the id of the record of what a model was shown in an operation."""
+    return derive("change", op, "prompt")
 
 
 def usage_records(op: str, namespace: Namespace, cost: Cost, at: datetime) -> list[Change]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from ..notes import RELATIONS
+from ..notes import RELATIONS, ContextEntry, Note
+from ..prompts import PROMPT_TEXTS
 
 # Where the words of a model stand in the data of a record.
 WRITTEN = frozenset({"text", "keywords", "tags", "reason", "relation"})
@@ -22,6 +24,7 @@ _UNSPACED = (
     (0x20000, 0x3FFFF),
 )
 _PAIR = 2
+_ASCII_WORD = re.compile("[a-z0-9]+")
 
 
 class Fragments:
@@ -52,6 +55,16 @@ class Fragments:
         return not (self._words.isdisjoint(other._words) and self._runs.isdisjoint(other._runs))
 
 
+def texts_of(note: Note) -> tuple[str, str]:
+    """Return what a note says. What a model made of it goes with the note, and is not looked for elsewhere."""
+    return note.content, note.speaker or ""
+
+
+def texts_in(entry: ContextEntry) -> tuple[str, ...]:
+    """Return the texts of a context entry."""
+    return (entry.text, *entry.keywords, *entry.tags)
+
+
 def is_quote(text: str, gone: Fragments, elsewhere: Fragments) -> bool:
     """Return whether a text shares something with `gone` that it cannot have from elsewhere."""
     shared = Fragments([text]).minus(elsewhere)
@@ -61,6 +74,9 @@ def is_quote(text: str, gone: Fragments, elsewhere: Fragments) -> bool:
 def _words(text: str) -> Iterable[str]:
     """Yield words: letters, digits and their marks in a row; in unspaced scripts every two neighbours."""
     plain = unicodedata.normalize("NFKC", text).casefold()
+    if plain.isascii():
+        yield from _ASCII_WORD.findall(plain)
+        return
     for (is_word, is_unspaced), characters in groupby(plain, key=_kind):
         word = "".join(characters)
         if is_word and not is_unspaced:
@@ -106,3 +122,6 @@ def without_quotes_in(value: Any, goes: Callable[[str], bool], name: str = "") -
         kept = [without_quotes_in(inner, goes, name) for inner in value]
         return [inner for inner in kept if inner != ""] if name in ("keywords", "tags") else kept
     return value
+
+
+FROM_PROMPTS = Fragments(PROMPT_TEXTS)  # anybody may have these words

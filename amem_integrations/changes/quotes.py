@@ -1,10 +1,14 @@
 """Gone is gone: take away what was written while a text was shown that is not there any more.
 
-A model may copy what it is shown into contexts, keywords, tags and reasons, and copy that again later. Each
-operation has a record of the notes that were shown (kind `prompt`), so of a note that was deleted or corrected
-it is known what may quote it. What shares a word or a run of characters with the text that is gone, and cannot
-have it from elsewhere, goes; in records of the history it is blanked. The records stay, so that the history
-still replays.
+A model may copy what it is shown into contexts, keywords, tags and reasons, and copy that again later. The record
+of each of its operations names all notes whose words may stand in what it wrote (see `quoted_from`), so what may
+quote a note that was deleted or corrected is found at once. What shares a word or a run of characters with the
+text that is gone, and cannot have it from elsewhere, goes; in records of the history it is blanked. The records
+stay, so that the history still replays.
+
+It is taken out of the notes first, then out of their history, in one write with the names of deleted notes in the
+records of prompts. So whoever is interrupted leaves records by which the next one finds the same again: a record
+that names a note which is not there says that its removal was not finished.
 """
 
 from __future__ import annotations
@@ -26,15 +30,20 @@ from ..notes import (
     Note,
     Supersession,
 )
-from ..prompts import PROMPT_TEXTS
 from ..runtime import Runtime, resolve
 from .edits import STATED, Edit, change, without
-from .quote_matching import Fragments, is_quote, without_quotes_in, written_texts
+from .quote_matching import (
+    FROM_PROMPTS,
+    Fragments,
+    is_quote,
+    texts_in,
+    texts_of,
+    without_quotes_in,
+    written_texts,
+)
 from .rewrite import rewrite
 
 _Written = Sequence[tuple[Change, set[str]]]
-_FROM_PROMPTS = Fragments(PROMPT_TEXTS)
-UNSHOWN = ("link", "unlink", "proposal")  # what these hold is shown to no model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +67,6 @@ class Gone:
     in_context: bool = False
 
 
-def texts_of(note: Note) -> tuple[str, str]:
-    """Return what a note says. What a model made of it goes with the note, and is not looked for elsewhere."""
-    return note.content, note.speaker or ""
-
-
 def corrections(changes: Iterable[Change]) -> list[Gone]:
     """Return the texts that these changes replaced in their own notes."""
     found = []
@@ -83,29 +87,21 @@ def corrections(changes: Iterable[Change]) -> list[Gone]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Quotes:
-    """What was found near some notes: who else says the same, by note id; and records, without the quotes."""
+    """Where quotes were found.
+
+    Attributes:
+        notes: The notes that are looked at, by id.
+        edited: Those that may hold a quote, or a link to what is gone.
+        elsewhere: What those that quote can have from elsewhere, by note.
+        caused: Records of what notes that are gone brought to others.
+        prompts: Records of prompts that name the notes that are gone.
+    """
 
     notes: Mapping[str, Note]
     edited: Collection[str]
     elsewhere: Mapping[str, Fragments]
-    blanked: Sequence[Change]
-    lost: Collection[str]
-
-    @property
-    def holders(self) -> set[str]:
-        """The notes whose contexts quoted, or may have before they lost it: who was shown them may have as well."""
-        shown = {made.note_id for made in self.blanked if made.kind not in UNSHOWN}
-        return shown & self.elsewhere.keys() | set(self.lost)
-
-    @property
-    def touched(self) -> set[str]:
-        """All notes from which, or from whose history, something goes."""
-        return {*self.edited, *(made.note_id for made in self.blanked)}
-
-    def about(self, ids: Collection[str]) -> _Quotes:
-        """Return what is about these notes."""
-        blanked = [made for made in self.blanked if made.note_id in ids]
-        return replace(self, edited={i for i in self.edited if i in ids}, blanked=blanked)
+    caused: Sequence[Change]
+    prompts: Sequence[Change]
 
 
 class QuoteRemoval:
@@ -118,13 +114,21 @@ class QuoteRemoval:
         op: str,
         gone: Sequence[Gone],
         *,
+        since: int,
         whole: str | None = None,
     ) -> None:
-        """Say what is gone; `op` names the operation that removes them.
+        """Say what is gone.
 
-        Chunks of a text that goes on are gone from the text, but stay in the history of its first note, `whole`.
+        Args:
+            runtime: The ports.
+            namespace: Whose notes.
+            op: Names the operation that removes it.
+            gone: The texts.
+            since: An instant before they began to go. What was written later is looked at in any case: a
+                quote may have been copied again whose source says something else by now.
+            whole: Chunks of a text that goes on are gone from the text, but stay in the history of this note.
         """
-        self._whole = whole
+        self._whole, self._since = whole, since
         self._runtime, self._namespace, self._op = runtime, namespace, op
         self._gone = {item.note_id: item for item in gone}
         self._contexts = {item.note_id for item in gone if item.in_context}
@@ -132,76 +136,68 @@ class QuoteRemoval:
         self._deleted -= self._contexts
         kept = Fragments(text for item in gone for text in item.kept)
         lost = Fragments(text for item in gone for text in item.texts)
-        self._lost = lost.minus(kept).minus(_FROM_PROMPTS)
-        self._near = set(self._gone)  # the notes themselves, and those that quoted them
-        self._ops: set[str] = set()
+        self._lost = lost.minus(kept).minus(FROM_PROMPTS)
+        self._looked_at: set[str] = set()  # operations
         self._rounds = 0
 
     async def remove(self, *, deleted: bool = False) -> None:
         """Remove all quotes. `deleted` says that the notes are gone: links to them and what they caused go too."""
-        while await self._remove_found(deleted=deleted):
-            pass  # until nothing is found that was written meanwhile
-
-    async def _remove_found(self, *, deleted: bool) -> bool:
-        """Remove what can be found now; return whether there were quotes.
-
-        What quotes at the greatest distance goes first, so that after an interruption the way there is still known.
-        """
-        holders = await resolve(self._runtime.store.backlinks(self._namespace, list(self._gone)))
-        written = await self._written_near(sorted(self._near))
-        found = [await self._find(holders, written, deleted=deleted)]
-        while new := found[-1].holders - self._near:
-            self._near |= new
-            found.append(await self._find([], await self._written_near(sorted(new))))
-        for number in reversed(range(len(found))):
-            nearer = {note_id for quotes in found[:number] for note_id in quotes.touched}
-            mine = found[number].touched - nearer
-            for quotes in found[number:]:
-                await self._take_out(quotes.about(mine), deleted=deleted and quotes is found[0])
-        return any(quotes.blanked for quotes in found)
-
-    async def _written_near(self, ids: Sequence[str]) -> _Written:
-        """Return what was written while these notes were shown or because of them, with what else was shown.
-
-        What was looked at before is left out.
-        """
         store = self._runtime.store
-        mentions = await resolve(store.mentions(self._namespace, ids))
-        shown = {made.op: made.data["shown"] for made in mentions if made.kind == "prompt"}
-        ops = sorted(shown.keys() - self._ops)
-        self._ops.update(ops)
+        holders = await resolve(store.backlinks(self._namespace, list(self._gone)))
+        is_first = True
+        while True:
+            prompts, written = await self._written()
+            if not (is_first or prompts):
+                return
+            quotes = await self._find(holders, prompts, written)
+            await self._take_out(quotes, deleted=deleted)
+            if not prompts:
+                return
+            holders, is_first = [], False  # until nothing more was written meanwhile
+
+    async def _written(self) -> tuple[list[Change], _Written]:
+        """Return the prompts not looked at yet, and what was written then, with whose words may stand in it.
+
+        What the notes that are gone brought to others is always among it.
+        """
+        store, sources = self._runtime.store, sorted(self._gone.keys() - self._contexts)
+        mentions = await resolve(store.mentions(self._namespace, sources))
+        later = await all_changes(store, self._namespace, kinds=("prompt",), after=self._since)
+        named = {made.op: made for made in (*mentions, *later) if made.kind == "prompt"}
+        prompts = [made for op, made in named.items() if op not in self._looked_at]
+        ops = [made.op for made in prompts]
+        self._looked_at.update(ops)
         written = await resolve(store.changes_by_op(self._namespace, ops)) if ops else []
+        shown = {made.op: made.data["shown"] for made in prompts}
         changes = {made.id: made for made in (*written, *mentions) if made.note_id}
-        return [
+        return prompts, [
             (made, {*shown.get(made.op, ()), made.cause or ""} - {""}) for made in changes.values()
         ]
 
     async def _find(
-        self, holders: Sequence[Note], written: _Written, *, deleted: bool = False
+        self, holders: Sequence[Note], prompts: Sequence[Change], written: _Written
     ) -> _Quotes:
         """Return the quotes in what was written; `holders` are looked at in any case."""
         notes = {note.id: note for note in holders}
         await self._add(notes, [made.note_id for made, _ in written])
         own = {note.id: Fragments(texts_of(note)) for note in notes.values()}
-        shown: dict[str, set[str]] = {}
+        sources: dict[str, set[str]] = {}
         for made, others in written:
             if made.note_id in own and self._quotes(made, own[made.note_id]):
-                shown.setdefault(made.note_id, set()).update(others)
-        await self._add(notes, {other for others in shown.values() for other in others})
+                sources.setdefault(made.note_id, set()).update(others)
+        await self._add(notes, {other for others in sources.values() for other in others})
         elsewhere = {
             note_id: Fragments(
                 text for i in {note_id, *others} & notes.keys() for text in texts_of(notes[i])
             )
-            for note_id, others in shown.items()
+            for note_id, others in sources.items()
         }
-        records = [made for made, _ in written]
         return _Quotes(
             notes=notes,
-            edited={*shown, *(note.id for note in holders)},
+            edited={*sources, *(note.id for note in holders)},
             elsewhere=elsewhere,
-            blanked=await self._blanked(records, elsewhere, deleted=deleted),
-            # Something else that they quoted was removed, and with it what they quoted of this.
-            lost={m.note_id for m in records if m.data.get("blanked") and m.kind not in UNSHOWN},
+            caused=[made for made, _ in written if self._causes_of(made) & self._gone.keys()],
+            prompts=[made for made in prompts if not self._deleted.isdisjoint(made.data["shown"])],
         )
 
     async def _add(self, notes: dict[str, Note], ids: Iterable[str]) -> None:
@@ -214,17 +210,47 @@ class QuoteRemoval:
         return any(is_quote(text, self._lost, elsewhere) for text in written_texts(made.data))
 
     async def _take_out(self, quotes: _Quotes, *, deleted: bool) -> None:
-        """Take the quotes out of the notes, then out of their history."""
+        """Take the quotes out of the notes, then out of their history, until both are without.
+
+        Who undoes a change meanwhile may have brought back what was in its record.
+        """
+        base = {note_id: quotes.notes[note_id] for note_id in quotes.edited}
+        is_changed = True
+        while is_changed:
+            await self._edit_notes(quotes, base, deleted=deleted)
+            records = [
+                *await self._blanked(quotes, deleted=deleted),
+                *self._without_deleted(quotes),
+            ]
+            if records:
+                await resolve(self._runtime.store.rewrite_changes(self._namespace, records))
+            base = await self._as_they_are(quotes.elsewhere)
+            edit = self._edit_of(quotes, "", now(), deleted=deleted)
+            is_changed = any(edit(note_id)(note)[0] != note for note_id, note in base.items())
+
+    async def _as_they_are(self, ids: Iterable[str]) -> dict[str, Note]:
+        stored = await resolve(self._runtime.store.get(self._namespace, sorted(ids)))
+        return {note.id: note for note in stored}
+
+    async def _edit_notes(
+        self, quotes: _Quotes, base: Mapping[str, Note], *, deleted: bool
+    ) -> None:
         self._rounds += 1
-        op, at = f"{self._op}:{self._rounds}", now()
-        steps = {
-            note_id: self._edit(self._test(quotes.elsewhere.get(note_id)), op, at, deleted=deleted)
-            for note_id in quotes.edited
-        }
-        base = {note_id: quotes.notes[note_id] for note_id in steps}
+        op = f"{self._op}:{self._rounds}"
+        edit = self._edit_of(quotes, op, now(), deleted=deleted)
+        steps = {note_id: edit(note_id) for note_id in base}
         await rewrite(self._runtime, self._namespace, op, steps, base=base, removing=True)
-        if quotes.blanked:
-            await resolve(self._runtime.store.rewrite_changes(self._namespace, quotes.blanked))
+
+    def _edit_of(
+        self, quotes: _Quotes, op: str, at: datetime, *, deleted: bool
+    ) -> Callable[[str], Edit]:
+        """Return what gives the edit of each note."""
+
+        def edit(note_id: str) -> Edit:
+            test = self._test(quotes.elsewhere.get(note_id))
+            return self._edit(test, op, at, deleted=deleted)
+
+        return edit
 
     def _test(self, elsewhere: Fragments | None) -> Callable[[str], bool]:
         """Return what tells quotes in texts on one note."""
@@ -295,12 +321,10 @@ class QuoteRemoval:
             return deleted
         return supersession.model != USER and supersession.recorded_at <= gone.corrected_at
 
-    async def _blanked(
-        self, written: Sequence[Change], elsewhere: Mapping[str, Fragments], *, deleted: bool
-    ) -> list[Change]:
+    async def _blanked(self, quotes: _Quotes, *, deleted: bool) -> list[Change]:
         """Return the records in the history of other notes that quote, without the quotes."""
-        records = {made.id: made for made in written if made.cause in self._gone}
-        for note_id in elsewhere.keys() - (self._gone.keys() - self._contexts):
+        records = {made.id: made for made in quotes.caused}
+        for note_id in quotes.elsewhere.keys() - (self._gone.keys() - self._contexts):
             history = await all_changes(self._runtime.store, self._namespace, note_id)
             records |= {made.id: made for made in history}
         blanked = []
@@ -308,17 +332,30 @@ class QuoteRemoval:
             test = (
                 bool
                 if self._came_from_gone(made, deleted)
-                else self._test(elsewhere.get(made.note_id))
+                else self._test(quotes.elsewhere.get(made.note_id))
             )
             data = without_quotes_in(made.data, test)
             if data != made.data:
                 blanked.append(replace(made, data={**data, "blanked": True}))
         return blanked
 
+    def _without_deleted(self, quotes: _Quotes) -> list[Change]:
+        """Return the records of prompts without the notes that are deleted: what was written is without them."""
+        return [
+            made.with_data(shown=[i for i in made.data["shown"] if i not in self._deleted])
+            for made in quotes.prompts
+        ]
+
+    @staticmethod
+    def _causes_of(made: Change) -> set[str]:
+        """Return the notes that brought about a change."""
+        causes = made.data["shown"] if made.kind == "condense" else [made.cause or ""]
+        return set(causes)
+
     def _came_from_gone(self, made: Change, deleted: bool) -> bool:
         """Return whether all that a record holds of a model's words came from a text that is gone."""
-        causes = made.data["shown"] if made.kind == "condense" else [made.cause or ""]
-        return any(self._is_source(self._gone[i], made, deleted) for i in causes if i in self._gone)
+        causes = self._causes_of(made) & self._gone.keys()
+        return any(self._is_source(self._gone[i], made, deleted) for i in causes)
 
     @staticmethod
     def _is_source(gone: Gone, made: Change, deleted: bool) -> bool:
@@ -328,11 +365,6 @@ class QuoteRemoval:
             return deleted
         kinds = ("evolve", "supersede", "proposal", "condense")
         return made.kind in kinds and made.recorded_at <= gone.corrected_at
-
-
-def texts_in(entry: ContextEntry) -> tuple[str, ...]:
-    """Return the texts of a context entry."""
-    return (entry.text, *entry.keywords, *entry.tags)
 
 
 def _of_link(link: Link) -> tuple[str, str]:

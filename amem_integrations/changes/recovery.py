@@ -1,32 +1,37 @@
-"""After a process was killed: finish what it had begun in several steps."""
+"""After a process was killed: finish what it had begun in several steps.
+
+Nothing here is remembered in between: what is left to do is found out from what is stored, and each step leaves what
+tells of it until it is done. So a process that is killed while it does this is followed by one that finds the same.
+
+- The record of a prompt names a note that is gone, or that was added again since: the removal of that note did not
+  look at what was written then, and its text is not known any more. All of that goes.
+- The record of a prompt is `stale`: it showed a quote that was being removed. All that was written then goes.
+- A correction has its old text in the history of its own note, so looking for quotes of it is just done again.
+- What was undone or approved is blanked in the record it came from: it was being removed. It goes.
+- A link has one end: it goes.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Sequence
 
 from ..fetch import all_changes
-from ..ids import new_operation, now
-from ..notes import Change, ChangeKind, Namespace, Note
+from ..ids import clock, new_operation, now
+from ..notes import Change, Namespace, Note
 from ..runtime import Runtime, resolve
 from . import edits
 from .edits import LINK
 from .quotes import Gone, QuoteRemoval, corrections
 from .rewrite import rewrite
 from .undo import fields_of
-from .unknown_texts import remove_all_of
+from .unknown_texts import remove_all_of, remove_brought_back
 
 NEVER = 2**63
 
 
 async def recover(runtime: Runtime, steps: Sequence[Change]) -> None:
-    """Finish what the last steps before a kill belong to; what is finished is left alone.
-
-    After a `delete`, other notes may still hold links to the removed one, or entries because of it. After an
-    `update`, other notes may still quote the old text. A link may have been made, changed or removed at one end
-    only. Of the notes that a `prompt` showed, one may be gone by now.
-    """
+    """Finish what the last steps before a kill belong to; what is finished is left alone."""
     for namespace in dict.fromkeys(step.namespace for step in steps):
         mine = [step for step in steps if step.namespace == namespace]
         await _recover_namespace(runtime, namespace, mine)
@@ -35,21 +40,49 @@ async def recover(runtime: Runtime, steps: Sequence[Change]) -> None:
 async def _recover_namespace(
     runtime: Runtime, namespace: Namespace, steps: Sequence[Change]
 ) -> None:
-    receipts = sorted({step.note_id for step in steps if step.kind == "delete"})
-    again = {note.id for note in await resolve(runtime.store.get(namespace, receipts))}
-    # What was added again after it was deleted has links of its own.
-    if gone := [Gone(note_id=note_id, texts=()) for note_id in receipts if note_id not in again]:
-        await QuoteRemoval(runtime, namespace, new_operation(), gone).remove(deleted=True)
-    for corrected in corrections(steps):  # one by one: each may quote the others
-        await QuoteRemoval(runtime, namespace, new_operation(), [corrected]).remove()
     prompts = [step for step in steps if step.kind == "prompt"]
-    written = {step.op: step.seq for step in sorted(steps, key=attrgetter("seq"))}
-    if doubtful := await _shown_too_late(runtime, namespace, prompts, written):
-        await remove_all_of(runtime, namespace, doubtful)
+    receipts = {step.note_id for step in steps if step.kind == "delete"}
+    named = sorted({note_id for made in prompts for note_id in made.data["shown"]} | receipts)
+    stored = {note.id: note for note in await resolve(runtime.store.get(namespace, named))}
+    missing = set(named) - stored.keys()
+    mentions = await resolve(runtime.store.mentions(namespace, sorted(missing | receipts)))
+    naming = [*prompts, *(made for made in mentions if made.kind == "prompt")]
+    added = {note.id: note.seq for note in stored.values()}
+    if doubtful := sorted({made.op for made in naming if _is_doubtful(made, missing, added)}):
+        await remove_all_of(runtime, namespace, doubtful, missing)
+    # What was added again after it was deleted has links of its own.
+    if gone := [Gone(note_id=note_id, texts=()) for note_id in sorted(receipts & missing)]:
+        removal = QuoteRemoval(runtime, namespace, new_operation(), gone, since=clock.tick())
+        await removal.remove(deleted=True)
+    for made in await _corrected(runtime, namespace, steps, prompts):
+        removal = QuoteRemoval(
+            runtime, namespace, new_operation(), corrections([made]), since=made.seq
+        )
+        await removal.remove()  # one by one: each may quote the others
+    await remove_brought_back(runtime, namespace, steps)
     ends = {end for step in steps for other in _linked(step) for end in (step.note_id, other)}
     ends |= {end for step in steps if step.kind == "reinforce" for end in _reinforced(step)}
     await drop_one_sided(runtime, namespace, sorted(ends))
     await level(runtime, namespace, sorted(ends))
+
+
+def _is_doubtful(prompt: Change, missing: set[str], added: dict[str, int]) -> bool:
+    """Return whether what was written may quote what is gone: `added` says of what is there since when."""
+    shown, since = prompt.data["shown"], prompt.data.get("since", NEVER)
+    late = any(added.get(note_id, 0) > since for note_id in shown)
+    return late or bool(prompt.data.get("stale")) or not missing.isdisjoint(shown)
+
+
+async def _corrected(
+    runtime: Runtime, namespace: Namespace, steps: Sequence[Change], prompts: Sequence[Change]
+) -> list[Change]:
+    """Return the corrections among the steps, and those of notes since these were shown to a model."""
+    found = {step.id: step for step in steps}
+    shown = {note_id for made in prompts for note_id in made.data["shown"]}
+    if starts := [made.data["since"] for made in prompts if "since" in made.data]:
+        later = await all_changes(runtime.store, namespace, None, ("update", "undo"), min(starts))
+        found |= {made.id: made for made in later if made.note_id in shown}
+    return [made for made in found.values() if corrections([made])]
 
 
 def _reinforced(step: Change) -> set[str]:
@@ -59,57 +92,6 @@ def _reinforced(step: Change) -> set[str]:
 def _linked(step: Change) -> list[str]:
     """Return the notes at the other ends of the links that a change made, changed or removed."""
     return [name.removeprefix(LINK) for name in fields_of(step) if name.startswith(LINK)]
-
-
-async def _shown_too_late(
-    runtime: Runtime,
-    namespace: Namespace,
-    prompts: Sequence[Change],
-    written: Mapping[str, int],
-) -> list[str]:
-    """Return the operations that were written after a text was removed which a model had been shown.
-
-    `written` is the `seq` of the last change of each operation. Who removed the text did not find them yet, and whoever wrote them may have been killed before he looked.
-    """
-    deleted = await _deleted_since(runtime, namespace, prompts)
-    purged = await _purged_at(runtime, namespace, prompts)
-    return sorted(
-        {
-            step.op
-            for step in prompts
-            for note_id in step.data["shown"]
-            if deleted.get(note_id, NEVER) < written[step.op]
-            or any(
-                step.data.get("since", NEVER) < seq < written[step.op] for seq in purged[note_id]
-            )
-        }
-    )
-
-
-async def _deleted_since(
-    runtime: Runtime, namespace: Namespace, prompts: Sequence[Change]
-) -> dict[str, int]:
-    """Return those of the notes shown that are gone, and since when."""
-    shown = sorted({note_id for step in prompts for note_id in step.data["shown"]})
-    stored = {note.id for note in await resolve(runtime.store.get(namespace, shown))}
-    since: dict[str, int] = {}
-    for note_id in set(shown) - stored:
-        receipts = await all_changes(runtime.store, namespace, note_id, ("delete",))
-        since[note_id] = max((made.data.get("since", made.seq) for made in receipts), default=0)
-    return since
-
-
-async def _purged_at(
-    runtime: Runtime, namespace: Namespace, prompts: Sequence[Change]
-) -> defaultdict[str, list[int]]:
-    """Return when notes lost contexts because those quoted a text that was removed."""
-    times: defaultdict[str, list[int]] = defaultdict(list)
-    if starts := [step.data["since"] for step in prompts if "since" in step.data]:
-        kinds: tuple[ChangeKind, ...] = ("forget", "retract")
-        for made in await all_changes(runtime.store, namespace, None, kinds, min(starts)):
-            if made.data["entries"]:
-                times[made.note_id].append(made.seq)
-    return times
 
 
 async def drop_one_sided(runtime: Runtime, namespace: Namespace, ids: Sequence[str]) -> None:

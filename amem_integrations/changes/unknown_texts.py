@@ -2,64 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from ..fetch import all_changes
-from ..ids import new_operation, now
+from ..ids import clock, new_operation, now
 from ..notes import Change, Namespace, Note
 from ..runtime import Runtime, resolve
-from .edits import Edit, change, without
-from .quote_matching import without_quotes_in, written_texts
-from .quotes import Gone, QuoteRemoval, texts_in
+from .edits import ENTRY, LINK, SUPERSEDED, Edit, change, without
+from .quote_matching import without_quotes_in
 from .rewrite import rewrite
+from .undo import fields_of
 
 
-async def remove_all_of(runtime: Runtime, namespace: Namespace, ops: Sequence[str]) -> None:
+async def remove_all_of(
+    runtime: Runtime, namespace: Namespace, ops: Sequence[str], gone: Collection[str] = ()
+) -> None:
     """Remove all that a model wrote in these operations: it was shown a text that nobody knows any more.
 
-    What others, who were shown that, quoted of it goes first: by what was written it is known.
+    The records of its prompts do not name the notes that are `gone` any more.
     """
-    store, at, op = runtime.store, now(), f"{ops[0]}:unknown"
-    changes = await resolve(store.changes_by_op(namespace, ops))
+    store, at, op = runtime.store, now(), new_operation()
     by_note: dict[str, list[Change]] = {}
+    changes = await resolve(store.changes_by_op(namespace, ops))
     for made in changes:
         by_note.setdefault(made.note_id, []).append(made)
-    by_note.pop("", None)
-    await _remove_quotes_of(runtime, namespace, by_note)
+    prompts = [made for made in by_note.pop("", []) if made.kind == "prompt"]
     steps = {note_id: _without_all(mine, op, at) for note_id, mine in by_note.items()}
     await rewrite(runtime, namespace, op, steps, removing=True)
-    made_now = {made.id for made in changes}
-    records = {made.id: made for made in changes}
+    ids, entries = {made.id for made in changes}, _entries(changes)
+    records = {made.id: made for mine in by_note.values() for made in mine}
     for note_id in by_note:  # an entry that was replaced since stands in the record of that, too
         history = await all_changes(store, namespace, note_id)
         records |= {made.id: made for made in history}
-    blanked = [
+    rewritten = [
         replace(made, data={**data, "blanked": True})
         for made in records.values()
-        if (data := _without_entries(made.data, made_now, all_of_it=made.id in made_now))
-        != made.data
+        if (data := _without_entries(made.data, entries, all_of_it=made.id in ids)) != made.data
     ]
-    if blanked:
-        await resolve(store.rewrite_changes(namespace, blanked))
+    for made in prompts:
+        shown = [note_id for note_id in made.data["shown"] if note_id not in gone]
+        rewritten.append(replace(made, data={"shown": shown, "since": clock.tick()}))
+    if rewritten:
+        await resolve(store.rewrite_changes(namespace, rewritten))
 
 
-async def _remove_quotes_of(
-    runtime: Runtime, namespace: Namespace, by_note: Mapping[str, Sequence[Change]]
+async def remove_brought_back(
+    runtime: Runtime, namespace: Namespace, changes: Iterable[Change]
 ) -> None:
-    """Remove what quotes the contexts that changes brought to notes, from other notes."""
-    first = min((made.recorded_at for mine in by_note.values() for made in mine), default=None)
-    notes = await resolve(runtime.store.get(namespace, list(by_note)))
-    entries = [e for note in notes for e in note.contexts if first and e.recorded_at < first]
-    kept = tuple(text for entry in entries for text in texts_in(entry))
-    for note_id, changes in by_note.items():
-        brought = [made.data["entry"] for made in changes if "entry" in made.data]
-        texts = tuple(text for entry in brought for text in written_texts(entry))
-        if texts:
-            gone = Gone(note_id=note_id, texts=texts, kept=kept, in_context=True)
-            await QuoteRemoval(runtime, namespace, new_operation(), [gone]).remove()
+    """Remove what changes took from records that are blanked by now: from one undone, or a proposal approved."""
+    taken: dict[str, str] = {}
+    for made in changes:
+        origin = made.data.get("undone") or made.data.get("proposal")
+        if origin and made.kind != "rejection" and not made.data.get("blanked"):
+            taken[origin] = made.op
+    if taken:
+        found = await resolve(runtime.store.changes_by_id(namespace, sorted(taken)))
+        if ops := sorted({taken[made.id] for made in found if made.data.get("blanked")}):
+            await remove_all_of(runtime, namespace, ops)
+
+
+def _entries(changes: Iterable[Change]) -> set[str]:
+    """Return the entries that changes made or brought back."""
+    found = set()
+    for made in changes:
+        found.add(made.id)
+        for name, step in fields_of(made).items():
+            if (name == "own" or name.startswith(ENTRY)) and step["after"]:
+                found.add(step["after"]["change"])
+    return found
 
 
 def _without_entries(value: Any, made: Collection[str], *, all_of_it: bool) -> Any:  # noqa: ANN401
@@ -78,15 +91,19 @@ def _without_entries(value: Any, made: Collection[str], *, all_of_it: bool) -> A
 
 def _without_all(changes: Sequence[Change], op: str, at: datetime) -> Edit:
     """Return the edit that takes what these changes brought from their note."""
-    entries = {made.id for made in changes}
-    targets = {made.data["target"] for made in changes if made.kind == "link"}
-    newer = {made.cause or "" for made in changes if made.kind == "supersede"}
+    entries, names = _entries(changes), [name for made in changes for name in fields_of(made)]
+    reasons = {
+        name.removeprefix(prefix)
+        for prefix in (LINK, SUPERSEDED)
+        for name in names
+        if name.startswith(prefix)
+    }
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
-        revised = without(note, entries=entries, reasons=targets | newer)
+        revised = without(note, entries=entries, reasons=reasons)
         if revised == note:
             return note, []
-        data = {"entries": sorted(entries), "links": [], "reasons": sorted(targets)}
+        data = {"entries": sorted(entries), "links": [], "reasons": sorted(reasons)}
         return revised, [change(op, "forget", note, recorded_at=at, data=data)]
 
     return edit

@@ -208,6 +208,7 @@ async def commit_plan(
     *,
     known: Mapping[str, Note],
     again: bool = False,
+    since: int | None = None,
 ) -> EvolutionReport:
     """Write a plan; doing it again changes nothing.
 
@@ -216,14 +217,16 @@ async def commit_plan(
         plan: What `propose_all` gave.
         known: The notes of the plan as they were when it was made, or are now.
         again: Doing it again changes nothing however long ago it was done first (see `rewrite`).
+        since: The instant at which it is known to quote nothing that is gone; None: when it was made.
     """
     space, at = plan.namespace, now()
     decided = [_only_shown(one) for one in plan.notes]
     plans = [_only_known(one, known) for one in decided if _is_current(one, plan.id, known)]
     planner = Planner.of(runtime, plan.id, at)
     wrote = any(one.links or one.updates or one.supersessions or one.relinks for one in plans)
-    shown = sorted({i for one in decided for i in _shown(one)}) if wrote else []
-    prompts = [m.with_data(since=plan.since) for m in prompt_records(plan.id, space, shown, at)]
+    sources = {*plan.sources, *(i for one in decided for i in _shown(one))} if wrote else ()
+    shown_at = plan.since if since is None else since
+    prompts = prompt_records(plan.id, space, sorted(sources), at, since=shown_at, stale=plan.stale)
     steps = planner.edits(plans, known)
     cost = usage_records(plan.id, space, plan.cost, time_of(plan.since))
     done = await rewrite(

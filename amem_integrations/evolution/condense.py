@@ -12,9 +12,11 @@ from typing import Any
 
 from .. import texts
 from ..changes.edits import ENTRY, Edit, change, entry_json, prompt_records, usage_records
+from ..changes.quote_matching import texts_in
+from ..changes.quoted_from import sources_of
 from ..changes.rewrite import rewrite
 from ..errors import ModelReplyError
-from ..ids import derive, new_operation, now
+from ..ids import clock, derive, new_operation, now
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..prompts import CondenseReply
 from ..runtime import Runtime, resolve
@@ -64,7 +66,7 @@ async def condense_by_model(
         runtime, "condense", _values(note, entries), REPLY_TOKENS
     ):
         entries = entries[:-1]
-    shown = await _shown(runtime, namespace, note, entries)
+    since, shown = clock.tick(), await _shown(runtime, namespace, note, entries)
     op, at = new_operation(), now()
     try:
         async with counting(runtime, namespace, op, at) as asking:
@@ -77,8 +79,12 @@ async def condense_by_model(
             await resolve(runtime.store.replace(namespace, [], cost))
         return f"{runtime.model_name} gave no usable entry: {problem}"
     entry = _one(note, entries, text, runtime.model_name, op, at)
-    done = await _replace(runtime, namespace, note, _edit(entries, entry, op, at), op, cost)
-    await remove_what_is_gone(runtime, namespace, shown)
+    sources = await sources_of(runtime, namespace, shown | {note.id: note}, texts_in(entry))
+    ids = [note.id, *entry.causes, *sources.ids]
+    prompt = prompt_records(op, namespace, ids, at, since=since, stale=sources.stale)
+    records = [*prompt, *cost]
+    done = await _replace(runtime, namespace, note, _edit(entries, entry, op, at), op, records)
+    await remove_what_is_gone(runtime, namespace, shown, since)
     return None if done else STALE
 
 
@@ -86,10 +92,8 @@ async def drop_unshown(
     runtime: Runtime, namespace: Namespace, note: Note, entries: Sequence[ContextEntry]
 ) -> str | None:
     """Remove entries, which the history keeps; return why that failed, if it did."""
-    shown = await _shown(runtime, namespace, note, entries)
     op, at = new_operation(), now()
     done = await _replace(runtime, namespace, note, _edit(entries, None, op, at), op)
-    await remove_what_is_gone(runtime, namespace, shown)
     return None if done else STALE
 
 
@@ -154,13 +158,11 @@ async def _replace(
     note: Note,
     edit: Edit,
     op: str,
-    cost: Sequence[Change] = (),
+    records: Sequence[Change] = (),
 ) -> bool:
-    """Write an edit with the record of what was shown; return whether it changed the note."""
-    causes = [cause for made in edit(note)[1] for cause in made.data["shown"]]
-    shown = prompt_records(op, namespace, [note.id, *causes], now()) if causes else []
+    """Write an edit with other records of it; return whether it changed the note."""
     done = await rewrite(
-        runtime, namespace, op, {note.id: edit}, base={note.id: note}, records=[*shown, *cost]
+        runtime, namespace, op, {note.id: edit}, base={note.id: note}, records=records
     )
     return any(made.kind == "condense" for made in done.changes)
 

@@ -18,7 +18,7 @@ from ..changes.edits import (
 )
 from ..changes.rewrite import rewrite
 from ..errors import ModelReplyError, ModelUnavailableError
-from ..ids import new_operation, now
+from ..ids import clock, new_operation, now
 from ..kinds import Kind
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..plans import EvolutionReport
@@ -115,7 +115,7 @@ async def construct_all(
     Raises:
         ModelUnavailableError: The embedder failed.
     """
-    op, at = new_operation(), now()
+    op, since, at = new_operation(), clock.tick(), now()
     async with counting(runtime, namespace, op, at) as asking:
 
         async def one(batch: Batch) -> _Answer:
@@ -126,7 +126,8 @@ async def construct_all(
         given = {note.id: note for batch in batches for note in batch.notes}
         shown = [note for batch in batches for note in (*batch.shown_before, *batch.notes)]
         cost = usage_records(op, namespace, asking.usage.cost(), at)
-        records = [*prompt_records(op, namespace, shown, at), *cost] if steps else []
+        prompts = prompt_records(op, namespace, shown, at, since=since)
+        records = [*prompts, *cost] if steps else []
         done = await rewrite(runtime, namespace, op, steps, base=given, records=records)
         reasons = {note_id: why for answer in answers for note_id, why in answer.failed.items()}
         left = [] if steps else cost

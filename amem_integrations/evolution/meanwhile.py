@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..changes.edits import stated
-from ..changes.quotes import Gone, QuoteRemoval, texts_of
+from ..changes.quote_matching import texts_in, texts_of
+from ..changes.quotes import Gone, QuoteRemoval
 from ..ids import now
 from ..notes import ContextEntry, Namespace, Note
 from ..runtime import Runtime, resolve
 
 
 async def remove_what_is_gone(
-    runtime: Runtime, namespace: Namespace, shown: Mapping[str, Note]
+    runtime: Runtime, namespace: Namespace, shown: Mapping[str, Note], since: int
 ) -> dict[str, Note]:
-    """Return the notes that were shown to a model as they are now.
+    """Return the notes that were shown to a model as they are now; `since` is an instant before it wrote anything.
 
     Those that were deleted or corrected while it answered may have been quoted by it, or linked to: what was
     written of them meanwhile is removed. So is what quotes a context which a note has lost meanwhile because that
@@ -29,7 +30,8 @@ async def remove_what_is_gone(
     for gone in await _gone(runtime, namespace, shown, current, lost, tuple(_texts(others))):
         op = f"{gone.note_id}:{now().isoformat()}"
         deleted = gone.note_id not in current
-        await QuoteRemoval(runtime, namespace, op, [gone]).remove(deleted=deleted)
+        removal = QuoteRemoval(runtime, namespace, op, [gone], since=since)
+        await removal.remove(deleted=deleted)
     return await _read(runtime, namespace, list(current))
 
 
@@ -75,7 +77,7 @@ def _is_same(note: Note, current: Mapping[str, Note]) -> bool:
 
 def _texts(entries: Iterable[ContextEntry]) -> Iterable[str]:
     for entry in entries:
-        yield from (entry.text, *entry.keywords, *entry.tags)
+        yield from texts_in(entry)
 
 
 async def _read(runtime: Runtime, namespace: Namespace, ids: Sequence[str]) -> dict[str, Note]:

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from .. import texts
 from ..changes.edits import Edit, chain
+from ..changes.quoted_from import sources_of
 from ..config import MemoryConfig
 from ..embedding import embed
 from ..errors import ModelReplyError, ModelUnavailableError
@@ -83,11 +84,16 @@ async def propose_all(runtime: Runtime, namespace: Namespace, batches: Sequence[
         shown = {note.id: note for batch in batches for note in batch.notes}
         for part in made:
             shown |= part.offer.notes
+        planned = await _judged(runtime, op, made, shown)
+        words = [text for one in planned for text in one.written]
+        sources = await sources_of(runtime, namespace, shown, words)
         plan = Plan(
             id=op,
             namespace=namespace,
             since=since,
-            notes=tuple(await _judged(runtime, op, made, shown)),
+            notes=tuple(planned),
+            sources=sources.ids,
+            stale=sources.stale,
             failed={note_id: why for part in made for note_id, why in part.failed.items()},
             cost=asking.usage.cost(),
         )

@@ -26,7 +26,7 @@ async def without_quotes(runtime: Runtime, plan: Plan, known: Mapping[str, Note]
     """
     later = await all_changes(runtime.store, plan.namespace, kinds=TAKING, after=plan.since)
     shown = {candidate.id for note in plan.notes for candidate in note.candidates}
-    shown |= {note.id for note in plan.notes}
+    shown |= {*plan.sources, *(note.id for note in plan.notes)}
     touching = [made for made in later if _touches(made, shown)]
     if not touching:
         return plan

@@ -13,7 +13,7 @@ from ..changes.edits import Edit
 from ..changes.proposals import rejection
 from ..changes.rewrite import rewrite
 from ..fetch import all_changes
-from ..ids import new_operation, now
+from ..ids import clock, new_operation, now
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..plans import EvolutionReport
 from ..runtime import RULES, Runtime, resolve
@@ -37,7 +37,7 @@ async def upgrade_batch(
     Raises:
         ModelUnavailableError: The model did not answer.
     """
-    op, at = new_operation(), now()
+    op, since, at = new_operation(), clock.tick(), now()
     async with counting(runtime, namespace, op, at) as asking:
         described, reasons = await describe(asking, batch)
     steps: defaultdict[str, list[Edit]] = defaultdict(list)
@@ -52,7 +52,7 @@ async def upgrade_batch(
     chained = {note_id: edits.chain(parts) for note_id, parts in steps.items()}
     shown = (*batch.shown_before, *batch.notes) if chained else ()
     records = [
-        *edits.prompt_records(op, namespace, shown, at),
+        *edits.prompt_records(op, namespace, shown, at, since=since),
         *edits.usage_records(op, namespace, asking.usage.cost(), at),
     ]
     done = await rewrite(runtime, namespace, op, chained, records=records)

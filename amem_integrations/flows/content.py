@@ -9,7 +9,8 @@ from typing import Any
 from .. import texts
 from ..changes import edits
 from ..changes.merging import changed_notes, merged_into, unmerge
-from ..changes.quotes import Gone, QuoteRemoval, corrections, texts_of
+from ..changes.quote_matching import texts_of
+from ..changes.quotes import Gone, QuoteRemoval, corrections
 from ..changes.rewrite import rewrite
 from ..chunks import chunk_id, chunks
 from ..embedding import embed_if_possible
@@ -115,9 +116,10 @@ async def remove_old_text(
     whole: str | None = None,
 ) -> None:
     """Remove from other notes what was made of the old text of corrected ones (chunks of `whole`, if given)."""
-    gone = corrections(changes)
-    if gone:
-        await QuoteRemoval(runtime, namespace, f"{op}:retract", gone, whole=whole).remove()
+    if gone := corrections(changes):
+        since = min(made.seq for made in changes)
+        removal = QuoteRemoval(runtime, namespace, f"{op}:retract", gone, since=since, whole=whole)
+        await removal.remove()
 
 
 async def show_merged(
@@ -139,13 +141,13 @@ async def remove_notes(
     """
     if not notes:
         return
-    op, at, since = new_operation(), now(), clock.tick()
+    op, since, at = new_operation(), clock.tick(), now()
     gone = [Gone(note_id=note.id, texts=texts_of(note)) for note in notes]
-    quotes = QuoteRemoval(runtime, namespace, op, gone, whole=whole)
-    # Quotes go while the text is there to know them by: should this be interrupted, it can be done again.
+    quotes = QuoteRemoval(runtime, namespace, op, gone, since=since, whole=whole)
+    # Quotes go while the text is there to know them by: should this be interrupted, it can be done again. What is
+    # written from then on names a note that is not there, and nothing else does (see `recovery`).
     await quotes.remove()
-    data = {"since": since}  # what is written later may quote the text without our knowing
-    receipts = [edits.change(op, "delete", note, recorded_at=at, data=data) for note in notes]
+    receipts = [edits.change(op, "delete", note, recorded_at=at) for note in notes]
     await resolve(runtime.store.delete(namespace, [note.id for note in notes], receipts))
     await quotes.remove(deleted=True)
 

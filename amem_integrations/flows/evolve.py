@@ -19,6 +19,7 @@ from ..evolution.stale_plans import without_quotes
 from ..evolution.upgrade import upgrade_batch
 from ..fetch import note_pages
 from ..filters import Condition, Conditions
+from ..ids import clock
 from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan
 from ..progress import Meter, Progress, reporter
@@ -102,8 +103,9 @@ async def construct(
     with runtime.claims.claiming([note for note in notes if note.own_entry is None]) as mine:
         work = await _batches(runtime, space, mine)
         await _limit_reached(runtime, space)  # the first call raises
+        since = clock.tick()
         made = await construct_all(runtime, space, work)
-        await remove_what_is_gone(runtime, space, _shown(work))
+        await remove_what_is_gone(runtime, space, _shown(work), since)
     if made.error is not None:
         raise made.error
     return {"constructed": list(made.report.constructed), "failed": dict(made.report.failed)}
@@ -153,11 +155,15 @@ async def commit(
     if given.namespace != (space := check_namespace(namespace)):
         raise NamespaceError(f"this plan is for namespace {given.namespace!r}, not {space!r}")
     ids = {i for note in given.notes for i in (note.id, *(c.id for c in note.candidates))}
-    known = {note.id: note for note in await resolve(runtime.store.get(space, sorted(ids)))}
+    since, sources = clock.tick(), ids.union(given.sources)
+    stored = {note.id: note for note in await resolve(runtime.store.get(space, sorted(sources)))}
+    known = {note_id: note for note_id, note in stored.items() if note_id in ids}
     decided = replace(given, notes=tuple(decide(given.notes, decisions or {})))
     ready = await without_quotes(runtime, decided, known)
-    done = await commit_plan(runtime, ready, known=known, again=True)
-    await remove_what_is_gone(runtime, space, known)
+    # It quotes nothing any more that was gone by then.
+    ready = replace(ready, sources=tuple(i for i in given.sources if i in stored), stale=False)
+    done = await commit_plan(runtime, ready, known=known, again=True, since=since)
+    await remove_what_is_gone(runtime, space, stored, since)
     return done
 
 
@@ -187,10 +193,11 @@ async def evolve_notes(
             ):  # the earlier waves took their time; what was deleted meanwhile is shown to no model
                 waiting = await _as_they_are(runtime, namespace, waiting)
             wave = [await _batch(runtime, namespace, part) for part in waiting]
+            since = clock.tick()
             try:
                 done = await take(runtime, namespace, wave)
             except ModelUnavailableError as error:
-                left = await remove_what_is_gone(runtime, namespace, _shown(wave))
+                left = await remove_what_is_gone(runtime, namespace, _shown(wave), since)
                 done = Outcome(notes=left, error=error)
             current |= done.notes
             report += done.report
@@ -242,12 +249,15 @@ async def _evolve_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Ba
         for batch in wave
         if (waiting := [note for note in batch.notes if note.own_entry is None])
     ]
-    notes = {note.id: note for batch in wave for note in batch.notes}
+    notes, since = {note.id: note for batch in wave for note in batch.notes}, clock.tick()
     made = await construct_all(runtime, namespace, raw) if raw else Outcome()
     if made.error is not None:
-        left = await remove_what_is_gone(runtime, namespace, _shown(wave))
+        left = await remove_what_is_gone(runtime, namespace, _shown(wave), since)
         return replace(made, notes=left)
-    linked = await _link(runtime, namespace, wave, notes | made.notes, _shown(wave))
+    # The next call may take long: what is gone by now is not shown to it, and a kill then leaves nothing to look for.
+    current = await remove_what_is_gone(runtime, namespace, _shown(raw), since)
+    notes |= {note_id: current[note_id] for note_id in made.notes if note_id in current}
+    linked = await _link(runtime, namespace, wave, notes, _shown(wave), since)
     return replace(linked, report=made.report + linked.report)
 
 
@@ -259,13 +269,16 @@ async def _upgrade_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[B
         except ModelUnavailableError as error:
             return Outcome(error=error)
 
+    since = clock.tick()
     done = await runtime.map(one, wave, runtime.config.max_concurrency)
     upgraded = {note_id: note for made in done for note_id, note in made.notes.items()}
     report = sum((made.report for made in done), EvolutionReport())
     if error := next((made.error for made in done if made.error is not None), None):
-        left = await remove_what_is_gone(runtime, namespace, _shown(wave))
+        left = await remove_what_is_gone(runtime, namespace, _shown(wave), since)
         return Outcome(notes=left, report=report, error=error)
-    linked = await _link(runtime, namespace, wave, upgraded, _shown(wave))
+    current = await remove_what_is_gone(runtime, namespace, _shown(wave), since)
+    upgraded = {note_id: current[note_id] for note_id in upgraded if note_id in current}
+    linked = await _link(runtime, namespace, wave, upgraded, _shown(wave), since)
     return replace(linked, report=report + linked.report)
 
 
@@ -275,6 +288,7 @@ async def _link(
     wave: Sequence[Batch],
     notes: Mapping[str, Note],
     shown: Mapping[str, Note],
+    since: int,
 ) -> Outcome:
     """Propose and commit for those of the notes that are constructed; return all that were shown, as they are."""
     ready = [
@@ -287,8 +301,8 @@ async def _link(
         proposal = await propose_all(runtime, namespace, ready)
         known = {**proposal.notes, **{n.id: n for batch in ready for n in batch.notes}}
         report = await commit_plan(runtime, proposal.plan, known=known)
-        shown, error = {**proposal.notes, **shown}, proposal.error
-    left = await remove_what_is_gone(runtime, namespace, shown)
+        shown, error = {**shown, **proposal.notes}, proposal.error
+    left = await remove_what_is_gone(runtime, namespace, shown, since)
     return Outcome(notes=left, report=report, error=error)
 
 

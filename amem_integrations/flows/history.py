@@ -14,6 +14,7 @@ from ..changes.edits import Edit, chain
 from ..changes.merging import MERGED_INTO, merged_into
 from ..changes.proposals import rejection
 from ..changes.rewrite import rewrite
+from ..changes.unknown_texts import remove_brought_back
 from ..duplicates import difference
 from ..errors import InvalidInputError, RevisionConflictError
 from ..fetch import all_changes, existing, existing_change
@@ -118,6 +119,7 @@ async def _undo_one(runtime: Runtime, space: Namespace, change_id: str) -> Chang
     undone = [change for change in done.changes if change.note_id == made.note_id]
     if not undone:
         raise RevisionConflictError(f"change {change_id!r} has no effect any more; see history()")
+    await remove_brought_back(runtime, space, done.changes)
     await remove_old_text(runtime, space, op, undone)
     await show_merged(runtime, space, f"{op}:merged", undone)
     await _undo_later_chunks(runtime, space, done.notes[made.note_id], undone[0])
@@ -235,6 +237,7 @@ class _Undoing:
                     steps[note_id].append(edit)
         edits = {note_id: chain(parts) for note_id, parts in steps.items()}
         done = await rewrite(self.runtime, self.space, op, edits)
+        await remove_brought_back(self.runtime, self.space, done.changes)
         places = {made.id: place for place, made in enumerate(batch)}
         self.records += sorted(
             done.changes, key=lambda made: places.get(made.data["undone"], len(batch))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 from ..changes import proposals as answers
-from ..changes.rewrite import Rewritten, rewrite
+from ..changes.edits import Edit, change_of_namespace, prompt_id
+from ..changes.rewrite import Follow, rewrite
+from ..changes.unknown_texts import remove_brought_back
 from ..errors import InvalidInputError
 from ..evolution.commit import Planner
 from ..evolution.relink import Relinker
@@ -18,6 +20,7 @@ from ..plans import PlannedSupersession
 from ..runtime import Runtime, resolve
 
 Edited = Mapping[str, Any]
+_Answer = tuple[str, Mapping[str, Edit], Follow | None]  # operation, edits by note, what follows
 
 
 async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Change]:
@@ -125,66 +128,61 @@ async def _approve(runtime: Runtime, space: Namespace, change_id: str, edited: E
         raise InvalidInputError(
             f"proposal {proposal.id!r} is no context entry; give no context, keywords or tags"
         )
-    write = next(_WRITERS[name] for name in _WRITERS if name in proposal.data)
-    done = await write(runtime, proposal, target, source, edited)
+    answer = next(_ANSWERS[name] for name in _ANSWERS if name in proposal.data)
+    op, edits, follow = answer(runtime, proposal, source, edited)
+    shown = await resolve(runtime.store.changes_by_id(space, [prompt_id(proposal.op)]))
+    records = [change_of_namespace(op, "prompt", space, now(), dict(made.data)) for made in shown]
+    base = {target.id: target, source.id: source}
+    done = await rewrite(runtime, space, op, edits, base=base, records=records, follow=follow)
+    await remove_brought_back(runtime, space, done.changes)
     for made in done.changes:
         if made.note_id == target.id:
             return made
     raise not_found(space, target.id)
 
 
-async def _approve_entry(
-    runtime: Runtime, proposal: Change, target: Note, source: Note, edited: Edited
-) -> Rewritten:
+def _with_entry(runtime: Runtime, proposal: Change, source: Note, edited: Edited) -> _Answer:
+    del runtime
     op = new_operation()
     entry = answers.approved_entry(proposal, source, op, edited, now())
-    edit = answers.approve(proposal, entry, op, sorted(edited))
-    base = {target.id: target}
-    return await rewrite(runtime, proposal.namespace, op, {target.id: edit}, base=base)
+    return op, {proposal.note_id: answers.approve(proposal, entry, op, sorted(edited))}, None
 
 
-async def _approve_link(
-    runtime: Runtime, proposal: Change, target: Note, source: Note, _edited: Edited
-) -> Rewritten:
+def _with_link(runtime: Runtime, proposal: Change, source: Note, _edited: Edited) -> _Answer:
     planner = Planner.of(runtime, new_operation(), now())
     link = answers.proposed_link(proposal)
     edits = planner.link(link, source.id, proposal.model or "", proposal=proposal.id)
-    base = {target.id: target, source.id: source}
-    follow = planner.other_ends
-    return await rewrite(runtime, proposal.namespace, planner.op, edits, base=base, follow=follow)
+    return planner.op, edits, planner.other_ends
 
 
-async def _approve_supersession(
-    runtime: Runtime, proposal: Change, target: Note, source: Note, _edited: Edited
-) -> Rewritten:
+def _with_supersession(
+    runtime: Runtime, proposal: Change, source: Note, _edited: Edited
+) -> _Answer:
+    del runtime
     op, wanted, model = new_operation(), proposal.data["supersession"], proposal.model or ""
     planned = PlannedSupersession(
-        id=derive("change", op, "supersede", target.id, source.id),
-        target=target.id,
+        id=derive("change", op, "supersede", proposal.note_id, source.id),
+        target=proposal.note_id,
         relation=wanted["relation"],
         reason=wanted["reason"],
     )
     edit = supersede(planned, source, model=model, op=op, at=now(), proposal=proposal.id)
-    base = {target.id: target}
-    return await rewrite(runtime, proposal.namespace, op, {target.id: edit}, base=base)
+    return op, {proposal.note_id: edit}, None
 
 
-async def _approve_relink(
-    runtime: Runtime, proposal: Change, target: Note, source: Note, _edited: Edited
-) -> Rewritten:
+def _with_relink(runtime: Runtime, proposal: Change, source: Note, _edited: Edited) -> _Answer:
+    del source
     wanted, half_life = answers.proposed_relink(proposal), runtime.config.link_half_life
     relinker = Relinker(op=new_operation(), at=now(), half_life=half_life)
     because, model = proposal.data["relink"]["because"], proposal.model or ""
-    edits = relinker.edits(wanted, because, model, proposal=proposal.id)
-    base = {target.id: target, source.id: source}
-    return await rewrite(runtime, proposal.namespace, relinker.op, edits, base=base)
+    return relinker.op, relinker.edits(wanted, because, model, proposal=proposal.id), None
 
 
-_WRITERS = {
-    "entry": _approve_entry,
-    "link": _approve_link,
-    "supersession": _approve_supersession,
-    "relink": _approve_relink,
+_ANSWERS: Mapping[str, Callable[[Runtime, Change, Note, Edited], _Answer]] = {
+    "entry": _with_entry,
+    "link": _with_link,
+    "supersession": _with_supersession,
+    "relink": _with_relink,
 }
 
 

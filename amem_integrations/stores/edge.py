@@ -126,8 +126,7 @@ class EdgeStore(PointStore):
         self._removing: deque[str] = deque(maxlen=RECENT)
         both = (self._folder.notes, self._folder.history)
         super().__init__(*both, dimensions=dimensions, bm25=bm25, lock=threading.RLock())
-        # For the memory to finish: the changes of operations that a killed process may not have finished.
-        self.interrupted: Sequence[Change] = ()
+        self._interrupted: list[Change] = []
         self._finalizer = self._close_at_exit()
         try:
             self._recover()
@@ -159,6 +158,18 @@ class EdgeStore(PointStore):
     def made_with(self) -> Mapping[str, Any]:
         """What the folder was made with: `embedder`, `dimensions`, `template`, `format`, `schema`."""
         return self._folder.sidecar.described()
+
+    @property
+    def interrupted(self) -> Sequence[Change]:
+        """The changes of operations that a killed process may not have finished; the memory sets it to () when it has.
+
+        Until then they stay on the list in the folder, whatever becomes of this process.
+        """
+        return tuple(self._interrupted)
+
+    @interrupted.setter
+    def interrupted(self, steps: Sequence[Change]) -> None:
+        self._interrupted[:] = steps
 
     def optimize(self) -> bool:
         """Build the graph that finds neighbours among very many notes; return whether anything was done.
@@ -214,10 +225,10 @@ class EdgeStore(PointStore):
 
     def _close_at_exit(self) -> Callable[[], object]:
         """Return what closes the folder: also at exit, and when the store is dropped unclosed."""
-        operations, unsettled = self._operations, self._unsettled
+        operations, left = self._operations, (self._unsettled, self._interrupted)
 
         def clean() -> bool:
-            return not (any(operations.values()) or unsettled)
+            return not (any(operations.values()) or any(left))
 
         return weakref.finalize(self, self._folder.close, clean=clean)
 
@@ -259,11 +270,12 @@ class EdgeStore(PointStore):
     def _begin(self, ops: Iterable[str]) -> None:
         """Remember operations; of the earlier ones, those that were written in part and the latest.
 
-        A removal may last longer than many other operations, so the latest removals are counted apart.
+        A removal may last longer than many other operations, so the latest removals are counted apart. What was
+        interrupted stays until the memory has finished it all.
         """
         for op in ops:
             self._operations[op] = self._operations.pop(op, False)
-        kept = set(self._removing)
+        kept = {*self._removing, *(made.op for made in self._interrupted)}
         whole = [op for op, in_part in self._operations.items() if not in_part and op not in kept]
         for op in whole[:-RECENT]:
             del self._operations[op]
@@ -302,6 +314,6 @@ class EdgeStore(PointStore):
         run(self._finish_intent({**intent.payload, "changes": changes}))
         ops = intent.payload["ops"]
         self.interrupted = run(self._changes_of(ops))
-        self._removing += {made.op for made in self.interrupted if made.kind in REMOVING}
+        self._removing += {made.op for made in self._interrupted if made.kind in REMOVING}
         self._begin(ops)
         run(self._drop(intent))

@@ -20,6 +20,7 @@ from amem_integrations import (
     RevisionConflictError,
 )
 from amem_integrations.testing import CopyingModel, HashEmbedder, ScriptedModel
+from amem_integrations.testing.fakes import as_completion
 
 ANN, BOB = ("ann",), ("bob",)
 
@@ -220,6 +221,95 @@ def test_a_plan_that_waited_writes_nothing_of_what_was_deleted_meanwhile(memory,
     memory.delete(one.id, namespace=ANN)
     memory.commit(plan, namespace=ANN)
     assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+
+
+class Parrot:
+    """A model that says the secret again, in one place, whenever it is shown it, and nothing else."""
+
+    name = "parrot"
+
+    def __init__(self, place):
+        self.place = place
+
+    def generate(self, request):
+        if request.task == "construct":
+            return as_completion(request, {"notes": [plain(n) for n in request.inputs["notes"]]})
+        said = "zanzibar4711" if "zanzibar4711" in json.dumps(request.inputs) else "nothing"
+        answers = []
+        for note in request.inputs["notes"]:
+            answer = {"id": note["alias"], "links": [], "updates": []}
+            targets = [candidate["alias"] for candidate in note["candidates"]][:1]
+            if self.place == "relation":
+                answer["links"] = [{"to": t, "relation": said, "reason": ""} for t in targets]
+            else:
+                answer["updates"] = [{"to": t, "context": said} for t in targets]
+            answers.append(answer)
+        return as_completion(request, {"notes": answers})
+
+
+def plain(note):
+    return {"id": note["alias"], "context": "It is said", "keywords": [], "tags": []}
+
+
+def in_a_row(tmp_path, place, **settings):
+    """Five notes, each of which is shown the two before it: the secret of the first is handed on to the last."""
+    config = MemoryConfig(min_gate_similarity=-1, candidates=2, recent=2, **settings)
+    memory = AgenticMemory.open(
+        tmp_path / "row", model=Parrot(place), embedder=HashEmbedder(), config=config
+    )
+    notes = []
+    for text in ("zanzibar4711", "one tea", "two inks", "three seas", "four oaks"):
+        notes.append(memory.add(text, namespace=ANN, thread="t"))
+        for proposal in memory.proposals(namespace=ANN):
+            memory.approve(proposal.id, namespace=ANN)
+    return memory, [note.id for note in notes]
+
+
+@pytest.mark.parametrize(
+    ("place", "settings"),
+    [
+        ("update", {}),
+        ("relation", {}),
+        ("update", {"review": True}),
+        ("relation", {"review": True}),
+    ],
+)
+def test_what_was_handed_on_from_note_to_note_goes_with_the_first(tmp_path, place, settings):
+    memory, notes = in_a_row(tmp_path, place, **settings)
+    with memory:
+        assert notes[3] in holders(live(memory, tmp_path), "zanzibar4711")
+        memory.delete(notes[0], namespace=ANN)
+        assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+
+
+@pytest.mark.parametrize("gone", [[1], [2], [1, 2], [2, 1]])
+def test_it_goes_although_notes_in_the_middle_went_before(tmp_path, gone):
+    memory, notes = in_a_row(tmp_path, "update")
+    with memory:
+        for place in gone:
+            memory.delete(notes[place], namespace=ANN)
+        assert notes[3] in holders(live(memory, tmp_path), "zanzibar4711")
+        memory.delete(notes[0], namespace=ANN)
+        assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+
+
+def test_what_is_corrected_goes_although_a_note_in_the_middle_went_before(tmp_path):
+    memory, notes = in_a_row(tmp_path, "update")
+    with memory:
+        memory.delete(notes[1], namespace=ANN)
+        memory.update(notes[0], namespace=ANN, content="It is not said")
+        assert holders(live(memory, tmp_path), "zanzibar4711") == {notes[0]}
+
+
+def test_a_deleted_note_is_not_named_as_one_that_was_shown(memory, tmp_path):
+    one = memory.add("zanzibar4711", namespace=ANN, thread="t")
+    memory.add("Thanks", namespace=ANN, thread="t")
+    memory.delete(one.id, namespace=ANN)
+    prompts = [
+        line for line in live(memory, tmp_path) if line.get("change", {}).get("kind") == "prompt"
+    ]
+    assert prompts
+    assert one.id not in json.dumps(prompts)
 
 
 SECRETS = [

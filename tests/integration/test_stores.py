@@ -218,6 +218,10 @@ os.kill(os.getpid(), 9)
     assert [step.op for step in store.interrupted].count("long") == 162
     assert [step.op for step in store.interrupted[162:]] == [f"op later {n}" for n in range(5)]
     store.close()
+    store = open_edge(tmp_path / "m")  # nobody has finished them
+    assert [step.op for step in store.interrupted].count("long") == 162
+    store.interrupted = ()
+    store.close()
     store = open_edge(tmp_path / "m")
     assert store.interrupted == ()
     store.close()
