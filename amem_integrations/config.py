@@ -106,7 +106,7 @@ class MemoryConfig:
     daily_calls: int | None = None
     daily_tokens: int | None = None
     instructions: str | None = None
-    prompts: Mapping[str, str] = field(default_factory=dict)
+    prompts: Mapping[str, str] = field(default_factory=dict, hash=False)
     context_tokens: int | None = None
 
     def __post_init__(self) -> None:

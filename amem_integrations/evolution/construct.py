@@ -160,7 +160,7 @@ async def describe(runtime: Runtime, batch: Batch) -> tuple[dict[str, Described]
 
     def missing(reply: ConstructReply) -> str | None:
         said = {item.id for item in reply.notes}
-        said |= {name for name in reply.filler if name in notes and _may_be_filler(notes[name])}
+        said |= {name for name in _named(reply.filler) if name in notes and _is_short(notes[name])}
         left = [name for name in notes if name not in said]
         return f"there is no entry for {', '.join(left)}" if left else None
 
@@ -203,7 +203,13 @@ async def _in_halves(runtime: Runtime, batch: Batch) -> tuple[dict[str, Describe
     return made | later, failed | later_failed
 
 
-def _may_be_filler(note: Note) -> bool:
+def _named(ids: Sequence[str]) -> set[str]:
+    """Return aliases without the brackets in which the prompt shows them."""
+    return {one.strip("[]() ") for one in ids}
+
+
+def _is_short(note: Note) -> bool:
+    """Return whether a note may be filler."""
     return count_tokens(note.content) <= FILLER_TOKENS
 
 
@@ -212,19 +218,19 @@ def _described(reply: ConstructReply, name: str, note: Note) -> Described | None
     attributes = next((item for item in reply.notes if item.id == name), None)
     if attributes is not None:
         says = attributes.context or attributes.keywords or attributes.tags
-        asks = name in reply.questions or note.kind == "question"
+        asks = name in _named(reply.questions) or note.kind == "question"
         kind: Kind = "question" if asks else "statement" if says else note.kind
         return Described(attributes=attributes, kind=kind)
-    if name not in reply.filler:
+    if name not in _named(reply.filler):
         return None
-    kind = "filler" if _may_be_filler(note) else "statement"
+    kind = "filler" if _is_short(note) else "statement"
     return Described(attributes=NoteAttributes(id=name), kind=kind)
 
 
 def _unknown(reply: ConstructReply, notes: Mapping[str, Note]) -> int:
     """Return how many entries of a reply are of no note, or of one that has another."""
-    named = [*(item.id for item in reply.notes), *reply.filler]
-    return len(named) - len(set(named) & set(notes))
+    ids = [*(item.id for item in reply.notes), *_named(reply.filler)]
+    return len(ids) - len(set(ids) & set(notes))
 
 
 def apply(described: Described, asked: Note, *, model: str, op: str, at: datetime) -> Edit:

@@ -31,7 +31,7 @@ from ..prompts import (
     Targeted,
 )
 from ..runtime import Runtime
-from .ask import ask, counting, fits
+from .ask import ask, counting, fits, room
 from .candidates import find_candidates
 from .commit import Planner
 from .construct import Batch
@@ -109,7 +109,12 @@ async def _proposed(runtime: Runtime, namespace: Namespace, op: str, batch: Batc
     try:
         evolutions = await _ask(runtime, offer)
     except ModelReplyError as error:
-        return _Proposed(failed={note.id: str(error) for note in talk}, offer=offer)
+        filler = [note for note in batch.notes if note.kind == "filler"]
+        return _Proposed(
+            notes=[_planned(runtime, op, note, offer, None) for note in filler],
+            failed={note.id: str(error) for note in talk},
+            offer=offer,
+        )
     except ModelUnavailableError as error:
         return _Proposed(error=error, offer=offer)
     plans = [
@@ -169,7 +174,7 @@ def _values(runtime: Runtime, offer: Offer) -> dict[str, str]:
 
 def _trimmed(runtime: Runtime, offer: Offer) -> Offer:
     """Return the offer without the last candidates of a note that alone would be too long for the model."""
-    for note in offer.batch:
+    for note in offer.batch if room(runtime) else ():
         while len(offer.candidates[note.id]) > 1:
             alone = offer.only([note])
             if fits(runtime, "evolve", _values(runtime, alone), alone.reply_tokens):
