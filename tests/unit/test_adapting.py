@@ -367,6 +367,7 @@ def test_a_hit_is_json_with_all_but_its_content():
         "tags": [],
         "links": [],
         "speaker": "Ann",
+        "kind": "statement",
         "source": "user",
         "thread": "t",
         "at": "2023-05-08T00:00:00+00:00",
