@@ -136,6 +136,9 @@ async def _ranked(
         found = await _find(runtime, namespace, query, conditions, k, past)
         if links:
             _spread(found, k)
+        likely = ranking.order(found.activations)[: min(2 * k, ranking.FUSION_DEPTH)]
+        await _fetch(runtime, namespace, found, likely)
+        ranking.favour_named(found.activations, query, found.notes.values())
         notes = await _best(runtime, namespace, found, conditions, k, floor)
         if len(notes) == k or not found.merged:
             break
@@ -163,7 +166,6 @@ async def _find(
             Query(vector=vector, text=query, limit=depth, where=(*where, *ranking.STATEMENTS)),
         )
         await _weigh(runtime, namespace, query, ranking.joined(stated, lists), found, k)
-    ranking.favour_named(found.activations, query, found.notes.values())
     return found
 
 
