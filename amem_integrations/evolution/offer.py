@@ -10,7 +10,7 @@ from itertools import groupby, permutations
 from ..notes import Link, Namespace, Note
 from ..plans import FOLLOWS, Candidate
 from ..ports import Vector
-from .show import NONE, Shown, aliases, candidate, day_of, enriched, turn
+from .show import NONE, Shown, aliases, apart, candidate, day_of, enriched, turn
 
 MAX_LINKS_SHOWN = 8
 REPLY_TOKENS = 120  # for a note
@@ -108,7 +108,7 @@ class Offer:
     def text(self, notes: Sequence[Note]) -> str:
         """Return new notes as text, each with the ids it may refer to and the earlier notes not listed before."""
         listed = {note.id for note in notes}
-        rows = []
+        rows = apart(notes)
         for day, group in groupby(notes, key=day_of):
             rows.append(f"({day})")
             for note in group:

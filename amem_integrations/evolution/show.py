@@ -22,6 +22,7 @@ REMARKS_TOKENS = (
 RELATION_CHARS = 40
 
 NONE = "(none)"
+APART = "(notes of their own, no conversation)"
 STEPS = ((0.65, "strong"), (0.4, "medium"), (0.0, "weak"))  # least strength, in words
 
 Shown = dict[str, Any]
@@ -60,16 +61,23 @@ def enriched(note: Note, alias: str) -> Shown:
 
 def turns(notes: Sequence[Note], alias: Mapping[str, str] | None = None) -> str:
     """Return notes as they were said, with their aliases, if they have any, under the days on which they were."""
-    blocks = [
+    blocks = [*apart(notes)]
+    blocks += [
         "\n".join([f"({day})", *(turn(note, (alias or {}).get(note.id)) for note in group)])
         for day, group in groupby(notes, key=day_of)
     ]
     return "\n".join(blocks) or NONE
 
 
+def apart(notes: Sequence[Note]) -> list[str]:
+    """Return a line that says so if several notes do not follow each other."""
+    return [APART] if len(notes) > 1 and notes[0].thread is None else []
+
+
 def turn(note: Note, alias: str | None = None) -> str:
-    """Return one line: who said what."""
-    said = f"{speaker(note)}: " if speaker(note) else ""
+    """Return one line: who said what, and whether it goes on with a text that was cut."""
+    who = " ".join(part for part in (speaker(note), "(continued)" * (note.chunk > 1)) if part)
+    said = f"{who}: " if who else ""
     return f"{f'[{alias}] ' if alias else ''}{said}{clipped(note.content, CONTENT_CHARS)}"
 
 
