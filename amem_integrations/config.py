@@ -43,7 +43,7 @@ class MemoryConfig:
         min_gate_similarity: Least cosine between a new context entry and the note it is for. At .50 with
             MiniLM, 99 % of honest updates pass and 91 % of updates of a random note do not.
         min_relevance: Least cosine of a question and a note that `context` and `recall` may show for it. None takes
-            what was measured for the embedder (all-MiniLM-L6-v2: .20), and for another one shows whatever is found;
+            what was measured for the embedder (all-MiniLM-L6-v2: .21), and for another one shows whatever is found;
             `amem calibrate` finds it.
         min_duplicate_similarity: Least cosine between the contents of two notes that `consolidate` may merge, if no
             number, name, date or negation tells them apart. `amem calibrate` finds it for another embedder than MiniLM.

@@ -14,7 +14,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -22,6 +22,7 @@ Kind = Literal["statement", "question", "filler"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 MOST_CHARS = 2000  # a longer text says something
+MOST_FILLER = 300
 LEAST_CLAUSE = (
     3  # words of a clause that can state something; shorter ones call somebody, or point somewhere
 )
@@ -35,10 +36,13 @@ _INNER_POINT = re.compile(r"(?<=\w)\.(?=\w)")
 _CLAUSE = re.compile(r"[,，、،;；:：—–¿]|\s-\s")
 _GREEK = re.compile("[\u0370-\u03ff\u1f00-\u1fff]")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
+_DIGIT = re.compile(r"\d")
+_ASCII_GAP = re.compile(r"[^a-z0-9']+")
 _REPEATED = re.compile(r"(\w)\1{2,}")
 _LAUGH = r"(?:a?(?:ha){2,}h?|(?:he){2,}|(?:хa|ха){2,}|ه{3,}|ㅋ+|ㅎ+|w{2,}|哈+|呵+)"
 
 
+@lru_cache(maxsize=4096)
 def kind_of(text: str) -> Kind:
     """Return the kind of a text."""
     if len(text) > MOST_CHARS:
@@ -64,7 +68,7 @@ def _sentences(text: str) -> Iterator[str]:
 
 def _is_filler(text: str) -> bool:
     """Return whether there is nothing in a text but emoji, marks and words of the lists."""
-    if any(char.isdigit() for char in text):
+    if len(text) > MOST_FILLER or _DIGIT.search(text):
         return False
     words = words_of(text)
     if not words:
@@ -82,6 +86,8 @@ def says(text: str, phrase: str) -> bool:
 
 def words_of(text: str) -> str:
     """Return the words of a text in lower case, with one space between; marks and emoji are left out."""
+    if text.isascii():
+        return " ".join(word for word in _ASCII_GAP.sub(" ", text.lower()).split() if word != "'")
     plain = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
     kept = "".join(
         char if char == "'" or unicodedata.category(char)[0] in "LMN" else " " for char in plain

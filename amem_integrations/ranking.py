@@ -5,8 +5,7 @@ Constants were chosen on LoCoMo's conv-26 and checked on conv-30; `docs/adr` has
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 
@@ -22,10 +21,10 @@ RRF_K = 10
 # A BM25 score under this comes of words that nearly every note has, and counts by its share of it.
 TELLING = 1.0
 
-# Each of the best hits gives every note it is linked to SPREAD · score / √(number of its links). Each costs a note
-# to fetch.
+# Each of the best hits gives every note it is linked to SPREAD · score / √(number of its links): of as many hits as are
+# wanted, within these bounds. Each costs a note to fetch.
 SPREAD = 0.4
-SPREAD_FROM = 40
+SPREAD_FROM = (20, 40)
 
 # A note by the one speaker whom the query names has this more.
 NAMED = 0.03
@@ -75,17 +74,28 @@ def fuse(lists: Ranked, weights: Mapping[str, float] | None = None) -> Activatio
     """
     notes: Activations = {}
     given = weights or {}
-    for name, ranked in (("dense_rank", lists.dense), ("lexical_rank", lists.lexical)):
-        above: Counter[float] = Counter()
-        for rank, (note_id, score) in enumerate(ranked, start=1):
-            weight = given.get(note_id, STATED)
-            above[weight] += 1
-            counted = sum(number for other, number in above.items() if other >= weight)
-            note = notes.setdefault(note_id, Activation())
-            setattr(note, name, rank)
-            told = min(score / TELLING, 1.0) if name == "lexical_rank" else 1.0
-            note.fusion += told * weight / (RRF_K + counted)
+    for note_id, rank, counted, _ in _counted(lists.dense, given):
+        notes[note_id] = Activation(
+            dense_rank=rank, fusion=given.get(note_id, STATED) / (RRF_K + counted)
+        )
+    for note_id, rank, counted, score in _counted(lists.lexical, given):
+        note = notes.setdefault(note_id, Activation())
+        note.lexical_rank = rank
+        told = min(score / TELLING, 1.0)
+        note.fusion += told * given.get(note_id, STATED) / (RRF_K + counted)
     return notes
+
+
+def _counted(
+    ranked: Sequence[tuple[str, float]], weights: Mapping[str, float]
+) -> Iterator[tuple[str, int, int, float]]:
+    """Yield of each note its rank, its rank among those of no less weight, and its score."""
+    above: dict[float, int] = {}
+    for rank, (note_id, score) in enumerate(ranked, start=1):
+        weight = weights.get(note_id, STATED)
+        above[weight] = above.get(weight, 0) + 1
+        lighter = sum(number for other, number in above.items() if other < weight)
+        yield note_id, rank, rank - lighter, score
 
 
 def joined(first: Ranked, then: Ranked) -> Ranked:
@@ -98,6 +108,12 @@ def joined(first: Ranked, then: Ranked) -> Ranked:
 def order(notes: Activations) -> list[str]:
     """Return the note ids, best first; equal scores are ordered by id, so that runs repeat."""
     return sorted(notes, key=lambda note_id: (-notes[note_id].score, note_id))
+
+
+def looked_at(k: int) -> int:
+    """Return of how many of the best hits the kind and the links count, if `k` are wanted."""
+    least, most = SPREAD_FROM
+    return min(max(k, least), most)
 
 
 def spread(notes: Activations, links: Mapping[str, Mapping[str, Link]]) -> Activations:

@@ -1,7 +1,8 @@
 """Thresholds for an embedder, found on pairs of texts that come with the package.
 
 What a cosine means differs from one embedder to the next. `duplicates.jsonl` holds pairs of texts that say the same,
-and pairs that differ in a fact; `updates.jsonl` what a later note adds to an earlier one. The pairs are in English.
+and pairs that differ in a fact; `updates.jsonl` what a later note adds to an earlier one; `questions.jsonl` questions
+with a note that answers them, mostly in other words, and questions that no note answers. The texts are in English.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ..ports import Embedder, Vector
 # Share of the updates that reach .50 with MiniLM, where the gate was measured: in a memory, whose notes have context
 # and are nearer to what belongs to them than these bare sentences, it lets 99 % of the honest updates pass.
 KEPT = 0.75
+ANSWERS_KEPT = 0.95  # share of the notes that answer a question which may be shown for it
 MARGIN = 0.005  # above the nearest pair that is told apart by its vectors alone
 GRID = 100  # thresholds are whole hundredths
 
@@ -35,6 +37,8 @@ class Calibration:
         false_duplicates: Share of the pairs that differ which count as duplicates.
         min_gate_similarity: The cosine that as many of the updates reach as reach .50 with MiniLM.
         random_stopped: Share of the updates of a random note that it stops.
+        min_relevance: The cosine that nearly all of the notes reach which answer a question.
+        unrelated_hidden: Share of the notes, over questions that none answers, that it leaves out.
     """
 
     embedder: str
@@ -43,11 +47,13 @@ class Calibration:
     false_duplicates: float
     min_gate_similarity: float
     random_stopped: float
+    min_relevance: float
+    unrelated_hidden: float
 
     @property
     def config(self) -> dict[str, float]:
         """The settings of `MemoryConfig` to use."""
-        names = ("min_duplicate_similarity", "min_gate_similarity")
+        names = ("min_duplicate_similarity", "min_gate_similarity", "min_relevance")
         return {name: getattr(self, name) for name in names}
 
 
@@ -67,12 +73,13 @@ def duplicate_pairs() -> list[DuplicatePair]:
 
 
 def calibrate(embedder: Embedder) -> Calibration:
-    """Return the thresholds for an embedder; it embeds about 370 short texts."""
+    """Return the thresholds for an embedder; it embeds about 490 short texts."""
     pairs = duplicate_pairs()
     cosines = duplicate_cosines(embedder, pairs)
     duplicate = duplicate_threshold(pairs, cosines)
     found, false = rates(pairs, cosines, duplicate)
     gate, stopped = _gate(embedder)
+    relevance, hidden = _relevance(embedder)
     return Calibration(
         embedder=embedder.name,
         min_duplicate_similarity=duplicate,
@@ -80,6 +87,8 @@ def calibrate(embedder: Embedder) -> Calibration:
         false_duplicates=false,
         min_gate_similarity=gate,
         random_stopped=stopped,
+        min_relevance=relevance,
+        unrelated_hidden=hidden,
     )
 
 
@@ -128,8 +137,22 @@ def _gate(embedder: Embedder) -> tuple[float, float]:
     return threshold, float(np.mean(random < threshold))
 
 
+def _relevance(embedder: Embedder) -> tuple[float, float]:
+    """Return the threshold for what is recalled, and the share of notes it hides where none answers."""
+    rows = _rows("questions.jsonl")
+    questions = _unit([embedder.embed_query(row["question"]) for row in rows])
+    notes = _embedded(embedder, [row["note"] for row in rows if row["note"]])
+    answered = len(notes)
+    reached = float(np.quantile(np.diag(questions[:answered] @ notes.T), 1 - ANSWERS_KEPT))
+    threshold = float(np.floor(reached * GRID)) / GRID
+    return threshold, float(np.mean(questions[answered:] @ notes.T < threshold))
+
+
 def _embedded(embedder: Embedder, texts: Sequence[str]) -> Vector:
-    vectors: Any = embedder.embed_documents(texts)
+    return _unit(embedder.embed_documents(texts))
+
+
+def _unit(vectors: Any) -> Vector:  # noqa: ANN401 - what an embedder returns
     rows = np.asarray(vectors, dtype=np.float32)
     unit: Vector = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return unit

@@ -75,7 +75,8 @@ def calibrate(options: Options) -> None:
     text = (
         f"MemoryConfig({settings})\n{found.embedder}: {found.duplicates_found:.0%} of the duplicates are found, "
         f"{found.false_duplicates:.1%} of the other pairs are taken for some; the gate stops "
-        f"{found.random_stopped:.0%} of the updates of a random note"
+        f"{found.random_stopped:.0%} of the updates of a random note; recall leaves out "
+        f"{found.unrelated_hidden:.0%} of the notes where none answers"
     )
     print_result(text, asdict(found), as_json=options.as_json)
 

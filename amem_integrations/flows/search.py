@@ -135,7 +135,10 @@ async def _ranked(
     for conditions in (where, (*where, NOT_MERGED)):
         found = await _find(runtime, namespace, query, conditions, k, past)
         if links:
-            _spread(found)
+            _spread(found, k)
+        likely = ranking.order(found.activations)[: min(2 * k, ranking.FUSION_DEPTH)]
+        await _fetch(runtime, namespace, found, likely)
+        ranking.favour_named(found.activations, query, found.notes.values())
         notes = await _best(runtime, namespace, found, conditions, k, floor)
         if len(notes) == k or not found.merged:
             break
@@ -153,7 +156,7 @@ async def _find(
     )
     time, half_life = past.time or now(), runtime.config.link_half_life
     found = Found(vector, past=past, time=time, half_life=half_life)
-    weights = await _weigh(runtime, namespace, query, lists, found)
+    weights = await _weigh(runtime, namespace, query, lists, found, k)
     light = sum(weight < ranking.STATED for weight in weights.values())
     if light and len(found.activations) >= depth and len(found.activations) - light < k:
         # What was only asked or echoed fills the lists: look for statements by themselves.
@@ -162,8 +165,7 @@ async def _find(
             namespace,
             Query(vector=vector, text=query, limit=depth, where=(*where, *ranking.STATEMENTS)),
         )
-        await _weigh(runtime, namespace, query, ranking.joined(stated, lists), found)
-    ranking.favour_named(found.activations, query, found.notes.values())
+        await _weigh(runtime, namespace, query, ranking.joined(stated, lists), found, k)
     return found
 
 
@@ -173,7 +175,7 @@ async def _lists(runtime: Runtime, namespace: Namespace, query: Query) -> Ranked
 
 
 async def _weigh(
-    runtime: Runtime, namespace: Namespace, query: str, lists: Ranked, found: Found
+    runtime: Runtime, namespace: Namespace, query: str, lists: Ranked, found: Found, k: int
 ) -> dict[str, float]:
     """Fuse the lists by what the best notes of them are, which are fetched; return the weights of the lighter ones."""
     weights: dict[str, float] = {}
@@ -181,7 +183,7 @@ async def _weigh(
     found.cosines |= dict(lists.dense)
     while True:
         found.activations = ranking.fuse(lists, weights)
-        best = ranking.matched(found.activations, ranking.SPREAD_FROM)
+        best = ranking.matched(found.activations, ranking.looked_at(k))
         if seen.issuperset(best):
             return weights
         seen.update(best)
@@ -190,9 +192,9 @@ async def _weigh(
             weights[note.id] = ranking.weight_of(note, query)
 
 
-def _spread(found: Found) -> None:
+def _spread(found: Found, k: int) -> None:
     """Let the best hits activate what they are linked to."""
-    best = ranking.matched(found.activations, ranking.SPREAD_FROM)
+    best = ranking.matched(found.activations, ranking.looked_at(k))
     found.links = {i: found.notes[i].links for i in best if i in found.notes}
     ranking.spread(found.activations, found.links)
 

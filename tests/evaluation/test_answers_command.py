@@ -232,7 +232,7 @@ def test_what_an_endpoint_refuses_is_wrong_and_counted_and_the_rest_goes_on(
 ) -> None:
     def too_long(payload: dict[str, Any]) -> str | None:
         prompt = payload["messages"][-1]["content"]
-        whole = "Question: " in prompt and prompt.count("\n- [") == len(TURNS)
+        whole = "Question: " in prompt and prompt.count("\n- ") == len(TURNS)
         return "maximum context length exceeded" if whole else None
 
     server.refuse = too_long

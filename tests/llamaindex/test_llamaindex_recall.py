@@ -30,9 +30,7 @@ def chat(memory: AgenticMemory, asked: str, answer: str = chatter.UNKNOWN, **opt
     session = f"session {len(memory.get_all(namespace=ANN, limit=1000))}"
     chatting = AMemMemory.from_defaults(memory=memory, namespace=ANN, session_id=session, **options)
     chatting.put(user(asked))
-    shown = "\n".join(
-        str(message.content) for message in chatting.get() if message.role == "system"
-    )
+    shown = "\n".join(str(message.content) for message in chatting.get())
     chatting.put(assistant(answer))
     return shown
 

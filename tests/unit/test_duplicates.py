@@ -17,6 +17,7 @@ from amem_integrations.calibration import (
     rates,
 )
 from amem_integrations.duplicates import completeness, difference, is_equal, text_difference
+from amem_integrations.relevance import FLOORS
 from amem_integrations.testing import HashEmbedder
 
 PAIRS = duplicate_pairs()
@@ -128,6 +129,8 @@ def test_a_threshold_lets_no_pair_pass_that_differs():
 def test_the_settings_are_those_of_the_default_embedder():
     minilm = pytest.importorskip("amem_integrations.providers.minilm")
     found = calibrate(minilm.MiniLmEmbedder())
-    assert MemoryConfig(**found.config) == MemoryConfig()
+    default = MemoryConfig(min_relevance=FLOORS[found.embedder])
+    assert MemoryConfig(**found.config) == default
+    assert found.unrelated_hidden > 0.95
     assert (found.false_duplicates, found.duplicates_found > 0.65) == (0, True)
     assert found.random_stopped > 0.95
