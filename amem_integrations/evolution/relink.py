@@ -19,7 +19,7 @@ from ..notes import Change, Link, Namespace, Note
 from ..plans import LINK_CHANGES, LinkChange, PlannedNote, PlannedRelink
 from ..ports import NoteStore
 from ..prompts import ProposedRelink
-from .offer import Offer
+from .show import Offer
 
 MAX_REASON_CHARS = 200
 # What models also write for the three changes.

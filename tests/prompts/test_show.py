@@ -159,6 +159,26 @@ def test_text_is_cut_between_words_and_says_so(text):
     assert set(cut.split()) <= {"kayak", "…"} or " " not in text
 
 
+def test_the_parts_of_a_long_text_are_shown_as_going_on(opened):
+    memory = opened(split_tokens=20)
+    memory.add("I paint boats of wood. " * 8, namespace=ANN, speaker="Ann")
+    (request,) = memory.model.asked("construct")
+    assert "[n1] Ann: I paint" in request.prompt
+    assert "[n2] Ann (continued): I paint" in request.prompt
+    assert "conversation" not in request.prompt
+
+
+def test_notes_of_no_thread_are_not_shown_as_a_conversation(opened):
+    memory = opened()
+    memory.add_many(["kayak trip", "my kayak trip"], namespace=ANN)
+    memory.add("kayak trip again", namespace=ANN)
+    both, alone = memory.model.asked("construct")
+    assert "New notes:\n(notes of their own, no conversation)\n(" in both.prompt
+    assert "no conversation" not in alone.prompt
+    asked = memory.model.asked("evolve")[0]
+    assert "refer to:\n(notes of their own, no conversation)\n(" in asked.prompt
+
+
 def test_filler_is_shown_as_a_turn_but_is_no_candidate(opened):
     def construct(request):
         return {
