@@ -75,7 +75,7 @@ def _conversation(entry: Entry, skipped: Skipped) -> Sequence[Any]:
 def _branch(talk: Mapping[str, Any], nodes: Mapping[str, Any]) -> list[str]:
     """Return the ids of the nodes from the root to the current one, or else to the last that nothing follows."""
     current = talk.get("current_node")
-    if current not in nodes:
+    if not isinstance(current, str) or current not in nodes:
         current = next((n for n in reversed([*nodes]) if not _field(nodes[n], "children")), None)
     found: dict[str, None] = {}
     while isinstance(current, str) and current in nodes and current not in found:

@@ -77,6 +77,9 @@ def _messages(
     files = objects(message.get("files"))
     skipped.add("image or other file", where, len(files))
     role, name = str(message.get("sender")), label(message.get("uuid"))
+    if role not in {"human", "assistant"}:
+        skipped.add(f"sender {role!r}", where)
+        return
     at = first_time(message, where, ("created_at", "updated_at"))
     about = {"title": talk["name"]} if talk.get("name") else {}
     text = _text(message)

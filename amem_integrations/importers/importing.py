@@ -195,7 +195,8 @@ class Import:
                 number += 1
                 try:
                     check_note_input(item, self._max_chars)
-                except InvalidInputError as error:
+                    "".join(labels).encode()
+                except (InvalidInputError, UnicodeEncodeError) as error:
                     if self.format.strict:
                         raise InvalidInputError(f"item {number}: {error}") from error
                     skipped.add("cannot be stored", f"{item.key or f'item {number}'}: {error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +22,20 @@ def mapping(value: object, where: str) -> Mapping[str, Any]:
     if isinstance(value, Mapping):
         return value
     raise InvalidInputError(f"{where}: expected a JSON object, not {value!r:.60}")
+
+
+def mapping_in(text: object, where: str) -> Mapping[str, Any]:
+    """Return a JSON object that may be written in a text.
+
+    Raises:
+        InvalidInputError: It is something else.
+    """
+    if not isinstance(text, str | bytes):
+        return mapping(text, where)
+    try:
+        return mapping(json.loads(text), where)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{where} is not JSON: {error}") from error
 
 
 def objects(value: object) -> list[Mapping[str, Any]]:

@@ -11,15 +11,13 @@ buffer memories, are lists of messages: see `chat`, to which all that has no `se
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from ..errors import InvalidInputError
 from . import chat
 from .import_report import Found, Skipped
-from .json_fields import first_time, mapping
+from .json_fields import first_time, mapping_in
 from .source import Entry, Source
 
 
@@ -43,7 +41,7 @@ def read(source: Source, skipped: Skipped) -> Iterator[Found]:
             skipped.add("not a row of a chat history", entry.place())
             continue
         where = entry.place("row")
-        value = _message(entry.value["message"], where)
+        value = mapping_in(entry.value["message"], f"{where}: message")
         said = chat.message(value, where)
         if said is None:
             raise InvalidInputError(f"{where} holds no message")
@@ -52,13 +50,3 @@ def read(source: Source, skipped: Skipped) -> Iterator[Found]:
         thread = chat.thread_of(entry.value["session_id"], source)
         threads.setdefault(thread, []).append(replace(said, at=at))
     yield from chat.notes_of(threads, source)
-
-
-def _message(given: object, where: str) -> Mapping[str, Any]:
-    """Return the message of a row, which may be a text with JSON in it."""
-    if not isinstance(given, str | bytes):
-        return mapping(given, where)
-    try:
-        return mapping(json.loads(given), where)
-    except ValueError as error:
-        raise InvalidInputError(f"{where}: message is not JSON: {error}") from error

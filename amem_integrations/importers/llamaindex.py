@@ -11,16 +11,16 @@ Each message becomes a note again, in the thread of its session; nodes carry no 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..conversation import Message
+from ..errors import InvalidInputError
 from ..notes import NoteInput
 from . import chat
 from .import_report import Found, Skipped
-from .json_fields import label, mapping
+from .json_fields import label, mapping, mapping_in
 from .source import Entry, Source
 
 LISTS = (None, "nodes", "points")
@@ -66,11 +66,10 @@ def _is_node(value: Mapping[str, Any]) -> bool:
 
 def _row(entry: Entry, skipped: Skipped) -> Message:
     where = entry.place("row")
-    data = entry.value["data"]
-    value = mapping(json.loads(data) if isinstance(data, str) else data, where)
+    value = mapping_in(entry.value["data"], f"{where}: data")
     said = chat.message(value, where)
     if said is None:
-        return Message(role="", text="")
+        raise InvalidInputError(f"{where} holds no message")
     chat.tell(said, value, where, skipped)
     return said
 
@@ -117,7 +116,7 @@ def _content(value: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     content = held.get("_node_content")
     if content is None:
         return held
-    node = mapping(json.loads(content) if isinstance(content, str) else content, where)
+    node = mapping_in(content, f"{where}: _node_content")
     return (
         node
         if node.get("text") or node.get("text_resource")

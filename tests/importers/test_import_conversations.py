@@ -132,12 +132,14 @@ def test_a_conversation_that_went_on_adds_only_what_is_new(tmp_path):
         assert report.added == {ANN: 1}
 
 
-@pytest.mark.parametrize("damage", ["current", "circle", "no author", "parts"])
+@pytest.mark.parametrize("damage", ["current", "no id", "circle", "no author", "parts"])
 def test_a_damaged_tree_does_not_stop_an_import(tmp_path, damage):
     talks = chatgpt()[:1]
     mapping = talks[0]["mapping"]
     if damage == "current":
         talks[0]["current_node"] = "gone"
+    elif damage == "no id":
+        talks[0]["current_node"] = ["10"]
     elif damage == "circle":
         mapping["1"]["parent"] = "10"
     elif damage == "no author":
@@ -253,6 +255,13 @@ def test_a_conversation_that_cannot_be_read_is_told_and_the_others_are_taken(tmp
     report, notes = imported_twice(write(tmp_path, "conversations.json", talks), namespace=ANN)
     assert {note.thread for note in notes} == {"t-2"}
     assert "conversation 1: 'yesterday' is not a time" in report.first_skipped["cannot be read"]
+
+
+def test_somebody_else_in_a_conversation_is_told(tmp_path):
+    talks = claude()
+    talks[1]["chat_messages"][0]["sender"] = "system"
+    report, _ = imported_twice(write(tmp_path, "conversations.json", talks), namespace=ANN)
+    assert report.skipped["sender 'system'"] == 1
 
 
 def test_a_text_with_half_a_character_is_told(tmp_path):

@@ -302,6 +302,20 @@ def test_the_collection_of_a_vector_memory_block_becomes_messages_again(tmp_path
     assert (own.content, own.thread, own.source) == ("A text of its own.", None, "import")
 
 
+def test_a_node_that_cannot_be_read_is_told_and_the_others_are_taken():
+    rows = [{"payload": {"_node_content": "{"}}, {"payload": block_node("n", "Text.")}]
+    report, (note,) = imported_twice(rows, namespace=ANN)
+    assert note.content == "Text."
+    assert "node 1: _node_content is not JSON" in report.first_skipped["cannot be read"]
+
+
+def test_an_owner_whose_id_is_no_text_does_not_stop_the_others():
+    rows = [{"memory": "One.", "user_id": "a\ud800"}, {"memory": "Two.", "user_id": "ann"}]
+    report, _ = imported_twice(rows)
+    assert report.found == {("ann",): 1}
+    assert report.skipped == {"cannot be stored": 1}
+
+
 def test_what_a_vector_memory_block_itself_writes_is_read():
     pytest.importorskip("llama_index.core")
     from llama_index.core.schema import TextNode  # noqa: PLC0415 - of an extra
