@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+import aiosqlite
 import numpy as np
 from adapters_langchain import sentence
 from langgraph.store.base import BaseStore, GetOp, Op, PutOp, Result, SearchOp
@@ -74,9 +75,9 @@ async def work(store: BaseStore, worker: int, operations: int) -> None:
         key = f"{worker}-{number}"
         await store.aput(space, key, {PATH: f"{sentence(dice)} {key}", "n": number})
         item = await store.aget(space, key)
-        assert item is not None, key
         found = await store.asearch(space, query=sentence(dice), limit=5)
-        assert found, key
+        if item is None or not found:
+            raise RuntimeError(f"{key} was lost")
 
 
 async def seconds(store: BaseStore, operations: int) -> tuple[float, float]:
@@ -95,7 +96,6 @@ def sqlite_store(path: Path, embedder: Embedder) -> object:
     if hasattr(sqlite3.Connection, "enable_load_extension"):
         index = {"dims": embedder.dimensions, "embed": embed, "fields": [PATH]}
         return AsyncSqliteStore.from_conn_string(str(path), index=index)  # type: ignore[arg-type]
-    import aiosqlite
 
     class Opened:
         async def __aenter__(self) -> BaseStore:
