@@ -4,7 +4,7 @@
 - `AMemMemoryBlock`: put it beside other blocks in a stock `Memory`.
 - `AMemRetriever`: notes as nodes, for query engines and tools.
 - `AMemToolSpec`: lets an agent remember, recall, forget and correct by itself.
-- `LlamaIndexChatModel`, `LlamaIndexEmbedder`: your LlamaIndex models, for `AgenticMemory.open`.
+- `open_memory`: `AgenticMemory.open` that takes your LlamaIndex models (`LlamaIndexChatModel`, `LlamaIndexEmbedder`).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from .events import (
 )
 from .memory import AMemMemory
 from .memory_block import AMemMemoryBlock
+from .opening import open_memory
 from .retriever import AMemRetriever
 from .tools import AMemToolSpec
 
@@ -45,4 +46,5 @@ __all__ = [
     "AMemWriteEvent",
     "LlamaIndexChatModel",
     "LlamaIndexEmbedder",
+    "open_memory",
 ]
