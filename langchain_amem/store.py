@@ -12,20 +12,14 @@ from amem_integrations import AgenticMemory, AmemError, ConfigurationError, Miss
 from amem_integrations.adapting import Call, both, evolve_turn
 
 from .runs import Failures, Namespace
-from .store_items import Items, Put, checked_labels, item_fields, prepare
-from .store_search import Search, fits
+from .store_batch import Batch, Gathering, Group
+from .store_items import Items, are_paths, checked_labels
 
 try:
     from langgraph.store.base import (
         BaseStore,
-        GetOp,
-        Item,
-        ListNamespacesOp,
         Op,
-        PutOp,
         Result,
-        SearchItem,
-        SearchOp,
         TTLConfig,
     )
 except ImportError as error:
@@ -63,7 +57,7 @@ class AMemStore(BaseStore):
         self,
         memory: AgenticMemory,
         *,
-        fields: Sequence[str] = ("$",),
+        fields: Sequence[str] | None = None,
         evolve_on_put: bool = False,
         ttl: TTLConfig | None = None,
     ) -> None:
@@ -71,7 +65,7 @@ class AMemStore(BaseStore):
 
         Args:
             memory: The memory to keep items in.
-            fields: Paths in the value that are indexed if `put` names none; "$" is all of it.
+            fields: Paths in the value that are indexed if `put` names none; "$" is all of it, and so is no path.
             evolve_on_put: Construct, link and evolve the note of an item when it is put.
             ttl: Default time to live, whether reading refreshes it (LangGraph's default: yes), and how
                 often `start_ttl_sweeper` sweeps; in minutes.
@@ -79,15 +73,16 @@ class AMemStore(BaseStore):
         Raises:
             ConfigurationError: `fields` is no list of paths.
         """
-        if isinstance(fields, str) or not all(isinstance(path, str) for path in fields):
+        if fields and not are_paths(fields):
             raise ConfigurationError(f"fields={fields!r} must be a list of paths, such as ['text']")
         self._items = Items(memory)
-        self._fields = tuple(fields)
+        self._fields = tuple(fields or ("$",))
         self._evolve = evolve_on_put
         self._failures = Failures()
         self.ttl_config = ttl
         self._sweeper: threading.Thread | None = None
         self._stopped = threading.Event()
+        self._gathering = Gathering(self._work)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Return the result of each operation; all reads come before all writes.
@@ -95,28 +90,34 @@ class AMemStore(BaseStore):
         Raises:
             ValueError: An operation is wrong; then nothing is written.
         """
-        puts: dict[tuple[Namespace, str], Put] = {}
-        ops = list(ops)
-        for op in ops:
-            if isinstance(op, PutOp):
-                put = prepare(op, self._fields)
-                puts[put.namespace, put.key] = put
-        results = [None if isinstance(op, PutOp) else self._read(op) for op in ops]
-        written = self._items.write(list(puts.values()))
+        group = Group(list(ops))
+        self._work([group])
+        written = group.outcome().written
         if self._evolve:
             self._evolve_written(written)
-        return results
+        return group.results
 
     async def _evolve_notes(self, call: Call, written: Mapping[Namespace, Sequence[str]]) -> None:
         for namespace, ids in written.items():
             with self._failures.tolerated("evolve", answered=True):
                 await evolve_turn(call, self._items.memory, namespace, ids)
 
-    _evolve_written, _aevolve_written = both(_evolve_notes)
+    _evolve_written = both(_evolve_notes)[0]
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Return the result of each operation, worked out off the event loop."""
-        return await asyncio.to_thread(self.batch, list(ops))
+        """Return the result of each operation, worked out off the event loop.
+
+        What several tasks ask for at the same time is worked out together; a wrong operation of one of them is
+        no matter of the others.
+        """
+        group = await self._gathering.run(Group(list(ops)))
+        if self._evolve:
+            await asyncio.to_thread(self._evolve_written, group.written)
+        return group.results
+
+    def _work(self, groups: Sequence[Group]) -> None:
+        # What is evolved when it is put is written by itself, so that each call waits for its own notes.
+        Batch(self._items, self._fields, groups).run(together=not self._evolve)
 
     def note(self, namespace: Namespace, key: str) -> Note | None:
         """Return the note of an item, with what evolution made of it."""
@@ -171,39 +172,3 @@ class AMemStore(BaseStore):
                 log.exception("expired items could not be deleted; the next sweep tries again")
         if not future.cancelled():
             future.set_result(None)
-
-    def _read(self, op: Op) -> Result:
-        if isinstance(op, GetOp):
-            return self._get(op)
-        if isinstance(op, SearchOp):
-            return self._search(op)
-        if isinstance(op, ListNamespacesOp):
-            return self._list(op)
-        raise TypeError(f"unknown operation {op!r}")
-
-    def _get(self, op: GetOp) -> Result:
-        note = self.note(op.namespace, op.key)
-        if note is None:
-            return None
-        if op.refresh_ttl:
-            self._items.refresh([note])
-        return Item(**item_fields(note))
-
-    def _search(self, op: SearchOp) -> Result:
-        found = Search(self._items, op).run(checked_labels(op.namespace_prefix))
-        if op.refresh_ttl:
-            self._items.refresh([note for note, _ in found])
-        return [SearchItem(**item_fields(note), score=score) for note, score in found]
-
-    def _list(self, op: ListNamespacesOp) -> Result:
-        """Return the namespaces asked for, sorted; only as many are looked into as have to be."""
-        listed: dict[Namespace, None] = {}
-        for namespace in self._items.namespaces():
-            name = namespace[: op.max_depth]
-            if name in listed or not all(fits(c, namespace) for c in op.match_conditions or ()):
-                continue
-            if len(listed) == op.offset + op.limit:
-                break
-            if self._items.holds_any(namespace):
-                listed[name] = None
-        return list(listed)[op.offset :]

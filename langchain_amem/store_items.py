@@ -110,7 +110,7 @@ def prepare(op: PutOp, fields: Sequence[str]) -> Put:
     namespace = checked_labels(op.namespace)
     if not namespace:
         raise InvalidNamespaceError(f"the namespace of {op.key!r} is empty")
-    if not (op.index is None or op.index is False or isinstance(op.index, list | tuple)):
+    if not (op.index is None or op.index is False or are_paths(op.index)):
         raise InvalidInputError(f"index={op.index!r} must be False or a list of paths: ['text']")
     try:
         value = None if op.value is None else json.dumps(op.value)
@@ -119,6 +119,11 @@ def prepare(op: PutOp, fields: Sequence[str]) -> Put:
     paths = fields if op.index is None else op.index or ()
     text = "" if op.value is None else indexed_text(op.value, paths)
     return Put(namespace=namespace, key=op.key, text=text, value=value, minutes=op.ttl)
+
+
+def are_paths(paths: object) -> bool:
+    """Return whether it is a list of texts, each a path in a value."""
+    return isinstance(paths, list | tuple) and all(isinstance(path, str) for path in paths)
 
 
 def checked_labels(namespace: Sequence[str]) -> Namespace:
@@ -229,7 +234,11 @@ class Items:
 
     def find(self, namespace: Namespace, key: str) -> Note | None:
         """Return the note of an item, if there is one."""
-        return next(iter(self._kept(namespace, [key]).get(key, ())), None)
+        return self.find_all(namespace, [key]).get(key)
+
+    def find_all(self, namespace: Namespace, keys: Sequence[str]) -> dict[str, Note]:
+        """Return the notes of those of these items that there are, by key."""
+        return {key: notes[0] for key, notes in self._kept(namespace, keys).items()}
 
     def write(self, puts: Sequence[Put]) -> dict[Namespace, list[str]]:
         """Write items, or remove them; return by namespace the ids of the notes that may now be evolved.
@@ -295,13 +304,16 @@ class Items:
         """Return the namespaces of the memory that may hold items under a prefix."""
         return [s for s in self.memory.namespaces() if shown(s)[: len(prefix)] == prefix]
 
-    def namespaces(self) -> list[Namespace]:
-        """Return the namespaces that may hold items, as a user of the store knows them, sorted."""
-        return sorted({shown(place) for place in self.memory.namespaces()})
+    def by_name(self, places: Iterable[Namespace]) -> list[tuple[Namespace, list[Namespace]]]:
+        """Return places by the namespaces that a user of the store knows, sorted."""
+        named: dict[Namespace, list[Namespace]] = {}
+        for place in places:
+            named.setdefault(shown(place), []).append(place)
+        return sorted(named.items())
 
-    def holds_any(self, namespace: Namespace) -> bool:
-        """Return whether a namespace holds an item."""
-        return any(any(True for _ in self.scan(s, 1)) for s in (namespace, apart(namespace)))
+    def holds_any(self, places: Iterable[Namespace]) -> bool:
+        """Return whether one of these places holds an item."""
+        return any(any(True for _ in self.scan(place, 1)) for place in places)
 
     def scan(self, place: Namespace, first: int = PAGES[0]) -> Iterator[Note]:
         """Return the items of a place, in the order in which they were first put."""

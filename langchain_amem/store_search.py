@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, starmap
 from operator import attrgetter, itemgetter
 from typing import Any
 
 from amem_integrations import MissingExtraError, Note, ScoredNote
+from amem_integrations.adapting import falling
 
 from .runs import Namespace
 from .store_items import Items, is_apart, is_item, value_of
@@ -20,7 +21,6 @@ except ImportError as error:
     raise MissingExtraError("langgraph", "langgraph") from error
 
 DEPTH = 100  # as far down as a search of the memory goes
-LEAST = -1.0  # the least cosine there is: of what is found by its words, and has no vector yet
 
 Scored = tuple[Note, float | None]
 
@@ -32,13 +32,12 @@ class Search:
     items: Items
     op: SearchOp
 
-    def run(self, prefix: Namespace) -> list[Scored]:
-        """Return the notes of the items found, with their scores.
+    def run(self, places: Sequence[Namespace]) -> list[Scored]:
+        """Return the notes of the items found in these places, with their scores.
 
         First come those that the query finds, best first; then, without a score, what is not indexed, in
         the order of the first put. So it is in LangGraph's InMemoryStore.
         """
-        places = self.items.places(prefix)
         wanted = self.op.offset + self.op.limit
         found = self._ranked(places, wanted)
         if len(found) < wanted:
@@ -54,7 +53,8 @@ class Search:
         places = [place for place in places if not is_apart(place)]
         # Scores depend on what is below; those of several lists have to be the same on every page.
         depth = wanted if len(places) == 1 else max(wanted, DEPTH)
-        scored = [hit for place in places for hit in falling(self._found(place, depth, wanted))]
+        lists = [falling(self._found(place, depth, wanted)) for place in places]
+        scored = [(hit.note, score) for hits in lists for hit, score in hits]
         return sorted(scored, key=itemgetter(1), reverse=True)
 
     def _found(self, place: Namespace, depth: int, wanted: int) -> list[ScoredNote]:
@@ -76,19 +76,6 @@ class Search:
 
     def _fits(self, note: Note) -> bool:
         return is_item(note) and matches(value_of(note), self.op.filter)
-
-
-def falling(hits: Sequence[ScoredNote]) -> Iterator[tuple[Note, float]]:
-    """Return the notes with scores that never rise: the cosine, or that of a better one further down.
-
-    The memory ranks by meaning, words and links. What it puts above a note that is nearer by meaning is at
-    least as good, so it is given the same score: results of several searches can then be sorted by it.
-    """
-    best, scores = LEAST, []
-    for hit in reversed(hits):
-        best = max(best, LEAST if hit.similarity is None else hit.similarity)
-        scores.append(best)
-    return zip((hit.note for hit in hits), reversed(scores), strict=True)
 
 
 def matches(value: Mapping[str, Any], conditions: Mapping[str, Any] | None) -> bool:

@@ -85,10 +85,7 @@ def memory_tools(
     """
     if unknown := [kind for kind in kinds if kind not in get_args(Kind)]:
         raise ConfigurationError(f"kinds={unknown!r} are unknown; use {', '.join(get_args(Kind))}")
-    if not isinstance(prefix, str) or not NAME.fullmatch(prefix):
-        raise ConfigurationError(
-            f"prefix={prefix!r} must be at most 40 letters, digits, '_' or '-', as in the name of a tool"
-        )
+    _check_prefix(prefix)
     actions = Actions(
         memory=memory,
         options=RecallOptions(**recall),
@@ -98,6 +95,13 @@ def memory_tools(
     )
     whose = checked_source(namespace)
     return [_tool(kind, actions, whose, prefix, owner) for kind in kinds]
+
+
+def _check_prefix(prefix: str) -> None:
+    if not isinstance(prefix, str) or not NAME.fullmatch(prefix):
+        raise ConfigurationError(
+            f"prefix={prefix!r} must be at most 40 letters, digits, '_' or '-', as in the name of a tool"
+        )
 
 
 class MemoryInput(BaseModel):

@@ -5,7 +5,7 @@
 - `AMemRetriever`: notes as nodes, for query engines and tools.
 - `AMemIngest`: a step of an ingestion pipeline that stores nodes and documents as notes.
 - `AMemToolSpec`: lets an agent remember, recall, forget and correct by itself.
-- `LlamaIndexChatModel`, `LlamaIndexEmbedder`: your LlamaIndex models, for `AgenticMemory.open`.
+- `open_memory`: `AgenticMemory.open` that takes your LlamaIndex models (`LlamaIndexChatModel`, `LlamaIndexEmbedder`).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from .events import (
 )
 from .memory import AMemMemory
 from .memory_block import AMemMemoryBlock
+from .opening import open_memory
 from .retriever import AMemRetriever
 from .tools import AMemToolSpec
 
@@ -48,4 +49,5 @@ __all__ = [
     "AMemWriteEvent",
     "LlamaIndexChatModel",
     "LlamaIndexEmbedder",
+    "open_memory",
 ]

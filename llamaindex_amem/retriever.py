@@ -170,15 +170,15 @@ def to_node(hit: ScoredNote) -> NodeWithScore:
     }
     whole = _source_of(note)
     source = {} if whole is None else {NodeRelationship.SOURCE: RelatedNodeInfo(node_id=whole)}
-    node = NoteNode(
-        id_=note.id,
-        text=note.content,
-        metadata=metadata,
-        relationships=source,
-        excluded_llm_metadata_keys=[n for n, v in metadata.items() if n not in SHOWN or not v],
-        excluded_embed_metadata_keys=list(metadata),
-    )
-    return NodeWithScore(node=node, score=metadata["similarity"])
+    fields: dict[str, Any] = {
+        "id_": note.id,
+        "text": note.content,
+        "metadata": metadata,
+        "relationships": source,
+        "excluded_llm_metadata_keys": [n for n, v in metadata.items() if n not in SHOWN or not v],
+        "excluded_embed_metadata_keys": list(metadata),
+    }
+    return NodeWithScore(node=NoteNode(**fields), score=metadata["similarity"])
 
 
 def _source_of(note: Note) -> str | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -18,7 +20,12 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 from store_contract import NS, StoreContract
 
-from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    InvalidInputError,
+    StoreUnavailableError,
+)
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import AMemRetriever, AMemStore
 
@@ -570,3 +577,191 @@ def test_a_sweeper_stops_with_its_memory_and_when_its_future_is_cancelled() -> N
 def test_without_a_ttl_there_is_nothing_to_sweep(store: AMemStore) -> None:
     assert store.start_ttl_sweeper().done()
     assert store.stop_ttl_sweeper()
+
+
+# Many tasks at a time
+
+
+class Busy(AgenticMemory):
+    """A memory that counts what it is asked."""
+
+    asked: Counter[str]
+
+    def add_many(self, *args: Any, **options: Any) -> Any:
+        self.asked["add_many"] += 1
+        return super().add_many(*args, **options)
+
+    def get_all(self, **options: Any) -> Any:
+        self.asked["get_all"] += 1
+        return super().get_all(**options)
+
+    def namespaces(self) -> Any:
+        self.asked["namespaces"] += 1
+        return super().namespaces()
+
+
+@pytest.fixture
+def busy() -> Iterator[Busy]:
+    with Busy.open(":memory:", embedder=HashEmbedder()) as opened:
+        opened.asked = Counter()
+        yield opened
+
+
+async def test_what_tasks_ask_for_at_the_same_time_is_worked_out_together(busy: Busy) -> None:
+    store = AMemStore(busy)
+    keys = [str(number) for number in range(40)]
+    await asyncio.gather(*(store.aput(NS, key, {"text": f"cat {key}"}) for key in keys))
+    assert busy.asked["add_many"] <= 2
+    busy.asked.clear()
+    got = await asyncio.gather(*(store.aget(NS, key) for key in keys))
+    assert [item.value["text"] for item in got if item] == [f"cat {key}" for key in keys]
+    assert busy.asked["get_all"] <= 4
+    busy.asked.clear()
+    found = await asyncio.gather(*(store.asearch(NS, query=f"cat {key}", limit=1) for key in keys))
+    assert [items[0].key for items in found] == keys
+    assert busy.asked["namespaces"] <= 2
+
+
+async def test_a_wrong_operation_of_one_task_is_no_matter_of_the_others(
+    store: AMemStore, memory: AgenticMemory
+) -> None:
+    wrong: list[Any] = [
+        PutOp(NS, "bad", {"x": object()}),
+        PutOp(NS, "a\0b", {"text": "a NUL in the key"}),
+        SearchOp(NS, filter={"v": {"$near": 1}}),
+        GetOp(("a.b",), "k"),
+        "op",
+    ]
+    store.put(NS, "there", {"v": 0})
+    tasks: list[Any] = []
+    for number, op in enumerate(wrong):
+        tasks += [store.aput(NS, str(number), {"v": number}), store.abatch([op])]
+    done = await asyncio.gather(*tasks, return_exceptions=True)
+    assert done[::2] == [None] * len(wrong)
+    assert [isinstance(error, ValueError | TypeError) for error in done[1::2]] == [True] * 5
+    assert {item.key for item in store.search(NS)} == {"there", "0", "1", "2", "3", "4"}
+
+
+async def test_tasks_see_what_they_have_put(store: AMemStore) -> None:
+    async def one(number: int) -> None:
+        for round_ in range(5):
+            value = {"text": f"cat {number} {round_}"}
+            await store.aput(NS, str(number), value)
+            item = await store.aget(NS, str(number))
+            assert item is not None
+            assert item.value == value
+        await store.adelete(NS, str(number))
+        assert await store.aget(NS, str(number)) is None
+
+    await asyncio.gather(*(one(number) for number in range(20)))
+
+
+async def test_of_one_key_the_last_put_stays(store: AMemStore) -> None:
+    await asyncio.gather(*(store.aput(NS, "k", {"v": number}) for number in range(20)))
+    assert store.get(NS, "k").value == {"v": 19}  # type: ignore[union-attr]
+
+
+async def test_a_task_that_is_cancelled_keeps_no_other_back(store: AMemStore) -> None:
+    tasks = [asyncio.create_task(store.aput(NS, str(n), {"v": n})) for n in range(10)]
+    await asyncio.sleep(0)
+    for task in tasks[::2]:
+        task.cancel()
+    done = await asyncio.gather(*tasks, return_exceptions=True)
+    assert done[1::2] == [None] * 5
+    assert await store.aget(NS, "1") is not None
+    await asyncio.wait_for(store.aput(NS, "after", {"v": 1}), 5)
+
+
+def test_several_event_loops_use_one_store(store: AMemStore) -> None:
+    async def put(name: str) -> None:
+        await asyncio.gather(*(store.aput(NS, f"{name}{n}", {"v": n}) for n in range(10)))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda name: asyncio.run(put(name)), "abcd"))
+    assert len(store.search(NS, limit=100)) == 40
+
+
+async def test_when_the_store_does_not_answer_each_task_is_told_and_it_is_asked_once(
+    busy: Busy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, calls = AMemStore(busy), Counter[str]()
+
+    def down(**_: Any) -> Any:
+        calls["get_all"] += 1
+        raise StoreUnavailableError("the server does not answer")
+
+    monkeypatch.setattr(busy, "get_all", down)
+    tasks = [store.aget(NS, str(number)) for number in range(10)]
+    done = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(error) for error in done] == [StoreUnavailableError] * 10
+    assert calls["get_all"] <= 2
+    monkeypatch.undo()
+    assert await store.aget(NS, "1") is None
+
+
+async def test_what_is_evolved_when_it_is_put_is_evolved_for_each_task() -> None:
+    with AgenticMemory.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
+        store = AMemStore(memory, evolve_on_put=True)
+
+        async def put(key: str) -> str:
+            await store.aput(NS, key, {"text": f"cat {key}"})
+            note = await asyncio.to_thread(store.note, NS, key)
+            assert note is not None
+            return note.state
+
+        states = await asyncio.gather(*(put(str(number)) for number in range(5)))
+        assert set(states) == {"done"}
+
+
+def test_listing_looks_at_each_namespace_once_and_at_no_more_than_it_shows(busy: Busy) -> None:
+    store = AMemStore(busy)
+    for number in range(20):
+        store.put((f"user{number:02}", "a"), "k", {"text": "cat"})
+    busy.asked.clear()
+    assert store.list_namespaces(limit=5) == [(f"user{n:02}", "a") for n in range(5)]
+    assert busy.asked["get_all"] == 5
+    assert store.list_namespaces(max_depth=1, limit=2, offset=3) == [("user03",), ("user04",)]
+
+
+# What `fields` and `index` mean is what LangGraph means by them
+
+
+@pytest.mark.parametrize("fields", [None, [], ["$"]])
+def test_without_fields_all_of_a_value_is_indexed(memory: AgenticMemory, fields: Any) -> None:
+    store = AMemStore(memory, fields=fields)
+    store.put(NS, "k", {"title": "my cat", "more": {"text": "Mia"}})
+    note = store.note(NS, "k")
+    assert note is not None
+    assert note.content == "my cat\nMia"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("title", "T"),
+        ("meta.author.name", "N"),
+        ("parts[*].text", "one\ntwo"),
+        ("parts[0].text", "one"),
+        ("parts[-1].text", "two"),
+        ("meta.*", '{"name": "N"}\n7'),
+        ("tags[*]", "a\nb"),
+    ],
+)
+def test_paths_are_those_of_langgraph(memory: AgenticMemory, path: str, text: str) -> None:
+    value = {
+        "title": "T",
+        "meta": {"author": {"name": "N"}, "year": 7},
+        "parts": [{"text": "one"}, {"text": "two"}],
+        "tags": ["a", "b"],
+    }
+    for number, store in enumerate((AMemStore(memory, fields=[path]), AMemStore(memory))):
+        store.put(NS, str(number), value, index=[path] if number else None)
+        note = store.note(NS, str(number))
+        assert note is not None
+        assert note.content == text
+
+
+@pytest.mark.parametrize("index", [[1], ["text", None], [["text"]]])
+def test_a_path_that_is_no_text_is_refused(store: AMemStore, index: Any) -> None:
+    with pytest.raises(InvalidInputError, match="list of paths"):
+        store.put(NS, "k", {"text": "my cat"}, index=index)

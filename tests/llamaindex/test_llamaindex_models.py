@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,12 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.llms import CustomLLM, MockLLM
-from llamaindex_fakes import ANN, Chatbot, annotated_text, assistant
+from llamaindex_fakes import ANN, Chatbot, annotated, annotated_text, assistant
 from pydantic import BaseModel, Field
 
 from amem_integrations import AgenticMemory, ConfigurationError, ModelRequest
-from amem_integrations.testing import HashEmbedder
-from llamaindex_amem import LlamaIndexChatModel, LlamaIndexEmbedder
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+from llamaindex_amem import LlamaIndexChatModel, LlamaIndexEmbedder, open_memory
 
 
 class Reply(BaseModel):
@@ -248,3 +249,25 @@ def test_texts_that_are_too_long_by_an_estimate_are_counted_and_told_once(caplog
     embedder.embed_documents(["a" * 100, "b", "c" * 100])
     assert embedder.truncated == 2
     assert caplog.text.count("reads only the first 10 tokens") == 1
+
+
+# The door
+
+
+def test_a_memory_is_opened_with_models_of_the_framework(tmp_path: Path) -> None:
+    embedder = MockEmbedding(8)
+    with open_memory(tmp_path, model=Chatbot("{}"), embedder=embedder, collection="c") as memory:
+        assert memory.embedder.dimensions == 8
+        assert memory.info()["model"] == "chatbot"
+
+
+def test_a_memory_is_opened_with_models_of_its_own(tmp_path: Path) -> None:
+    model, embedder = ScriptedModel(annotated), HashEmbedder(32)
+    with open_memory(":memory:", model=model, embedder=embedder) as memory:
+        assert memory.embedder is embedder
+    with open_memory(":memory:", embedder=embedder) as memory:
+        assert memory.info()["model"] == "rules"
+    with pytest.raises(ConfigurationError, match="model="):
+        open_memory(":memory:", model="gpt-5-mini", embedder=embedder)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="colour"):
+        open_memory(str(tmp_path), embedder=embedder, colour="red")
