@@ -183,7 +183,7 @@ class QuoteRemoval:
         own = {note.id: Fragments(texts_of(note)) for note in notes.values()}
         sources: dict[str, set[str]] = {}
         for made, others in written:
-            if made.note_id in own and self._quotes(made, own[made.note_id]):
+            if made.note_id in own and self._quotes(made, notes[made.note_id], own[made.note_id]):
                 sources.setdefault(made.note_id, set()).update(others)
         await self._add(notes, {other for others in sources.values() for other in others})
         elsewhere = {
@@ -206,8 +206,14 @@ class QuoteRemoval:
             stored = await resolve(self._runtime.store.get(self._namespace, missing))
             notes.update({note.id: note for note in stored})
 
-    def _quotes(self, made: Change, elsewhere: Fragments) -> bool:
-        return any(is_quote(text, self._lost, elsewhere) for text in written_texts(made.data))
+    def _quotes(self, made: Change, note: Note, elsewhere: Fragments) -> bool:
+        """Return whether a record quotes, or the note of one that was blanked before the note was written."""
+        texts = [*written_texts(made.data)]
+        if made.data.get("blanked"):
+            texts += [text for entry in note.contexts for text in texts_in(entry)]
+            texts += [text for link in note.links.values() for text in _of_link(link)]
+            texts += [supersession.reason for supersession in note.supersessions.values()]
+        return any(is_quote(text, self._lost, elsewhere) for text in texts)
 
     async def _take_out(self, quotes: _Quotes, *, deleted: bool) -> None:
         """Take the quotes out of the notes, then out of their history, until both are without.
