@@ -62,7 +62,7 @@ def test_without_a_measured_floor_whatever_is_found_is_shown():
 def test_filler_is_found_but_not_shown_unless_it_answers(memory):
     filler, fact = memory.add_many(["Goodbye!", "Ann said she moves to Oslo."], namespace=ANN)
     assert filler.contexts[0].text == ""
-    assert not (filler.keywords or filler.tags or filler.links)
+    assert (*filler.keywords, *filler.tags, *filler.links) == ()
     found = memory.search("what did Ann say", namespace=ANN)
     assert [hit.note.id for hit in found] == [fact.id, filler.id]
     assert contents(memory, "What did Ann say?") == [fact.content]
