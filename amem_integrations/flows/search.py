@@ -158,7 +158,7 @@ async def _find(
     found = Found(vector, past=past, time=time, half_life=half_life)
     weights = await _weigh(runtime, namespace, query, lists, found, k)
     light = sum(weight < ranking.STATED for weight in weights.values())
-    if light and len(found.activations) >= depth and len(found.activations) - light < k:
+    if max(len(lists.dense), len(lists.lexical)) >= depth and 2 * light > len(weights):
         # What was only asked or echoed fills the lists: look for statements by themselves.
         stated = await _lists(
             runtime,
@@ -177,7 +177,7 @@ async def _lists(runtime: Runtime, namespace: Namespace, query: Query) -> Ranked
 async def _weigh(
     runtime: Runtime, namespace: Namespace, query: str, lists: Ranked, found: Found, k: int
 ) -> dict[str, float]:
-    """Fuse the lists by what the best notes of them are, which are fetched; return the weights of the lighter ones."""
+    """Fuse the lists by what the best notes of them are, which are fetched; return the weights of these."""
     weights: dict[str, float] = {}
     seen: set[str] = set()
     found.cosines |= dict(lists.dense)

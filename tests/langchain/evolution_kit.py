@@ -102,13 +102,13 @@ class Crashing(AgenticMemory):
         with self._at("evolve"):
             return await super().aevolve(*args, **kwargs)
 
-    def search(self, *args: Any, **kwargs: Any) -> Any:
+    def recall(self, *args: Any, **kwargs: Any) -> Any:
         with self._at("recall"):
-            return super().search(*args, **kwargs)
+            return super().recall(*args, **kwargs)
 
-    async def asearch(self, *args: Any, **kwargs: Any) -> Any:
+    async def arecall(self, *args: Any, **kwargs: Any) -> Any:
         with self._at("recall"):
-            return await super().asearch(*args, **kwargs)
+            return await super().arecall(*args, **kwargs)
 
     def get_all(self, *args: Any, **kwargs: Any) -> Any:
         with self._at("review" if "id" in (kwargs.get("where") or {}) else "other"):

