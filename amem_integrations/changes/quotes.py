@@ -137,17 +137,26 @@ class QuoteRemoval:
         self._ops: set[str] = set()
         self._rounds = 0
 
-    async def remove(self, *, deleted: bool = False) -> None:
-        """Remove all quotes. `deleted` says that the notes are gone: links to them and what they caused go too."""
-        while await self._remove_found(deleted=deleted):
-            pass  # until nothing is found that was written meanwhile
+    async def remove(
+        self, *, deleted: bool = False, holders: Sequence[Note] | None = None
+    ) -> None:
+        """Remove all quotes. `deleted` says that the notes are gone: links to them and what they caused go too.
 
-    async def _remove_found(self, *, deleted: bool) -> bool:
+        `holders` are the backlinks of the notes, if these have just been read.
+        """
+        while await self._remove_found(holders, deleted=deleted):
+            holders = None  # until nothing is found that was written meanwhile
+
+    async def _remove_found(self, holders: Sequence[Note] | None, *, deleted: bool) -> bool:
         """Remove what can be found now; return whether there were quotes.
 
         What quotes at the greatest distance goes first, so that after an interruption the way there is still known.
         """
-        holders = await resolve(self._runtime.store.backlinks(self._namespace, list(self._gone)))
+        if self._deleted >= self._gone.keys() and not deleted:
+            holders = []  # links go with the notes
+        elif holders is None:
+            gone = list(self._gone)
+            holders = await resolve(self._runtime.store.backlinks(self._namespace, gone))
         written = await self._written_near(sorted(self._near))
         found = [await self._find(holders, written, deleted=deleted)]
         while new := found[-1].holders - self._near:

@@ -17,7 +17,7 @@ from ..fetch import not_found
 from ..filters import Condition
 from ..ids import clock, new_operation, now, time_of
 from ..notes import Change, Namespace, Note, NoteInput
-from ..ports import Indexed
+from ..ports import Indexed, Look
 from ..runtime import Runtime, resolve
 
 SHARED = (
@@ -59,12 +59,11 @@ async def change_note(
         after = [part.item.content for part in parts[1:]]
     rest = {"before": before, "after": after} if before != after else None
     op, at = new_operation(), now()
-    done = await rewrite(
-        runtime, namespace, op, {note.id: edits.update(op, at, given, rest)}, base={note.id: note}
-    )
+    steps, look = {note.id: edits.update(op, at, given, rest)}, Look(linked_to=[note.id])
+    done = await rewrite(runtime, namespace, op, steps, base={note.id: note}, look=look)
     if note.id not in done.notes:
         raise not_found(namespace, note.id)
-    await remove_old_text(runtime, namespace, op, done.changes)
+    await remove_old_text(runtime, namespace, op, done.changes, look=look)
     await show_merged(runtime, namespace, op, done.changes)
     first, shared = done.notes[note.id], {name: given[name] for name in SHARED if name in given}
     if rest or (others and shared):
@@ -113,18 +112,21 @@ async def remove_old_text(
     changes: Sequence[Change],
     *,
     whole: str | None = None,
+    look: Look | None = None,
 ) -> None:
     """Remove from other notes what was made of the old text of corrected ones (chunks of `whole`, if given)."""
     gone = corrections(changes)
     if gone:
-        await QuoteRemoval(runtime, namespace, f"{op}:retract", gone, whole=whole).remove()
+        quotes = QuoteRemoval(runtime, namespace, f"{op}:retract", gone, whole=whole)
+        await quotes.remove(holders=look and look.backlinks)
 
 
 async def show_merged(
     runtime: Runtime, namespace: Namespace, op: str, changes: Sequence[Change]
 ) -> None:
     """Let the notes be found again that are merged into one that says something else now."""
-    if changed := changed_notes(changes):
+    corrected = {gone.note_id for gone in corrections(changes)}  # nothing is merged into these
+    if changed := [note_id for note_id in changed_notes(changes) if note_id not in corrected]:
         merged = await merged_into(runtime, namespace, changed)
         steps = {note.id: unmerge(op, now()) for note in merged}
         await rewrite(runtime, namespace, op, steps, base={note.id: note for note in merged})

@@ -21,6 +21,7 @@ from ..filters import Condition, Conditions
 from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan
 from ..progress import Meter, Progress, reporter
+from ..ports import Look
 from ..runtime import RULES, Runtime, resolve
 from .ledger import read_budget
 
@@ -281,13 +282,16 @@ async def _link(
         for batch in wave
         if (found := _ready([notes[note.id] for note in batch.notes if note.id in notes]))
     ]
-    report, error = EvolutionReport(), None
+    report, error, current = EvolutionReport(), None, None
     if ready:
         proposal = await propose_all(runtime, namespace, ready)
         known = {**proposal.notes, **{n.id: n for batch in ready for n in batch.notes}}
-        report = await commit_plan(runtime, proposal.plan, known=known)
         shown, error = {**proposal.notes, **shown}, proposal.error
-    left = await remove_what_is_gone(runtime, namespace, shown)
+        look = Look(ids=list(shown))
+        report = await commit_plan(runtime, proposal.plan, known=known, look=look)
+        if not report.failed:  # else notes were written after that look
+            current = look.notes
+    left = await remove_what_is_gone(runtime, namespace, shown, current)
     return Outcome(notes=left, report=report, error=error)
 
 

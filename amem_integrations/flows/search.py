@@ -18,7 +18,7 @@ from ..errors import InvalidInputError, ModelUnavailableError
 from ..filters import Condition, Conditions, check_similarity, matches, parse
 from ..ids import now
 from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace, check_time
-from ..ports import Query, Vector
+from ..ports import Bring, Query, Vector
 from ..runtime import Runtime, resolve
 
 log = logging.getLogger("amem_integrations")
@@ -26,6 +26,7 @@ log = logging.getLogger("amem_integrations")
 # Notes that `context` chooses from: more than fit in a thousand tokens.
 CONTEXT_NOTES = 20
 PAGE = 64
+SPARE = 10  # notes
 NONE = ranking.Activation()
 
 
@@ -182,24 +183,29 @@ async def _find(
     """Return what the dense and the BM25 list find, fused."""
     vector = await _query_vector(runtime, query)
     depth = max(ranking.FUSION_DEPTH, k)
-    question = Query(vector=vector, text=query, limit=depth, where=where)
+    # A few more than are looked at: the server orders equal scores otherwise.
+    bring = Bring(limit=max(ranking.SPREAD_FROM, k) + SPARE, k=ranking.RRF_K)
+    question = Query(vector=vector, text=query, limit=depth, where=where, bring=bring)
     (lists,) = await resolve(runtime.store.search(namespace, [question]))
     fused = ranking.fuse(lists, depth)
-    return Found(
+    found = Found(
         vector,
         fused,
-        dict(lists.dense),
+        {**lists.cosines, **dict(lists.dense)},
         past=past,
         time=past.time or now(),
         half_life=runtime.config.link_half_life,
     )
+    found.add(item.note for item in lists.brought.values())
+    return found
 
 
 async def _spread(runtime: Runtime, namespace: Namespace, found: Found) -> None:
     """Let the best hits activate what they are linked to."""
     # Most of the notes that will be shown are among those whose links are followed.
-    await _fetch(runtime, namespace, found, ranking.matched(found.activations, ranking.SPREAD_FROM))
-    found.links = {note_id: found.notes[note_id].links for note_id in found.notes}
+    first = ranking.matched(found.activations, ranking.SPREAD_FROM)
+    await _fetch(runtime, namespace, found, first)
+    found.links = {i: found.notes[i].links for i in first if i in found.notes}
     ranking.spread(found.activations, found.links)
 
 

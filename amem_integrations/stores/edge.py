@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 
 from ..errors import ConfigurationError, StoreError, StoreFullError
 from ..notes import Change
-from ..runtime import run
+from ..runtime import resolve, run
 from .bm25 import Bm25
 from .folder import Folder, has_draft, remove_draft, settle
 from .payloads import Point
@@ -268,7 +268,7 @@ class EdgeStore(PointStore):
         for op in whole[:-RECENT]:
             del self._operations[op]
 
-    async def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool) -> None:
+    async def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool | None) -> None:
         for record in records:
             self._operations[record.payload["op"]] = not complete
         if "removal" in intent.payload:
@@ -282,7 +282,7 @@ class EdgeStore(PointStore):
     async def _drop(self, *intents: Point) -> None:
         """Announce nothing: what is inserted after a removal would be taken for what was removed."""
         nothing = {"kind": INTENT, "ops": intents[-1].payload["ops"]}
-        self._folder.history.upsert([Point(INTENT_ID, nothing)])
+        await resolve(self._history.upsert([Point(INTENT_ID, nothing)]))
 
     def _failed(self, ops: Collection[str]) -> None:
         for op in self._operations.keys() & ops:  # others have written nothing at all

@@ -22,7 +22,7 @@ from ..notes import Change, Namespace
 from ..ports import Indexed, Look, Query, Ranked
 from ..runtime import resolve, run
 from .bm25 import Bm25
-from .collection import CHANGE_INDEXES, NOTE_INDEXES, Fused, Nearest, Those, is_written
+from .collection import CHANGE_INDEXES, NOTE_INDEXES, Also, Fused, Nearest, Those
 from .conditions import IndexKind
 from .connection import CONNECTIONS, Connection, connect
 from .forms import twin
@@ -37,7 +37,7 @@ from .writes import PointStore
 log = logging.getLogger("amem_integrations")
 
 MEMORY = ":memory:"
-ABSENT_KEPT, ABSENT_SECONDS = 4096, 5.0  # ids of which it was just read that no note has them
+SEEN_KEPT, SEEN_SECONDS = 4096, 5.0  # ids that were just read: when, and the `seq`, or that no note has it
 
 # Beside what conditions name: `swap` compares the revision.
 SERVER_NOTE_INDEXES: Mapping[str, IndexKind] = {**NOTE_INDEXES, "revision": "integer"}
@@ -147,7 +147,7 @@ class QdrantStore(PointStore):
         super().__init__(*both, dimensions=dimensions, bm25=bm25, lock=lock)
         self._partial: dict[str, list[Point]] = {}  # intents of operations written in part
         self._finished: deque[str] = deque()  # intents that go with the next write
-        self._absent: OrderedDict[str, float] = OrderedDict()
+        self._seen: OrderedDict[str, tuple[float, int | None]] = OrderedDict()
         self._settles_at = time.monotonic()
         # For the memory to finish, after other processes were killed.
         self.interrupted: Sequence[Change] = run(self._settled()) if self._remote else ()
@@ -230,20 +230,20 @@ class QdrantStore(PointStore):
         vectors: bool = False,
     ) -> dict[str, Point]:
         found = await super()._found(namespace, ids, fields, vectors=vectors)
-        # Another machine's clock may be ahead: what is written or removed here comes after all that was read.
-        clock.start_above(max((int(p.payload.get("seq", 0)) for p in found.values()), default=0))
-        if self._remote:
+        if self._remote and fields is None:
             now = time.monotonic()
-            self._absent.update(dict.fromkeys((i for i in ids if i not in found), now))
-            while len(self._absent) > ABSENT_KEPT:
+            for i in ids:
+                self._seen[i] = (now, int(found[i].payload["seq"]) if i in found else None)
+            while len(self._seen) > SEEN_KEPT:
                 with suppress(KeyError):  # another thread was faster
-                    self._absent.popitem(last=False)
+                    self._seen.popitem(last=False)
         return found
 
     def _unknown(self, ids: Sequence[str]) -> list[str]:
         """Return the ids to ask for before an insert; who has just read that there are none need not ask again."""
-        since = time.monotonic() - ABSENT_SECONDS
-        return [i for i in ids if self._absent.pop(i, 0.0) < since]
+        since = time.monotonic() - SEEN_SECONDS
+        seen = {i: self._seen.pop(i, (0.0, None)) for i in ids}
+        return [i for i, (at, seq) in seen.items() if at < since or seq is not None]
 
     async def _ranked(
         self,
@@ -299,19 +299,19 @@ class QdrantStore(PointStore):
         if look is None or not points or not self._remote:
             return await super()._swap(namespace, points, look)
         look.notes = look.backlinks = None
-        await self._served_notes.begin_swap(points)
-        ids = list(dict.fromkeys([*(point.id for point in points), *look.ids]))
-        wanted = [Those(self._among(namespace, ids[:PAGE_OF_IDS]))]
-        if look.linked_to:
-            wanted.append(Those(self._linked_to(namespace, look.linked_to)))
-        _, read = await self._served_notes.nearest_and_points([], wanted, namespace)
-        found = {point.id: point for point in read[0]}
-        if len(ids) <= PAGE_OF_IDS:
-            look.notes = [decode_note(i, found[i].payload) for i in look.ids if i in found]
-        if look.linked_to and len(read[1]) < PAGE_OF_IDS:
-            linked = [decode_note(p.id, p.payload) for p in read[1] if p.id not in look.linked_to]
+        among = self._among(namespace, look.ids[:PAGE_OF_IDS])
+        wanted = [Those(among), Those(self._linked_to(namespace, look.linked_to))]
+        also = Also([one for one, ids in zip(wanted, (look.ids, look.linked_to), strict=True) if ids])
+        lost = await self._served_notes.swap(points, also)
+        read = iter(also.found)
+        if look.ids:
+            found = {point.id: decode_note(point.id, point.payload) for point in next(read)}
+            if len(look.ids) <= PAGE_OF_IDS:
+                look.notes = [found[i] for i in look.ids if i in found]
+        if look.linked_to and len(points := next(read)) < PAGE_OF_IDS:
+            linked = [decode_note(p.id, p.payload) for p in points if p.id not in look.linked_to]
             look.backlinks = sorted(linked, key=lambda note: (note.seq, note.id))
-        return {point.id for point in points if not is_written(point, found.get(point.id))}
+        return lost
 
     def _intent(
         self, namespace: str, records: Sequence[Point], what: Mapping[str, Any]
@@ -320,15 +320,22 @@ class QdrantStore(PointStore):
         if not self._remote or not any(what.values()):
             return None
         if removal := what.get("removal"):
-            what = {"removal": {**removal, "upto": clock.tick()}}
+            # The clock of who added them may be ahead.
+            seen = [self._seen.pop(i, (0.0, None))[1] or 0 for i in removal["ids"] or ()]
+            what = {"removal": {**removal, "upto": max([clock.tick(), *seen])}}
         ops = sorted({record.payload["op"] for record in records})
         known = {"kind": INTENT, "about": namespace, "at": time.time(), "ops": ops}
         return Point(str(uuid4()), {**known, **what})
 
-    async def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool) -> None:
+    async def _ended(
+        self, intent: Point, records: Sequence[Point], *, complete: bool | None
+    ) -> None:
         if records and time.time() - intent.payload["at"] > self.settle_after / 2:
             # This process stood still; another may have taken it for dead, and its changes back.
             await resolve(self._history.upsert(records))
+        if complete is None:
+            self._finished.append(intent.id)
+            return
         if not complete:
             for op in intent.payload["ops"]:
                 self._partial.setdefault(op, []).append(intent)

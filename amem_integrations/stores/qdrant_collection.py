@@ -8,7 +8,7 @@ from typing import Any
 from qdrant_client import models
 
 from .bm25 import Sparse
-from .collection import Fused, Nearest, Those, is_written
+from .collection import Also, Fused, Nearest, Those, is_written
 from .conditions import Dialect, Filter, IndexKind
 from .connection import Connection
 from .layout import ShardKeys
@@ -104,17 +104,24 @@ class QdrantCollection:
             if point.id not in stored or stored[point.id].payload["seq"] != point.payload["seq"]
         }
 
-    async def swap(self, points: Sequence[Point]) -> set[str]:
+    async def swap(self, points: Sequence[Point], also: Also | None = None) -> set[str]:
         """Replace points whose stored `revision` is one less; return the ids where it was not.
 
-        A point without any vector keeps those that are stored.
+        A point without any vector keeps those that are stored. `also` is read with what was written.
         """
-        await self.begin_swap(points)
-        stored = await self._stored(points, ("revision", "ops"))
+        await self._swap(points)
+        if also is None or not points:
+            stored = await self._stored(points, ("revision", "ops"))
+        else:
+            ids = Those(self.dialect.ids([p.id for p in points]), fields=("revision", "ops"))
+            namespace = points[0].payload["namespace"]
+            wanted = [ids, *also.wanted]
+            _, (read, *found) = await self.nearest_and_points([], wanted, namespace)
+            also.found[:] = found
+            stored = {point.id: point for point in read}
         return {point.id for point in points if not is_written(point, stored.get(point.id))}
 
-    async def begin_swap(self, points: Sequence[Point]) -> None:
-        """Replace points as `swap` does; the caller reads back which were."""
+    async def _swap(self, points: Sequence[Point]) -> None:
         for page in _pages(points, PAGE):
             for shard, some in self._by_shard(page).items():
                 whole = [point for point in some if _has_vectors(point)]
@@ -303,6 +310,8 @@ def _bringing(wanted: Fused | Those, shard: str | None) -> models.QueryRequest:
     if wanted.vectors:
         how["with_vector"] = [DENSE]
     if isinstance(wanted, Those):
+        fields = True if wanted.fields is None else list(wanted.fields)
+        how["with_payload"] = fields
         return models.QueryRequest(filter=wanted.filter, limit=PAGE_OF_IDS, **how)
     how["limit"] = wanted.limit
     if len(wanted.parts) == 1:

@@ -171,8 +171,10 @@ class PointStore(PointReader):
         del namespace, look
         return await resolve(self._notes.swap(points))
 
-    async def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool) -> None:
-        """The announced write was carried out, and its operations have written all, or only a part."""
+    async def _ended(
+        self, intent: Point, records: Sequence[Point], *, complete: bool | None
+    ) -> None:
+        """The announced write was carried out, and its operations have written all, or a part; None: no note."""
 
     async def _drop(self, *intents: Point) -> None:
         """Make the announced write one that nobody has to finish."""
@@ -214,7 +216,8 @@ class PointStore(PointReader):
             self._unsettled.append(step)
             raise
         if intent is not None:
-            await self._ended(intent, _about_others(records, lost), complete=whole and not lost)
+            written = None if lost and len(lost) == len(notes) else whole and not lost
+            await self._ended(intent, _about_others(records, lost), complete=written)
         return lost
 
     async def _forget_unwritten(

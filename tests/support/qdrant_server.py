@@ -106,7 +106,8 @@ class FakeQdrant:
         if path == "/collections":
             return _done({"collections": [{"name": name} for name in list(self.collections)]})
         _, _, name, *rest = path.split("/")
-        if rest == ["points"] and method == "PUT" and self.before_write:
+        is_write = (method, rest) in (("PUT", ["points"]), ("POST", ["points", "batch"]))
+        if is_write and self.before_write:
             once, self.before_write = self.before_write, None
             once()
         with self._lock:
