@@ -250,7 +250,7 @@ class EdgeStore(PointStore):
         self._folder.notes.flush()
         self._unflushed, self._flushed_at = 0, time.monotonic()
 
-    def _intent(self, namespace: str, records: Sequence[Point], what: Mapping[str, Any]) -> Point:
+    async def _intent(self, namespace: str, records: Sequence[Point], what: Mapping[str, Any]) -> Point:
         del namespace  # one for all of them
         self._begin({record.payload["op"] for record in records})
         self._removing += {r.payload["op"] for r in records if r.payload["kind"] in REMOVING}

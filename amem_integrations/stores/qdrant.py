@@ -22,6 +22,7 @@ from ..notes import Change, Namespace
 from ..ports import Indexed, Look, Query, Ranked
 from ..runtime import resolve, run
 from .bm25 import Bm25
+from .checks import is_id
 from .collection import CHANGE_INDEXES, NOTE_INDEXES, Also, Fused, Nearest, Those
 from .conditions import IndexKind
 from .connection import CONNECTIONS, Connection, connect
@@ -313,16 +314,24 @@ class QdrantStore(PointStore):
             look.backlinks = sorted(linked, key=lambda note: (note.seq, note.id))
         return lost
 
-    def _intent(
+    async def _newest(self, namespace: str, ids: Sequence[str]) -> int:
+        """Return a `seq` that none of these notes exceeds: the clock of who added them may be ahead."""
+        seen = {i: self._seen.pop(i, None) for i in ids}
+        seqs = [seq or 0 for _, seq in filter(None, seen.values())]
+        if unseen := [i for i, known in seen.items() if known is None]:
+            read = await self._served_notes.retrieve(unseen, ("seq",), namespace=namespace)
+            seqs += [int(point.payload["seq"]) for point in read.values()]
+        return max([clock.tick(), *seqs])
+
+    async def _intent(
         self, namespace: str, records: Sequence[Point], what: Mapping[str, Any]
     ) -> Point | None:
         """Return a point whose namespace has another name, so that nothing that reads a history finds it."""
         if not self._remote or not any(what.values()):
             return None
         if removal := what.get("removal"):
-            # The clock of who added them may be ahead.
-            seen = [self._seen.pop(i, (0.0, None))[1] or 0 for i in removal["ids"] or ()]
-            what = {"removal": {**removal, "upto": max([clock.tick(), *seen])}}
+            upto = await self._newest(namespace, list(filter(is_id, removal["ids"] or ())))
+            what = {"removal": {**removal, "upto": upto}}
         ops = sorted({record.payload["op"] for record in records})
         known = {"kind": INTENT, "about": namespace, "at": time.time(), "ops": ops}
         return Point(str(uuid4()), {**known, **what})

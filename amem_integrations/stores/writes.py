@@ -151,7 +151,7 @@ class PointStore(PointReader):
         """Return what to hold from reading stored versions to having written new ones."""
         raise NotImplementedError
 
-    def _intent(
+    async def _intent(
         self, namespace: str, records: Sequence[Point], what: Mapping[str, Any]
     ) -> Point | None:
         """Return the point that announces a write; None if nobody can open the store after a kill."""
@@ -161,10 +161,6 @@ class PointStore(PointReader):
     def _unknown(self, ids: Sequence[str]) -> Sequence[str]:
         """Return those of the ids of which it is not known that no note has them."""
         return ids
-
-    def _done_intents(self) -> Sequence[str]:
-        """Return the ids of announcements that are carried out, to be removed now."""
-        return ()
 
     async def _swap(self, namespace: str, points: Sequence[Point], look: Look | None) -> set[str]:
         """Replace points whose stored revision is one less; return the ids where it was not."""
@@ -206,7 +202,7 @@ class PointStore(PointReader):
     ) -> set[str]:
         """Write the changes, then the notes; return the ids that another process was faster with."""
         announced = {"changes": intended(records, notes)}
-        intent = self._intent(namespace, records, announced) if records else None
+        intent = await self._intent(namespace, records, announced) if records else None
         try:
             await self._upsert_history(intent, records)
             lost = await resolve(write(notes))
@@ -249,7 +245,9 @@ class PointStore(PointReader):
         self, removal: Removal, receipts: Sequence[Point], rewritten: Sequence[Point] = ()
     ) -> None:
         """Announce a removal, together with what stays of it, and carry it out."""
-        intent = self._intent(removal.namespace, receipts, {"removal": asdict(removal)})
+        intent = await self._intent(
+            removal.namespace, receipts, {"removal": asdict(removal)}
+        )
         try:
             await self._upsert_history(intent, [*receipts, *rewritten])
         except BaseException:
@@ -324,10 +322,7 @@ class PointStore(PointReader):
 
     async def _upsert_history(self, intent: Point | None, records: Sequence[Point]) -> None:
         points = [*records] if intent is None else [intent, *records]
-        if not (points and (done := self._done_intents())):
-            await resolve(self._history.upsert(points))
-            return
-        await resolve(self._history.upsert(points, done))
+        await resolve(self._history.upsert(points))
 
     async def _stored_only(self, namespace: str, records: Sequence[Point]) -> list[Point]:
         ids = [record.id for record in records]
