@@ -137,9 +137,7 @@ class QuoteRemoval:
         self._ops: set[str] = set()
         self._rounds = 0
 
-    async def remove(
-        self, *, deleted: bool = False, holders: Sequence[Note] | None = None
-    ) -> None:
+    async def remove(self, *, deleted: bool = False, holders: Sequence[Note] | None = None) -> None:
         """Remove all quotes. `deleted` says that the notes are gone: links to them and what they caused go too.
 
         `holders` are the backlinks of the notes, if these have just been read.

@@ -20,6 +20,13 @@ from .unknown_texts import remove_all_of
 NEVER = 2**63
 
 
+async def recover_interrupted(runtime: Runtime) -> None:
+    """Finish what the store has told since it was opened, if it did: a write of anyone that failed half way."""
+    if getattr(runtime.store, "interrupted", ()):
+        take = getattr(runtime.store, "take_interrupted", tuple)
+        await recover(runtime, await resolve(take()))
+
+
 async def recover(runtime: Runtime, steps: Sequence[Change]) -> None:
     """Finish what the last steps before a kill belong to; what is finished is left alone.
 

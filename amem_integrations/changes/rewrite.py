@@ -48,7 +48,7 @@ class _Edited:
         return self.new is not self.old
 
 
-async def rewrite(
+async def rewrite(  # noqa: PLR0913 - what one operation may need
     runtime: Runtime,
     namespace: Namespace,
     op: str,

@@ -10,6 +10,7 @@ from .. import texts
 from ..changes import edits
 from ..changes.merging import changed_notes, merged_into, unmerge
 from ..changes.quotes import Gone, QuoteRemoval, corrections, texts_of
+from ..changes.recovery import recover_interrupted
 from ..changes.rewrite import rewrite
 from ..chunks import chunk_id, chunks
 from ..embedding import embed_if_possible
@@ -46,6 +47,7 @@ async def change_note(
     Raises:
         NoteNotFoundError: It was deleted meanwhile.
     """
+    await recover_interrupted(runtime)
     given = dict(values)
     others = await later_chunks(runtime, namespace, note)
     before, after = [other.content for other in others], [other.content for other in others]
@@ -141,6 +143,7 @@ async def remove_notes(
     """
     if not notes:
         return
+    await recover_interrupted(runtime)
     op, at, since = new_operation(), now(), clock.tick()
     gone = [Gone(note_id=note.id, texts=texts_of(note)) for note in notes]
     quotes = QuoteRemoval(runtime, namespace, op, gone, whole=whole)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+from ..changes.recovery import recover_interrupted
 from ..errors import BudgetExceededError, ModelUnavailableError, NamespaceError
 from ..evolution.commit import commit_plan, write_cost
 from ..evolution.construct import TURNS_BEFORE, Batch, Outcome, construct_all
@@ -20,8 +21,8 @@ from ..fetch import note_pages
 from ..filters import Condition, Conditions
 from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan
-from ..progress import Meter, Progress, reporter
 from ..ports import Look
+from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
 from .ledger import read_budget
 
@@ -173,6 +174,7 @@ async def evolve_notes(
     The batches of a wave are asked about together and committed in order of seq, so a run gives the
     same result however fast its model answers.
     """
+    await recover_interrupted(runtime)
     report, take = EvolutionReport(), step or _evolve_wave
     current: Notes = {}
     if refusal := await _limit_reached(runtime, namespace):

@@ -145,5 +145,8 @@ class Collection(Protocol):
     ) -> MaybeAwaitable[int]:
         """Return how many points match, exactly."""
 
+    def size(self) -> MaybeAwaitable[int]:
+        """Return about how many points there are, by one quick try."""
+
     def distinct(self, key: str, which: Filter | None = None) -> MaybeAwaitable[list[str]]:
         """Return the values of an indexed keyword field, in all points or in those that match."""

@@ -76,8 +76,10 @@ class Connection:
         """The address, or that of the node which is asked at present."""
         return self._addresses[self._at]
 
-    async def call(self, do: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - of the client
+    async def call(self, do: Callable[[Any], Any], tries: int | None = None) -> Any:  # noqa: ANN401 - of the client
         """Return what `do` returns of the client; in an asynchronous call that is awaited.
+
+        It is tried as often as there are nodes and `pauses`, or at most `tries` times.
 
         Raises:
             StoreUnavailableError: The server cannot be reached, or is too busy, after all tries.
@@ -85,7 +87,8 @@ class Connection:
             ConfigurationError: The certificate is not trusted, or http and https are mixed up.
         """
         # The other nodes at once, before the first pause.
-        for pause in (*[0.0] * (len(self._addresses) - 1), *self._pauses, None):
+        pauses = [*[0.0] * (len(self._addresses) - 1), *self._pauses]
+        for pause in (*(pauses if tries is None else pauses[: tries - 1]), None):
             at = self._at
             try:
                 if is_awaiting():
@@ -237,7 +240,9 @@ def connect(
     Raises:
         ConfigurationError: An address is no URL, the key would travel in the clear, or an option is unknown.
     """
-    addresses = [checked_address(each, api_key, allow_insecure=allow_insecure) for each in locations]
+    addresses = [
+        checked_address(each, api_key, allow_insecure=allow_insecure) for each in locations
+    ]
     settings = _client_settings(api_key, options, connections)
     try:
         clients = [QdrantClient(url=location, **settings) for location in locations]

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ..errors import ConfigurationError, StoreError, StoreFullError
-from ..notes import Change
 from ..runtime import resolve, run
 from .bm25 import Bm25
 from .folder import Folder, has_draft, remove_draft, settle
+from .intents import INTENT
 from .payloads import Point
 from .sidecar import AS_MADE, Sidecar
-from .intents import INTENT
 from .writes import PointStore
 
 Durability = Literal["interval", "always"]
@@ -126,8 +125,6 @@ class EdgeStore(PointStore):
         self._removing: deque[str] = deque(maxlen=RECENT)
         both = (self._folder.notes, self._folder.history)
         super().__init__(*both, dimensions=dimensions, bm25=bm25, lock=threading.RLock())
-        # For the memory to finish: the changes of operations that a killed process may not have finished.
-        self.interrupted: Sequence[Change] = ()
         self._finalizer = self._close_at_exit()
         try:
             self._recover()
@@ -159,6 +156,11 @@ class EdgeStore(PointStore):
     def made_with(self) -> Mapping[str, Any]:
         """What the folder was made with: `embedder`, `dimensions`, `template`, `format`, `schema`."""
         return self._folder.sidecar.described()
+
+    @property
+    def where(self) -> str:
+        """The folder."""
+        return str(self._folder.path)
 
     def optimize(self) -> bool:
         """Build the graph that finds neighbours among very many notes; return whether anything was done.
@@ -250,7 +252,9 @@ class EdgeStore(PointStore):
         self._folder.notes.flush()
         self._unflushed, self._flushed_at = 0, time.monotonic()
 
-    async def _intent(self, namespace: str, records: Sequence[Point], what: Mapping[str, Any]) -> Point:
+    async def _intent(
+        self, namespace: str, records: Sequence[Point], what: Mapping[str, Any]
+    ) -> Point:
         del namespace  # one for all of them
         self._begin({record.payload["op"] for record in records})
         self._removing += {r.payload["op"] for r in records if r.payload["kind"] in REMOVING}
@@ -268,7 +272,9 @@ class EdgeStore(PointStore):
         for op in whole[:-RECENT]:
             del self._operations[op]
 
-    async def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool | None) -> None:
+    async def _ended(
+        self, intent: Point, records: Sequence[Point], *, complete: bool | None
+    ) -> None:
         for record in records:
             self._operations[record.payload["op"]] = not complete
         if "removal" in intent.payload:

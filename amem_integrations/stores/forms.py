@@ -33,7 +33,7 @@ async def wait(seconds: float) -> None:
     if _awaiting.get():
         await asyncio.sleep(seconds)
     else:
-        time.sleep(seconds)
+        time.sleep(seconds)  # noqa: ASYNC251 - no loop runs this
 
 
 def driven(body: Body[S, P, R]) -> Callable[Concatenate[S, P], R]:

@@ -38,7 +38,10 @@ from .writes import PointStore
 log = logging.getLogger("amem_integrations")
 
 MEMORY = ":memory:"
-SEEN_KEPT, SEEN_SECONDS = 4096, 5.0  # ids that were just read: when, and the `seq`, or that no note has it
+SEEN_KEPT, SEEN_SECONDS = (
+    4096,
+    5.0,
+)  # ids that were just read: when, and the `seq`, or that no note has it
 
 # Beside what conditions name: `swap` compares the revision.
 SERVER_NOTE_INDEXES: Mapping[str, IndexKind] = {**NOTE_INDEXES, "revision": "integer"}
@@ -95,7 +98,7 @@ class QdrantStore(PointStore):
         bm25: Bm25 | None = None,
         api_key: str | None = None,
         allow_insecure: bool = False,
-        pauses: Sequence[float] = (0.2, 0.4, 0.8, 1.6),
+        pauses: Sequence[float] = (0.2, 0.4, 0.8, 1.6, 3.2),
         connections: int = CONNECTIONS,
         metadata_indexes: Mapping[str, IndexKind] | None = None,
         layout: ServerLayout | None = None,
@@ -149,9 +152,9 @@ class QdrantStore(PointStore):
         self._partial: dict[str, list[Point]] = {}  # intents of operations written in part
         self._finished: deque[str] = deque()  # intents that go with the next write
         self._seen: OrderedDict[str, tuple[float, int | None]] = OrderedDict()
-        self._settles_at = time.monotonic()
+        self._settles_at = 0.0
         # For the memory to finish, after other processes were killed.
-        self.interrupted: Sequence[Change] = run(self._settled()) if self._remote else ()
+        self.interrupted = run(self._settled()) if self._remote else ()
 
     @classmethod
     def as_made(
@@ -302,7 +305,9 @@ class QdrantStore(PointStore):
         look.notes = look.backlinks = None
         among = self._among(namespace, look.ids[:PAGE_OF_IDS])
         wanted = [Those(among), Those(self._linked_to(namespace, look.linked_to))]
-        also = Also([one for one, ids in zip(wanted, (look.ids, look.linked_to), strict=True) if ids])
+        also = Also(
+            [one for one, ids in zip(wanted, (look.ids, look.linked_to), strict=True) if ids]
+        )
         lost = await self._served_notes.swap(points, also)
         read = iter(also.found)
         if look.ids:
@@ -381,6 +386,11 @@ class QdrantStore(PointStore):
         except StoreError:
             self._unsettled.append(partial(self._erase, ids))
             raise
+
+    async def _settle(self) -> None:
+        await super()._settle()
+        if self._remote and time.monotonic() >= self._settles_at:
+            self.interrupted = [*self.interrupted, *await self._settled()]
 
     async def _settled(self) -> list[Change]:
         """Settle what killed processes have left, and return the changes of their operations."""

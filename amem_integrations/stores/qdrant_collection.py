@@ -17,6 +17,7 @@ from .payloads import DENSE, LEXICAL, Point, points_of
 PAGE = 256  # points with their payloads in one request
 PAGE_OF_IDS = 1024  # points that are looked for
 PAGE_OF_RECORDS = 512  # points without vectors
+QUICK = 2  # seconds
 MAX_NAMESPACES = 1_000_000
 
 # One replica after the other, by a leader that is elected anew when its node is away: two writers of one note
@@ -192,6 +193,13 @@ class QdrantCollection:
         """Return how many points match, exactly."""
         how = self._reading(namespace)
         found = await self._connection.call(lambda c: c.count(self._name, which, exact=True, **how))
+        return int(found.count)
+
+    async def size(self) -> int:
+        """Return about how many points there are, by one quick try."""
+        found = await self._connection.call(
+            lambda c: c.count(self._name, exact=False, timeout=QUICK), tries=1
+        )
         return int(found.count)
 
     async def distinct(self, key: str, which: Filter | None = None) -> list[str]:

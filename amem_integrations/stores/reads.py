@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import StoreUnavailableError
 from ..filters import Conditions
 from ..notes import Change, ChangeKind, Namespace, Note
-from ..errors import StoreUnavailableError
 from ..ports import Indexed, Query, Ranked, Vector
 from ..runtime import resolve
 from .bm25 import Bm25
@@ -71,6 +71,12 @@ class PointReader:
         found = await self._found(namespace, ids, vectors=True)
         points = [found[i] for i in ids if i in found]
         return [Indexed(note=decode_note(p.id, p.payload), vector=_dense(p)) for p in points]
+
+    @driven
+    async def number_of_notes(self) -> int:
+        """Return how many notes all namespaces have together; a server answers with an estimate, or at once not."""
+        self._check_open()
+        return await resolve(self._notes.size())
 
     @driven
     async def last_seq(self) -> int:
@@ -140,7 +146,9 @@ class PointReader:
         return sorted(notes, key=_in_order, reverse=newest_first)
 
     @driven
-    async def namespaces(self, where: Conditions = (), *, recorded: bool = False) -> list[Namespace]:
+    async def namespaces(
+        self, where: Conditions = (), *, recorded: bool = False
+    ) -> list[Namespace]:
         """Return the namespaces that hold notes which meet the conditions, sorted; or also what has a history."""
         self._check_open()
         which = note_filter(self._dialect, None, where) if where else None
@@ -278,9 +286,7 @@ class PointReader:
         self._check_open()
         key = namespace_key(namespace)
         known = [note_id for note_id in ids if is_id(note_id)]
-        points = await resolve(
-            self._notes.retrieve(known, fields, vectors=vectors, namespace=key)
-        )
+        points = await resolve(self._notes.retrieve(known, fields, vectors=vectors, namespace=key))
         return {i: point for i, point in points.items() if point.payload.get("namespace") == key}
 
 

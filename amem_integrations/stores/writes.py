@@ -43,7 +43,17 @@ class PointStore(PointReader):
     The history is written before the notes. Where a write fails in between, what became of it is found out
     before the history is next read or written: a change that was not made is taken out of it, a removal
     that was begun is finished.
+
+    Attributes:
+        interrupted: All changes of those operations that may not be finished, for the memory to finish.
     """
+
+    interrupted: Sequence[Change] = ()
+
+    def take_interrupted(self) -> Sequence[Change]:
+        """Return what is `interrupted`, which the caller finishes: it is not told again."""
+        taken, self.interrupted = self.interrupted, ()
+        return taken
 
     @property
     def remote(self) -> bool:
@@ -228,7 +238,12 @@ class PointStore(PointReader):
         found = await resolve(self._notes.retrieve(ids, ("revision", "ops"), **how))
         lost = {note.id for note in notes if not is_written(note, found.get(note.id))}
         await self._forget(namespace, records, lost)
-        if intent is not None:
+        if intent is None:
+            return
+        if lost and len(lost) < len(notes):  # it stays announced until its operation is finished
+            more = await self._changes_of(intent.payload["ops"])
+            self.interrupted = [*self.interrupted, *more]
+        else:
             await self._drop(intent)
 
     async def _forget(
@@ -245,9 +260,7 @@ class PointStore(PointReader):
         self, removal: Removal, receipts: Sequence[Point], rewritten: Sequence[Point] = ()
     ) -> None:
         """Announce a removal, together with what stays of it, and carry it out."""
-        intent = await self._intent(
-            removal.namespace, receipts, {"removal": asdict(removal)}
-        )
+        intent = await self._intent(removal.namespace, receipts, {"removal": asdict(removal)})
         try:
             await self._upsert_history(intent, [*receipts, *rewritten])
         except BaseException:

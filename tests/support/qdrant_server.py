@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import ssl
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, TypeAdapter
 from qdrant_client import QdrantClient, models
-from support.qdrant_shards import BadRequest, ShardedCollection, ShardsFailed
+from support.qdrant_shards import BadRequestError, ShardedCollection, ShardsFailedError
 from support.qdrant_strict import missing_index
 
 Answer = tuple[int, dict[str, Any] | str]
@@ -79,12 +80,28 @@ class FakeQdrant:
     indexes: dict[str, dict[str, Any]] = field(default_factory=dict)
     before_write: Callable[[], None] | None = None
     url: str = ""
+    connections: int = 0
+    most_at_once: int = 0
+    on_request: Callable[[float], None] = lambda _time: None
     down: set[Any] = field(default_factory=set)
+    down_for_notes: Any = None  # a shard that takes no writes of notes
 
     def __post_init__(self) -> None:
         self.collections: dict[str, ShardedCollection] = {}
         self._client = QdrantClient(":memory:")
         self._lock = threading.RLock()
+        self._at_once = 0
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Count a request that is being worked on."""
+        self.on_request(time.monotonic())
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
+        try:
+            yield
+        finally:
+            self._at_once -= 1
 
     @contextmanager
     def counting(self) -> Iterator[Counter[str]]:
@@ -113,7 +130,9 @@ class FakeQdrant:
         with self._lock:
             return self._answer(method, name, rest, body)
 
-    def _answer(self, method: str, name: str, rest: list[str], body: Any) -> Answer:
+    def _answer(  # noqa: PLR0911 - one for each way it may be refused
+        self, method: str, name: str, rest: list[str], body: Any
+    ) -> Answer:
         action = getattr(self, f"_{method}_{'_'.join(rest)}".lower(), None)
         if action is None:
             return 404, ""
@@ -126,9 +145,9 @@ class FakeQdrant:
             return 400, _error(f"Bad request: {missing}")
         try:
             return _done(action(name, body))
-        except BadRequest as error:
+        except BadRequestError as error:
             return 400, _error(f"Bad request: {error}")
-        except ShardsFailed as error:
+        except ShardsFailedError as error:
             return 500, _error(f"Service internal error: {error}")
 
     def _refused(self, method: str, path: str, key: str | None) -> Answer | None:
@@ -204,8 +223,20 @@ class FakeQdrant:
         return [_COMPLETED] * len(body["operations"])
 
     def _updated(self, name: str, kind: str, wanted: Any) -> Any:
+        if self.down_for_notes is not None and not name.endswith("_history"):
+            with self._without(self.down_for_notes):
+                self.collections[name].update(kind, wanted)
+            return _COMPLETED
         self.collections[name].update(kind, wanted)
         return _COMPLETED
+
+    @contextmanager
+    def _without(self, shard: Any) -> Iterator[None]:
+        self.down.add(shard)
+        try:
+            yield
+        finally:
+            self.down.discard(shard)
 
     def _post_points(self, name: str, body: Any) -> Any:
         return self.collections[name].retrieve(models.PointRequest.model_validate(body))
@@ -254,7 +285,15 @@ def serving(fake: FakeQdrant, tls: ssl.SSLContext | None = None) -> Iterator[Fak
         disable_nagle_algorithm = True
         wbufsize = -1  # an answer is one piece
 
+        def setup(self) -> None:
+            fake.connections += 1
+            super().setup()
+
         def handle_any(self) -> None:
+            with fake.working():
+                self.handle_one()
+
+        def handle_one(self) -> None:
             content = self.rfile.read(int(self.headers.get("content-length") or 0))
             body = json.loads(content) if content else None
             path = urlsplit(self.path).path
