@@ -1,7 +1,8 @@
 """What the served store adds to the bare client: calls a second of both, sending the same requests in the same run.
 
 A server in a process of its own gives canned answers, so that its own time does not count. Measured are searches (one
-request) by one thread, by 32 threads and by 200 tasks, and replaced notes (three requests). Both sides take turns.
+request) by one thread, by 32 threads and by 200 tasks, and replaced notes (two requests). Both sides take turns. On a
+busy machine the last column, by the processor time of the client's process, is the steadier one.
 
     python benchmarks/served.py [calls]
 """
@@ -135,11 +136,25 @@ class Bare:
             await getattr(client, name)(*args, **kwargs)
 
 
-def a_second(run: Callable[[], object], calls: int) -> float:
+Rates = tuple[float, float]  # calls in a second, and in a second of this process's own time
+
+
+def start() -> Rates:
+    """Return the time, and this process's own."""
+    return time.perf_counter(), time.process_time()
+
+
+def rates(since: Rates, calls: int) -> Rates:
     """Return calls a second."""
-    start = time.perf_counter()
+    now, own = start()
+    return calls / (now - since[0]), calls / (own - since[1])
+
+
+def a_second(run: Callable[[], object], calls: int) -> Rates:
+    """Return calls a second."""
+    since = start()
     run()
-    return calls / (time.perf_counter() - start)
+    return rates(since, calls)
 
 
 def by_threads(call: Callable[[], object], calls: int, threads: int) -> None:
@@ -163,7 +178,7 @@ async def by_tasks(call: Callable[[], Awaitable[object]], calls: int) -> None:
     await asyncio.gather(*(work() for _ in range(TASKS)))
 
 
-async def asynchronously(store: QdrantStore, bare: Bare, calls: int) -> tuple[float, float]:
+async def asynchronously(store: QdrantStore, bare: Bare, calls: int) -> list[list[Rates]]:
     """Return calls a second of the store and of the bare client, by tasks of one loop."""
     client, gate = bare.make_async(), asyncio.Semaphore(THREADS)
 
@@ -171,21 +186,23 @@ async def asynchronously(store: QdrantStore, bare: Bare, calls: int) -> tuple[fl
         async with gate:  # or most of them would wait for a connection in vain
             await bare.acall(client)
 
-    rates: list[tuple[float, float]] = []
+    asked, pairs = question(), list[list[Rates]]()
     for _ in range(ROUNDS):
-        pair = []
-        for call in (lambda: store.asearch(ANN, [question()]), theirs):
-            start = time.perf_counter()
+        pairs.append([])
+        for call in (lambda: store.asearch(ANN, [asked]), theirs):
+            since = start()
             await by_tasks(call, calls)
-            pair.append(calls / (time.perf_counter() - start))
-        rates.append((pair[0], pair[1]))
+            pairs[-1].append(rates(since, calls))
     await client.close()
-    return median(ours for ours, _ in rates), median(bare for _, bare in rates)
+    return pairs
 
 
-def show(what: str, ours: float, bare: float) -> None:
-    """Print one line."""
-    print(f"{what:28} {ours:8.0f} {bare:8.0f} {ours / bare:6.2f}", flush=True)
+def show(what: str, pairs: list[list[Rates]]) -> None:
+    """Print one line: the medians of the rounds."""
+    (ours, own), (bare, theirs) = (
+        [median(pair[side][kind] for pair in pairs) for kind in range(2)] for side in range(2)
+    )
+    print(f"{what:28} {ours:8.0f} {bare:8.0f} {ours / bare:6.2f} {own / theirs:8.2f}", flush=True)
 
 
 def main(calls: int) -> None:
@@ -205,9 +222,10 @@ def main(calls: int) -> None:
 def measure(url: str, item: Indexed, calls: int) -> None:
     """Measure against the server of canned answers."""
     store, bare = QdrantStore(url, dimensions=384, embedder="hash"), Bare(url)
-    print(f"{'calls a second':28} {'store':>8} {'client':>8} {'ratio':>6}")
+    print(f"{'calls a second':28} {'store':>8} {'client':>8} {'ratio':>6} {'by CPU':>8}")
+    asked = question()
     jobs: list[tuple[str, Callable[[], object]]] = [
-        ("search", lambda: store.search(ANN, [question()])),
+        ("search", lambda: store.search(ANN, [asked])),
         ("replace a note", lambda: store.replace(ANN, [item], [])),
     ]
     for what, call in jobs:
@@ -217,10 +235,9 @@ def measure(url: str, item: Indexed, calls: int) -> None:
                 [a_second(lambda c=c: by_threads(c, calls, threads), calls) for c in (call, bare.call)]  # type: ignore[misc]
                 for _ in range(ROUNDS)
             ]
-            ours, theirs = (median(pair[i] for pair in pairs) for i in range(2))
-            show(f"{what}, {threads} thread{'s' * (threads > 1)}", ours, theirs)
+            show(f"{what}, {threads} thread{'s' * (threads > 1)}", pairs)
     bare.record(store, jobs[0][1])
-    show(f"search, {TASKS} tasks", *asyncio.run(asynchronously(store, bare, calls)))
+    show(f"search, {TASKS} tasks", asyncio.run(asynchronously(store, bare, calls)))
     store.close()
 
 

@@ -157,9 +157,9 @@ class QdrantCollection:
         self, queries: Sequence[Nearest], points: Sequence[Fused | Those], namespace: str | None
     ) -> tuple[list[list[tuple[str, float]]], list[list[Point]]]:
         """Return (id, score) for each query, and the points that others find, by one request."""
-        shard = self._key(namespace)
-        requests = [_request(query, shard) for query in queries]
-        requests += [_bringing(each, shard) for each in points]
+        make = _Requests(self._key(namespace))
+        requests = [make.scored(query) for query in queries]
+        requests += [make.bringing(each) for each in points]
         if not requests:
             return [], []
         answers = await self._connection.call(
@@ -298,33 +298,42 @@ def _sparse(terms: Sparse) -> models.SparseVector:
     return models.SparseVector(indices=terms[0], values=terms[1])
 
 
-def _query(query: Nearest) -> dict[str, Any]:
-    if isinstance(query.vector, tuple):
-        params = models.SearchParams(idf=models.IdfCorpusParams(corpus=query.corpus))
-        how = {"query": _sparse(query.vector), "using": LEXICAL, "params": params}
-    else:
-        how = {"query": query.vector.tolist(), "using": DENSE}
-    return {**how, "filter": query.filter, "limit": query.limit}
+class _Requests:
+    """Makes the requests of one batch; a vector that stands in several of them is converted once."""
 
+    def __init__(self, shard: str | None) -> None:
+        self._shard, self._converted = shard, dict[int, list[float]]()
 
-def _request(query: Nearest, shard: str | None) -> models.QueryRequest:
-    among = None if query.among is None else models.Prefetch(**_query(query.among))
-    return models.QueryRequest(**_query(query), prefetch=among, shard_key=shard)
+    def scored(self, query: Nearest) -> models.QueryRequest:
+        """Return the request for ids and scores."""
+        among = None if query.among is None else models.Prefetch(**self._query(query.among))
+        how = {"prefetch": among, "with_payload": False, "shard_key": self._shard}
+        return models.QueryRequest(**self._query(query), **how)
 
+    def bringing(self, wanted: Fused | Those) -> models.QueryRequest:
+        """Return the request for points themselves: the best of several lists, or those that match."""
+        how: dict[str, Any] = {"with_payload": True, "shard_key": self._shard}
+        if wanted.vectors:
+            how["with_vector"] = [DENSE]
+        if isinstance(wanted, Those):
+            if wanted.fields is not None:
+                how["with_payload"] = list(wanted.fields)
+            return models.QueryRequest(filter=wanted.filter, limit=PAGE_OF_IDS, **how)
+        parts = [self._query(part) for part in wanted.parts]
+        how["limit"] = wanted.limit
+        if len(parts) == 1:
+            return models.QueryRequest(**{**parts[0], **how})
+        # The engine counts ranks from 0.
+        fusion = models.RrfQuery(rrf=models.Rrf(k=wanted.k + 1))
+        lists = [models.Prefetch(**part) for part in parts]
+        return models.QueryRequest(prefetch=lists, query=fusion, **how)
 
-def _bringing(wanted: Fused | Those, shard: str | None) -> models.QueryRequest:
-    """Return the request for points themselves: the best of several lists, or those that match."""
-    how: dict[str, Any] = {"with_payload": True, "shard_key": shard}
-    if wanted.vectors:
-        how["with_vector"] = [DENSE]
-    if isinstance(wanted, Those):
-        fields = True if wanted.fields is None else list(wanted.fields)
-        how["with_payload"] = fields
-        return models.QueryRequest(filter=wanted.filter, limit=PAGE_OF_IDS, **how)
-    how["limit"] = wanted.limit
-    if len(wanted.parts) == 1:
-        return models.QueryRequest(**{**_query(wanted.parts[0]), **how})
-    parts = [models.Prefetch(**_query(part)) for part in wanted.parts]
-    # The engine counts ranks from 0.
-    fusion = models.RrfQuery(rrf=models.Rrf(k=wanted.k + 1))
-    return models.QueryRequest(prefetch=parts, query=fusion, **how)
+    def _query(self, query: Nearest) -> dict[str, Any]:
+        common = {"filter": query.filter, "limit": query.limit}
+        if isinstance(query.vector, tuple):
+            params = models.SearchParams(idf=models.IdfCorpusParams(corpus=query.corpus))
+            return {**common, "query": _sparse(query.vector), "using": LEXICAL, "params": params}
+        numbers = self._converted.setdefault(id(query.vector), [])
+        if not numbers:
+            numbers += query.vector.tolist()
+        return {**common, "query": numbers, "using": DENSE}
