@@ -30,7 +30,11 @@ ANN = ("ann",)
 TURNS = [
     f"On day {n} I went to the {place} with {who}, and we talked about the {thing} that she wants to buy next year"
     for n in range(8)
-    for place, who, thing in (("market", "Mia", "boat"), ("lake", "Lena", "piano"), ("museum", "Nora", "kiln"))
+    for place, who, thing in (
+        ("market", "Mia", "boat"),
+        ("lake", "Lena", "piano"),
+        ("museum", "Nora", "kiln"),
+    )
 ]
 SPARSE_BYTES = 8  # an index and a weight
 POSTINGS = 60  # words of a note
@@ -80,7 +84,12 @@ def reply(request: Any) -> dict[str, Any]:  # noqa: ANN401 - a request
 def _attributes(note: dict[str, Any]) -> dict[str, Any]:
     words = note["content"].split()
     context = f"The speaker tells of a day out with a friend and of plans: {note['content'][:60]}"
-    return {"id": note["alias"], "context": context, "keywords": words[-5:], "tags": ["trip", "plans"]}
+    return {
+        "id": note["alias"],
+        "context": context,
+        "keywords": words[-5:],
+        "tags": ["trip", "plans"],
+    }
 
 
 def _evolution(note: dict[str, Any], number: int) -> dict[str, Any]:
@@ -89,7 +98,11 @@ def _evolution(note: dict[str, Any], number: int) -> dict[str, Any]:
         {"to": c["alias"], "relation": "continues", "reason": "the same friend", "strength": 0.7}
         for c in near
     ]
-    updates = [{"to": near[0]["alias"], "context": "She still wants to buy it."}] if near and number % 8 == 0 else []
+    updates = (
+        [{"to": near[0]["alias"], "context": "She still wants to buy it."}]
+        if near and number % 8 == 0
+        else []
+    )
     return {"id": note["alias"], "links": links, "updates": updates}
 
 
@@ -97,7 +110,7 @@ def measure() -> Measured:
     """Run a few notes through the stand-in for a server."""
     with serving(FakeQdrant()) as fake:
         config = MemoryConfig(min_gate_similarity=-1.0)
-        together = _tokens(fake.url, "together", config, batch=True)
+        together = _tokens(fake.url, "together", config)
         options: dict[str, Any] = {"model": ScriptedModel(reply), "config": config}
         with AgenticMemory.open(fake.url, embedder=HashEmbedder(), **options) as memory:
             start = len(fake.requests)
@@ -107,7 +120,10 @@ def measure() -> Measured:
             start = len(fake.requests)
             memory.search("What does she want to buy?", namespace=ANN)
             searched = len(fake.requests) - start
-            notes, changes = memory.get_all(namespace=ANN, limit=1000), memory.history(None, namespace=ANN)
+            notes, changes = (
+                memory.get_all(namespace=ANN, limit=1000),
+                memory.history(None, namespace=ANN),
+            )
             alone = _a_note(memory)
     return Measured(
         searched,
@@ -120,9 +136,13 @@ def measure() -> Measured:
     )
 
 
-def _tokens(url: str, collection: str, config: MemoryConfig, *, batch: bool) -> tuple[float, float]:
+def _tokens(url: str, collection: str, config: MemoryConfig) -> tuple[float, float]:
     with AgenticMemory.open(
-        url, embedder=HashEmbedder(), model=ScriptedModel(reply), config=config, collection=collection
+        url,
+        embedder=HashEmbedder(),
+        model=ScriptedModel(reply),
+        config=config,
+        collection=collection,
     ) as memory:
         memory.add_many([NoteInput(content=text, thread="t") for text in TURNS], namespace=ANN)
         return _a_note(memory)
@@ -145,7 +165,10 @@ def table(load: Load, found: Measured) -> list[tuple[str, str, str]]:
     request = ADD_MS / ADD_REQUESTS
     written = found.add_requests * request
     cores = load.turns * (SEARCH_MS + written * load.replicas) / 1000 / load.busy
-    by_memory, by_cores = ceil(hot * load.replicas / load.node_memory), ceil(cores / load.node_cores)
+    by_memory, by_cores = (
+        ceil(hot * load.replicas / load.node_memory),
+        ceil(cores / load.node_cores),
+    )
     nodes = max(by_memory, by_cores, load.replicas + 1)
     daily = load.turns * load.average * SECONDS_A_DAY
     return [

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -82,7 +83,7 @@ def recorded(folder: Path) -> tuple[Path, Indexed]:
                 namespace=ANN,
                 evolve=False,
             )
-            store = memory._runtime.store
+            store = memory._runtime.store  # noqa: SLF001
             store.search(ANN, [question()])
             note = made[0].revised(revision=made[0].revision + 1, ops=("op",))
             item = Indexed(note=note, vector=embedder.embed_query(note.content), text=note.content)
@@ -110,7 +111,7 @@ class Bare:
     def record(self, store: QdrantStore, call: Callable[[], object]) -> None:
         """Remember which methods of the client a call of the store uses, with which arguments."""
         self.calls = []
-        clients = store._connection._clients
+        clients = store._connection._clients  # noqa: SLF001
         real, calls = clients[0], self.calls
 
         class Watching:
@@ -210,9 +211,9 @@ def main(calls: int) -> None:
     with TemporaryDirectory() as folder:
         answers, item = recorded(Path(folder))
         command = [sys.executable, "-c", CANNED, str(answers)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-            assert server.stdout is not None
-            url = f"http://127.0.0.1:{server.stdout.readline().strip()}"
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:  # noqa: S603
+            port = server.stdout.readline() if server.stdout else ""
+            url = f"http://127.0.0.1:{port.strip()}"
             try:
                 measure(url, item, calls)
             finally:
@@ -232,7 +233,10 @@ def measure(url: str, item: Indexed, calls: int) -> None:
         bare.record(store, call)
         for threads in (1, THREADS):
             pairs = [
-                [a_second(lambda c=c: by_threads(c, calls, threads), calls) for c in (call, bare.call)]  # type: ignore[misc]
+                [
+                    a_second(partial(by_threads, one, calls, threads), calls)
+                    for one in (call, bare.call)
+                ]
                 for _ in range(ROUNDS)
             ]
             show(f"{what}, {threads} thread{'s' * (threads > 1)}", pairs)

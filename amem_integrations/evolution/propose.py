@@ -131,12 +131,10 @@ async def _candidates(runtime: Runtime, namespace: Namespace, batch: Batch) -> O
     rows = await embed(runtime, [texts.embedding_text(note) for note in batch.notes])  # cached
     own = {note.id: row for note, row in zip(batch.notes, rows, strict=True) if row is not None}
     recent = _recent(batch, runtime.config.recent)
-    bring = None
+    bring, most = None, runtime.config.candidates + SPARE
     if len(batch.notes) == 1:  # for several notes the same ones would come several times
         before = recent[batch.notes[0].id]
-        bring = Bring(
-            limit=runtime.config.candidates + SPARE, k=ranking.RRF_K, ids=before, vectors=True
-        )
+        bring = Bring(limit=most, k=ranking.RRF_K, ids=before, vectors=True)
     queries = [_query(note, own.get(note.id), bring) for note in batch.notes]
     found = await resolve(runtime.store.search(namespace, queries))
     chosen = {
@@ -147,8 +145,8 @@ async def _candidates(runtime: Runtime, namespace: Namespace, batch: Batch) -> O
     time = now()
     brought = {i: item for ranked in found for i, item in ranked.brought.items()}
     if missing := [i for i in ids if i not in brought]:
-        read = await resolve(runtime.store.get_indexed(namespace, missing))
-        brought |= {item.note.id: item for item in read}
+        for item in await resolve(runtime.store.get_indexed(namespace, missing)):
+            brought[item.note.id] = item
     stored = [
         item
         for item in (brought[i] for i in ids if i in brought)

@@ -120,7 +120,7 @@ async def remove_old_text(
     gone = corrections(changes)
     if gone:
         quotes = QuoteRemoval(runtime, namespace, f"{op}:retract", gone, whole=whole)
-        await quotes.remove(holders=look and look.backlinks)
+        await quotes.remove(holders=look.backlinks if look else None)
 
 
 async def show_merged(

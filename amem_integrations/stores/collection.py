@@ -43,15 +43,6 @@ CHANGE_INDEXES: Mapping[str, IndexKind] = {
 }
 
 
-def is_written(wanted: Point, stored: Point | None) -> bool:
-    """Return whether this version of a note was written; a later one may already have replaced it."""
-    if stored is None:
-        return False
-    if ops := wanted.payload["ops"]:
-        return ops[-1] in stored.payload["ops"]
-    return bool(stored.payload["revision"] == wanted.payload["revision"])
-
-
 @dataclass(frozen=True, slots=True)
 class Nearest:
     """One query by a dense or a sparse vector; `corpus` is what word frequencies are counted over.

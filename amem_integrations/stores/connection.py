@@ -303,3 +303,9 @@ def checked_address(location: str, api_key: str | None, *, allow_insecure: bool)
             f"the API key would travel unencrypted to {address}; use https, or allow_insecure=True"
         )
     return address
+
+
+def locations(given: str | Sequence[str]) -> list[str]:
+    """Return the URLs of the nodes; they may be one text, separated by commas."""
+    listed = given.split(",") if isinstance(given, str) else list(given)
+    return [each.strip() for each in listed if each.strip()] or [""]

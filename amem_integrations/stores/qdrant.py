@@ -13,20 +13,20 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-import numpy as np
 from qdrant_client import QdrantClient
 
 from ..errors import ConfigurationError, StoreError
 from ..ids import clock
 from ..notes import Change, Namespace
-from ..ports import Indexed, Look, Query, Ranked
+from ..ports import Look, Query, Ranked
 from ..runtime import resolve, run
 from .bm25 import Bm25
 from .checks import is_id
-from .collection import CHANGE_INDEXES, NOTE_INDEXES, Also, Fused, Nearest, Those
+from .collection import CHANGE_INDEXES, NOTE_INDEXES, Also, Nearest, Those
 from .conditions import IndexKind
-from .connection import CONNECTIONS, Connection, connect
+from .connection import CONNECTIONS, Connection, connect, locations
 from .forms import twin
+from .hybrid import ranked_with_notes
 from .intents import INTENT
 from .layout import ServerLayout
 from .payloads import DENSE, Point, decode_note
@@ -259,35 +259,7 @@ class QdrantStore(PointStore):
         """Bring notes along, and the cosines of what only words find, by the same request."""
         if not self._remote or not any(query.bring for query in queries):
             return await super()._ranked(key, queries, wanted, plan)
-        asked, points, sources = list(wanted), list[Fused | Those](), list[list[int]]()
-        rescored: list[int | None] = []
-        for query, places in zip(queries, plan, strict=True):
-            sources.append([])
-            rescored.append(None)
-            if (bring := query.bring) is None:
-                continue
-            parts = [wanted[place] for place in places.values()]
-            if parts:
-                sources[-1].append(len(points))
-                points.append(Fused(parts, bring.limit, bring.k, bring.vectors))
-            if bring.ids:
-                sources[-1].append(len(points))
-                points.append(Those(self._among(key, bring.ids), bring.vectors))
-            if len(parts) > 1:
-                dense, lexical = parts
-                rescored[-1] = len(asked)
-                asked.append(
-                    Nearest(dense.vector, lexical.limit, dense.filter, dense.corpus, among=lexical)
-                )
-        lists, brought = await self._served_notes.nearest_and_points(asked, points, key)
-        return [
-            Ranked(
-                **{name: lists[n] for name, n in places.items()},
-                cosines={} if scored is None else dict(lists[scored]),
-                brought={p.id: _indexed(p) for n in found for p in brought[n]},
-            )
-            for places, scored, found in zip(plan, rescored, sources, strict=True)
-        ]
+        return await ranked_with_notes(self._served_notes, key, queries, wanted, plan)
 
     @property
     def _served_notes(self) -> QdrantCollection:
@@ -295,18 +267,16 @@ class QdrantStore(PointStore):
         assert isinstance(notes, QdrantCollection)  # noqa: S101 - as the constructor made it
         return notes
 
-    def _among(self, key: str, ids: Sequence[str]) -> Any:  # noqa: ANN401 - a filter
-        return self._dialect.every([self._ours(key), self._dialect.ids(ids)])
-
     async def _swap(self, namespace: str, points: Sequence[Point], look: Look | None) -> set[str]:
         """Read back what was written together with what the caller wants to look at."""
         if look is None or not points or not self._remote:
             return await super()._swap(namespace, points, look)
         look.notes = look.backlinks = None
-        among = self._among(namespace, look.ids[:PAGE_OF_IDS])
+        ids = self._dialect.ids(look.ids[:PAGE_OF_IDS])
+        among = self._dialect.every([self._ours(namespace), ids])
         wanted = [Those(among), Those(self._linked_to(namespace, look.linked_to))]
         also = Also(
-            [one for one, ids in zip(wanted, (look.ids, look.linked_to), strict=True) if ids]
+            [one for one, asked in zip(wanted, (look.ids, look.linked_to), strict=True) if asked]
         )
         lost = await self._served_notes.swap(points, also)
         read = iter(also.found)
@@ -408,14 +378,3 @@ class QdrantStore(PointStore):
         except StoreError as error:  # a key that may only read, for example
             log.warning("what a killed process left half done could not be settled: %s", error)
             return []
-
-
-def locations(given: str | Sequence[str]) -> list[str]:
-    """Return the URLs of the nodes; they may be one text, separated by commas."""
-    listed = given.split(",") if isinstance(given, str) else list(given)
-    return [each.strip() for each in listed if each.strip()] or [""]
-
-
-def _indexed(point: Point) -> Indexed:
-    vector = None if point.dense is None else np.asarray(point.dense, dtype=np.float32)
-    return Indexed(note=decode_note(point.id, point.payload), vector=vector)

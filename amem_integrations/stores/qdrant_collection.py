@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from qdrant_client import models
 
 from .bm25 import Sparse
-from .collection import Also, Fused, Nearest, Those, is_written
+from .collection import Also, Fused, Nearest, Those
 from .conditions import Dialect, Filter, IndexKind
 from .connection import Connection
 from .layout import ShardKeys
 from .payloads import DENSE, LEXICAL, Point, points_of
+from .versions import is_written
 
 PAGE = 256  # points with their payloads in one request
 PAGE_OF_IDS = 1024  # points that are looked for
@@ -69,8 +71,14 @@ class QdrantCollection:
         records: list[models.Record] = []
         for some in _pages(ids, PAGE_OF_IDS):
             records += await self._connection.call(
-                lambda client, some=some: client.retrieve(
-                    self._name, some, payload, vectors, consistency=self._consistency, **how
+                partial(
+                    _retrieve,
+                    collection_name=self._name,
+                    ids=some,
+                    with_payload=payload,
+                    with_vectors=vectors,
+                    consistency=self._consistency,
+                    **how,
                 )
             )
         return {point.id: point for point in points_of(records)}
@@ -134,9 +142,8 @@ class QdrantCollection:
                     await self._upsert(whole, shard, **how)
                     continue
                 structs = list(map(_struct, whole))
-                upserts = structs and [
-                    _upserting(models.PointsList(points=structs, shard_key=shard, **how))
-                ]
+                listed = models.PointsList(points=structs, shard_key=shard, **how)
+                upserts = [_upserting(listed)] if structs else []
                 await self._batch([*upserts, *kept])
 
     async def delete(self, which: Filter, namespace: str | None = None) -> None:
@@ -238,7 +245,7 @@ class QdrantCollection:
     def _erasing(self, ids: Sequence[str]) -> list[models.DeleteOperation]:
         if not ids:
             return []
-        keys = None if self._shards is None else self._shards.all
+        keys: Any = None if self._shards is None else self._shards.all
         selector = models.FilterSelector(filter=self.dialect.ids(ids), shard_key=keys)
         return [models.DeleteOperation(delete=selector)]
 
@@ -271,6 +278,10 @@ class QdrantCollection:
             lambda client: client.scroll(self._name, which, limit=limit, with_payload=True, **how)
         )
         return list(points_of(records)), offset
+
+
+def _retrieve(client: Any, **how: Any) -> Any:  # noqa: ANN401 - of the client, in either form
+    return client.retrieve(**how)
 
 
 def _pages(items: Sequence[Any], size: int) -> list[list[Any]]:
@@ -307,7 +318,7 @@ class _Requests:
     def scored(self, query: Nearest) -> models.QueryRequest:
         """Return the request for ids and scores."""
         among = None if query.among is None else models.Prefetch(**self._query(query.among))
-        how = {"prefetch": among, "with_payload": False, "shard_key": self._shard}
+        how: dict[str, Any] = {"prefetch": among, "with_payload": False, "shard_key": self._shard}
         return models.QueryRequest(**self._query(query), **how)
 
     def bringing(self, wanted: Fused | Those) -> models.QueryRequest:

@@ -105,7 +105,7 @@ class PointReader:
         plan: Sequence[Mapping[str, int]],
     ) -> list[Ranked]:
         lists = await resolve(self._notes.nearest(wanted, key))
-        return [Ranked(**{name: lists[n] for name, n in places.items()}) for places in plan]
+        return [Ranked(**found_lists(places, lists)) for places in plan]
 
     @driven
     async def backlinks(self, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
@@ -140,8 +140,9 @@ class PointReader:
         which = note_filter(self._dialect, key, where)
         if limit < 1:
             return []
-        order = {"limit": limit, "newest_first": newest_first}
-        points = await resolve(self._notes.scroll(which, **order, namespace=key))
+        points = await resolve(
+            self._notes.scroll(which, limit=limit, newest_first=newest_first, namespace=key)
+        )
         notes = [decode_note(point.id, point.payload) for point in points]
         return sorted(notes, key=_in_order, reverse=newest_first)
 
@@ -180,8 +181,9 @@ class PointReader:
         if limit < 1:
             return []
         which = self._dialect.every(about)
-        order = {"limit": limit, "newest_first": after is None}
-        points = await resolve(self._history.scroll(which, **order, namespace=key))
+        points = await resolve(
+            self._history.scroll(which, limit=limit, newest_first=after is None, namespace=key)
+        )
         return sorted((decode_change(point.payload) for point in points), key=_in_order)
 
     @driven
@@ -295,6 +297,13 @@ def batches(values: Iterable[str]) -> Iterator[list[str]]:
     known = list(dict.fromkeys(values))
     for start in range(0, len(known), IDS_AT_ONCE):
         yield known[start : start + IDS_AT_ONCE]
+
+
+def found_lists(
+    places: Mapping[str, int], lists: Sequence[list[tuple[str, float]]]
+) -> dict[str, Any]:
+    """Return the dense and the lexical list of a query, by name, as they stand among all lists."""
+    return {name: lists[place] for name, place in places.items()}
 
 
 def _dense(point: Point) -> Vector | None:

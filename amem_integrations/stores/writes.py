@@ -11,12 +11,11 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, NoReturn
 
-from ..errors import InvalidInputError, StoreError
+from ..errors import InvalidInputError
 from ..notes import Change, ChangeKind, Namespace
 from ..ports import Indexed, Look, MaybeAwaitable
 from ..runtime import resolve
 from .checks import check_vector, is_id
-from .collection import is_written
 from .conditions import seq_range
 from .forms import driven
 from .intents import RECEIPTS, Removal, intended, is_made
@@ -29,6 +28,7 @@ from .payloads import (
     namespace_key,
 )
 from .reads import PointReader, batches
+from .versions import about_others, check_owner, completed, follows, is_same_write, is_written
 
 # With these a note loses a text, which must not be found in any copy either.
 LOSING: tuple[ChangeKind, ...] = ("update", "undo", "forget", "retract")
@@ -84,9 +84,9 @@ class PointStore(PointReader):
         async with self._changing(changes):
             unsure = self._unknown(list(points))
             taken = await resolve(self._notes.retrieve(unsure, ("namespace",)))
-            _check_owner(taken.values(), key)
+            check_owner(taken.values(), key)
             new = [point for point in points.values() if point.id not in taken]
-            about = _about_others(records, taken)
+            about = about_others(records, taken)
             lost = await self._write(key, about, new, self._notes.insert)
         return {point.id for point in new} - lost
 
@@ -113,7 +113,7 @@ class PointStore(PointReader):
             ready, stale = await self._ready_to_swap(namespace, points)
             if stale and not self.remote:
                 return set(points)
-            about = _about_others(records, stale)
+            about = about_others(records, stale)
 
             async def swap(chosen: Sequence[Point]) -> set[str]:
                 return await self._swap(key, chosen, look)
@@ -223,7 +223,7 @@ class PointStore(PointReader):
             raise
         if intent is not None:
             written = None if lost and len(lost) == len(notes) else whole and not lost
-            await self._ended(intent, _about_others(records, lost), complete=written)
+            await self._ended(intent, about_others(records, lost), complete=written)
         return lost
 
     async def _forget_unwritten(
@@ -234,8 +234,8 @@ class PointStore(PointReader):
         notes: Sequence[Point],
     ) -> None:
         ids = [note.id for note in notes]
-        how = {"namespace": namespace}
-        found = await resolve(self._notes.retrieve(ids, ("revision", "ops"), **how))
+        fields = ("revision", "ops")
+        found = await resolve(self._notes.retrieve(ids, fields, namespace=namespace))
         lost = {note.id for note in notes if not is_written(note, found.get(note.id))}
         await self._forget(namespace, records, lost)
         if intent is None:
@@ -362,10 +362,10 @@ class PointStore(PointReader):
         keeps = any(p.dense is None or p.lexical is None for p in points.values())
         fields = ("namespace", "revision", "ops")
         stored = await self._found(namespace, list(points), fields, vectors=keeps)
-        written = {i for i, old in stored.items() if _is_same_write(points[i], old)}
-        stale = {i for i in points if not _follows(points[i], stored.get(i))} - written
+        written = {i for i, old in stored.items() if is_same_write(points[i], old)}
+        stale = {i for i in points if not follows(points[i], stored.get(i))} - written
         left = [i for i in points if i not in stale | written]
-        return [_completed(points[i], stored[i]) for i in left], stale
+        return [completed(points[i], stored[i]) for i in left], stale
 
 
 def _change_point(namespace: Namespace, change: Change) -> Point:
@@ -385,33 +385,3 @@ def _less(new: Any, stored: Any) -> Any:  # noqa: ANN401 - JSON values
     if isinstance(new, list) and isinstance(stored, list):
         return [item for item in new if not isinstance(item, str) or item in stored]
     return "" if stored == "" else new
-
-
-def _check_owner(taken: Collection[Point], namespace: str) -> None:
-    others = [point.id for point in taken if point.payload.get("namespace") != namespace]
-    if others:
-        raise StoreError(
-            f"the ids {others} belong to notes of another namespace than {namespace}; nothing was "
-            "written. Ids come from the namespace: these notes were imported with ids that do not"
-        )
-
-
-def _about_others(records: Sequence[Point], ids: Collection[str]) -> list[Point]:
-    return [record for record in records if record.payload["note_id"] not in ids]
-
-
-def _follows(new: Point, old: Point | None) -> bool:
-    return old is not None and old.payload["revision"] == new.payload["revision"] - 1
-
-
-def _is_same_write(new: Point, old: Point) -> bool:
-    """Return whether `old` is `new`, written by an earlier try whose answer was lost."""
-    last = new.payload["ops"][-1:]
-    same = new.payload["revision"] == old.payload["revision"]
-    return same and bool(last) and last == old.payload["ops"][-1:]
-
-
-def _completed(new: Point, old: Point) -> Point:
-    """Return `new` with the vectors of `old` where it has none of its own."""
-    dense = old.dense if new.dense is None else new.dense
-    return Point(new.id, new.payload, dense, old.lexical if new.lexical is None else new.lexical)

@@ -7,6 +7,7 @@ import gc
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -38,9 +39,7 @@ def opened(fake: FakeQdrant, **options: Any) -> AgenticMemory:
 
 async def test_asynchronous_calls_use_no_thread_and_share_a_bounded_pool(fake: FakeQdrant) -> None:
     async with opened(fake, connections=8) as memory:
-        await asyncio.gather(
-            *(memory.aadd(f"Thing {n} is here", namespace=ANN) for n in range(20))
-        )
+        await asyncio.gather(*(memory.aadd(f"Thing {n} is here", namespace=ANN) for n in range(20)))
         threads, before = threading.active_count(), fake.connections
         fake.most_at_once = 0
         found = await asyncio.gather(
@@ -229,15 +228,15 @@ def test_half_a_commit_is_finished_by_the_next_write_once_the_shard_is_back() ->
             collection_options=options,
             pauses=(),
         ) as memory:
-            made = [memory.add(f"The trip, part {n}", namespace=ANN, evolve=False) for n in range(6)]
+            made = [
+                memory.add(f"The trip, part {n}", namespace=ANN, evolve=False) for n in range(6)
+            ]
             for note in made:
                 memory.construct([note.id], namespace=ANN)
                 plan = memory.propose([note.id], namespace=ANN)
                 fake.down_for_notes = 1
-                try:
+                with suppress(StoreUnavailableError):
                     memory.commit(plan, namespace=ANN)
-                except StoreUnavailableError:
-                    pass
                 fake.down_for_notes = None
             memory.add("The trip is over", namespace=ANN, evolve=False)
             memory.evolve(namespace=ANN)

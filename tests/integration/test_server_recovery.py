@@ -17,8 +17,8 @@ from support import models
 from support.qdrant_server import FakeQdrant, Fault, serving
 
 from amem_integrations import AgenticMemory, MemoryConfig
-from amem_integrations.stores import QdrantStore
 from amem_integrations.runtime import run
+from amem_integrations.stores import QdrantStore
 from amem_integrations.stores.intents import INTENT
 from amem_integrations.testing import HashEmbedder
 from amem_integrations.testing.conformance import DIMENSIONS, change, item, note, note_id

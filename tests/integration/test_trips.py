@@ -66,9 +66,7 @@ def test_an_add_that_evolves_by_rules_is_twelve_requests(
     fake: FakeQdrant, memory: AgenticMemory
 ) -> None:
     with fake.counting() as counted:
-        note = memory.add(
-            "The pottery kiln broke today", namespace=ANN, thread="t", speaker="Ann"
-        )
+        note = memory.add("The pottery kiln broke today", namespace=ANN, thread="t", speaker="Ann")
     assert note.state == "done"
     assert note.links
     assert counted.total() <= 12

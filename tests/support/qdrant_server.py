@@ -277,7 +277,9 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def serving(fake: FakeQdrant, tls: ssl.SSLContext | None = None) -> Iterator[FakeQdrant]:
+def serving(  # noqa: C901 - a handler within
+    fake: FakeQdrant, tls: ssl.SSLContext | None = None
+) -> Iterator[FakeQdrant]:
     """Serve `fake` on loopback; its `url` says where."""
 
     class Handler(BaseHTTPRequestHandler):
