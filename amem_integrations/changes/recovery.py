@@ -21,10 +21,9 @@ NEVER = 2**63
 
 
 async def recover_interrupted(runtime: Runtime) -> None:
-    """Finish what the store has told since it was opened, if it did: a write of anyone that failed half way."""
-    if getattr(runtime.store, "interrupted", ()):
-        take = getattr(runtime.store, "take_interrupted", tuple)
-        await recover(runtime, await resolve(take()))
+    """Finish what the store has told since it was opened: writes of anyone that failed half way."""
+    take = getattr(runtime.store, "take_interrupted", tuple)
+    await recover(runtime, await resolve(take()))
 
 
 async def recover(runtime: Runtime, steps: Sequence[Change]) -> None:

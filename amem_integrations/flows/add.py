@@ -167,7 +167,8 @@ async def store_raw(
     """
     for item in items:
         check_note_input(item, runtime.config.max_content_chars)
-    await recover_interrupted(runtime)
+    if getattr(runtime.store, "interrupted", ()):
+        await recover_interrupted(runtime)
     replacing = [item for item in items if item.supersedes]
     older = await check_superseded(runtime, namespace, replacing) if replacing else {}
     wanted, known = await _identified(runtime, namespace, items)

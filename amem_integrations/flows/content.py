@@ -47,7 +47,8 @@ async def change_note(
     Raises:
         NoteNotFoundError: It was deleted meanwhile.
     """
-    await recover_interrupted(runtime)
+    if getattr(runtime.store, "interrupted", ()):
+        await recover_interrupted(runtime)
     given = dict(values)
     others = await later_chunks(runtime, namespace, note)
     before, after = [other.content for other in others], [other.content for other in others]
@@ -143,7 +144,8 @@ async def remove_notes(
     """
     if not notes:
         return
-    await recover_interrupted(runtime)
+    if getattr(runtime.store, "interrupted", ()):
+        await recover_interrupted(runtime)
     op, at, since = new_operation(), now(), clock.tick()
     gone = [Gone(note_id=note.id, texts=texts_of(note)) for note in notes]
     quotes = QuoteRemoval(runtime, namespace, op, gone, whole=whole)

@@ -174,7 +174,8 @@ async def evolve_notes(
     The batches of a wave are asked about together and committed in order of seq, so a run gives the
     same result however fast its model answers.
     """
-    await recover_interrupted(runtime)
+    if getattr(runtime.store, "interrupted", ()):
+        await recover_interrupted(runtime)
     report, take = EvolutionReport(), step or _evolve_wave
     current: Notes = {}
     if refusal := await _limit_reached(runtime, namespace):

@@ -26,7 +26,7 @@ from qdrant_client.http.exceptions import (
 )
 
 from ..errors import ConfigurationError, StoreError, StoreUnavailableError
-from .forms import is_awaiting, wait
+from .reads import is_awaiting, wait
 
 TIMEOUT = 15  # seconds for one request
 CONNECTIONS = 32  # at once, by all threads together, and by the tasks of each loop

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..notes import ChangeKind
-from ..ports import OPS_KEPT
-from .payloads import Point
 
 INTENT = "intent"  # the kind of the point that announces a write; no change has it
 # What stays when a namespace is cleared: that something was removed, and what models have cost.
@@ -30,23 +27,3 @@ class Removal:
     ids: Sequence[str] | None
     receipts: Sequence[str] = ()
     upto: int | None = None
-
-
-def intended(records: Sequence[Point], notes: Sequence[Point]) -> list[list[Any]]:
-    """Return which change is made true by which version of a note, known by revision and operation."""
-    versions = {
-        note.id: (note.payload["revision"], (note.payload["ops"] or [None])[-1]) for note in notes
-    }
-    return [
-        [record.id, record.payload["note_id"], *versions[record.payload["note_id"]]]
-        for record in records
-        if record.payload["note_id"] in versions
-    ]
-
-
-def is_made(note: Point | None, revision: int, op: str | None) -> bool:
-    """Return whether a version was written, as far as the note remembers; in doubt it was."""
-    if note is None or note.payload["revision"] < revision:
-        return False
-    forgotten = note.payload["revision"] - revision >= OPS_KEPT
-    return forgotten or op is None or op in note.payload["ops"]

@@ -25,13 +25,13 @@ from .checks import is_id
 from .collection import CHANGE_INDEXES, NOTE_INDEXES, Also, Nearest, Those
 from .conditions import IndexKind
 from .connection import CONNECTIONS, Connection, connect, locations
-from .forms import twin
 from .hybrid import ranked_with_notes
 from .intents import INTENT
 from .layout import ServerLayout
 from .payloads import DENSE, Point, decode_note
 from .qdrant_collection import PAGE_OF_IDS, QdrantCollection, client_dialect
 from .qdrant_setup import Setup, ordered_paths
+from .reads import twin
 from .sidecar import AS_MADE, Sidecar
 from .writes import PointStore
 

@@ -13,8 +13,13 @@ from .collection import Also, Fused, Nearest, Those
 from .conditions import Dialect, Filter, IndexKind
 from .connection import Connection
 from .layout import ShardKeys
-from .payloads import DENSE, LEXICAL, Point, points_of
-from .versions import is_written
+from .payloads import (
+    DENSE,
+    LEXICAL,
+    Point,
+    is_written,
+    points_of,
+)
 
 PAGE = 256  # points with their payloads in one request
 PAGE_OF_IDS = 1024  # points that are looked for

@@ -1,13 +1,22 @@
-"""The reading half of a note store, over two collections of points: notes, and their history."""
+"""The reading half of a note store, over two collections of points: notes, and their history.
+
+One body serves both forms of a method: a coroutine that awaits nothing but calls to collections. A synchronous call
+(`driven`) makes it do all of its work with one `send`; no client of such a call suspends. The asynchronous `twin` runs it
+on the caller's loop, where calls to a server are awaited.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from functools import wraps
 from operator import attrgetter
 from threading import Lock
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -15,12 +24,11 @@ from ..errors import StoreUnavailableError
 from ..filters import Conditions
 from ..notes import Change, ChangeKind, Namespace, Note
 from ..ports import Indexed, Query, Ranked, Vector
-from ..runtime import resolve
+from ..runtime import resolve, run
 from .bm25 import Bm25
 from .checks import check_vector, is_id, plain
 from .collection import BACKLINKS, MENTIONS, Collection, Nearest
 from .conditions import Filter, note_filter, seq_range
-from .forms import driven, wait
 from .payloads import (
     Point,
     change_point_id,
@@ -34,6 +42,58 @@ SETTLE_SECONDS, SETTLE_POLL = 60.0, 0.01
 IDS_AT_ONCE = 512  # in one filter; servers may limit the number of conditions
 
 _in_order = attrgetter("seq", "id")
+
+S = TypeVar("S")
+P = ParamSpec("P")
+R = TypeVar("R")
+Body = Callable[Concatenate[S, P], Coroutine[Any, Any, R]]
+
+_awaiting: ContextVar[bool] = ContextVar("awaiting", default=False)
+
+
+def is_awaiting() -> bool:
+    """Return whether the present call is an asynchronous one."""
+    return _awaiting.get()
+
+
+async def wait(seconds: float) -> None:
+    """Wait: on the loop in an asynchronous call, else in the thread."""
+    if _awaiting.get():
+        await asyncio.sleep(seconds)
+    else:
+        time.sleep(seconds)  # noqa: ASYNC251 - no loop runs this
+
+
+def driven(body: Body[S, P, R]) -> Callable[Concatenate[S, P], R]:
+    """Return the synchronous form of a method, which keeps its body for `twin`."""
+
+    @wraps(body)
+    def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if not _awaiting.get():
+            return run(body(self, *args, **kwargs))
+        token = _awaiting.set(False)
+        try:
+            return run(body(self, *args, **kwargs))
+        finally:
+            _awaiting.reset(token)
+
+    return method
+
+
+def twin(method: Callable[Concatenate[S, P], R]) -> Body[S, P, R]:
+    """Return the asynchronous form of a method that was made by `driven`."""
+    body: Body[S, P, R] = method.__wrapped__  # type: ignore[attr-defined]
+
+    @wraps(body)
+    async def awaited(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        token = _awaiting.set(True)
+        try:
+            return await body(self, *args, **kwargs)
+        finally:
+            _awaiting.reset(token)
+
+    awaited.__name__ = f"a{body.__name__}"
+    return awaited
 
 
 class PointReader:

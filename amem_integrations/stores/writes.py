@@ -17,18 +17,24 @@ from ..ports import Indexed, Look, MaybeAwaitable
 from ..runtime import resolve
 from .checks import check_vector, is_id
 from .conditions import seq_range
-from .forms import driven
-from .intents import RECEIPTS, Removal, intended, is_made
+from .intents import RECEIPTS, Removal
 from .payloads import (
     Point,
+    about_others,
     change_point_id,
+    check_owner,
+    completed,
     decode_change,
     encode_change,
     encode_note,
+    follows,
+    intended,
+    is_made,
+    is_same_write,
+    is_written,
     namespace_key,
 )
-from .reads import PointReader, batches
-from .versions import about_others, check_owner, completed, follows, is_same_write, is_written
+from .reads import PointReader, batches, driven
 
 # With these a note loses a text, which must not be found in any copy either.
 LOSING: tuple[ChangeKind, ...] = ("update", "undo", "forget", "retract")
