@@ -140,7 +140,7 @@ class QuoteRemoval:
     async def remove(self, *, deleted: bool = False, holders: Sequence[Note] | None = None) -> None:
         """Remove all quotes. `deleted` says that the notes are gone: links to them and what they caused go too.
 
-        `holders` are the backlinks of the notes, if these have just been read.
+        `holders` are the backlinks of the notes, if these have been read: before a deletion, or after a correction.
         """
         while await self._remove_found(holders, deleted=deleted):
             holders = None  # until nothing is found that was written meanwhile
@@ -189,6 +189,7 @@ class QuoteRemoval:
         """Return the quotes in what was written; `holders` are looked at in any case."""
         notes = {note.id: note for note in holders}
         await self._add(notes, [made.note_id for made, _ in written])
+        caused = {m.note_id for m, _ in written if deleted and m.cause in self._gone}
         own = {note.id: Fragments(texts_of(note)) for note in notes.values()}
         shown: dict[str, set[str]] = {}
         for made, others in written:
@@ -204,7 +205,7 @@ class QuoteRemoval:
         records = [made for made, _ in written]
         return _Quotes(
             notes=notes,
-            edited={*shown, *(note.id for note in holders)},
+            edited={*shown, *(note.id for note in holders), *(caused & notes.keys())},
             elsewhere=elsewhere,
             blanked=await self._blanked(records, elsewhere, deleted=deleted),
             # Something else that they quoted was removed, and with it what they quoted of this.

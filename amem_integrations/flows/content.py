@@ -136,11 +136,17 @@ async def show_merged(
 
 
 async def remove_notes(
-    runtime: Runtime, namespace: Namespace, notes: Sequence[Note], *, whole: str | None = None
+    runtime: Runtime,
+    namespace: Namespace,
+    notes: Sequence[Note],
+    *,
+    whole: str | None = None,
+    look: Look | None = None,
 ) -> None:
     """Remove notes for good, with their history, the links to them and every text that quotes them.
 
-    Chunks of a text that goes on stay in the history of its first note, `whole`.
+    Chunks of a text that goes on stay in the history of its first note, `whole`. `look` holds the backlinks of the notes
+    if these have been read with them: what was written since tells in the history that it is due to them.
     """
     if not notes:
         return
@@ -154,7 +160,7 @@ async def remove_notes(
     data = {"since": since}  # what is written later may quote the text without our knowing
     receipts = [edits.change(op, "delete", note, recorded_at=at, data=data) for note in notes]
     await resolve(runtime.store.delete(namespace, [note.id for note in notes], receipts))
-    await quotes.remove(deleted=True)
+    await quotes.remove(deleted=True, holders=look.backlinks if look else None)
 
 
 def _input(note: Note, values: Mapping[str, Any]) -> NoteInput:

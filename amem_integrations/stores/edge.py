@@ -19,10 +19,9 @@ from ..errors import ConfigurationError, StoreError, StoreFullError
 from ..runtime import resolve, run
 from .bm25 import Bm25
 from .folder import Folder, has_draft, remove_draft, settle
-from .intents import INTENT
 from .payloads import Point
 from .sidecar import AS_MADE, Sidecar
-from .writes import PointStore
+from .writes import INTENT, PointStore
 
 Durability = Literal["interval", "always"]
 

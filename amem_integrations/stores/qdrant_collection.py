@@ -55,7 +55,6 @@ class QdrantCollection:
         connection: Connection,
         name: str,
         dialect: Dialect,
-        *,
         shards: ShardKeys | None = None,
         consistency: models.ReadConsistency | None = None,
     ) -> None:
@@ -157,6 +156,30 @@ class QdrantCollection:
         await self._connection.call(
             lambda client: client.delete(self._name, selector, wait=True, ordering=ORDERING)
         )
+
+    async def delete_with(
+        self,
+        which: Sequence[Filter],
+        namespace: str,
+        *,
+        before: Sequence[Point] = (),
+        after: Sequence[Point] = (),
+        erase: Sequence[str] = (),
+    ) -> None:
+        """Remove the points that match, in one request: after writing some, and before writing others."""
+        shard = self._key(namespace)
+        deletes = [
+            models.DeleteOperation(delete=models.FilterSelector(filter=each, shard_key=shard))
+            for each in which
+        ]
+        first, last = (
+            [_upserting(models.PointsList(points=list(map(_struct, points)), shard_key=shard))]
+            if points
+            else []
+            for points in (before, after)
+        )
+        if operations := [*self._erasing(erase), *first, *deletes, *last]:
+            await self._batch(operations)
 
     async def nearest(
         self, queries: Sequence[Nearest], namespace: str | None = None

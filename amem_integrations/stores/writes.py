@@ -1,13 +1,14 @@
 """The writing half of a note store: what is checked, and in which order things are written.
 
-The history is written before the notes, and announces what is about to be written (`intents.py`).
+The history is written before the notes, so each write announces there, by an *intent*, what it is about to do. It is
+read when a store is opened after a process was killed.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NoReturn
 
@@ -16,8 +17,7 @@ from ..notes import Change, ChangeKind, Namespace
 from ..ports import Indexed, Look, MaybeAwaitable
 from ..runtime import resolve
 from .checks import check_vector, is_id
-from .conditions import seq_range
-from .intents import RECEIPTS, Removal
+from .conditions import Filter, seq_range
 from .payloads import (
     Point,
     about_others,
@@ -36,8 +36,24 @@ from .payloads import (
 )
 from .reads import PointReader, batches, driven
 
+INTENT = "intent"  # the kind of the point that announces a write; no change has it
+# What stays when a namespace is cleared: that something was removed, and what models have cost.
+RECEIPTS: tuple[ChangeKind, ...] = ("delete", "clear", "usage")
 # With these a note loses a text, which must not be found in any copy either.
 LOSING: tuple[ChangeKind, ...] = ("update", "undo", "forget", "retract")
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What is to go: these notes of a namespace (its key) and their changes, or (None) all of it.
+
+    `receipts` are the points to be kept. With `upto` nothing goes that was added after this `seq`.
+    """
+
+    namespace: str
+    ids: Sequence[str] | None
+    receipts: Sequence[str] = ()
+    upto: int | None = None
 
 
 class PointStore(PointReader):
@@ -175,7 +191,7 @@ class PointStore(PointReader):
         return None
 
     def _unknown(self, ids: Sequence[str]) -> Sequence[str]:
-        """Return those of the ids of which it is not known that no note has them."""
+        """Return the ids to ask for before an insert."""
         return ids
 
     async def _swap(self, namespace: str, points: Sequence[Point], look: Look | None) -> set[str]:
@@ -287,35 +303,33 @@ class PointStore(PointReader):
             await self._drop(intent)
 
     async def _carry_out(self, removal: Removal, intent: Point | None) -> None:
-        """Remove the notes and then their changes; after a kill or a failure, what is left of them.
-
-        What announced it goes with the last of these: carried out once more, it could take what was added since.
-        """
+        """Remove the notes and then their changes; after a kill or a failure, what is left of them."""
         self._remove_copies()  # first of all: after a kill this is carried out again
-        every, any_of, key = self._dialect.every, self._dialect.any_of, removal.namespace
-        ours = self._ours(key)
-        if removal.upto is not None:
-            ours = every([ours, seq_range(self._dialect, "lte", removal.upto)])
-        kept = [self._dialect.ids(removal.receipts)]
-        if removal.ids is None:
-            await resolve(self._notes.delete(every([ours]), key))
-            gone = [every([ours], but=[any_of("kind", RECEIPTS)])]
-        else:
-            some = list(batches(filter(is_id, removal.ids)))
-            for batch in some:
-                await resolve(self._notes.delete(every([ours, self._dialect.ids(batch)]), key))
-            gone = [every([ours, any_of("note_id", batch)], but=kept) for batch in some]
-        if intent is not None and (left := self._to_erase(intent)):
-            gone = [*gone[:-1], self._dialect.some([*gone[-1:], self._dialect.ids(left)])]
+        key = removal.namespace
+        notes, gone = self._filters(removal)
+        for which in notes:
+            await resolve(self._notes.delete(which, key))
         for which in gone:
             await resolve(self._history.delete(which, key))
         if intent is not None:
             await self._ended(intent, (), complete=True)
 
-    def _to_erase(self, intent: Point) -> Sequence[str]:
-        """Return the ids of announcements that go with the request which finishes a removal."""
-        del intent
-        return ()
+    def _filters(self, removal: Removal) -> tuple[list[Filter], list[Filter]]:
+        """Return what matches the notes of a removal, and what matches their changes."""
+        every, any_of = self._dialect.every, self._dialect.any_of
+        ours = self._ours(removal.namespace)
+        if removal.upto is not None:
+            ours = every([ours, seq_range(self._dialect, "lte", removal.upto)])
+        if removal.ids is None:
+            return [every([ours])], [every([ours], but=[any_of("kind", RECEIPTS)])]
+        kept, some = (
+            [self._dialect.ids(removal.receipts)],
+            list(batches(filter(is_id, removal.ids))),
+        )
+        return (
+            [every([ours, self._dialect.ids(batch)]) for batch in some],
+            [every([ours, any_of("note_id", batch)], but=kept) for batch in some],
+        )
 
     async def _finish_intent(self, intent: Mapping[str, Any]) -> None:
         """Finish what a killed process had announced.

@@ -19,7 +19,7 @@ from support.qdrant_server import FakeQdrant, Fault, serving
 from amem_integrations import AgenticMemory, MemoryConfig
 from amem_integrations.runtime import run
 from amem_integrations.stores import QdrantStore
-from amem_integrations.stores.intents import INTENT
+from amem_integrations.stores.writes import INTENT
 from amem_integrations.testing import HashEmbedder
 from amem_integrations.testing.conformance import DIMENSIONS, change, item, note, note_id
 
