@@ -24,7 +24,7 @@ from .connection import CONNECTIONS, Connection, connect, locations
 from .hybrid import ranked_with_notes
 from .layout import ServerLayout
 from .payloads import DENSE, Point, decode_note, namespace_key
-from .qdrant_collection import PAGE_OF_IDS, QdrantCollection, client_dialect
+from .qdrant_collection import PAGE, QdrantCollection, client_dialect
 from .qdrant_setup import Setup, ordered_paths
 from .reads import driven, twin
 from .sidecar import AS_MADE, Sidecar
@@ -156,7 +156,7 @@ class QdrantStore(AnnouncedWrites):
         self, namespace: Namespace, ids: Sequence[str], *, look: Look | None = None
     ) -> list[Note]:
         """Return the notes with these ids, in this order; unknown ones are left out."""
-        if look is None or not self._remote:
+        if look is None or not self._remote or len(ids) > PAGE:
             found = await self._found(namespace, ids)
         else:
             self._check_open()
@@ -239,17 +239,19 @@ class QdrantStore(AnnouncedWrites):
         if look is None or not points or not self._remote:
             return await super()._swap(namespace, points, look)
         look.notes = look.backlinks = None
-        ids = self._dialect.ids(look.ids[:PAGE_OF_IDS])
+        ids = self._dialect.ids(look.ids[:PAGE])
         among = self._dialect.every([self._ours(namespace), ids])
         wanted = [Those(among), Those(self._linked_to(namespace, look.linked_to))]
         also = Also(
             [one for one, asked in zip(wanted, (look.ids, look.linked_to), strict=True) if asked]
         )
         lost = await self._served_notes.swap(points, also)
+        if not also.found:
+            return lost
         read = iter(also.found)
         if look.ids:
             found = {point.id: decode_note(point.id, point.payload) for point in next(read)}
-            if len(look.ids) <= PAGE_OF_IDS:
+            if len(look.ids) <= PAGE:
                 look.notes = [found[i] for i in look.ids if i in found]
         if look.linked_to:
             look.backlinks = _backlinks(next(read), look)
@@ -258,7 +260,7 @@ class QdrantStore(AnnouncedWrites):
 
 def _backlinks(points: Sequence[Point], look: Look) -> list[Note] | None:
     """Return the notes that hold links to those of a look; None: there may be more of them."""
-    if len(points) >= PAGE_OF_IDS:
+    if len(points) >= PAGE:
         return None
     linked = [decode_note(p.id, p.payload) for p in points if p.id not in look.linked_to]
     return sorted(linked, key=lambda note: (note.seq, note.id))

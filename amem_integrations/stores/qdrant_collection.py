@@ -123,12 +123,13 @@ class QdrantCollection:
         A point without any vector keeps those that are stored. `also` is read with what was written.
         """
         await self._swap(points)
-        if also is None or not points:
+        if also is None or not 0 < len(points) <= PAGE:
             stored = await self._stored(points, ("revision", "ops"))
         else:
-            ids = Those(self.dialect.ids([p.id for p in points]), fields=("revision", "ops"))
-            namespace = points[0].payload["namespace"]
-            wanted = [ids, *also.wanted]
+            namespace, ids = points[0].payload["namespace"], [point.id for point in points]
+            ours = [self.dialect.any_of("namespace", [namespace]), self.dialect.ids(ids)]
+            written = Those(self.dialect.every(ours), fields=("revision", "ops"))
+            wanted = [written, *also.wanted]
             _, (read, *found) = await self.nearest_and_points([], wanted, namespace)
             also.found[:] = found
             stored = {point.id: point for point in read}
@@ -357,7 +358,7 @@ class _Requests:
         if isinstance(wanted, Those):
             if wanted.fields is not None:
                 how["with_payload"] = list(wanted.fields)
-            return models.QueryRequest(filter=wanted.filter, limit=PAGE_OF_IDS, **how)
+            return models.QueryRequest(filter=wanted.filter, limit=PAGE, **how)
         parts = [self._query(part) for part in wanted.parts]
         how["limit"] = wanted.limit
         if len(parts) == 1:

@@ -126,8 +126,8 @@ class Setup:
 
     def _make_shards(self, name: str, shards: ShardKeys) -> None:
         """Make the shard keys that are missing, also after who created the collection was killed."""
-        found = self._call(lambda client: client.list_shard_keys(name))
-        there = {each.key for each in found.shard_keys or ()}
+        found = self._call(lambda client: client.collection_cluster_info(name))
+        there = {shard.shard_key for shard in (*found.local_shards, *found.remote_shards)}
         for key in shards.all:
             if key not in there:
                 try:

@@ -15,6 +15,7 @@ from support import models
 from support.qdrant_server import FakeQdrant, Fault, rate_limited, serving
 
 from amem_integrations import AgenticMemory, MemoryConfig, QdrantStore, StoreUnavailableError
+from amem_integrations.ports import Query
 from amem_integrations.stores import ServerLayout
 from amem_integrations.testing import HashEmbedder
 from amem_integrations.testing.conformance import DIMENSIONS, change, item, note_id
@@ -40,16 +41,19 @@ def opened(fake: FakeQdrant, **options: Any) -> AgenticMemory:
 async def test_asynchronous_calls_use_no_thread_and_share_a_bounded_pool(fake: FakeQdrant) -> None:
     async with opened(fake, connections=8) as memory:
         await asyncio.gather(*(memory.aadd(f"Thing {n} is here", namespace=ANN) for n in range(20)))
+        store: Any = memory._runtime.store
         threads, before = threading.active_count(), fake.connections
         fake.most_at_once = 0
         found = await asyncio.gather(
-            *(memory.asearch(f"thing {n}", namespace=ANN) for n in range(200))
+            *(store.asearch(ANN, [Query(text=f"thing {n}")]) for n in range(200))
         )
-        assert all(found)
+        assert all(ranked.lexical for (ranked,) in found)
         # The server has a thread for each connection; the client has none.
-        assert threading.active_count() - threads <= fake.connections - before
-        assert fake.connections - before <= 8
+        assert threading.active_count() - threads <= fake.connections - before <= 8
         assert 1 < fake.most_at_once <= 8
+        assert all(
+            await asyncio.gather(*(memory.asearch("thing", namespace=ANN) for _ in range(20)))
+        )
 
 
 def test_threads_share_a_bounded_pool(fake: FakeQdrant) -> None:

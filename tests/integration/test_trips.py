@@ -81,10 +81,10 @@ def test_an_update_is_five_requests(
     assert counted.total() <= 5
 
 
-def test_a_delete_is_seven_requests(fake: FakeQdrant, memory: AgenticMemory, raw: str) -> None:
+def test_a_delete_is_five_requests(fake: FakeQdrant, memory: AgenticMemory, raw: str) -> None:
     with fake.counting() as counted:
         memory.delete(raw, namespace=ANN)
-    assert counted.total() <= 7
+    assert counted.total() <= 5
 
 
 def test_many_raw_notes_are_four_requests(fake: FakeQdrant, memory: AgenticMemory) -> None:

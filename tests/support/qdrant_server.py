@@ -204,8 +204,25 @@ class FakeQdrant:
         self.collections[name].add_shard(wanted.shard_key)
         return True
 
-    def _get_shards(self, name: str, body: Any) -> Any:
-        return {"shard_keys": [{"key": key} for key in self.collections[name].keys]}
+    def _get_cluster(self, name: str, body: Any) -> Any:
+        shards = [
+            {
+                "shard_id": n,
+                "shard_key": key,
+                "points_count": 0,
+                "state": "Active",
+                "peer_id": n % 2,
+            }
+            for n, key in enumerate(self.collections[name].keys, start=1)
+        ]
+        here, there = ([s for s in shards if s["peer_id"] == peer] for peer in (1, 0))
+        return {
+            "peer_id": 1,
+            "shard_count": len(shards),
+            "local_shards": here,
+            "remote_shards": there,
+            "shard_transfers": [],
+        }
 
     def _put_points(self, name: str, body: Any) -> Any:
         return self._updated(name, "upsert", models.PointsList.model_validate(body))
