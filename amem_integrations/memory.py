@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Self, cast
 
 from . import flows
 from .budget import Budget
-from .changes.recovery import recover
+from .changes.recovery import recover_interrupted
 from .config import MemoryConfig
 from .errors import ConfigurationError
 from .ids import clock
@@ -90,7 +91,7 @@ class AgenticMemory:
     @classmethod
     def open(
         cls,
-        location: str | PathLike[str],
+        location: str | PathLike[str] | Sequence[str],
         *,
         model: ChatModel | None = None,
         embedder: Embedder | None = None,
@@ -101,13 +102,15 @@ class AgenticMemory:
         """Return the memory kept at `location`, made there if there is none.
 
         Args:
-            location: `":memory:"`, a folder (the embedded Qdrant engine), or the URL of a Qdrant server.
+            location: `":memory:"`, a folder (the embedded Qdrant engine), or the URL of a Qdrant server; of a
+                cluster, the URLs of several nodes, as a list or separated by commas.
             model: Makes, links and evolves notes; None works without any language model.
             embedder: Embeds notes and queries; None takes all-MiniLM-L6-v2, if it is installed.
             config: How notes are made, linked and evolved.
             collection: Name of the collection, for several memories in one place.
             client_options: For a folder: `durability` ("interval", or "always" to survive power cuts). For
-                a server: what `qdrant_client.QdrantClient` takes, such as `api_key` and `timeout`.
+                a server: the options of `QdrantStore` (`layout`, `connections`, `metadata_indexes`, …) and what
+                `qdrant_client.QdrantClient` takes, such as `api_key` and `timeout`.
 
         Raises:
             StoreLockedError: Another process has the folder open.
@@ -187,6 +190,45 @@ class AgenticMemory:
             self._on_close.pop()()
         self._close_store()
 
+    async def aclose(self) -> None:
+        """Close the memory, and the connections that the running event loop holds to a server."""
+        while self._on_close:
+            self._on_close.pop()()
+        if inspect.iscoroutinefunction(close := getattr(self._runtime.store, "aclose", None)):
+            await close()
+        else:
+            self._close_store()
+
+    async def __aenter__(self) -> Self:
+        """Return the memory itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the memory."""
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        """Return where it is, how many notes it has, and with which embedder and model it works.
+
+        A server is asked once for their number; what does not answer, or is closed, has "unknown" many.
+        """
+        place = getattr(self._runtime.store, "where", None) or type(self._runtime.store).__name__
+        count = "unknown" if (number := self._number_of_notes()) is None else f"{number:,}"
+        names = f"embedder={self._embedder.name!r}, model={self._runtime.model_name!r}"
+        return f"<AgenticMemory at {place!r}: {count} notes, {names}>"
+
+    def _number_of_notes(self) -> int | None:
+        try:
+            number: int | None = self._runtime.store.number_of_notes()  # type: ignore[attr-defined]
+        except Exception:  # noqa: BLE001 - a debugger shows it, whatever state the memory is in
+            return None
+        return number
+
     def __enter__(self) -> Self:
         """Return the memory itself."""
         return self
@@ -231,9 +273,8 @@ class AgenticMemory:
             map=map_in_tasks,
         )
         clock.start_above(run(resolve(store.last_seq())))
-        if steps := getattr(store, "interrupted", ()):
-            run(recover(self._runtime, steps))
-            cast("Any", store).interrupted = ()
+        if getattr(store, "interrupted", ()):
+            run(recover_interrupted(self._runtime))
 
     def _close_store(self) -> None:
         run(resolve(self._runtime.store.close()))

@@ -91,7 +91,7 @@ def rebuild(location: Location, embedder: Embedder, progress: Progress | None) -
 
     draft = Location(location.path, location.collection + REINDEXED, location.options)
     done = _copy(location, draft, embedder, progress, exact=True)
-    folder = Path(location.path).expanduser().absolute()
+    folder = Path(str(location.path)).expanduser().absolute()
     put_in_place(folder / draft.collection, folder / location.collection)
     return done
 

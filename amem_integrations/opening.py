@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
 from os import PathLike, fspath
@@ -30,24 +30,28 @@ _GIVEN = {
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a memory is kept: `":memory:"`, a folder or a URL, the collection, and the client's options."""
+    """Where a memory is kept: `":memory:"`, a folder, a URL or several, the collection, and the client's options."""
 
-    path: str
+    path: str | tuple[str, ...]
     collection: str = "amem"
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls,
-        path: str | PathLike[str],
+        path: str | PathLike[str] | Sequence[str],
         collection: str = "amem",
         options: Mapping[str, Any] | None = None,
     ) -> Location:
         """Return the location; a folder by its absolute path, as the working directory may change.
 
+        Several URLs, in a sequence or separated by commas, are nodes of one cluster.
+
         Raises:
             ConfigurationError: It is no path and no URL.
         """
+        if isinstance(path, list | tuple) and path and all(map(_is_url, path)):
+            return cls(tuple(path), collection, dict(options or {}))
         text = fspath(path) if isinstance(path, str | PathLike) else path
         if not isinstance(text, str) or not text:
             raise ConfigurationError(
@@ -68,8 +72,12 @@ class Location:
         return not _is_served(self.path)
 
 
-def _is_served(path: str) -> bool:
-    return path == ":memory:" or "://" in path
+def _is_served(path: str | tuple[str, ...]) -> bool:
+    return isinstance(path, tuple) or path == ":memory:" or "://" in path
+
+
+def _is_url(text: object) -> bool:
+    return isinstance(text, str) and "://" in text
 
 
 def open_store(location: Location, *, embedder: str, dimensions: int) -> NoteStore:

@@ -163,8 +163,8 @@ class NoteStore(Protocol):
     a `NamespaceError`, a value that cannot be stored an `InvalidInputError`, before anything is written.
 
     A store may have an attribute `interrupted`: all changes of those operations that an earlier process,
-    killed or out of disk space, may not have finished. The memory finishes them when it is opened, and then sets it
-    to ().
+    killed or out of disk space, may not have finished. The memory finishes them when it is opened or next written to,
+    and says so by `finished(changes)`.
     """
 
     def insert(

@@ -140,16 +140,22 @@ class QuoteRemoval:
         self._looked_at: set[str] = set()  # operations
         self._rounds = 0
 
-    async def remove(self, *, deleted: bool = False) -> None:
-        """Remove all quotes. `deleted` says that the notes are gone: links to them and what they caused go too."""
+    async def remove(self, *, deleted: bool = False, holders: Sequence[Note] | None = None) -> None:
+        """Remove all quotes. `deleted` says that the notes are gone: links to them and what they caused go too.
+
+        `holders` are the backlinks of the notes, if these have been read: before a deletion, or after a correction.
+        """
         store = self._runtime.store
-        holders = await resolve(store.backlinks(self._namespace, list(self._gone)))
+        if self._deleted >= self._gone.keys() and not deleted:
+            holders = []  # links go with the notes
+        elif holders is None:
+            holders = await resolve(store.backlinks(self._namespace, list(self._gone)))
         is_first = True
         while True:
             prompts, written = await self._written()
             if not (is_first or prompts):
                 return
-            quotes = await self._find(holders, prompts, written)
+            quotes = await self._find(holders, prompts, written, deleted=deleted)
             await self._take_out(quotes, deleted=deleted)
             if not prompts:
                 return
@@ -175,11 +181,17 @@ class QuoteRemoval:
         ]
 
     async def _find(
-        self, holders: Sequence[Note], prompts: Sequence[Change], written: _Written
+        self,
+        holders: Sequence[Note],
+        prompts: Sequence[Change],
+        written: _Written,
+        *,
+        deleted: bool,
     ) -> _Quotes:
         """Return the quotes in what was written; `holders` are looked at in any case."""
         notes = {note.id: note for note in holders}
         await self._add(notes, [made.note_id for made, _ in written])
+        due = {made.note_id for made, _ in written if deleted and made.cause in self._gone}
         own = {note.id: Fragments(texts_of(note)) for note in notes.values()}
         sources: dict[str, set[str]] = {}
         for made, others in written:
@@ -194,7 +206,7 @@ class QuoteRemoval:
         }
         return _Quotes(
             notes=notes,
-            edited={*sources, *(note.id for note in holders)},
+            edited={*sources, *(note.id for note in holders), *(due & notes.keys())},
             elsewhere=elsewhere,
             caused=[made for made, _ in written if self._causes_of(made) & self._gone.keys()],
             prompts=[made for made in prompts if not self._deleted.isdisjoint(made.data["shown"])],

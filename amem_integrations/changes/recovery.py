@@ -30,6 +30,14 @@ from .unknown_texts import remove_all_of, remove_brought_back
 NEVER = 2**63
 
 
+async def recover_interrupted(runtime: Runtime) -> None:
+    """Finish what the store tells of: writes of a process that was killed, or of anyone that failed half way."""
+    steps = tuple(getattr(runtime.store, "interrupted", ()))
+    await recover(runtime, steps)
+    if finished := getattr(runtime.store, "finished", None):
+        await resolve(finished(steps))
+
+
 async def recover(runtime: Runtime, steps: Sequence[Change]) -> None:
     """Finish what the last steps before a kill belong to; what is finished is left alone."""
     for namespace in dict.fromkeys(step.namespace for step in steps):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from .. import texts
 from ..embedding import embed, embed_if_possible
 from ..errors import ConfigurationError, ModelUnavailableError, RevisionConflictError
 from ..ids import now
 from ..notes import Change, Namespace, Note
-from ..ports import OPS_KEPT, Indexed, Vector
+from ..ports import OPS_KEPT, Indexed, Look, Vector
 from ..runtime import Runtime, resolve
 from .edits import Edit, chain, fail
 from .merging import unmerged_if_other
@@ -47,7 +48,7 @@ class _Edited:
         return self.new is not self.old
 
 
-async def rewrite(
+async def rewrite(  # noqa: PLR0913 - what one operation may need
     runtime: Runtime,
     namespace: Namespace,
     op: str,
@@ -58,6 +59,7 @@ async def rewrite(
     follow: Follow | None = None,
     removing: bool = False,
     again: bool = False,
+    look: Look | None = None,
 ) -> Rewritten:
     """Apply edits to stored notes; one that has `op` among its last operations, or is gone, is left out.
 
@@ -73,6 +75,7 @@ async def rewrite(
         removing: The edits take text away, which does not wait for the embedder.
         again: The operation may be an old one. Where a note does not remember that far back, the history
             says what was done.
+        look: What the caller reads next, for a store that can bring it with the last write.
 
     Raises:
         RevisionConflictError: Other writers kept getting in between.
@@ -84,7 +87,9 @@ async def rewrite(
         wanted, edited = await _with_following(runtime, namespace, op, left, known, follow)
         if again:
             edited = await _not_yet_done(runtime, namespace, edited)
-        unwritten = await _write(runtime, namespace, op, edited, extra, done, removing=removing)
+        unwritten = await _write(
+            runtime, namespace, op, edited, extra, done, removing=removing, look=look
+        )
         if unwritten != {item.new.id for item in edited}:  # else all is done anew, what follows too
             left, extra = wanted, []
         left, known = {i: edit for i, edit in left.items() if i in unwritten}, {}
@@ -137,6 +142,7 @@ async def _write(
     done: Rewritten,
     *,
     removing: bool,
+    look: Look | None,
 ) -> set[str]:
     """Write what was edited, add it to `done`, and return the ids of the notes that were not written.
 
@@ -149,7 +155,10 @@ async def _write(
     items = [_indexed(item, rows) for item in edited if item.is_moved]
     unwritten: set[str] = set()
     if items or changes:
-        unwritten = await resolve(runtime.store.replace(namespace, items, changes))
+        how: dict[str, Any] = {}
+        if look is not None and getattr(runtime.store, "looks", False):
+            how["look"] = look
+        unwritten = await resolve(runtime.store.replace(namespace, items, changes, **how))
     if items and len(unwritten) == len(items):
         return {item.new.id for item in edited}
     done.notes |= {item.new.id: item.new for item in edited if item.new.id not in unwritten}

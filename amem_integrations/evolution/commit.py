@@ -27,6 +27,7 @@ from ..changes.rewrite import rewrite
 from ..ids import now, time_of
 from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Note
 from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedUpdate
+from ..ports import Look
 from ..runtime import Runtime, resolve
 from .construct import mark_failed
 from .relink import Relinker
@@ -209,6 +210,7 @@ async def commit_plan(
     known: Mapping[str, Note],
     again: bool = False,
     since: int | None = None,
+    look: Look | None = None,
 ) -> EvolutionReport:
     """Write a plan; doing it again changes nothing.
 
@@ -218,6 +220,7 @@ async def commit_plan(
         known: The notes of the plan as they were when it was made, or are now.
         again: Doing it again changes nothing however long ago it was done first (see `rewrite`).
         since: The instant at which it is known to quote nothing that is gone; None: when it was made.
+        look: What the caller reads next (see `rewrite`).
     """
     space, at = plan.namespace, now()
     decided = [_only_shown(one) for one in plan.notes]
@@ -238,6 +241,7 @@ async def commit_plan(
         records=[*prompts, *cost] if steps else [],
         follow=planner.other_ends,
         again=again,
+        look=look,
     )
     left = [] if steps else cost
     await mark_failed(runtime, space, plan.failed, plan.id, base=known, records=left)

@@ -13,15 +13,22 @@ from ..runtime import Runtime, resolve
 
 
 async def remove_what_is_gone(
-    runtime: Runtime, namespace: Namespace, shown: Mapping[str, Note], since: int
+    runtime: Runtime,
+    namespace: Namespace,
+    shown: Mapping[str, Note],
+    since: int,
+    read: Iterable[Note] | None = None,
 ) -> dict[str, Note]:
-    """Return the notes that were shown to a model as they are now; `since` is an instant before it wrote anything.
+    """Return the notes that were shown to a model as they are now; `read` are those if they have just been read.
 
     Those that were deleted or corrected while it answered may have been quoted by it, or linked to: what was
     written of them meanwhile is removed. So is what quotes a context which a note has lost meanwhile because that
-    itself quoted a text that is gone.
+    itself quoted a text that is gone. `since` is an instant before the model wrote anything.
     """
-    current = await _read(runtime, namespace, list(shown))
+    if read is None:
+        current = await _read(runtime, namespace, list(shown))
+    else:
+        current = {note.id: note for note in read}
     kept = {entry.change for note in current.values() for entry in note.contexts}
     lost = {i: [e for e in note.contexts if e.change not in kept] for i, note in shown.items()}
     if not any(lost.values()) and all(_is_same(note, current) for note in shown.values()):

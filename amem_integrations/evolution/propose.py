@@ -23,7 +23,7 @@ from ..filters import Condition
 from ..ids import clock, derive, new_operation, now, time_of
 from ..notes import Namespace, Note
 from ..plans import FOLLOWS, Candidate, Plan, PlannedLink, PlannedNote, PlannedUpdate
-from ..ports import Query, Ranked, Vector
+from ..ports import Bring, Query, Ranked, Vector
 from ..prompts import (
     EvolveReply,
     NoteEvolution,
@@ -46,6 +46,7 @@ from .supersede import planned
 NEAR = 0.6
 MAX_REASON_CHARS = 200
 MAX_RELATION_CHARS = 40
+SPARE = 4  # notes that a server brings along, where it orders equal scores otherwise
 T = TypeVar("T", bound=Targeted)
 
 
@@ -148,18 +149,26 @@ async def _candidates(runtime: Runtime, namespace: Namespace, batch: Batch) -> O
         return Offer.of((), {}, {}, {})
     rows = await embed(runtime, [texts.embedding_text(note) for note in batch.notes])  # cached
     own = {note.id: row for note, row in zip(batch.notes, rows, strict=True) if row is not None}
-    queries = [_query(note, own.get(note.id)) for note in batch.notes]
-    found = await resolve(runtime.store.search(namespace, queries))
     recent = _recent(batch, runtime.config.recent)
+    bring, most = None, runtime.config.candidates + SPARE
+    if len(batch.notes) == 1:  # for several notes the same ones would come several times
+        before = recent[batch.notes[0].id]
+        bring = Bring(limit=most, k=ranking.RRF_K, ids=before, vectors=True)
+    queries = [_query(note, own.get(note.id), bring) for note in batch.notes]
+    found = await resolve(runtime.store.search(namespace, queries))
     chosen = {
         note.id: _choose(runtime, recent[note.id], ranked)
         for note, ranked in zip(batch.notes, found, strict=True)
     }
     ids = list(dict.fromkeys(target for targets in chosen.values() for target in targets))
     time = now()
+    brought = {i: item for ranked in found for i, item in ranked.brought.items()}
+    if missing := [i for i in ids if i not in brought]:
+        for item in await resolve(runtime.store.get_indexed(namespace, missing)):
+            brought[item.note.id] = item
     stored = [
         item
-        for item in await resolve(runtime.store.get_indexed(namespace, ids))
+        for item in (brought[i] for i in ids if i in brought)
         if not item.note.is_expired(time) and item.note.merged_into is None
     ]
     notes = {item.note.id: item.note for item in stored}
@@ -186,12 +195,13 @@ def _similarity(vectors: Mapping[str, Vector], one: str, other: str) -> float | 
     return float(vectors[one] @ vectors[other])
 
 
-def _query(note: Note, vector: Vector | None) -> Query:
+def _query(note: Note, vector: Vector | None, bring: Bring | None) -> Query:
     return Query(
         vector=vector,
         text=texts.lexical_text(note),
         limit=ranking.FUSION_DEPTH,
         where=(Condition("seq", "$lt", note.seq), Condition("kind", "$ne", "filler"), NOT_MERGED),
+        bring=bring,
     )
 
 

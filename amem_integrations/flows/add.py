@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import texts
 from ..changes.edits import change
+from ..changes.recovery import recover_interrupted
 from ..chunks import Chunk, chunk_id, chunks
 from ..conversation import SPEAKING, from_dict, note_inputs
 from ..embedding import embed_if_possible
@@ -167,6 +168,8 @@ async def store_raw(
     """
     for item in items:
         check_note_input(item, runtime.config.max_content_chars)
+    if getattr(runtime.store, "interrupted", ()):
+        await recover_interrupted(runtime)
     replacing = [item for item in items if item.supersedes]
     older = await check_superseded(runtime, namespace, replacing) if replacing else {}
     wanted, known = await _identified(runtime, namespace, items)

@@ -11,6 +11,7 @@ from ..changes import edits
 from ..changes.merging import changed_notes, merged_into, unmerge
 from ..changes.quote_matching import texts_of
 from ..changes.quotes import Gone, QuoteRemoval, corrections
+from ..changes.recovery import recover_interrupted
 from ..changes.rewrite import rewrite
 from ..chunks import chunk_id, chunks
 from ..embedding import embed_if_possible
@@ -18,7 +19,7 @@ from ..fetch import not_found
 from ..filters import Condition
 from ..ids import clock, new_operation, now, time_of
 from ..notes import Change, Namespace, Note, NoteInput
-from ..ports import Indexed
+from ..ports import Indexed, Look
 from ..runtime import Runtime, resolve
 
 SHARED = (
@@ -47,6 +48,8 @@ async def change_note(
     Raises:
         NoteNotFoundError: It was deleted meanwhile.
     """
+    if getattr(runtime.store, "interrupted", ()):
+        await recover_interrupted(runtime)
     given = dict(values)
     others = await later_chunks(runtime, namespace, note)
     before, after = [other.content for other in others], [other.content for other in others]
@@ -60,12 +63,11 @@ async def change_note(
         after = [part.item.content for part in parts[1:]]
     rest = {"before": before, "after": after} if before != after else None
     op, at = new_operation(), now()
-    done = await rewrite(
-        runtime, namespace, op, {note.id: edits.update(op, at, given, rest)}, base={note.id: note}
-    )
+    steps, look = {note.id: edits.update(op, at, given, rest)}, Look(linked_to=[note.id])
+    done = await rewrite(runtime, namespace, op, steps, base={note.id: note}, look=look)
     if note.id not in done.notes:
         raise not_found(namespace, note.id)
-    await remove_old_text(runtime, namespace, op, done.changes)
+    await remove_old_text(runtime, namespace, op, done.changes, look=look)
     await show_merged(runtime, namespace, op, done.changes)
     first, shared = done.notes[note.id], {name: given[name] for name in SHARED if name in given}
     if rest or (others and shared):
@@ -114,33 +116,43 @@ async def remove_old_text(
     changes: Sequence[Change],
     *,
     whole: str | None = None,
+    look: Look | None = None,
 ) -> None:
     """Remove from other notes what was made of the old text of corrected ones (chunks of `whole`, if given)."""
     if gone := corrections(changes):
         since = min(made.seq for made in changes)
         removal = QuoteRemoval(runtime, namespace, f"{op}:retract", gone, since=since, whole=whole)
-        await removal.remove()
+        await removal.remove(holders=look.backlinks if look else None)
 
 
 async def show_merged(
     runtime: Runtime, namespace: Namespace, op: str, changes: Sequence[Change]
 ) -> None:
     """Let the notes be found again that are merged into one that says something else now."""
-    if changed := changed_notes(changes):
+    corrected = {gone.note_id for gone in corrections(changes)}  # nothing is merged into these
+    if changed := [note_id for note_id in changed_notes(changes) if note_id not in corrected]:
         merged = await merged_into(runtime, namespace, changed)
         steps = {note.id: unmerge(op, now()) for note in merged}
         await rewrite(runtime, namespace, op, steps, base={note.id: note for note in merged})
 
 
 async def remove_notes(
-    runtime: Runtime, namespace: Namespace, notes: Sequence[Note], *, whole: str | None = None
+    runtime: Runtime,
+    namespace: Namespace,
+    notes: Sequence[Note],
+    *,
+    whole: str | None = None,
+    look: Look | None = None,
 ) -> None:
     """Remove notes for good, with their history, the links to them and every text that quotes them.
 
-    Chunks of a text that goes on stay in the history of its first note, `whole`.
+    Chunks of a text that goes on stay in the history of its first note, `whole`. `look` holds the backlinks of the notes
+    if these have been read with them: what was written since tells in the history that it is due to them.
     """
     if not notes:
         return
+    if getattr(runtime.store, "interrupted", ()):
+        await recover_interrupted(runtime)
     op, since, at = new_operation(), clock.tick(), now()
     gone = [Gone(note_id=note.id, texts=texts_of(note)) for note in notes]
     quotes = QuoteRemoval(runtime, namespace, op, gone, since=since, whole=whole)
@@ -149,7 +161,7 @@ async def remove_notes(
     await quotes.remove()
     receipts = [edits.change(op, "delete", note, recorded_at=at) for note in notes]
     await resolve(runtime.store.delete(namespace, [note.id for note in notes], receipts))
-    await quotes.remove(deleted=True)
+    await quotes.remove(deleted=True, holders=look.backlinks if look else None)
 
 
 def _input(note: Note, values: Mapping[str, Any]) -> NoteInput:

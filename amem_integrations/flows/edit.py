@@ -32,6 +32,7 @@ from ..notes import (
     check_time,
 )
 from ..plans import PlannedSupersession
+from ..ports import Look
 from ..runtime import Runtime, resolve
 from .content import change_note, later_chunks, remove_notes
 
@@ -163,8 +164,10 @@ async def delete(runtime: Runtime, note_id: str, *, namespace: Sequence[str]) ->
         NoteNotFoundError: There is none with this id in this namespace.
     """
     space = check_namespace(namespace)
-    (note,) = await existing(runtime.store, space, [note_id])
-    await remove_notes(runtime, space, [note, *await later_chunks(runtime, space, note)])
+    look = Look(linked_to=[note_id])
+    (note,) = await existing(runtime.store, space, [note_id], look)
+    notes = [note, *await later_chunks(runtime, space, note)]
+    await remove_notes(runtime, space, notes, look=look if len(notes) == 1 else None)
 
 
 async def clear(runtime: Runtime, *, namespace: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+from ..changes.recovery import recover_interrupted
 from ..errors import BudgetExceededError, ModelUnavailableError, NamespaceError
 from ..evolution.commit import commit_plan, write_cost
 from ..evolution.construct import TURNS_BEFORE, Batch, Outcome, construct_all
@@ -21,6 +22,7 @@ from ..filters import Condition, Conditions
 from ..ids import clock
 from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan
+from ..ports import Look
 from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
 from .ledger import read_budget
@@ -178,6 +180,8 @@ async def evolve_notes(
     The batches of a wave are asked about together and committed in order of seq, so a run gives the
     same result however fast its model answers.
     """
+    if getattr(runtime.store, "interrupted", ()):
+        await recover_interrupted(runtime)
     report, take = EvolutionReport(), step or _evolve_wave
     current: Notes = {}
     if refusal := await _limit_reached(runtime, namespace):
@@ -295,13 +299,16 @@ async def _link(
         for batch in wave
         if (found := _ready([notes[note.id] for note in batch.notes if note.id in notes]))
     ]
-    report, error = EvolutionReport(), None
+    report, error, current = EvolutionReport(), None, None
     if ready:
         proposal = await propose_all(runtime, namespace, ready)
         known = {**proposal.notes, **{n.id: n for batch in ready for n in batch.notes}}
-        report = await commit_plan(runtime, proposal.plan, known=known)
         shown, error = {**shown, **proposal.notes}, proposal.error
-    left = await remove_what_is_gone(runtime, namespace, shown, since)
+        look = Look(ids=list(shown))
+        report = await commit_plan(runtime, proposal.plan, known=known, look=look)
+        if not report.failed:  # else notes were written after that look
+            current = look.notes
+    left = await remove_what_is_gone(runtime, namespace, shown, since, current)
     return Outcome(notes=left, report=report, error=error)
 
 

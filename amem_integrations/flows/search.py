@@ -17,12 +17,13 @@ from ..errors import InvalidInputError, ModelUnavailableError
 from ..filters import Condition, Conditions, check_similarity, matches, parse
 from ..ids import now
 from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace, check_time
-from ..ports import Query, Ranked, Vector
+from ..ports import Bring, Query, Ranked, Vector
 from ..runtime import Runtime, resolve
 
 log = logging.getLogger("amem_integrations")
 
 PAGE = 64
+SPARE = 20  # notes
 NONE = ranking.Activation()
 
 
@@ -151,26 +152,27 @@ async def _find(
     """Return what the dense and the BM25 list find, fused."""
     vector = await _query_vector(runtime, query)
     depth = max(ranking.FUSION_DEPTH, k)
-    lists = await _lists(
-        runtime, namespace, Query(vector=vector, text=query, limit=depth, where=where)
-    )
+    # A few more than are looked at: the server orders equal scores otherwise, and weights move some.
+    bring = Bring(limit=ranking.looked_at(k) + SPARE, k=ranking.RRF_K)
     time, half_life = past.time or now(), runtime.config.link_half_life
     found = Found(vector, past=past, time=time, half_life=half_life)
+    asked = Query(vector=vector, text=query, limit=depth, where=where, bring=bring)
+    lists = await _lists(runtime, namespace, asked, found)
     weights = await _weigh(runtime, namespace, query, lists, found, k)
     light = sum(weight < ranking.STATED for weight in weights.values())
     if max(len(lists.dense), len(lists.lexical)) >= depth and 2 * light > len(weights):
         # What was only asked or echoed fills the lists: look for statements by themselves.
-        stated = await _lists(
-            runtime,
-            namespace,
-            Query(vector=vector, text=query, limit=depth, where=(*where, *ranking.STATEMENTS)),
-        )
-        await _weigh(runtime, namespace, query, ranking.joined(stated, lists), found, k)
+        conditions = (*where, *ranking.STATEMENTS)
+        stated = Query(vector=vector, text=query, limit=depth, where=conditions, bring=bring)
+        more = await _lists(runtime, namespace, stated, found)
+        await _weigh(runtime, namespace, query, ranking.joined(more, lists), found, k)
     return found
 
 
-async def _lists(runtime: Runtime, namespace: Namespace, query: Query) -> Ranked:
+async def _lists(runtime: Runtime, namespace: Namespace, query: Query, found: Found) -> Ranked:
     (lists,) = await resolve(runtime.store.search(namespace, [query]))
+    found.cosines |= {**lists.cosines, **dict(lists.dense)}
+    found.add(item.note for item in lists.brought.values())
     return lists
 
 
@@ -180,7 +182,6 @@ async def _weigh(
     """Fuse the lists by what the best notes of them are, which are fetched; return the weights of these."""
     weights: dict[str, float] = {}
     seen: set[str] = set()
-    found.cosines |= dict(lists.dense)
     while True:
         found.activations = ranking.fuse(lists, weights)
         best = ranking.matched(found.activations, ranking.looked_at(k))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..ports import MaybeAwaitable, Vector
@@ -43,15 +43,6 @@ CHANGE_INDEXES: Mapping[str, IndexKind] = {
 }
 
 
-def is_written(wanted: Point, stored: Point | None) -> bool:
-    """Return whether this version of a note was written; a later one may already have replaced it."""
-    if stored is None:
-        return False
-    if ops := wanted.payload["ops"]:
-        return ops[-1] in stored.payload["ops"]
-    return bool(stored.payload["revision"] == wanted.payload["revision"])
-
-
 @dataclass(frozen=True, slots=True)
 class Nearest:
     """One query by a dense or a sparse vector; `corpus` is what word frequencies are counted over.
@@ -78,10 +69,19 @@ class Fused:
 
 @dataclass(frozen=True, slots=True)
 class Those:
-    """The points that match, with dense vectors or not."""
+    """The points that match, with dense vectors or not, with all or some payload fields."""
 
     filter: Filter
     vectors: bool = False
+    fields: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Also:
+    """What else is to be read with what was written: the points that each of `wanted` matches go into `found`."""
+
+    wanted: Sequence[Those]
+    found: list[list[Point]] = field(default_factory=list)
 
 
 class Collection(Protocol):
@@ -135,6 +135,9 @@ class Collection(Protocol):
         self, which: Filter | None = None, namespace: str | None = None
     ) -> MaybeAwaitable[int]:
         """Return how many points match, exactly."""
+
+    def size(self) -> MaybeAwaitable[int]:
+        """Return about how many points there are, by one quick try."""
 
     def distinct(self, key: str, which: Filter | None = None) -> MaybeAwaitable[list[str]]:
         """Return the values of an indexed keyword field, in all points or in those that match."""

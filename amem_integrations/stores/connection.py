@@ -26,7 +26,7 @@ from qdrant_client.http.exceptions import (
 )
 
 from ..errors import ConfigurationError, StoreError, StoreUnavailableError
-from .forms import is_awaiting, wait
+from .reads import is_awaiting, wait
 
 TIMEOUT = 15  # seconds for one request
 CONNECTIONS = 32  # at once, by all threads together, and by the tasks of each loop
@@ -76,8 +76,10 @@ class Connection:
         """The address, or that of the node which is asked at present."""
         return self._addresses[self._at]
 
-    async def call(self, do: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - of the client
+    async def call(self, do: Callable[[Any], Any], tries: int | None = None) -> Any:  # noqa: ANN401 - of the client
         """Return what `do` returns of the client; in an asynchronous call that is awaited.
+
+        It is tried as often as there are nodes and `pauses`, or at most `tries` times.
 
         Raises:
             StoreUnavailableError: The server cannot be reached, or is too busy, after all tries.
@@ -85,7 +87,8 @@ class Connection:
             ConfigurationError: The certificate is not trusted, or http and https are mixed up.
         """
         # The other nodes at once, before the first pause.
-        for pause in (*[0.0] * (len(self._addresses) - 1), *self._pauses, None):
+        pauses = [*[0.0] * (len(self._addresses) - 1), *self._pauses]
+        for pause in (*(pauses if tries is None else pauses[: tries - 1]), None):
             at = self._at
             try:
                 if is_awaiting():
@@ -300,3 +303,9 @@ def checked_address(location: str, api_key: str | None, *, allow_insecure: bool)
             f"the API key would travel unencrypted to {address}; use https, or allow_insecure=True"
         )
     return address
+
+
+def locations(given: str | Sequence[str]) -> list[str]:
+    """Return the URLs of the nodes; they may be one text, separated by commas."""
+    listed = given.split(",") if isinstance(given, str) else list(given)
+    return [each.strip() for each in listed if each.strip()] or [""]

@@ -17,13 +17,12 @@ from typing import Any, Literal, get_args
 
 from ..errors import ConfigurationError, StoreError, StoreFullError
 from ..notes import Change
-from ..runtime import run
+from ..runtime import resolve, run
 from .bm25 import Bm25
 from .folder import Folder, has_draft, remove_draft, settle
-from .intents import INTENT
 from .payloads import Point
 from .sidecar import AS_MADE, Sidecar
-from .writes import PointStore
+from .writes import INTENT, PointStore
 
 Durability = Literal["interval", "always"]
 
@@ -161,15 +160,20 @@ class EdgeStore(PointStore):
 
     @property
     def interrupted(self) -> Sequence[Change]:
-        """The changes of operations that a killed process may not have finished; the memory sets it to () when it has.
+        """The changes of operations that a killed process may not have finished.
 
-        Until then they stay on the list in the folder, whatever becomes of this process.
+        Until the memory has, they stay on the list in the folder, whatever becomes of this process.
         """
         return tuple(self._interrupted)
 
     @interrupted.setter
     def interrupted(self, steps: Sequence[Change]) -> None:
         self._interrupted[:] = steps
+
+    @property
+    def where(self) -> str:
+        """The folder."""
+        return str(self._folder.path)
 
     def optimize(self) -> bool:
         """Build the graph that finds neighbours among very many notes; return whether anything was done.
@@ -261,7 +265,9 @@ class EdgeStore(PointStore):
         self._folder.notes.flush()
         self._unflushed, self._flushed_at = 0, time.monotonic()
 
-    def _intent(self, namespace: str, records: Sequence[Point], what: Mapping[str, Any]) -> Point:
+    async def _intent(
+        self, namespace: str, records: Sequence[Point], what: Mapping[str, Any]
+    ) -> Point:
         del namespace  # one for all of them
         self._begin({record.payload["op"] for record in records})
         self._removing += {r.payload["op"] for r in records if r.payload["kind"] in REMOVING}
@@ -280,7 +286,9 @@ class EdgeStore(PointStore):
         for op in whole[:-RECENT]:
             del self._operations[op]
 
-    async def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool) -> None:
+    async def _ended(
+        self, intent: Point, records: Sequence[Point], *, complete: bool | None
+    ) -> None:
         for record in records:
             self._operations[record.payload["op"]] = not complete
         if "removal" in intent.payload:
@@ -294,7 +302,7 @@ class EdgeStore(PointStore):
     async def _drop(self, *intents: Point) -> None:
         """Announce nothing: what is inserted after a removal would be taken for what was removed."""
         nothing = {"kind": INTENT, "ops": intents[-1].payload["ops"]}
-        self._folder.history.upsert([Point(INTENT_ID, nothing)])
+        await resolve(self._history.upsert([Point(INTENT_ID, nothing)]))
 
     def _failed(self, ops: Collection[str]) -> None:
         for op in self._operations.keys() & ops:  # others have written nothing at all

@@ -196,6 +196,10 @@ class EdgeShard:
         with engine_errors(self._path):
             return self._shard.count(edge.CountRequest(exact=True, filter=which))
 
+    def size(self) -> int:
+        """Return how many points there are."""
+        return self.count()
+
     def distinct(self, key: str, which: Filter | None = None) -> list[str]:
         """Return the values of an indexed keyword field, in all points or in those that match."""
         with engine_errors(self._path):

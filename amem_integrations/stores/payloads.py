@@ -10,7 +10,7 @@ filters only (`seq_us`, `when`, `terms`, …) is ignored when reading.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -21,7 +21,7 @@ from uuid import UUID, uuid5
 from ..errors import InvalidInputError, NamespaceError, StoreError
 from ..kinds import kind_of
 from ..notes import Change, ContextEntry, Link, Namespace, Note, Supersession
-from ..ports import Vector
+from ..ports import OPS_KEPT, Vector
 from .bm25 import Sparse
 from .checks import check_id, plain, stamp
 
@@ -318,3 +318,65 @@ def _namespace_key(namespace: Namespace) -> str:
     except InvalidInputError as error:
         raise NamespaceError(str(error)) from error
     return json.dumps(namespace, ensure_ascii=False, separators=(",", ":"))
+
+
+def follows(new: Point, old: Point | None) -> bool:
+    """Return whether `new` is the version after the stored one."""
+    return old is not None and old.payload["revision"] == new.payload["revision"] - 1
+
+
+def is_same_write(new: Point, old: Point) -> bool:
+    """Return whether `old` is `new`, written by an earlier try whose answer was lost."""
+    last = new.payload["ops"][-1:]
+    same = new.payload["revision"] == old.payload["revision"]
+    return same and bool(last) and last == old.payload["ops"][-1:]
+
+
+def completed(new: Point, old: Point) -> Point:
+    """Return `new` with the vectors of `old` where it has none of its own."""
+    dense = old.dense if new.dense is None else new.dense
+    return Point(new.id, new.payload, dense, old.lexical if new.lexical is None else new.lexical)
+
+
+def is_written(wanted: Point, stored: Point | None) -> bool:
+    """Return whether this version of a note was written; a later one may already have replaced it."""
+    if stored is None:
+        return False
+    if ops := wanted.payload["ops"]:
+        return ops[-1] in stored.payload["ops"]
+    return bool(stored.payload["revision"] == wanted.payload["revision"])
+
+
+def check_owner(taken: Collection[Point], namespace: str) -> None:
+    """Raise `StoreError` if a point is that of a note in another namespace."""
+    others = [point.id for point in taken if point.payload.get("namespace") != namespace]
+    if others:
+        raise StoreError(
+            f"the ids {others} belong to notes of another namespace than {namespace}; nothing was "
+            "written. Ids come from the namespace: these notes were imported with ids that do not"
+        )
+
+
+def about_others(records: Sequence[Point], ids: Collection[str]) -> list[Point]:
+    """Return the changes that are about none of these notes."""
+    return [record for record in records if record.payload["note_id"] not in ids]
+
+
+def intended(records: Sequence[Point], notes: Sequence[Point]) -> list[list[Any]]:
+    """Return which change is made true by which version of a note, known by revision and operation."""
+    versions = {
+        note.id: (note.payload["revision"], (note.payload["ops"] or [None])[-1]) for note in notes
+    }
+    return [
+        [record.id, record.payload["note_id"], *versions[record.payload["note_id"]]]
+        for record in records
+        if record.payload["note_id"] in versions
+    ]
+
+
+def is_made(note: Point | None, revision: int, op: str | None) -> bool:
+    """Return whether a version was written, as far as the note remembers; in doubt it was."""
+    if note is None or note.payload["revision"] < revision:
+        return False
+    forgotten = note.payload["revision"] - revision >= OPS_KEPT
+    return forgotten or op is None or op in note.payload["ops"]

@@ -4,46 +4,41 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 import warnings
-from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partial
 from typing import Any
-from uuid import uuid4
 
-import numpy as np
 from qdrant_client import QdrantClient
 
 from ..errors import ConfigurationError, StoreError
-from ..ids import clock
-from ..notes import Change, Namespace
-from ..ports import Indexed, Look, Query, Ranked
-from ..runtime import resolve, run
+from ..notes import Namespace, Note
+from ..ports import Look, Query, Ranked
+from ..runtime import run
+from .announced import AnnouncedWrites
 from .bm25 import Bm25
-from .collection import CHANGE_INDEXES, NOTE_INDEXES, Fused, Nearest, Those, is_written
+from .checks import is_id
+from .collection import CHANGE_INDEXES, NOTE_INDEXES, Also, Nearest, Those
 from .conditions import IndexKind
-from .connection import CONNECTIONS, Connection, connect
-from .forms import twin
-from .intents import INTENT
+from .connection import CONNECTIONS, Connection, connect, locations
+from .hybrid import ranked_with_notes
 from .layout import ServerLayout
-from .payloads import DENSE, Point, decode_note
-from .qdrant_collection import PAGE_OF_IDS, QdrantCollection, client_dialect
+from .payloads import DENSE, Point, decode_note, namespace_key
+from .qdrant_collection import PAGE, QdrantCollection, client_dialect
 from .qdrant_setup import Setup, ordered_paths
+from .reads import driven, twin
 from .sidecar import AS_MADE, Sidecar
 from .writes import PointStore
 
 log = logging.getLogger("amem_integrations")
 
 MEMORY = ":memory:"
-ABSENT_KEPT, ABSENT_SECONDS = 4096, 5.0  # ids of which it was just read that no note has them
 
 # Beside what conditions name: `swap` compares the revision.
 SERVER_NOTE_INDEXES: Mapping[str, IndexKind] = {**NOTE_INDEXES, "revision": "integer"}
 
 
-class QdrantStore(PointStore):
+class QdrantStore(AnnouncedWrites):
     """Notes in two collections of a Qdrant server (1.19 or later), shared by any number of processes.
 
     Threads share its connections; each event loop that calls the asynchronous twins (`aget`, `asearch`, …) has
@@ -82,8 +77,6 @@ class QdrantStore(PointStore):
         ConfigurationError: An argument is out of its range, or would expose the key.
     """
 
-    settle_after: float = 15 * 60
-
     def __init__(  # noqa: PLR0913 - settings
         self,
         location: str | Sequence[str],
@@ -94,7 +87,7 @@ class QdrantStore(PointStore):
         bm25: Bm25 | None = None,
         api_key: str | None = None,
         allow_insecure: bool = False,
-        pauses: Sequence[float] = (0.2, 0.4, 0.8, 1.6),
+        pauses: Sequence[float] = (0.2, 0.4, 0.8, 1.6, 3.2),
         connections: int = CONNECTIONS,
         metadata_indexes: Mapping[str, IndexKind] | None = None,
         layout: ServerLayout | None = None,
@@ -107,10 +100,10 @@ class QdrantStore(PointStore):
                 f"QdrantStore wants dimensions > 0, a name and connections > 0, not {wrong}"
             )
         ordered, self._remote = ordered_paths(metadata_indexes or {}), location != MEMORY
+        self._closed, self.looks = False, self._remote
         lock: AbstractContextManager[object] = nullcontext() if self._remote else threading.RLock()
-        self._closed = False
-        if self._remote:
-            self._connection = connect(
+        self._connection = (
+            connect(
                 locations(location),
                 api_key,
                 client_options,
@@ -118,12 +111,9 @@ class QdrantStore(PointStore):
                 connections=connections,
                 allow_insecure=allow_insecure,
             )
-        else:
-            # Advice to use a server or a folder; who chose ":memory:" knows.
-            warnings.filterwarnings("ignore", message="Local mode is not recommended")
-            clients = [QdrantClient(MEMORY)]
-            self._connection = Connection([MEMORY], pauses=pauses, clients=clients, guard=lock)
-        self.looks = self._remote
+            if self._remote
+            else _in_memory(lock)
+        )
         bm25, layout = bm25 or Bm25(), layout or ServerLayout()
         wanted = Sidecar.new(embedder=embedder, dimensions=dimensions, bm25=bm25)
         names = (collection, f"{collection}_history")
@@ -136,21 +126,14 @@ class QdrantStore(PointStore):
         except BaseException:
             self._connection.close()
             raise
-        self._made = notes.made
-        dialect = client_dialect(ordered if self._remote else None)
+        self._made, dialect = notes.made, client_dialect(ordered if self._remote else None)
         both = (
-            QdrantCollection(
-                self._connection, name, dialect, shards=one.shards, consistency=one.consistency
-            )
+            QdrantCollection(self._connection, name, dialect, one.shards, one.consistency)
             for name, one in zip(names, (notes, history), strict=True)
         )
         super().__init__(*both, dimensions=dimensions, bm25=bm25, lock=lock)
-        self._partial: dict[str, list[Point]] = {}  # intents of operations written in part
-        self._finished: deque[str] = deque()  # intents that go with the next write
-        self._absent: OrderedDict[str, float] = OrderedDict()
-        self._settles_at = time.monotonic()
         # For the memory to finish, after other processes were killed.
-        self.interrupted: Sequence[Change] = run(self._settled()) if self._remote else ()
+        self.interrupted = run(self._settled()) if self._remote else ()
 
     @classmethod
     def as_made(
@@ -168,7 +151,25 @@ class QdrantStore(PointStore):
         store._dimensions = store._made.dimensions
         return store, store._made.embedder, store._made.dimensions
 
-    aget, aget_indexed = twin(PointStore.get), twin(PointStore.get_indexed)
+    @driven
+    async def get(
+        self, namespace: Namespace, ids: Sequence[str], *, look: Look | None = None
+    ) -> list[Note]:
+        """Return the notes with these ids, in this order; unknown ones are left out."""
+        if look is None or not self._remote or len(ids) > PAGE:
+            found = await self._found(namespace, ids)
+        else:
+            self._check_open()
+            ours, linked = namespace_key(namespace), self._dialect.ids(list(filter(is_id, ids)))
+            among = self._dialect.every([self._ours(ours), linked])
+            wanted = [Those(among), Those(self._linked_to(ours, look.linked_to))]
+            _, (points, linking) = await self._served_notes.nearest_and_points([], wanted, ours)
+            found = {point.id: point for point in points}
+            self._saw(ids, found)
+            look.backlinks = _backlinks(linking, look)
+        return [decode_note(i, found[i].payload) for i in ids if i in found]
+
+    aget, aget_indexed = twin(get), twin(PointStore.get_indexed)
     asearch, abacklinks = twin(PointStore.search), twin(PointStore.backlinks)
     ascan, acount = twin(PointStore.scan), twin(PointStore.count)
     anamespaces, alast_seq = twin(PointStore.namespaces), twin(PointStore.last_seq)
@@ -203,7 +204,7 @@ class QdrantStore(PointStore):
         if not self._closed:
             self._closed = True
             with suppress(StoreError):  # what was to be written is
-                run(self._erase(self._taken()))
+                run(self._take_announcements_away())
             self._connection.close()
 
     async def aclose(self) -> None:
@@ -221,30 +222,6 @@ class QdrantStore(PointStore):
         with self._lock:
             yield
 
-    async def _found(
-        self,
-        namespace: Namespace,
-        ids: Sequence[str],
-        fields: Sequence[str] | None = None,
-        *,
-        vectors: bool = False,
-    ) -> dict[str, Point]:
-        found = await super()._found(namespace, ids, fields, vectors=vectors)
-        # Another machine's clock may be ahead: what is written or removed here comes after all that was read.
-        clock.start_above(max((int(p.payload.get("seq", 0)) for p in found.values()), default=0))
-        if self._remote:
-            now = time.monotonic()
-            self._absent.update(dict.fromkeys((i for i in ids if i not in found), now))
-            while len(self._absent) > ABSENT_KEPT:
-                with suppress(KeyError):  # another thread was faster
-                    self._absent.popitem(last=False)
-        return found
-
-    def _unknown(self, ids: Sequence[str]) -> list[str]:
-        """Return the ids to ask for before an insert; who has just read that there are none need not ask again."""
-        since = time.monotonic() - ABSENT_SECONDS
-        return [i for i in ids if self._absent.pop(i, 0.0) < since]
-
     async def _ranked(
         self,
         key: str,
@@ -255,141 +232,42 @@ class QdrantStore(PointStore):
         """Bring notes along, and the cosines of what only words find, by the same request."""
         if not self._remote or not any(query.bring for query in queries):
             return await super()._ranked(key, queries, wanted, plan)
-        asked, points, sources = list(wanted), list[Fused | Those](), list[list[int]]()
-        rescored: list[int | None] = []
-        for query, places in zip(queries, plan, strict=True):
-            sources.append([])
-            rescored.append(None)
-            if (bring := query.bring) is None:
-                continue
-            parts = [wanted[place] for place in places.values()]
-            if parts:
-                sources[-1].append(len(points))
-                points.append(Fused(parts, bring.limit, bring.k, bring.vectors))
-            if bring.ids:
-                sources[-1].append(len(points))
-                points.append(Those(self._among(key, bring.ids), bring.vectors))
-            if len(parts) > 1:
-                dense, lexical = parts
-                rescored[-1] = len(asked)
-                asked.append(
-                    Nearest(dense.vector, lexical.limit, dense.filter, dense.corpus, among=lexical)
-                )
-        lists, brought = await self._served_notes.nearest_and_points(asked, points, key)
-        return [
-            Ranked(
-                **{name: lists[n] for name, n in places.items()},
-                cosines={} if scored is None else dict(lists[scored]),
-                brought={p.id: _indexed(p) for n in found for p in brought[n]},
-            )
-            for places, scored, found in zip(plan, rescored, sources, strict=True)
-        ]
-
-    @property
-    def _served_notes(self) -> QdrantCollection:
-        notes = self._notes
-        assert isinstance(notes, QdrantCollection)  # noqa: S101 - as the constructor made it
-        return notes
-
-    def _among(self, key: str, ids: Sequence[str]) -> Any:  # noqa: ANN401 - a filter
-        return self._dialect.every([self._ours(key), self._dialect.ids(ids)])
+        return await ranked_with_notes(self._served_notes, key, queries, wanted, plan)
 
     async def _swap(self, namespace: str, points: Sequence[Point], look: Look | None) -> set[str]:
         """Read back what was written together with what the caller wants to look at."""
         if look is None or not points or not self._remote:
             return await super()._swap(namespace, points, look)
         look.notes = look.backlinks = None
-        await self._served_notes.begin_swap(points)
-        ids = list(dict.fromkeys([*(point.id for point in points), *look.ids]))
-        wanted = [Those(self._among(namespace, ids[:PAGE_OF_IDS]))]
+        ids = self._dialect.ids(look.ids[:PAGE])
+        among = self._dialect.every([self._ours(namespace), ids])
+        wanted = [Those(among), Those(self._linked_to(namespace, look.linked_to))]
+        also = Also(
+            [one for one, asked in zip(wanted, (look.ids, look.linked_to), strict=True) if asked]
+        )
+        lost = await self._served_notes.swap(points, also)
+        if not also.found:
+            return lost
+        read = iter(also.found)
+        if look.ids:
+            found = {point.id: decode_note(point.id, point.payload) for point in next(read)}
+            if len(look.ids) <= PAGE:
+                look.notes = [found[i] for i in look.ids if i in found]
         if look.linked_to:
-            wanted.append(Those(self._linked_to(namespace, look.linked_to)))
-        _, read = await self._served_notes.nearest_and_points([], wanted, namespace)
-        found = {point.id: point for point in read[0]}
-        if len(ids) <= PAGE_OF_IDS:
-            look.notes = [decode_note(i, found[i].payload) for i in look.ids if i in found]
-        if look.linked_to and len(read[1]) < PAGE_OF_IDS:
-            linked = [decode_note(p.id, p.payload) for p in read[1] if p.id not in look.linked_to]
-            look.backlinks = sorted(linked, key=lambda note: (note.seq, note.id))
-        return {point.id for point in points if not is_written(point, found.get(point.id))}
-
-    def _intent(
-        self, namespace: str, records: Sequence[Point], what: Mapping[str, Any]
-    ) -> Point | None:
-        """Return a point whose namespace has another name, so that nothing that reads a history finds it."""
-        if not self._remote or not any(what.values()):
-            return None
-        if removal := what.get("removal"):
-            what = {"removal": {**removal, "upto": clock.tick()}}
-        ops = sorted({record.payload["op"] for record in records})
-        known = {"kind": INTENT, "about": namespace, "at": time.time(), "ops": ops}
-        return Point(str(uuid4()), {**known, **what})
-
-    async def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool) -> None:
-        if records and time.time() - intent.payload["at"] > self.settle_after / 2:
-            # This process stood still; another may have taken it for dead, and its changes back.
-            await resolve(self._history.upsert(records))
-        if not complete:
-            for op in intent.payload["ops"]:
-                self._partial.setdefault(op, []).append(intent)
-            return
-        left = [each.id for op in intent.payload["ops"] for each in self._partial.pop(op, ())]
-        self._finished.extend(left if "removal" in intent.payload else [*left, intent.id])
-
-    def _to_erase(self, intent: Point) -> list[str]:
-        return [intent.id, *self._taken()]
-
-    async def _upsert_history(self, intent: Point | None, records: Sequence[Point]) -> None:
-        if not self._remote or not (records or intent is not None):
-            await super()._upsert_history(intent, records)
-            return
-        done = self._taken()
-        try:
-            await resolve(self._history.upsert([*([intent] if intent else []), *records], done))
-        except BaseException:
-            self._finished.extend(done)
-            raise
-
-    def _taken(self) -> list[str]:
-        """Return the intents that nobody has to finish, to be removed now."""
-        taken: list[str] = []
-        while self._finished and len(taken) < PAGE_OF_IDS:
-            with suppress(IndexError):  # another thread was faster
-                taken.append(self._finished.popleft())
-        return taken
-
-    async def _drop(self, *intents: Point) -> None:
-        ids = [intent.id for intent in intents]
-        try:
-            await self._erase(ids)
-        except StoreError:
-            self._unsettled.append(partial(self._erase, ids))
-            raise
-
-    async def _settled(self) -> list[Change]:
-        """Settle what killed processes have left, and return the changes of their operations."""
-        ops: list[str] = []
-        self._settles_at = time.monotonic() + self.settle_after
-        try:
-            left = self._dialect.every([self._dialect.any_of("kind", [INTENT])])
-            for intent in await resolve(self._history.scroll(left)):
-                if time.time() - intent.payload["at"] < self.settle_after:
-                    continue  # that process may just be at it
-                await self._finish_intent(intent.payload)
-                await self._erase([intent.id])
-                ops += intent.payload["ops"]
-            return await self._changes_of(ops)
-        except StoreError as error:  # a key that may only read, for example
-            log.warning("what a killed process left half done could not be settled: %s", error)
-            return []
+            look.backlinks = _backlinks(next(read), look)
+        return lost
 
 
-def locations(given: str | Sequence[str]) -> list[str]:
-    """Return the URLs of the nodes; they may be one text, separated by commas."""
-    listed = given.split(",") if isinstance(given, str) else list(given)
-    return [each.strip() for each in listed if each.strip()] or [""]
+def _backlinks(points: Sequence[Point], look: Look) -> list[Note] | None:
+    """Return the notes that hold links to those of a look; None: there may be more of them."""
+    if len(points) >= PAGE:
+        return None
+    linked = [decode_note(p.id, p.payload) for p in points if p.id not in look.linked_to]
+    return sorted(linked, key=lambda note: (note.seq, note.id))
 
 
-def _indexed(point: Point) -> Indexed:
-    vector = None if point.dense is None else np.asarray(point.dense, dtype=np.float32)
-    return Indexed(note=decode_note(point.id, point.payload), vector=vector)
+def _in_memory(lock: AbstractContextManager[object]) -> Connection:
+    """Return a connection to local mode."""
+    # Advice to use a server or a folder; who chose ":memory:" knows.
+    warnings.filterwarnings("ignore", message="Local mode is not recommended")
+    return Connection([MEMORY], pauses=(), clients=[QdrantClient(MEMORY)], guard=lock)

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from qdrant_client import models
 
 from .bm25 import Sparse
-from .collection import Fused, Nearest, Those, is_written
+from .collection import Also, Fused, Nearest, Those
 from .conditions import Dialect, Filter, IndexKind
 from .connection import Connection
 from .layout import ShardKeys
-from .payloads import DENSE, LEXICAL, Point, points_of
+from .payloads import (
+    DENSE,
+    LEXICAL,
+    Point,
+    is_written,
+    points_of,
+)
 
 PAGE = 256  # points with their payloads in one request
 PAGE_OF_IDS = 1024  # points that are looked for
 PAGE_OF_RECORDS = 512  # points without vectors
+QUICK = 2  # seconds
 MAX_NAMESPACES = 1_000_000
 
 # One replica after the other, by a leader that is elected anew when its node is away: two writers of one note
@@ -47,7 +55,6 @@ class QdrantCollection:
         connection: Connection,
         name: str,
         dialect: Dialect,
-        *,
         shards: ShardKeys | None = None,
         consistency: models.ReadConsistency | None = None,
     ) -> None:
@@ -68,8 +75,14 @@ class QdrantCollection:
         records: list[models.Record] = []
         for some in _pages(ids, PAGE_OF_IDS):
             records += await self._connection.call(
-                lambda client, some=some: client.retrieve(
-                    self._name, some, payload, vectors, consistency=self._consistency, **how
+                partial(
+                    _retrieve,
+                    collection_name=self._name,
+                    ids=some,
+                    with_payload=payload,
+                    with_vectors=vectors,
+                    consistency=self._consistency,
+                    **how,
                 )
             )
         return {point.id: point for point in points_of(records)}
@@ -104,17 +117,25 @@ class QdrantCollection:
             if point.id not in stored or stored[point.id].payload["seq"] != point.payload["seq"]
         }
 
-    async def swap(self, points: Sequence[Point]) -> set[str]:
+    async def swap(self, points: Sequence[Point], also: Also | None = None) -> set[str]:
         """Replace points whose stored `revision` is one less; return the ids where it was not.
 
-        A point without any vector keeps those that are stored.
+        A point without any vector keeps those that are stored. `also` is read with what was written.
         """
-        await self.begin_swap(points)
-        stored = await self._stored(points, ("revision", "ops"))
+        await self._swap(points)
+        if also is None or not 0 < len(points) <= PAGE:
+            stored = await self._stored(points, ("revision", "ops"))
+        else:
+            namespace, ids = points[0].payload["namespace"], [point.id for point in points]
+            ours = [self.dialect.any_of("namespace", [namespace]), self.dialect.ids(ids)]
+            written = Those(self.dialect.every(ours), fields=("revision", "ops"))
+            wanted = [written, *also.wanted]
+            _, (read, *found) = await self.nearest_and_points([], wanted, namespace)
+            also.found[:] = found
+            stored = {point.id: point for point in read}
         return {point.id for point in points if not is_written(point, stored.get(point.id))}
 
-    async def begin_swap(self, points: Sequence[Point]) -> None:
-        """Replace points as `swap` does; the caller reads back which were."""
+    async def _swap(self, points: Sequence[Point]) -> None:
         for page in _pages(points, PAGE):
             for shard, some in self._by_shard(page).items():
                 whole = [point for point in some if _has_vectors(point)]
@@ -126,9 +147,8 @@ class QdrantCollection:
                     await self._upsert(whole, shard, **how)
                     continue
                 structs = list(map(_struct, whole))
-                upserts = structs and [
-                    _upserting(models.PointsList(points=structs, shard_key=shard, **how))
-                ]
+                listed = models.PointsList(points=structs, shard_key=shard, **how)
+                upserts = [_upserting(listed)] if structs else []
                 await self._batch([*upserts, *kept])
 
     async def delete(self, which: Filter, namespace: str | None = None) -> None:
@@ -137,6 +157,30 @@ class QdrantCollection:
         await self._connection.call(
             lambda client: client.delete(self._name, selector, wait=True, ordering=ORDERING)
         )
+
+    async def delete_with(
+        self,
+        which: Sequence[Filter],
+        namespace: str,
+        *,
+        before: Sequence[Point] = (),
+        after: Sequence[Point] = (),
+        erase: Sequence[str] = (),
+    ) -> None:
+        """Remove the points that match, in one request: after writing some, and before writing others."""
+        shard = self._key(namespace)
+        deletes = [
+            models.DeleteOperation(delete=models.FilterSelector(filter=each, shard_key=shard))
+            for each in which
+        ]
+        first, last = (
+            [_upserting(models.PointsList(points=list(map(_struct, points)), shard_key=shard))]
+            if points
+            else []
+            for points in (before, after)
+        )
+        if operations := [*self._erasing(erase), *first, *deletes, *last]:
+            await self._batch(operations)
 
     async def nearest(
         self, queries: Sequence[Nearest], namespace: str | None = None
@@ -149,9 +193,9 @@ class QdrantCollection:
         self, queries: Sequence[Nearest], points: Sequence[Fused | Those], namespace: str | None
     ) -> tuple[list[list[tuple[str, float]]], list[list[Point]]]:
         """Return (id, score) for each query, and the points that others find, by one request."""
-        shard = self._key(namespace)
-        requests = [_request(query, shard) for query in queries]
-        requests += [_bringing(each, shard) for each in points]
+        make = _Requests(self._key(namespace))
+        requests = [make.scored(query) for query in queries]
+        requests += [make.bringing(each) for each in points]
         if not requests:
             return [], []
         answers = await self._connection.call(
@@ -185,6 +229,13 @@ class QdrantCollection:
         """Return how many points match, exactly."""
         how = self._reading(namespace)
         found = await self._connection.call(lambda c: c.count(self._name, which, exact=True, **how))
+        return int(found.count)
+
+    async def size(self) -> int:
+        """Return about how many points there are, by one quick try."""
+        found = await self._connection.call(
+            lambda c: c.count(self._name, exact=False, timeout=QUICK), tries=1
+        )
         return int(found.count)
 
     async def distinct(self, key: str, which: Filter | None = None) -> list[str]:
@@ -223,7 +274,7 @@ class QdrantCollection:
     def _erasing(self, ids: Sequence[str]) -> list[models.DeleteOperation]:
         if not ids:
             return []
-        keys = None if self._shards is None else self._shards.all
+        keys: Any = None if self._shards is None else self._shards.all
         selector = models.FilterSelector(filter=self.dialect.ids(ids), shard_key=keys)
         return [models.DeleteOperation(delete=selector)]
 
@@ -258,6 +309,10 @@ class QdrantCollection:
         return list(points_of(records)), offset
 
 
+def _retrieve(client: Any, **how: Any) -> Any:  # noqa: ANN401 - of the client, in either form
+    return client.retrieve(**how)
+
+
 def _pages(items: Sequence[Any], size: int) -> list[list[Any]]:
     return [list(items[start : start + size]) for start in range(0, len(items), size)]
 
@@ -283,31 +338,42 @@ def _sparse(terms: Sparse) -> models.SparseVector:
     return models.SparseVector(indices=terms[0], values=terms[1])
 
 
-def _query(query: Nearest) -> dict[str, Any]:
-    if isinstance(query.vector, tuple):
-        params = models.SearchParams(idf=models.IdfCorpusParams(corpus=query.corpus))
-        how = {"query": _sparse(query.vector), "using": LEXICAL, "params": params}
-    else:
-        how = {"query": query.vector.tolist(), "using": DENSE}
-    return {**how, "filter": query.filter, "limit": query.limit}
+class _Requests:
+    """Makes the requests of one batch; a vector that stands in several of them is converted once."""
 
+    def __init__(self, shard: str | None) -> None:
+        self._shard, self._converted = shard, dict[int, list[float]]()
 
-def _request(query: Nearest, shard: str | None) -> models.QueryRequest:
-    among = None if query.among is None else models.Prefetch(**_query(query.among))
-    return models.QueryRequest(**_query(query), prefetch=among, shard_key=shard)
+    def scored(self, query: Nearest) -> models.QueryRequest:
+        """Return the request for ids and scores."""
+        among = None if query.among is None else models.Prefetch(**self._query(query.among))
+        how: dict[str, Any] = {"prefetch": among, "with_payload": False, "shard_key": self._shard}
+        return models.QueryRequest(**self._query(query), **how)
 
+    def bringing(self, wanted: Fused | Those) -> models.QueryRequest:
+        """Return the request for points themselves: the best of several lists, or those that match."""
+        how: dict[str, Any] = {"with_payload": True, "shard_key": self._shard}
+        if wanted.vectors:
+            how["with_vector"] = [DENSE]
+        if isinstance(wanted, Those):
+            if wanted.fields is not None:
+                how["with_payload"] = list(wanted.fields)
+            return models.QueryRequest(filter=wanted.filter, limit=PAGE, **how)
+        parts = [self._query(part) for part in wanted.parts]
+        how["limit"] = wanted.limit
+        if len(parts) == 1:
+            return models.QueryRequest(**{**parts[0], **how})
+        # The engine counts ranks from 0.
+        fusion = models.RrfQuery(rrf=models.Rrf(k=wanted.k + 1))
+        lists = [models.Prefetch(**part) for part in parts]
+        return models.QueryRequest(prefetch=lists, query=fusion, **how)
 
-def _bringing(wanted: Fused | Those, shard: str | None) -> models.QueryRequest:
-    """Return the request for points themselves: the best of several lists, or those that match."""
-    how: dict[str, Any] = {"with_payload": True, "shard_key": shard}
-    if wanted.vectors:
-        how["with_vector"] = [DENSE]
-    if isinstance(wanted, Those):
-        return models.QueryRequest(filter=wanted.filter, limit=PAGE_OF_IDS, **how)
-    how["limit"] = wanted.limit
-    if len(wanted.parts) == 1:
-        return models.QueryRequest(**{**_query(wanted.parts[0]), **how})
-    parts = [models.Prefetch(**_query(part)) for part in wanted.parts]
-    # The engine counts ranks from 0.
-    fusion = models.RrfQuery(rrf=models.Rrf(k=wanted.k + 1))
-    return models.QueryRequest(prefetch=parts, query=fusion, **how)
+    def _query(self, query: Nearest) -> dict[str, Any]:
+        common = {"filter": query.filter, "limit": query.limit}
+        if isinstance(query.vector, tuple):
+            params = models.SearchParams(idf=models.IdfCorpusParams(corpus=query.corpus))
+            return {**common, "query": _sparse(query.vector), "using": LEXICAL, "params": params}
+        numbers = self._converted.setdefault(id(query.vector), [])
+        if not numbers:
+            numbers += query.vector.tolist()
+        return {**common, "query": numbers, "using": DENSE}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -125,12 +126,12 @@ class Setup:
 
     def _make_shards(self, name: str, shards: ShardKeys) -> None:
         """Make the shard keys that are missing, also after who created the collection was killed."""
-        found = self._call(lambda client: client.list_shard_keys(name))
-        there = {each.key for each in found.shard_keys or ()}
+        found = self._call(lambda client: client.collection_cluster_info(name))
+        there = {shard.shard_key for shard in (*found.local_shards, *found.remote_shards)}
         for key in shards.all:
             if key not in there:
                 try:
-                    self._call(lambda client, key=key: client.create_shard_key(name, key))
+                    self._call(partial(_create_shard_key, name=name, key=key))
                 except StoreError as error:
                     if "already exists" not in str(error):  # another was faster
                         raise
@@ -152,6 +153,10 @@ class Setup:
 
     def _call(self, do: Callable[[QdrantClient], Any]) -> Any:  # noqa: ANN401 - of the client
         return run(self._connection.call(do))
+
+
+def _create_shard_key(client: QdrantClient, *, name: str, key: str) -> bool:
+    return client.create_shard_key(name, key)
 
 
 def ordered_paths(metadata_indexes: Mapping[str, IndexKind]) -> dict[str, IndexKind]:

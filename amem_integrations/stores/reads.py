@@ -1,13 +1,22 @@
-"""The reading half of a note store, over two collections of points: notes, and their history."""
+"""The reading half of a note store, over two collections of points: notes, and their history.
+
+One body serves both forms of a method: a coroutine that awaits nothing but calls to collections. A synchronous call
+(`driven`) makes it do all of its work with one `send`; no client of such a call suspends. The asynchronous `twin` runs it
+on the caller's loop, where calls to a server are awaited.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from functools import wraps
 from operator import attrgetter
 from threading import Lock
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -15,12 +24,11 @@ from ..errors import StoreUnavailableError
 from ..filters import Conditions
 from ..notes import Change, ChangeKind, Namespace, Note
 from ..ports import Indexed, Query, Ranked, Vector
-from ..runtime import resolve
+from ..runtime import resolve, run
 from .bm25 import Bm25
 from .checks import check_vector, is_id, plain
 from .collection import BACKLINKS, MENTIONS, Collection, Nearest
 from .conditions import Filter, note_filter, seq_range
-from .forms import driven, wait
 from .payloads import (
     Point,
     change_point_id,
@@ -34,6 +42,58 @@ SETTLE_SECONDS, SETTLE_POLL = 60.0, 0.01
 IDS_AT_ONCE = 512  # in one filter; servers may limit the number of conditions
 
 _in_order = attrgetter("seq", "id")
+
+S = TypeVar("S")
+P = ParamSpec("P")
+R = TypeVar("R")
+Body = Callable[Concatenate[S, P], Coroutine[Any, Any, R]]
+
+_awaiting: ContextVar[bool] = ContextVar("awaiting", default=False)
+
+
+def is_awaiting() -> bool:
+    """Return whether the present call is an asynchronous one."""
+    return _awaiting.get()
+
+
+async def wait(seconds: float) -> None:
+    """Wait: on the loop in an asynchronous call, else in the thread."""
+    if _awaiting.get():
+        await asyncio.sleep(seconds)
+    else:
+        time.sleep(seconds)  # noqa: ASYNC251 - no loop runs this
+
+
+def driven(body: Body[S, P, R]) -> Callable[Concatenate[S, P], R]:
+    """Return the synchronous form of a method, which keeps its body for `twin`."""
+
+    @wraps(body)
+    def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if not _awaiting.get():
+            return run(body(self, *args, **kwargs))
+        token = _awaiting.set(False)
+        try:
+            return run(body(self, *args, **kwargs))
+        finally:
+            _awaiting.reset(token)
+
+    return method
+
+
+def twin(method: Callable[Concatenate[S, P], R]) -> Body[S, P, R]:
+    """Return the asynchronous form of a method that was made by `driven`."""
+    body: Body[S, P, R] = method.__wrapped__  # type: ignore[attr-defined]
+
+    @wraps(body)
+    async def awaited(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        token = _awaiting.set(True)
+        try:
+            return await body(self, *args, **kwargs)
+        finally:
+            _awaiting.reset(token)
+
+    awaited.__name__ = f"a{body.__name__}"
+    return awaited
 
 
 class PointReader:
@@ -73,6 +133,12 @@ class PointReader:
         return [Indexed(note=decode_note(p.id, p.payload), vector=_dense(p)) for p in points]
 
     @driven
+    async def number_of_notes(self) -> int:
+        """Return how many notes all namespaces have together; a server answers with an estimate, or at once not."""
+        self._check_open()
+        return await resolve(self._notes.size())
+
+    @driven
     async def last_seq(self) -> int:
         """Return the greatest `seq` of all notes and changes, of any namespace; 0 if there are none."""
         await self._ready()
@@ -99,7 +165,7 @@ class PointReader:
         plan: Sequence[Mapping[str, int]],
     ) -> list[Ranked]:
         lists = await resolve(self._notes.nearest(wanted, key))
-        return [Ranked(**{name: lists[n] for name, n in places.items()}) for places in plan]
+        return [Ranked(**found_lists(places, lists)) for places in plan]
 
     @driven
     async def backlinks(self, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
@@ -134,8 +200,9 @@ class PointReader:
         which = note_filter(self._dialect, key, where)
         if limit < 1:
             return []
-        order = {"limit": limit, "newest_first": newest_first}
-        points = await resolve(self._notes.scroll(which, **order, namespace=key))
+        points = await resolve(
+            self._notes.scroll(which, limit=limit, newest_first=newest_first, namespace=key)
+        )
         notes = [decode_note(point.id, point.payload) for point in points]
         return sorted(notes, key=_in_order, reverse=newest_first)
 
@@ -174,8 +241,9 @@ class PointReader:
         if limit < 1:
             return []
         which = self._dialect.every(about)
-        order = {"limit": limit, "newest_first": after is None}
-        points = await resolve(self._history.scroll(which, **order, namespace=key))
+        points = await resolve(
+            self._history.scroll(which, limit=limit, newest_first=after is None, namespace=key)
+        )
         return sorted((decode_change(point.payload) for point in points), key=_in_order)
 
     @driven
@@ -289,6 +357,13 @@ def batches(values: Iterable[str]) -> Iterator[list[str]]:
     known = list(dict.fromkeys(values))
     for start in range(0, len(known), IDS_AT_ONCE):
         yield known[start : start + IDS_AT_ONCE]
+
+
+def found_lists(
+    places: Mapping[str, int], lists: Sequence[list[tuple[str, float]]]
+) -> dict[str, Any]:
+    """Return the dense and the lexical list of a query, by name, as they stand among all lists."""
+    return {name: lists[place] for name, place in places.items()}
 
 
 def _dense(point: Point) -> Vector | None:

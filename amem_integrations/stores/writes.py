@@ -1,37 +1,59 @@
 """The writing half of a note store: what is checked, and in which order things are written.
 
-The history is written before the notes, and announces what is about to be written (`intents.py`).
+The history is written before the notes, so each write announces there, by an *intent*, what it is about to do. It is
+read when a store is opened after a process was killed.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NoReturn
 
-from ..errors import InvalidInputError, StoreError
+from ..errors import InvalidInputError
 from ..notes import Change, ChangeKind, Namespace
 from ..ports import Indexed, Look, MaybeAwaitable
 from ..runtime import resolve
 from .checks import check_vector, is_id
-from .collection import is_written
-from .conditions import seq_range
-from .forms import driven
-from .intents import RECEIPTS, Removal, intended, is_made
+from .conditions import Filter, seq_range
 from .payloads import (
     Point,
+    about_others,
     change_point_id,
+    check_owner,
+    completed,
     decode_change,
     encode_change,
     encode_note,
+    follows,
+    intended,
+    is_made,
+    is_same_write,
+    is_written,
     namespace_key,
 )
-from .reads import PointReader, batches
+from .reads import PointReader, batches, driven
 
+INTENT = "intent"  # the kind of the point that announces a write; no change has it
+# What stays when a namespace is cleared: that something was removed, and what models have cost.
+RECEIPTS: tuple[ChangeKind, ...] = ("delete", "clear", "usage")
 # With these a note loses a text, which must not be found in any copy either.
 LOSING: tuple[ChangeKind, ...] = ("update", "undo", "forget", "retract")
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What is to go: these notes of a namespace (its key) and their changes, or (None) all of it.
+
+    `receipts` are the points to be kept. With `upto` nothing goes that was added after this `seq`.
+    """
+
+    namespace: str
+    ids: Sequence[str] | None
+    receipts: Sequence[str] = ()
+    upto: int | None = None
 
 
 class PointStore(PointReader):
@@ -43,7 +65,17 @@ class PointStore(PointReader):
     The history is written before the notes. Where a write fails in between, what became of it is found out
     before the history is next read or written: a change that was not made is taken out of it, a removal
     that was begun is finished.
+
+    Attributes:
+        interrupted: All changes of those operations that may not be finished, for the memory to finish.
     """
+
+    interrupted: Sequence[Change] = ()
+
+    def finished(self, steps: Sequence[Change]) -> None:
+        """Forget those of the `interrupted` changes that the memory has finished."""
+        done = {step.id for step in steps}
+        self.interrupted = [step for step in self.interrupted if step.id not in done]
 
     @property
     def remote(self) -> bool:
@@ -74,9 +106,9 @@ class PointStore(PointReader):
         async with self._changing(changes):
             unsure = self._unknown(list(points))
             taken = await resolve(self._notes.retrieve(unsure, ("namespace",)))
-            _check_owner(taken.values(), key)
+            check_owner(taken.values(), key)
             new = [point for point in points.values() if point.id not in taken]
-            about = _about_others(records, taken)
+            about = about_others(records, taken)
             lost = await self._write(key, about, new, self._notes.insert)
         return {point.id for point in new} - lost
 
@@ -103,7 +135,7 @@ class PointStore(PointReader):
             ready, stale = await self._ready_to_swap(namespace, points)
             if stale and not self.remote:
                 return set(points)
-            about = _about_others(records, stale)
+            about = about_others(records, stale)
 
             async def swap(chosen: Sequence[Point]) -> set[str]:
                 return await self._swap(key, chosen, look)
@@ -151,7 +183,7 @@ class PointStore(PointReader):
         """Return what to hold from reading stored versions to having written new ones."""
         raise NotImplementedError
 
-    def _intent(
+    async def _intent(
         self, namespace: str, records: Sequence[Point], what: Mapping[str, Any]
     ) -> Point | None:
         """Return the point that announces a write; None if nobody can open the store after a kill."""
@@ -159,20 +191,18 @@ class PointStore(PointReader):
         return None
 
     def _unknown(self, ids: Sequence[str]) -> Sequence[str]:
-        """Return those of the ids of which it is not known that no note has them."""
+        """Return the ids to ask for before an insert."""
         return ids
-
-    def _done_intents(self) -> Sequence[str]:
-        """Return the ids of announcements that are carried out, to be removed now."""
-        return ()
 
     async def _swap(self, namespace: str, points: Sequence[Point], look: Look | None) -> set[str]:
         """Replace points whose stored revision is one less; return the ids where it was not."""
         del namespace, look
         return await resolve(self._notes.swap(points))
 
-    async def _ended(self, intent: Point, records: Sequence[Point], *, complete: bool) -> None:
-        """The announced write was carried out, and its operations have written all, or only a part."""
+    async def _ended(
+        self, intent: Point, records: Sequence[Point], *, complete: bool | None
+    ) -> None:
+        """The announced write was carried out, and its operations have written all, or a part; None: no note."""
 
     async def _drop(self, *intents: Point) -> None:
         """Make the announced write one that nobody has to finish."""
@@ -204,7 +234,7 @@ class PointStore(PointReader):
     ) -> set[str]:
         """Write the changes, then the notes; return the ids that another process was faster with."""
         announced = {"changes": intended(records, notes)}
-        intent = self._intent(namespace, records, announced) if records else None
+        intent = await self._intent(namespace, records, announced) if records else None
         try:
             await self._upsert_history(intent, records)
             lost = await resolve(write(notes))
@@ -214,7 +244,8 @@ class PointStore(PointReader):
             self._unsettled.append(step)
             raise
         if intent is not None:
-            await self._ended(intent, _about_others(records, lost), complete=whole and not lost)
+            written = None if lost and len(lost) == len(notes) else whole and not lost
+            await self._ended(intent, about_others(records, lost), complete=written)
         return lost
 
     async def _forget_unwritten(
@@ -225,11 +256,16 @@ class PointStore(PointReader):
         notes: Sequence[Point],
     ) -> None:
         ids = [note.id for note in notes]
-        how = {"namespace": namespace}
-        found = await resolve(self._notes.retrieve(ids, ("revision", "ops"), **how))
+        fields = ("revision", "ops")
+        found = await resolve(self._notes.retrieve(ids, fields, namespace=namespace))
         lost = {note.id for note in notes if not is_written(note, found.get(note.id))}
         await self._forget(namespace, records, lost)
-        if intent is not None:
+        if intent is None:
+            return
+        if lost and len(lost) < len(notes):  # it stays announced until its operation is finished
+            more = await self._changes_of(intent.payload["ops"])
+            self.interrupted = [*self.interrupted, *more]
+        else:
             await self._drop(intent)
 
     async def _forget(
@@ -246,7 +282,7 @@ class PointStore(PointReader):
         self, removal: Removal, receipts: Sequence[Point], rewritten: Sequence[Point] = ()
     ) -> None:
         """Announce a removal, together with what stays of it, and carry it out."""
-        intent = self._intent(removal.namespace, receipts, {"removal": asdict(removal)})
+        intent = await self._intent(removal.namespace, receipts, {"removal": asdict(removal)})
         try:
             await self._upsert_history(intent, [*receipts, *rewritten])
         except BaseException:
@@ -267,35 +303,33 @@ class PointStore(PointReader):
             await self._drop(intent)
 
     async def _carry_out(self, removal: Removal, intent: Point | None) -> None:
-        """Remove the notes and then their changes; after a kill or a failure, what is left of them.
-
-        What announced it goes with the last of these: carried out once more, it could take what was added since.
-        """
+        """Remove the notes and then their changes; after a kill or a failure, what is left of them."""
         self._remove_copies()  # first of all: after a kill this is carried out again
-        every, any_of, key = self._dialect.every, self._dialect.any_of, removal.namespace
-        ours = self._ours(key)
-        if removal.upto is not None:
-            ours = every([ours, seq_range(self._dialect, "lte", removal.upto)])
-        kept = [self._dialect.ids(removal.receipts)]
-        if removal.ids is None:
-            await resolve(self._notes.delete(every([ours]), key))
-            gone = [every([ours], but=[any_of("kind", RECEIPTS)])]
-        else:
-            some = list(batches(filter(is_id, removal.ids)))
-            for batch in some:
-                await resolve(self._notes.delete(every([ours, self._dialect.ids(batch)]), key))
-            gone = [every([ours, any_of("note_id", batch)], but=kept) for batch in some]
-        if intent is not None and (left := self._to_erase(intent)):
-            gone = [*gone[:-1], self._dialect.some([*gone[-1:], self._dialect.ids(left)])]
+        key = removal.namespace
+        notes, gone = self._filters(removal)
+        for which in notes:
+            await resolve(self._notes.delete(which, key))
         for which in gone:
             await resolve(self._history.delete(which, key))
         if intent is not None:
             await self._ended(intent, (), complete=True)
 
-    def _to_erase(self, intent: Point) -> Sequence[str]:
-        """Return the ids of announcements that go with the request which finishes a removal."""
-        del intent
-        return ()
+    def _filters(self, removal: Removal) -> tuple[list[Filter], list[Filter]]:
+        """Return what matches the notes of a removal, and what matches their changes."""
+        every, any_of = self._dialect.every, self._dialect.any_of
+        ours = self._ours(removal.namespace)
+        if removal.upto is not None:
+            ours = every([ours, seq_range(self._dialect, "lte", removal.upto)])
+        if removal.ids is None:
+            return [every([ours])], [every([ours], but=[any_of("kind", RECEIPTS)])]
+        kept, some = (
+            [self._dialect.ids(removal.receipts)],
+            list(batches(filter(is_id, removal.ids))),
+        )
+        return (
+            [every([ours, self._dialect.ids(batch)]) for batch in some],
+            [every([ours, any_of("note_id", batch)], but=kept) for batch in some],
+        )
 
     async def _finish_intent(self, intent: Mapping[str, Any]) -> None:
         """Finish what a killed process had announced.
@@ -321,10 +355,7 @@ class PointStore(PointReader):
 
     async def _upsert_history(self, intent: Point | None, records: Sequence[Point]) -> None:
         points = [*records] if intent is None else [intent, *records]
-        if not (points and (done := self._done_intents())):
-            await resolve(self._history.upsert(points))
-            return
-        await resolve(self._history.upsert(points, done))
+        await resolve(self._history.upsert(points))
 
     async def _stored_only(self, namespace: str, records: Sequence[Point]) -> list[Point]:
         ids = [record.id for record in records]
@@ -351,10 +382,10 @@ class PointStore(PointReader):
         keeps = any(p.dense is None or p.lexical is None for p in points.values())
         fields = ("namespace", "revision", "ops")
         stored = await self._found(namespace, list(points), fields, vectors=keeps)
-        written = {i for i, old in stored.items() if _is_same_write(points[i], old)}
-        stale = {i for i in points if not _follows(points[i], stored.get(i))} - written
+        written = {i for i, old in stored.items() if is_same_write(points[i], old)}
+        stale = {i for i in points if not follows(points[i], stored.get(i))} - written
         left = [i for i in points if i not in stale | written]
-        return [_completed(points[i], stored[i]) for i in left], stale
+        return [completed(points[i], stored[i]) for i in left], stale
 
 
 def _change_point(namespace: Namespace, change: Change) -> Point:
@@ -374,33 +405,3 @@ def _less(new: Any, stored: Any) -> Any:  # noqa: ANN401 - JSON values
     if isinstance(new, list) and isinstance(stored, list):
         return [item for item in new if not isinstance(item, str) or item in stored]
     return "" if stored == "" else new
-
-
-def _check_owner(taken: Collection[Point], namespace: str) -> None:
-    others = [point.id for point in taken if point.payload.get("namespace") != namespace]
-    if others:
-        raise StoreError(
-            f"the ids {others} belong to notes of another namespace than {namespace}; nothing was "
-            "written. Ids come from the namespace: these notes were imported with ids that do not"
-        )
-
-
-def _about_others(records: Sequence[Point], ids: Collection[str]) -> list[Point]:
-    return [record for record in records if record.payload["note_id"] not in ids]
-
-
-def _follows(new: Point, old: Point | None) -> bool:
-    return old is not None and old.payload["revision"] == new.payload["revision"] - 1
-
-
-def _is_same_write(new: Point, old: Point) -> bool:
-    """Return whether `old` is `new`, written by an earlier try whose answer was lost."""
-    last = new.payload["ops"][-1:]
-    same = new.payload["revision"] == old.payload["revision"]
-    return same and bool(last) and last == old.payload["ops"][-1:]
-
-
-def _completed(new: Point, old: Point) -> Point:
-    """Return `new` with the vectors of `old` where it has none of its own."""
-    dense = old.dense if new.dense is None else new.dense
-    return Point(new.id, new.payload, dense, old.lexical if new.lexical is None else new.lexical)

@@ -115,7 +115,7 @@ def test_a_folder_that_is_closed_right_after_tells_the_truth(tmp_path):
 def test_a_server_that_fails_in_between_is_asked_what_became_of_it(works):
     with serving(FakeQdrant()) as server, open_memory(server.url, pauses=()) as memory:
         note = memory.add("The trip is in April", namespace=ANN)
-        fault = Fault(works=works, status=503, path="/amem/points")
+        fault = Fault(works=works, status=503, path="/amem/points/batch")
         # The first thing written is the intent; the next request is the note itself.
         server.before_write = lambda: server.faults.append(fault)
         with pytest.raises(StoreError, match="did not answer"):

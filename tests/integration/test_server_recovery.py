@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,10 @@ from support import models
 from support.qdrant_server import FakeQdrant, Fault, serving
 
 from amem_integrations import AgenticMemory, MemoryConfig
+from amem_integrations.runtime import run
 from amem_integrations.stores import QdrantStore
+from amem_integrations.stores.announced import REMOVAL
+from amem_integrations.stores.payloads import TERMS
 from amem_integrations.stores.writes import INTENT
 from amem_integrations.testing import HashEmbedder
 from amem_integrations.testing.conformance import DIMENSIONS, change, item, note, note_id
@@ -68,9 +71,29 @@ def kill_at(collection: Any, method: str, call: int = 1) -> None:
     setattr(collection, method, faulty)
 
 
+def kill_after_announcing(store: QdrantStore) -> None:
+    """Let the process end when a removal is announced, and nothing is removed."""
+    original = store._notes.delete_with  # type: ignore[attr-defined]
+
+    async def faulty(which: Any, namespace: str, *, before: Any = (), **_: Any) -> None:
+        await original([], namespace, before=before)
+        raise Killed
+
+    store._notes.delete_with = faulty  # type: ignore[attr-defined]
+
+
 def intents(store: QdrantStore) -> int:
-    which = store._dialect.every([store._dialect.any_of("kind", [INTENT])])
-    return len(store._history.scroll(which))
+    kinds = ((store._history, "kind", INTENT), (store._notes, TERMS, REMOVAL))
+    return sum(
+        len(run(collection.scroll(store._dialect.every([store._dialect.any_of(field, [kind])]))))
+        for collection, field, kind in kinds
+    )
+
+
+def left_by(store: QdrantStore, other: QdrantStore) -> int:
+    """Return how many intents a process leaves that ends as it should."""
+    store.close()
+    return intents(other)
 
 
 def recorded(store: QdrantStore, namespace: Any = ANN) -> set[str]:
@@ -81,11 +104,28 @@ def test_a_write_leaves_no_intent_behind(opened: Opener) -> None:
     store = opened()
     store.insert(ANN, [item("a"), item("b")], [change("add", "a")])
     store.replace(ANN, [item("a", revision=1, ops=("o",))], [change("evolve", "a")])
+    assert intents(store) == 1  # it goes with the next write
     store.replace(ANN, [item("a", revision=1, ops=("p",))], [change("stale", "a")])
     store.delete(ANN, [note_id("b")], [change("receipt", "b", kind="delete")])
     store.clear(BOB, [])
-    assert intents(store) == 0
     assert recorded(store) == {"op add", "op evolve", "op receipt"}
+    assert left_by(store, opened()) == 0
+
+
+def test_a_removal_that_was_carried_out_takes_nothing_that_is_imported_later(
+    opened: Opener,
+) -> None:
+    store, other = opened(), opened()
+    given, told = [item("a", seq=1), item("b", seq=1)], [change("old", "a", seq=1)]
+    store.insert(ANN, given, told)
+    store.delete(ANN, [note_id("a")], [change("receipt", "a", kind="delete")])
+    other.insert(ANN, given, told)
+    store.delete(ANN, [note_id("b")], [])
+    store.clear(ANN, [])
+    other.insert(ANN, given, told)
+    later = opened(after=0)  # while `store` still has something announced
+    assert later.count(ANN) == 2
+    assert "op old" in recorded(later)
 
 
 def test_a_change_that_was_not_made_is_taken_out_of_the_history(opened: Opener) -> None:
@@ -118,15 +158,15 @@ def test_of_an_insert_that_was_cut_short_nothing_is_told(opened: Opener) -> None
     assert store.insert(ANN, [item("a", ops=("p",))], [change("again", "a")]) == {note_id("a")}
 
 
-@pytest.mark.parametrize("moment", [("history", "delete"), ("notes", "retrieve")])
-def test_a_change_that_was_made_stays(opened: Opener, moment: tuple[str, str]) -> None:
+@pytest.mark.parametrize("moment", ["reading back", "before the next write"])
+def test_a_change_that_was_made_stays(opened: Opener, moment: str) -> None:
     dying = opened()
     dying.insert(ANN, [item("a")], [change("add", "a")])
-    where, method = moment
-    # `swap` reads back what it wrote, after `replace` has read what was there.
-    kill_at(getattr(dying, f"_{where}"), method, 2 if method == "retrieve" else 1)
-    with pytest.raises(Killed):
+    if moment == "reading back":
+        kill_at(dying._notes, "retrieve")
+    with pytest.raises(Killed) if moment == "reading back" else nullcontext():
         dying.replace(ANN, [item("a", revision=1, ops=("o",))], [change("made", "a")])
+    assert intents(opened()) == 1
     store = opened(after=0)
     assert store.get(ANN, [note_id("a")])[0].revision == 1
     assert recorded(store) == {"op add", "op made"}
@@ -173,7 +213,7 @@ def test_a_process_that_only_stood_still_writes_its_history_again(
     slow._notes.swap = stand_still  # type: ignore[method-assign]
     slow.replace(ANN, [item("a", revision=1, ops=("o",))], [change("made", "a")])
     assert recorded(slow) == {"op made"}
-    assert intents(slow) == 0
+    assert left_by(slow, opened()) == 0
 
 
 def test_all_changes_of_an_operation_that_was_written_in_part_are_reported(
@@ -187,6 +227,7 @@ def test_all_changes_of_an_operation_that_was_written_in_part_are_reported(
         change(f"{name}{n}", name, op="ours", number=n) for n in range(70) for name in ("a", "b")
     ]
     assert dying.replace(ANN, both, made) == {note_id("a")}  # and there it ends
+    other.close()
 
     assert [step.op for step in opened(after=0).interrupted] == ["ours"] * 70
     assert intents(opened()) == 0
@@ -204,18 +245,22 @@ def test_an_operation_that_was_written_in_full_at_the_second_try_leaves_no_inten
     assert intents(store) == 1
     again = item("a", revision=2, ops=("theirs", "ours"))
     assert store.replace(ANN, [again], [made[0]]) == set()
-    assert intents(store) == 0
+    assert left_by(store, other) == 0
 
 
-@pytest.mark.parametrize(("where", "method"), [("history", "delete"), ("notes", "delete")])
-def test_a_removal_that_was_begun_is_finished(opened: Opener, where: str, method: str) -> None:
-    dying = opened()
+@pytest.mark.parametrize("where", ["notes", "history"])
+def test_a_removal_that_was_begun_is_finished(opened: Opener, where: str) -> None:
+    dying, before = opened(), opened()
     told_of = [change(name, name, seq=1) for name in ("a", "b")]
-    dying.insert(ANN, [item("a"), item("b")], told_of)
-    kill_at(getattr(dying, f"_{where}"), method)
+    before.insert(ANN, [item("a"), item("b")], told_of)
+    before.close()
+    if where == "notes":
+        kill_after_announcing(dying)
+    else:
+        kill_at(dying._history, "delete_with")
     with pytest.raises(Killed):
         dying.delete(ANN, [note_id("a")], [change("receipt", "a", kind="delete")])
-    assert len(opened().scan(ANN)) == 2
+    assert intents(opened()) == 1  # so young, it may still be at it
 
     store = opened(after=0)
 
@@ -229,10 +274,10 @@ def test_what_was_added_since_outlives_a_removal_that_is_finished_late(opened: O
     dying, another, other = opened(), opened(), opened()
     dying.insert(ANN, [item("a", seq=1)], [change("old", "a", seq=1)])
     dying.insert(BOB, [item("b", seq=2, namespace=BOB)], [])
-    kill_at(dying._history, "delete", 2)  # the note is gone, the intent is not
+    kill_at(dying._history, "delete_with")  # the note is gone, the intent is not
     with pytest.raises(Killed):
         dying.delete(ANN, [note_id("a")], [])
-    kill_at(another._notes, "delete")
+    kill_after_announcing(another)
     with pytest.raises(Killed):
         another.clear(BOB, [])
     other.insert(ANN, [item("a")], [change("new", "a")])
@@ -307,7 +352,7 @@ ids = [memory.add(f"The trip, part {n}", namespace=ANN, thread="t").id for n in 
 """
 KILLS = {
     "evolve": "kill_at(notes, 'swap', 2); memory.add('The trip, part 3', namespace=ANN, thread='t')",
-    "delete": "kill_at(notes, 'delete'); memory.delete(ids[1], namespace=ANN)",
+    "delete": "kill_at(history, 'delete_with'); memory.delete(ids[1], namespace=ANN)",
 }
 
 

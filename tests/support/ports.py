@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from amem_integrations import StoreUnavailableError
+from amem_integrations.runtime import resolve
 from amem_integrations.testing import HashEmbedder
 
 
@@ -61,10 +62,10 @@ def fail_once(collection, method: str, *, works: bool = False) -> None:
     """Let the next call of a collection's method fail, before or (`works`) after it has done its work."""
     original = getattr(collection, method)
 
-    def faulty(*args, **kwargs):
+    async def faulty(*args, **kwargs):
         setattr(collection, method, original)
         if works:
-            original(*args, **kwargs)
+            await resolve(original(*args, **kwargs))
         raise StoreUnavailableError("told to fail")
 
     setattr(collection, method, faulty)

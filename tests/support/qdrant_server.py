@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import ssl
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, TypeAdapter
 from qdrant_client import QdrantClient, models
-from support.qdrant_shards import BadRequest, ShardedCollection, ShardsFailed
+from support.qdrant_shards import BadRequestError, ShardedCollection, ShardsFailedError
 from support.qdrant_strict import missing_index
 
 Answer = tuple[int, dict[str, Any] | str]
@@ -79,12 +80,28 @@ class FakeQdrant:
     indexes: dict[str, dict[str, Any]] = field(default_factory=dict)
     before_write: Callable[[], None] | None = None
     url: str = ""
+    connections: int = 0
+    most_at_once: int = 0
+    on_request: Callable[[float], None] = lambda _time: None
     down: set[Any] = field(default_factory=set)
+    down_for_notes: Any = None  # a shard that takes no writes of notes
 
     def __post_init__(self) -> None:
         self.collections: dict[str, ShardedCollection] = {}
         self._client = QdrantClient(":memory:")
         self._lock = threading.RLock()
+        self._at_once = 0
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Count a request that is being worked on."""
+        self.on_request(time.monotonic())
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
+        try:
+            yield
+        finally:
+            self._at_once -= 1
 
     @contextmanager
     def counting(self) -> Iterator[Counter[str]]:
@@ -106,13 +123,16 @@ class FakeQdrant:
         if path == "/collections":
             return _done({"collections": [{"name": name} for name in list(self.collections)]})
         _, _, name, *rest = path.split("/")
-        if rest == ["points"] and method == "PUT" and self.before_write:
+        is_write = (method, rest) in (("PUT", ["points"]), ("POST", ["points", "batch"]))
+        if is_write and self.before_write:
             once, self.before_write = self.before_write, None
             once()
         with self._lock:
             return self._answer(method, name, rest, body)
 
-    def _answer(self, method: str, name: str, rest: list[str], body: Any) -> Answer:
+    def _answer(  # noqa: PLR0911 - one for each way it may be refused
+        self, method: str, name: str, rest: list[str], body: Any
+    ) -> Answer:
         action = getattr(self, f"_{method}_{'_'.join(rest)}".lower(), None)
         if action is None:
             return 404, ""
@@ -125,9 +145,9 @@ class FakeQdrant:
             return 400, _error(f"Bad request: {missing}")
         try:
             return _done(action(name, body))
-        except BadRequest as error:
+        except BadRequestError as error:
             return 400, _error(f"Bad request: {error}")
-        except ShardsFailed as error:
+        except ShardsFailedError as error:
             return 500, _error(f"Service internal error: {error}")
 
     def _refused(self, method: str, path: str, key: str | None) -> Answer | None:
@@ -184,8 +204,25 @@ class FakeQdrant:
         self.collections[name].add_shard(wanted.shard_key)
         return True
 
-    def _get_shards(self, name: str, body: Any) -> Any:
-        return {"shard_keys": [{"key": key} for key in self.collections[name].keys]}
+    def _get_cluster(self, name: str, body: Any) -> Any:
+        shards = [
+            {
+                "shard_id": n,
+                "shard_key": key,
+                "points_count": 0,
+                "state": "Active",
+                "peer_id": n % 2,
+            }
+            for n, key in enumerate(self.collections[name].keys, start=1)
+        ]
+        here, there = ([s for s in shards if s["peer_id"] == peer] for peer in (1, 0))
+        return {
+            "peer_id": 1,
+            "shard_count": len(shards),
+            "local_shards": here,
+            "remote_shards": there,
+            "shard_transfers": [],
+        }
 
     def _put_points(self, name: str, body: Any) -> Any:
         return self._updated(name, "upsert", models.PointsList.model_validate(body))
@@ -203,8 +240,20 @@ class FakeQdrant:
         return [_COMPLETED] * len(body["operations"])
 
     def _updated(self, name: str, kind: str, wanted: Any) -> Any:
+        if self.down_for_notes is not None and not name.endswith("_history"):
+            with self._without(self.down_for_notes):
+                self.collections[name].update(kind, wanted)
+            return _COMPLETED
         self.collections[name].update(kind, wanted)
         return _COMPLETED
+
+    @contextmanager
+    def _without(self, shard: Any) -> Iterator[None]:
+        self.down.add(shard)
+        try:
+            yield
+        finally:
+            self.down.discard(shard)
 
     def _post_points(self, name: str, body: Any) -> Any:
         return self.collections[name].retrieve(models.PointRequest.model_validate(body))
@@ -245,7 +294,9 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def serving(fake: FakeQdrant, tls: ssl.SSLContext | None = None) -> Iterator[FakeQdrant]:
+def serving(  # noqa: C901 - a handler within
+    fake: FakeQdrant, tls: ssl.SSLContext | None = None
+) -> Iterator[FakeQdrant]:
     """Serve `fake` on loopback; its `url` says where."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -253,7 +304,15 @@ def serving(fake: FakeQdrant, tls: ssl.SSLContext | None = None) -> Iterator[Fak
         disable_nagle_algorithm = True
         wbufsize = -1  # an answer is one piece
 
+        def setup(self) -> None:
+            fake.connections += 1
+            super().setup()
+
         def handle_any(self) -> None:
+            with fake.working():
+                self.handle_one()
+
+        def handle_one(self) -> None:
             content = self.rfile.read(int(self.headers.get("content-length") or 0))
             body = json.loads(content) if content else None
             path = urlsplit(self.path).path

@@ -10,11 +10,11 @@ from uuid import UUID
 from qdrant_client import QdrantClient, models
 
 
-class BadRequest(Exception):
+class BadRequestError(Exception):
     """The server answers 400 with this text."""
 
 
-class ShardsFailed(Exception):
+class ShardsFailedError(Exception):
     """The server answers 500 with this text: some shards did not take a write, others did."""
 
 
@@ -33,7 +33,7 @@ class ShardedCollection:
         self._client, self._name, self._wanted, self._down = client, name, wanted, down
         self.is_custom = wanted.sharding_method == models.ShardingMethod.CUSTOM
         if self.is_custom and not cluster:
-            raise BadRequest("Distributed mode disabled: custom sharding needs it")
+            raise BadRequestError("Distributed mode disabled: custom sharding needs it")
         self.shards: dict[Any, str] = {}
         for number in range(0 if self.is_custom else wanted.shard_number or 1):
             self._add(number)
@@ -46,9 +46,9 @@ class ShardedCollection:
     def add_shard(self, key: Any) -> None:
         """Make a shard key."""
         if not self.is_custom:
-            raise BadRequest("Shard Key cannot be created with Auto sharding method")
+            raise BadRequestError("Shard Key cannot be created with Auto sharding method")
         if key in self.shards:
-            raise BadRequest(f"Sharding key {key} already exists for collection {self._name}")
+            raise BadRequestError(f"Sharding key {key} already exists for collection {self._name}")
         self._add(key)
 
     def drop(self) -> None:
@@ -89,7 +89,7 @@ class ShardedCollection:
         """Do one operation; of its shards those that are up do it.
 
         Raises:
-            ShardsFailed: Not all were.
+            ShardsFailedError: Not all were.
         """
         places = self._places(wanted.shard_key, writing=True)
         shares = self._split(wanted, places) if kind == "upsert" else dict.fromkeys(places, wanted)
@@ -98,7 +98,7 @@ class ShardedCollection:
             if shard not in self._down:
                 self._apply(kind, places[shard], share)
         if failed:
-            raise ShardsFailed(
+            raise ShardsFailedError(
                 f"{len(failed)} out of {len(shares)} shards failed to apply operation. First error "
                 "captured: Service internal error: The replica set for shard 1 on peer 1 has no active replica"
             )
@@ -163,11 +163,11 @@ class ShardedCollection:
         """Return the chosen shards: of a custom sharded collection those that are named."""
         if selector is None or not self.is_custom:
             if writing and self.is_custom:
-                raise BadRequest("Shard key not specified")
+                raise BadRequestError("Shard key not specified")
             return self.shards
         keys = selector if isinstance(selector, list) else [selector]
         if unknown := [key for key in keys if key not in self.shards]:
-            raise BadRequest(f"Shard key {unknown[0]} not found")
+            raise BadRequestError(f"Shard key {unknown[0]} not found")
         return {key: self.shards[key] for key in keys}
 
     def _split(self, wanted: models.PointsList, places: Iterable[Any]) -> dict[Any, Any]:

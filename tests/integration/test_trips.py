@@ -1,0 +1,124 @@
+"""How many requests an operation makes, when nobody else writes at the same time; each is a wait for a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.qdrant_server import FakeQdrant, serving
+
+from amem_integrations import AgenticMemory
+from amem_integrations.testing import HashEmbedder
+
+ANN = ("ann",)
+pytestmark = pytest.mark.enable_socket
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeQdrant]:
+    with serving(FakeQdrant()) as fake:
+        yield fake
+
+
+@pytest.fixture
+def memory(fake: FakeQdrant) -> Iterator[AgenticMemory]:
+    """Return a memory by rules in which Ann has said a few things that belong together."""
+    with AgenticMemory.open(fake.url, embedder=HashEmbedder()) as memory:
+        for part in ("is old", "was repaired", "stands in the barn"):
+            memory.add(f"The pottery kiln {part}", namespace=ANN, thread="t", speaker="Ann")
+        yield memory
+
+
+@pytest.fixture
+def raw(memory: AgenticMemory) -> str:
+    """Return the id of a note that nothing belongs to."""
+    return memory.add("I like jazz", namespace=ANN, evolve=False).id
+
+
+def test_a_search_is_one_request(fake: FakeQdrant, memory: AgenticMemory) -> None:
+    with fake.counting() as counted:
+        hits = memory.search("pottery kiln", namespace=ANN)
+    assert len(hits) == 3
+    assert counted == {"POST points/query/batch": 1}
+
+
+def test_links_that_lead_further_cost_a_search_at_most_two_more(
+    fake: FakeQdrant, memory: AgenticMemory
+) -> None:
+    first = memory.get_all(namespace=ANN)[0]
+    for n in range(40):
+        memory.add(f"The barn {n} has a door", namespace=ANN, evolve=False)
+    later = memory.add("We sold it", namespace=ANN, evolve=False)
+    memory.supersede(first.id, later.id, namespace=ANN)
+    with fake.counting() as counted:
+        hits = memory.search("pottery kiln is old", namespace=ANN, k=3)
+    assert later.id in {hit.note.id for hit in hits}
+    assert counted.total() <= 3
+
+
+def test_a_raw_add_is_four_requests(fake: FakeQdrant, memory: AgenticMemory) -> None:
+    with fake.counting() as counted:
+        memory.add("I like jazz", namespace=ANN, evolve=False)
+    assert counted.total() <= 4
+
+
+def test_an_add_that_evolves_by_rules_is_twelve_requests(
+    fake: FakeQdrant, memory: AgenticMemory
+) -> None:
+    with fake.counting() as counted:
+        note = memory.add("The pottery kiln broke today", namespace=ANN, thread="t", speaker="Ann")
+    assert note.state == "done"
+    assert note.links
+    assert counted.total() <= 12
+
+
+@pytest.mark.parametrize("changed", [{"content": "I like rock"}, {"metadata": {"sure": True}}])
+def test_an_update_is_five_requests(
+    fake: FakeQdrant, memory: AgenticMemory, raw: str, changed: dict[str, object]
+) -> None:
+    with fake.counting() as counted:
+        memory.update(raw, namespace=ANN, **changed)
+    assert counted.total() <= 5
+
+
+def test_a_delete_is_five_requests(fake: FakeQdrant, memory: AgenticMemory, raw: str) -> None:
+    with fake.counting() as counted:
+        memory.delete(raw, namespace=ANN)
+    assert counted.total() <= 5
+
+
+def test_many_raw_notes_are_four_requests(fake: FakeQdrant, memory: AgenticMemory) -> None:
+    with fake.counting() as counted:
+        memory.add_many([f"Thing {n} is here" for n in range(256)], namespace=ANN, evolve=False)
+    assert counted.total() <= 4
+
+
+def test_connections_are_kept_and_answers_are_not_compressed(
+    fake: FakeQdrant, memory: AgenticMemory
+) -> None:
+    before = fake.connections
+    for _ in range(5):
+        memory.search("kiln", namespace=ANN)
+    assert fake.connections == before
+    assert {headers["accept-encoding"] for _, _, headers in fake.requests} == {"identity"}
+
+
+def test_a_search_finds_the_same_with_the_notes_brought_along_as_in_this_process(
+    memory: AgenticMemory,
+) -> None:
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as other:
+        for place in (memory, other):
+            for n in range(60):
+                place.add(f"Thing {n % 7} is in room {n}", namespace=ANN, key=f"k{n}", evolve=False)
+        for part in ("is old", "was repaired", "stands in the barn"):
+            other.add(f"The pottery kiln {part}", namespace=ANN, thread="t", speaker="Ann")
+        for query in ("room 12", "the old kiln", "thing 3 in a barn"):
+            for least in (None, 0.05):
+                found, expected = (
+                    [
+                        (hit.note.content, round(hit.similarity or 0, 4))
+                        for hit in place.search(query, namespace=ANN, min_similarity=least)
+                    ]
+                    for place in (memory, other)
+                )
+                assert sorted(found) == sorted(expected)
