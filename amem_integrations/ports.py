@@ -309,8 +309,12 @@ class NoteStore(Protocol):
         """Return all changes of these operations (`Change.op`), oldest first."""
         ...
 
-    def mentions(self, namespace: Namespace, ids: Sequence[str]) -> MaybeAwaitable[list[Change]]:
+    def mentions(
+        self, namespace: Namespace, ids: Sequence[str], *, prompts_after: int | None = None
+    ) -> MaybeAwaitable[list[Change]]:
         """Return the changes about other notes that mention one of these, oldest first.
+
+        With `prompts_after` also those of the kind `prompt` whose `seq` is above it, whatever they mention.
 
         A change mentions the note that caused it (`cause`), and those in `data["shown"]`, a list of the
         ids of the notes that were shown when it was made and may be quoted in it.

@@ -167,9 +167,10 @@ class QuoteRemoval:
         What the notes that are gone brought to others is always among it.
         """
         store, sources = self._runtime.store, sorted(self._gone.keys() - self._contexts)
-        mentions = await resolve(store.mentions(self._namespace, sources))
-        later = await all_changes(store, self._namespace, kinds=("prompt",), after=self._since)
-        named = {made.op: made for made in (*mentions, *later) if made.kind == "prompt"}
+        mentions = await resolve(
+            store.mentions(self._namespace, sources, prompts_after=self._since)
+        )
+        named = {made.op: made for made in mentions if made.kind == "prompt"}
         prompts = [made for op, made in named.items() if op not in self._looked_at]
         ops = [made.op for made in prompts]
         self._looked_at.update(ops)

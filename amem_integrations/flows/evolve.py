@@ -257,8 +257,10 @@ async def _evolve_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Ba
     if made.error is not None:
         left = await remove_what_is_gone(runtime, namespace, _shown(wave), since)
         return replace(made, notes=left)
-    # The next call may take long: what is gone by now is not shown to it, and a kill then leaves nothing to look for.
-    current = await remove_what_is_gone(runtime, namespace, _shown(raw), since)
+    current = made.notes
+    if runtime.model_name != RULES:
+        # The next call may take long: what is gone by now is not shown to it, and a kill then leaves nothing to look for.
+        current = await remove_what_is_gone(runtime, namespace, _shown(raw), since)
     notes |= {note_id: current[note_id] for note_id in made.notes if note_id in current}
     linked = await _link(runtime, namespace, wave, notes, _shown(wave), since)
     return replace(linked, report=made.report + linked.report)

@@ -266,19 +266,30 @@ class PointReader:
         return sorted((decode_change(point.payload) for point in found), key=_in_order)
 
     @driven
-    async def mentions(self, namespace: Namespace, ids: Sequence[str]) -> list[Change]:
-        """Return the changes about other notes that one of these caused, or that it was shown for."""
+    async def mentions(
+        self, namespace: Namespace, ids: Sequence[str], *, prompts_after: int | None = None
+    ) -> list[Change]:
+        """Return the changes about other notes that one of these caused, or that it was shown for; and later prompts."""
         await self._ready()
         key, found = namespace_key(namespace), dict[str, Point]()
-        for some in batches(filter(is_id, ids)):
-            ends = [self._dialect.any_of(end, some) for end in MENTIONS]
-            about = [self._dialect.any_of("note_id", some)]
-            which = self._dialect.every([self._ours(key), self._dialect.some(ends)], but=about)
+        asked_for = [self._mentioning(some) for some in batches(filter(is_id, ids))]
+        if prompts_after is not None:
+            later = [seq_range(self._dialect, "gt", prompts_after)]
+            prompts = self._dialect.every([self._dialect.any_of("kind", ["prompt"]), *later])
+            first = [*asked_for[:1], prompts]
+            asked_for = [self._dialect.some(first), *asked_for[1:]]
+        for one in asked_for:
+            which = self._dialect.every([self._ours(key), one])
             points = await resolve(self._history.scroll(which, namespace=key))
             found |= {point.id: point for point in points}
         asked = set(ids)
         changes = [decode_change(point.payload) for point in found.values()]
         return sorted((made for made in changes if made.note_id not in asked), key=_in_order)
+
+    def _mentioning(self, ids: Sequence[str]) -> Filter:
+        ends = [self._dialect.any_of(end, ids) for end in MENTIONS]
+        about = [self._dialect.any_of("note_id", ids)]
+        return self._dialect.every([self._dialect.some(ends)], but=about)
 
     async def _ready(self) -> None:
         self._check_open()

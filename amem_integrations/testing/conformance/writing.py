@@ -282,12 +282,17 @@ class HistoryRules:
         caused = change("caused", "c", number=1, cause=a)
         shown = change("shown", "c", number=2, data={"shown": [note_id("x"), b], "shows": a})
         other = change("other", "c", number=3, cause=note_id("c"), data={"shown": []})
-        done(store.replace(ANN, [], [other, shown, caused, about_itself]))
+        prompt = change("prompt", "c", number=4, kind="prompt")
+        done(store.replace(ANN, [], [prompt, other, shown, caused, about_itself]))
         assert done(store.mentions(ANN, [a])) == [caused]
         assert done(store.mentions(ANN, [b])) == [about_itself, shown]
         assert done(store.mentions(ANN, [a, b, "no id"])) == [caused, shown]
         assert done(store.mentions(ANN, ["no id"])) == done(store.mentions(ANN, [])) == []
         assert done(store.mentions(BOB, [a, b])) == []
+        assert done(store.mentions(ANN, [a], prompts_after=other.seq)) == [caused, prompt]
+        assert done(store.mentions(ANN, [a], prompts_after=prompt.seq)) == [caused]
+        assert done(store.mentions(ANN, [], prompts_after=0)) == [prompt]
+        assert done(store.mentions(BOB, [a], prompts_after=0)) == []
 
     def test_a_stored_change_can_be_rewritten_and_an_unknown_one_is_not_added(
         self, store: NoteStore
