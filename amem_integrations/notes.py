@@ -1,9 +1,8 @@
 """The values of the memory: frozen, plain, and convertible to and from JSON. What a caller gives is checked here.
 
-A note is m = {c, t, K, G, X, e, L} of the paper (arXiv 2502.12110, section 3.1): content, time,
-keywords, tags, context, embedding, links. Content is the user's and never changes by a model; a model
-only appends `ContextEntry` values, from which keywords, tags and context are derived. Removing one
-entry therefore undoes exactly what it brought.
+A note is m = {c, t, K, G, X, e, L} of the paper (arXiv 2502.12110, section 3.1): content, time, keywords, tags, context,
+embedding, links. Content is the user's and never changes by a model; a model only appends `ContextEntry` values, from
+which keywords, tags and context are derived. Removing one entry therefore undoes exactly what it brought.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ TEXTS = ("content", "key", "thread", "speaker")
 class ContextEntry:
     """One interpretation of a note, and where it came from.
 
-    `cause` is the id of the note that gave rise to it: the note itself for the entry written at
-    construction, a later note for an entry added by evolution. `at` is the event time of that note. An entry
-    that condenses several has the causes of all of them in `causes`; its `cause` is the latest of these.
+    `cause` is the id of the note that gave rise to it: the note itself for the entry written at construction, a later
+    note for an entry added by evolution. `at` is the event time of that note. An entry that condenses several has the
+    causes of all of them in `causes`; its `cause` is the latest of these.
     """
 
     text: str
@@ -65,9 +64,9 @@ class ContextEntry:
 class Supersession:
     """Why a later note takes the place of an earlier one, which holds this by the id of the later one.
 
-    The later note `updates` the earlier (the world changed), `corrects` it (it was never so), `retracts` it (it no
-    longer holds, and nothing takes its place) or `contradicts` it (neither wins). `since` is the event time from
-    which it counts, `model` who decided (`"user"` for the user).
+    The later note `updates` the earlier (the world changed), `corrects` it (it was never so), `retracts` it (it no longer
+    holds, and nothing takes its place) or `contradicts` it (neither wins). `since` is the event time from which it
+    counts, `model` who decided (`"user"` for the user).
     """
 
     relation: Relation
@@ -108,13 +107,12 @@ class Link:
 class Note:
     """One experience, with everything that has been understood of it.
 
-    `seq` (nanoseconds at first add, strictly increasing) orders notes; `at` is only the time of the event, if
-    the caller gave one. `id` is also the id of the Qdrant point. A text that is longer than the embedder reads
-    is several notes: the first has `chunk` 1 and the id of the whole, the others count on from 2 and name the
-    first in `chunk_of`. A note that is all of its text has `chunk` 0. `supersessions` are by the ids of the later
-    notes that make this one outdated; none of its text goes for it. `until` is how long it holds, if the user said.
-    `merged_into` is the note that says the same and is found in its place, if there is one. `kind` follows from the
-    content (see `kinds.py`): `"statement"`, `"question"`, or `"filler"`, which says nothing worth remembering.
+    `seq` (nanoseconds at first add, strictly increasing) orders notes; `at` is only the time of the event, if the caller
+    gave one. `id` is also the id of the Qdrant point. A text that is longer than the embedder reads is several notes: the
+    first has `chunk` 1 and the id of the whole, the others count on from 2 and name the first in `chunk_of`. A note that
+    is all of its text has `chunk` 0. `supersessions` are by the ids of the later notes that make this one outdated; none
+    of its text goes for it. `until` is how long it holds, if the user said. `merged_into` is the note that says the same
+    and is found in its place, if there is one. `kind` follows from the content (see `kinds.py`).
     """
 
     id: str
@@ -195,10 +193,9 @@ class Note:
         return self.expires_at is not None and self.expires_at <= time
 
     def revised(self, **changes: Any) -> Note:  # noqa: ANN401 - any field
-        """Return a copy with these fields changed; another content may be of another kind."""
-        if "content" in changes:
-            changes.setdefault("kind", kind_of(changes["content"]))
-        return replace(self, **changes)
+        """Return a copy with these fields changed, and the kind of another content."""
+        kind = {"kind": kind_of(changes["content"])} if "content" in changes else {}
+        return replace(self, **{**kind, **changes})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,12 +256,12 @@ class Why:
 class ScoredNote:
     """A note found by a search.
 
-    `score` orders hits (higher is better) and is comparable within one search only; `similarity` is
-    the cosine of query and note, for thresholds (None if the note has no vector yet). `via` is
-    `"match"` if a search without links finds the note too, or else the links that led here, or the note that it
-    supersedes. `superseded_by` is the current note that takes the place of this one, at the end of a chain of
-    several; `contradicted_by` are notes that say otherwise without taking its place; `is_over` says that its
-    `until` has passed. `why` is filled when the search was asked to explain.
+    `score` orders hits (higher is better) and is comparable within one search only; `similarity` is the cosine of
+    query and note, for thresholds (None if the note has no vector yet). `via` is `"match"` if a search without links
+    finds the note too, or else the links that led here, or the note that it supersedes. `superseded_by` is the
+    current note that takes the place of this one, at the end of a chain of several; `contradicted_by` are notes that
+    say otherwise without taking its place; `is_over` says that its `until` has passed. `why` is filled when the
+    search was asked to explain.
     """
 
     note: Note
@@ -307,10 +304,10 @@ class ScoredNote:
 class Change:
     """One entry of the history: what happened to `note_id`, because of `cause`, by operation `op`.
 
-    A change of kind `clear` is about the whole namespace, and its `note_id` is empty. So is one of kind
-    `prompt`: its data says which notes (`shown`) a model was shown when it wrote what the operation brought. And
-    one of kind `usage`: its data says what the calls for the operation cost, by task, and on which day; and
-    one of kind `reinforce`: which `links` (by two notes) had their strength restored, and since when it had decayed.
+    A change of kind `clear` is about the whole namespace, and its `note_id` is empty. So is one of kind `prompt`: its
+    data says which notes (`shown`) a model was shown when it wrote what the operation brought. And one of kind
+    `usage`: its data says what the calls for the operation cost, by task, and on which day; and one of kind
+    `reinforce`: which `links` (by two notes) had their strength restored, and since when it had decayed.
     """
 
     id: str
@@ -350,8 +347,7 @@ def check_note_input(item: NoteInput, max_chars: int) -> None:
     """Check what a caller says about one experience; its content has at most `max_chars` characters.
 
     Raises:
-        InvalidInputError: Empty or too long content, text that is not Unicode, a time without a zone, an
-            unknown source, or metadata that is not JSON.
+        InvalidInputError: Empty or too long content, no Unicode, no time zone, an unknown source, or no JSON.
     """
     if not isinstance(item.content, str) or not item.content.strip():
         raise InvalidInputError(f"content={item.content!r} is empty; give the text to remember")
@@ -378,9 +374,7 @@ def check_time(name: str, value: object) -> None:
         InvalidInputError: It is no datetime with a time zone.
     """
     if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
-        raise InvalidInputError(
-            f"{name}={value!r} must be a datetime with a time zone, such as UTC"
-        )
+        raise InvalidInputError(f"{name}={value!r} must be a datetime with a zone, such as UTC")
 
 
 def _check_text(name: str, text: str | None) -> None:
