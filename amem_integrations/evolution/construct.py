@@ -56,7 +56,7 @@ async def mark_failed(
 TURNS_BEFORE = 24
 TOKENS_BEFORE = 250
 REPLY_TOKENS = 100  # for a note
-FILLER_TOKENS = 40  # a longer note says something, whatever a model holds of it
+FILLER_TOKENS = 30  # a longer note is linked, whatever a model holds of it
 MAX_CONTEXT_WORDS = 80
 LEFT_OUT = "the model left it out"
 
@@ -160,8 +160,7 @@ async def describe(runtime: Runtime, batch: Batch) -> tuple[dict[str, Described]
 
     def missing(reply: ConstructReply) -> str | None:
         said = {item.id for item in reply.notes}
-        said |= {*_named(reply.filler)}
-        left = [name for name in notes if name not in said]
+        left = [name for name in notes if name not in said | _named(reply.filler)]
         return f"there is no entry for {', '.join(left)}" if left else None
 
     try:

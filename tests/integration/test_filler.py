@@ -62,10 +62,11 @@ def test_filler_is_no_candidate_of_a_later_note(memory):
 
 def test_a_long_note_is_no_filler_whatever_the_model_says(memory):
     content = f"{'I painted the boat of my sister, ' * 8}really!"
-    (note,) = add(memory, content)
-    assert (note.kind, note.state) == ("statement", "done")
-    assert len(memory.model.asked("construct")) == 2  # it was asked for an entry once more
-    assert "there is no entry for n1" in memory.model.asked("construct")[1].prompt
+    first, long = add(memory, "I paint boats", content)
+    assert (long.kind, long.state, long.keywords) == ("statement", "done", ())
+    assert first.id in long.links
+    assert len(memory.model.asked("construct")) == 1
+    assert "really!" in memory.model.asked("evolve")[0].prompt
 
 
 def test_a_note_that_a_model_describes_is_no_filler_whatever_its_words(memory):
