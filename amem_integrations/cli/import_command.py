@@ -23,7 +23,7 @@ from .add_commands import Later, Thread, evolve_shown
 from .command import command
 from .open_memory import open_to_write
 from .options import MODEL, NAMESPACE, Options, format_namespace
-from .terminal import console, print_json, progress
+from .terminal import console, one_line, print_json, progress
 
 MAX_HEADER = 100_000  # characters of the first line of an export
 
@@ -104,8 +104,8 @@ def _print(options: Options, report: ImportReport, rows: list[dict[str, Any]]) -
     for row in rows:
         console().print(_imported(row), soft_wrap=True)
     for reason, count in report.skipped.items():
-        where = report.first_skipped[reason]
-        console().print(f"not taken: {reason}: {count} (first: {where})", soft_wrap=True)
+        told = f"not taken: {reason}: {count} (first: {report.first_skipped[reason]})"
+        console().print(one_line(told), soft_wrap=True)
 
 
 def _imported(row: dict[str, Any]) -> str:

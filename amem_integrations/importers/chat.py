@@ -145,6 +145,6 @@ def _calls_tools(content: object) -> bool:
     return any(isinstance(b, Mapping) and b.get("block_type") == "tool_call" for b in blocks)
 
 
-def thread_of(value: object, source: Source) -> str:
+def thread_of(value: object, source: Source) -> str | None:
     """Return the thread that an id names, or that of the source."""
     return label(value) or source.chat_thread

@@ -75,9 +75,9 @@ class Source:
         return Path(self.name)
 
     @property
-    def chat_thread(self) -> str:
-        """The thread of messages that name none: the caller's, else the name of the file."""
-        return self.thread or self.path.stem
+    def chat_thread(self) -> str | None:
+        """The thread of messages that name none: the caller's, else the name of the file; rows have none."""
+        return self.thread or (self.path.stem if self._rows is None else None)
 
     @property
     def is_lines(self) -> bool:

@@ -123,6 +123,15 @@ def test_the_same_history_by_any_way_is_the_same_notes(tmp_path):
         assert import_from(memory, path, namespace=ANN).added == {ANN: 0}
 
 
+def test_rows_in_hand_are_the_messages_that_add_messages_stores():
+    said = [{"role": "user", "content": "I am Ann."}, {"role": "assistant", "content": "Hello!"}]
+    with open_memory() as memory:
+        memory.add_messages(said, namespace=ANN)
+        assert import_from(memory, said, namespace=ANN).added == {ANN: 0}
+        memory.add_messages(said, namespace=ANN, thread="t")
+        assert import_from(memory, said, namespace=ANN, thread="t").added == {ANN: 0}
+
+
 def test_a_row_without_a_message_stops_the_import_and_nothing_is_stored():
     rows = [{"session_id": "s", "message": "{"}]
     with open_memory() as memory:

@@ -12,6 +12,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.indexing import InMemoryRecordManager, aindex, index
 from langchain_core.vectorstores import VectorStore
 from langchain_tests.integration_tests import VectorStoreIntegrationTests
+from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, NamespaceError
 from amem_integrations.testing import HashEmbedder
@@ -261,3 +262,17 @@ def test_progress_is_logged_if_that_is_wanted(store, caplog):
     with caplog.at_level(logging.INFO, logger="amem_integrations"):
         store.add(pages("One."), progress=True)
     assert "1 of 1 notes" in caplog.text
+
+
+@pytest.mark.enable_socket
+def test_documents_on_a_server_are_replaced_and_removed_by_source():
+    with (
+        serving(FakeQdrant()) as server,
+        AgenticMemory.open(server.url, embedder=HashEmbedder(16)) as memory,
+    ):
+        store = AMemVectorStore(memory, TEAM, evolve=False)
+        store.add_documents(pages("One.", "Two."))
+        assert store.add(pages("One.")).removed == 1
+        assert [one.page_content for one in store.similarity_search("One")] == ["One."]
+        store.delete(sources=["a.txt"])
+        assert stored(memory) == []
