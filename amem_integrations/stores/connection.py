@@ -33,7 +33,9 @@ CONNECTIONS = 32  # at once, by all threads together, and by the tasks of each l
 LOCALHOST = frozenset({"localhost", "127.0.0.1", "::1"})
 
 MAX_PAUSE = 10.0  # seconds between two tries
-MAX_ASKED = 60.0  # seconds between two tries where the server asks for them
+MAX_ASKED = (
+    60.0  # seconds that are waited where the server asks for it; who asks for more is unavailable
+)
 MAX_DETAIL = 300  # characters of a server's answer in a message
 
 
@@ -97,7 +99,7 @@ class Connection:
                     return do(self._clients[at])
             except (ApiException, ResourceExhaustedResponse) as error:
                 self._check_passing(error)
-                if pause is None:
+                if pause is None or _asked(error) > MAX_ASKED:
                     raise StoreUnavailableError(self._silence(error)) from error
                 if not _is_busy(error):
                     self._at = (at + 1) % len(self._addresses)
@@ -106,6 +108,7 @@ class Connection:
 
     def close(self) -> None:
         """Close the synchronous clients. Those of a loop are closed by `aclose`, or when the loop ends."""
+        self._loops = {k: held for k, held in self._loops.items() if not held.loop.is_closed()}
         for client in self._clients:
             client.close()
 
@@ -211,9 +214,12 @@ def _is_passing(error: Exception) -> bool:
 def _jittered(pause: float, error: Exception) -> float:
     jitter = 1 + random.random()  # noqa: S311 - so that clients do not come back all at once
     waits = min(MAX_PAUSE, pause * jitter)
-    if isinstance(error, ResourceExhaustedResponse):
-        return max(waits, min(MAX_ASKED, float(error.retry_after_s)))
-    return waits
+    return max(waits, _asked(error))
+
+
+def _asked(error: Exception) -> float:
+    """Return how many seconds the server asks to wait."""
+    return float(error.retry_after_s) if isinstance(error, ResourceExhaustedResponse) else 0.0
 
 
 def _detail(error: Exception) -> str:

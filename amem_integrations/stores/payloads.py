@@ -380,3 +380,17 @@ def is_made(note: Point | None, revision: int, op: str | None) -> bool:
         return False
     forgotten = note.payload["revision"] - revision >= OPS_KEPT
     return forgotten or op is None or op in note.payload["ops"]
+
+
+def blanked(record: Point, stored: Point) -> Point:
+    """Return the record without the texts that another writer has taken out of the stored one."""
+    data = _less(record.payload["data"], stored.payload["data"])
+    return Point(record.id, {**record.payload, "data": data})
+
+
+def _less(new: Any, stored: Any) -> Any:  # noqa: ANN401 - JSON values
+    if isinstance(new, dict) and isinstance(stored, dict):
+        return {name: _less(value, stored.get(name, value)) for name, value in new.items()}
+    if isinstance(new, list) and isinstance(stored, list):
+        return [item for item in new if not isinstance(item, str) or item in stored]
+    return "" if stored == "" else new

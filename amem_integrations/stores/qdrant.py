@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
-from qdrant_client import QdrantClient
+from qdrant_client import QdrantClient, models
 
 from ..errors import ConfigurationError, StoreError
 from ..notes import Namespace, Note
@@ -116,24 +116,34 @@ class QdrantStore(AnnouncedWrites):
         )
         bm25, layout = bm25 or Bm25(), layout or ServerLayout()
         wanted = Sidecar.new(embedder=embedder, dimensions=dimensions, bm25=bm25)
-        names = (collection, f"{collection}_history")
         try:
-            options = collection_options or {}
-            setup = Setup(self._connection, wanted, layout, options, remote=self._remote)
-            history = setup.prepare(names[1], CHANGE_INDEXES, {})
-            indexes = {**SERVER_NOTE_INDEXES, **ordered}
-            notes = setup.prepare(names[0], indexes, {DENSE: layout.vectors(dimensions)})
+            setup = Setup(
+                self._connection, wanted, layout, collection_options or {}, remote=self._remote
+            )
+            both = self._prepared(setup, collection, ordered, layout.vectors(dimensions))
         except BaseException:
             self._connection.close()
             raise
-        self._made, dialect = notes.made, client_dialect(ordered if self._remote else None)
-        both = (
-            QdrantCollection(self._connection, name, dialect, one.shards, one.consistency)
-            for name, one in zip(names, (notes, history), strict=True)
-        )
         super().__init__(*both, dimensions=dimensions, bm25=bm25, lock=lock)
         # For the memory to finish, after other processes were killed.
         self.interrupted = run(self._settled()) if self._remote else ()
+
+    def _prepared(
+        self,
+        setup: Setup,
+        collection: str,
+        ordered: Mapping[str, IndexKind],
+        dense: models.VectorParams,
+    ) -> tuple[QdrantCollection, QdrantCollection]:
+        """Return the collections of notes and of their history, made if they are not there."""
+        name, dialect = f"{collection}_history", client_dialect(ordered if self._remote else None)
+        told = setup.prepare(name, CHANGE_INDEXES, {})
+        notes = setup.prepare(collection, {**SERVER_NOTE_INDEXES, **ordered}, {DENSE: dense})
+        self._made, wire = notes.made, self._connection
+        return (
+            QdrantCollection(wire, collection, dialect, notes.shards, notes.consistency),
+            QdrantCollection(wire, name, dialect, told.shards, told.consistency),
+        )
 
     @classmethod
     def as_made(

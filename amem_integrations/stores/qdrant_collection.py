@@ -153,7 +153,8 @@ class QdrantCollection:
 
     async def delete(self, which: Filter, namespace: str | None = None) -> None:
         """Remove the points that match."""
-        selector = models.FilterSelector(filter=which, shard_key=self._key(namespace))
+        keys = self._every_shard if namespace is None else self._key(namespace)
+        selector = models.FilterSelector(filter=which, shard_key=keys)
         await self._connection.call(
             lambda client: client.delete(self._name, selector, wait=True, ordering=ORDERING)
         )
@@ -274,9 +275,14 @@ class QdrantCollection:
     def _erasing(self, ids: Sequence[str]) -> list[models.DeleteOperation]:
         if not ids:
             return []
-        keys: Any = None if self._shards is None else self._shards.all
-        selector = models.FilterSelector(filter=self.dialect.ids(ids), shard_key=keys)
+        which = self.dialect.ids(ids)
+        selector = models.FilterSelector(filter=which, shard_key=self._every_shard)
         return [models.DeleteOperation(delete=selector)]
+
+    @property
+    def _every_shard(self) -> Any:  # noqa: ANN401 - a selector
+        """What names all shards: a removal has to."""
+        return None if self._shards is None else self._shards.all
 
     async def _stored(self, points: Sequence[Point], fields: Sequence[str]) -> dict[str, Point]:
         found: dict[str, Point] = {}

@@ -21,6 +21,7 @@ from .conditions import Filter, seq_range
 from .payloads import (
     Point,
     about_others,
+    blanked,
     change_point_id,
     check_owner,
     completed,
@@ -152,8 +153,8 @@ class PointStore(PointReader):
             self._remove_copies()
             ids = [record.id for record in records]
             found = await resolve(self._history.retrieve(ids, ("data",), namespace=key))
-            blanked = [_blanked(r, found[r.id]) for r in records if r.id in found]
-            await resolve(self._history.upsert(blanked))
+            less = [blanked(r, found[r.id]) for r in records if r.id in found]
+            await resolve(self._history.upsert(less))
 
     @driven
     async def delete(
@@ -391,17 +392,3 @@ class PointStore(PointReader):
 def _change_point(namespace: Namespace, change: Change) -> Point:
     payload = encode_change(change, namespace)
     return Point(change_point_id(payload["namespace"], change.id), payload)
-
-
-def _blanked(record: Point, stored: Point) -> Point:
-    """Return the record without the texts that another writer has taken out of the stored one."""
-    data = _less(record.payload["data"], stored.payload["data"])
-    return Point(record.id, {**record.payload, "data": data})
-
-
-def _less(new: Any, stored: Any) -> Any:  # noqa: ANN401 - JSON values
-    if isinstance(new, dict) and isinstance(stored, dict):
-        return {name: _less(value, stored.get(name, value)) for name, value in new.items()}
-    if isinstance(new, list) and isinstance(stored, list):
-        return [item for item in new if not isinstance(item, str) or item in stored]
-    return "" if stored == "" else new

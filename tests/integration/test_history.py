@@ -52,7 +52,6 @@ def test_history_is_oldest_first_and_of_one_note(evolved):
     assert {c.note_id for c in everything} == {first, second}
 
 
-@pytest.mark.on_a_server
 def test_a_long_history_comes_whole(open_memory):
     memory = open_memory(models.model())
     note = memory.add("0", namespace=ANN, evolve=False)

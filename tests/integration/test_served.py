@@ -137,6 +137,11 @@ def test_every_call_about_a_namespace_names_one_shard(cluster: FakeQdrant) -> No
             erases = "points/batch" in url and "delete" in body["operations"][0]
             assert len(asked) == 1 or erases, (url, body)
         assert len(memory.namespaces()) == 4
+    assert not cluster.refused  # a write that names no shard is
+    for name in ("amem", "amem_history"):  # nor is anything announced any more
+        made = cluster.collections[name]
+        for place in made.shards.values():
+            assert all("about" not in p.payload for p in made._client.scroll(place, limit=999)[0])
     notes = cluster.collections["amem"]
     assert len(notes.keys) == 4
     spread = [notes._client.count(place).count for place in notes.shards.values()]
@@ -216,6 +221,10 @@ def test_a_busy_server_is_asked_again_when_it_says(fake: FakeQdrant) -> None:
     fake.on_request = waited.append
     assert store.count(ANN) == 0
     assert waited[1] - waited[0] >= 1
+    fake.faults.append(rate_limited(3600))
+    with pytest.raises(StoreUnavailableError, match="try again later"):
+        store.count(ANN)
+    assert len(waited) == 3
     store.close()
 
 

@@ -80,6 +80,7 @@ class FakeQdrant:
     indexes: dict[str, dict[str, Any]] = field(default_factory=dict)
     before_write: Callable[[], None] | None = None
     url: str = ""
+    refused: list[Answer] = field(default_factory=list)
     connections: int = 0
     most_at_once: int = 0
     on_request: Callable[[float], None] = lambda _time: None
@@ -128,7 +129,10 @@ class FakeQdrant:
             once, self.before_write = self.before_write, None
             once()
         with self._lock:
-            return self._answer(method, name, rest, body)
+            status, given = self._answer(method, name, rest, body)
+            if status != 200:
+                self.refused.append((status, given))
+            return status, given
 
     def _answer(  # noqa: PLR0911 - one for each way it may be refused
         self, method: str, name: str, rest: list[str], body: Any
