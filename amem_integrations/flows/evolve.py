@@ -10,11 +10,12 @@ from typing import Any
 
 from ..changes.recovery import recover_interrupted
 from ..errors import BudgetExceededError, ModelUnavailableError, NamespaceError
+from ..evolution.candidates import turns_before
 from ..evolution.commit import commit_plan, write_cost
 from ..evolution.construct import TURNS_BEFORE, Batch, Outcome, construct_all
 from ..evolution.gate import Decisions, decide
 from ..evolution.meanwhile import remove_what_is_gone
-from ..evolution.propose import propose_all, turns_before
+from ..evolution.propose import propose_all
 from ..evolution.stale_plans import without_quotes
 from ..evolution.upgrade import upgrade_batch
 from ..fetch import note_pages
