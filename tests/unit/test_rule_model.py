@@ -34,7 +34,11 @@ def test_a_context_says_who_spoke_when_and_what_it_replied_to(memory):
 
 def test_a_turn_is_linked_to_the_one_before_with_a_reason(memory):
     notes = memory.add_many(
-        [NoteInput(content=c, thread="t") for c in ("How was Rome?", "Rather hot", "We left early")], namespace=ANN
+        [
+            NoteInput(content=c, thread="t")
+            for c in ("How was Rome?", "Rather hot", "We left early")
+        ],
+        namespace=ANN,
     )
     answer = notes[1].links[notes[0].id]
     assert (answer.relation, answer.reason) == ("answers", "answers the question before")
