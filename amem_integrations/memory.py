@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
@@ -11,6 +12,7 @@ from typing import Self, cast
 from . import flows
 from .budget import Budget
 from .changes.recovery import recover
+from .claims import ClaimStore, SharedClaims
 from .config import MemoryConfig
 from .errors import ConfigurationError
 from .ids import clock
@@ -209,6 +211,9 @@ class AgenticMemory:
         """Set up the runtime of each form, and finish what a killed process has left."""
         self._embedder = embedder
         name = str(getattr(model, "name", type(model).__name__))
+        # A folder has one process, whose `Claims` are enough.
+        shares = getattr(store, "remote", False) and hasattr(store, "put_claims")
+        shared = SharedClaims(cast("ClaimStore", store), config.claim_seconds) if shares else None
         self._runtime = Runtime(
             store=store,
             embedder=blocking(embedder, "embed_documents", "embed_query"),
@@ -218,6 +223,7 @@ class AgenticMemory:
             usage=Usage(name),
             map=map_in_threads,
             budget=None if name == RULES else Budget.of(config.daily_calls, config.daily_tokens),
+            shared_claims=shared,
         )
         # An embedded store answers in well under a millisecond and holds the GIL meanwhile: a thread
         # would only add to that. A remote one is waited for.
@@ -228,6 +234,8 @@ class AgenticMemory:
             embedder=cast("Embedder", Awaiting(embedder)),
             model=cast("ChatModel", Awaiting(model)),
             map=map_in_tasks,
+            shared_claims=shared and cast("SharedClaims", Awaiting(shared)),
+            pause=asyncio.sleep,
         )
         clock.start_above(run(resolve(store.last_seq())))
         if steps := getattr(store, "interrupted", ()):

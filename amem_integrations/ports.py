@@ -7,7 +7,7 @@ port may offer its own coroutine under the name with an `a` in front (`agenerate
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, Union
 
@@ -165,7 +165,11 @@ class NoteStore(Protocol):
         ...
 
     def replace(
-        self, namespace: Namespace, items: Sequence[Indexed], changes: Sequence[Change]
+        self,
+        namespace: Namespace,
+        items: Sequence[Indexed],
+        changes: Sequence[Change],
+        first: Collection[str] = (),
     ) -> MaybeAwaitable[set[str]]:
         """Write new versions of stored notes, in one batch, after the changes (the intent).
 
@@ -176,7 +180,8 @@ class NoteStore(Protocol):
         A store within this process writes all or nothing: if any note is stale, no note and no change is
         written, and the ids of all notes are returned. A store on a server, which has a true attribute
         `remote`, writes the others; it leaves out the stale notes and the changes about them, and returns
-        their ids. Either way the caller reads the returned notes again, and tries again.
+        their ids. Of the notes in `first` it writes all before any other, and no other if one of these is stale.
+        Either way the caller reads the returned notes again, and tries again.
         """
         ...
 

@@ -6,7 +6,7 @@ revision needs no second call of a model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .. import texts
@@ -28,10 +28,11 @@ WITHOUT_EMBEDDER = (ModelUnavailableError, ConfigurationError)
 
 @dataclass(slots=True)
 class Rewritten:
-    """The notes as they are now, and the changes made."""
+    """The notes as they are now, the changes made, and the notes because of which it was not gone on with."""
 
     notes: dict[str, Note] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
+    stale: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class _Edited:
         return self.new is not self.old
 
 
-async def rewrite(
+async def rewrite(  # noqa: PLR0913 - what differs from one use to another
     runtime: Runtime,
     namespace: Namespace,
     op: str,
@@ -58,6 +59,7 @@ async def rewrite(
     follow: Follow | None = None,
     removing: bool = False,
     again: bool = False,
+    first: Collection[str] = (),
 ) -> Rewritten:
     """Apply edits to stored notes; one that has `op` among its last operations, or is gone, is left out.
 
@@ -73,6 +75,8 @@ async def rewrite(
         removing: The edits take text away, which does not wait for the embedder.
         again: The operation may be an old one. Where a note does not remember that far back, the history
             says what was done.
+        first: These are written before the others, and where the store refuses one, it is left to the caller what
+            is still to be done: see `Rewritten.stale`.
 
     Raises:
         RevisionConflictError: Other writers kept getting in between.
@@ -84,7 +88,12 @@ async def rewrite(
         wanted, edited = await _with_following(runtime, namespace, op, left, known, follow)
         if again:
             edited = await _not_yet_done(runtime, namespace, edited)
-        unwritten = await _write(runtime, namespace, op, edited, extra, done, removing=removing)
+        unwritten = await _write(
+            runtime, namespace, op, edited, extra, done, removing=removing, first=first
+        )
+        if not unwritten.isdisjoint(first):
+            done.stale = unwritten & set(first)
+            return done
         if unwritten != {item.new.id for item in edited}:  # else all is done anew, what follows too
             left, extra = wanted, []
         left, known = {i: edit for i, edit in left.items() if i in unwritten}, {}
@@ -137,6 +146,7 @@ async def _write(
     done: Rewritten,
     *,
     removing: bool,
+    first: Collection[str],
 ) -> set[str]:
     """Write what was edited, add it to `done`, and return the ids of the notes that were not written.
 
@@ -149,7 +159,8 @@ async def _write(
     items = [_indexed(item, rows) for item in edited if item.is_moved]
     unwritten: set[str] = set()
     if items or changes:
-        unwritten = await resolve(runtime.store.replace(namespace, items, changes))
+        order = [first] if first and getattr(runtime.store, "remote", True) else []
+        unwritten = await resolve(runtime.store.replace(namespace, items, changes, *order))
     if items and len(unwritten) == len(items):
         return {item.new.id for item in edited}
     done.notes |= {item.new.id: item.new for item in edited if item.new.id not in unwritten}

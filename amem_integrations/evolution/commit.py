@@ -23,7 +23,9 @@ from ..changes.edits import (
     unlinked,
     usage_records,
 )
-from ..changes.rewrite import rewrite
+from ..changes.rewrite import MAX_TRIES, Rewritten, rewrite
+from ..claims import ClaimLost
+from ..errors import RevisionConflictError
 from ..ids import now, time_of
 from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Note
 from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedUpdate
@@ -217,28 +219,46 @@ async def commit_plan(
         again: Doing it again changes nothing however long ago it was done first (see `rewrite`).
     """
     space, at = plan.namespace, now()
+    try:
+        await runtime.confirm_hold()
+    except ClaimLost:
+        await write_cost(runtime, plan)
+        raise
     decided = [_only_shown(one) for one in plan.notes]
     plans = [_only_known(one, known) for one in decided if _is_current(one, plan.id, known)]
     planner = Planner.of(runtime, plan.id, at)
     wrote = any(one.links or one.updates or one.supersessions or one.relinks for one in plans)
     shown = sorted({i for one in decided for i in _shown(one)}) if wrote else []
     prompts = [m.with_data(since=plan.since) for m in prompt_records(plan.id, space, shown, at)]
-    steps = planner.edits(plans, known)
     cost = usage_records(plan.id, space, plan.cost, time_of(plan.since))
-    done = await rewrite(
-        runtime,
-        space,
-        plan.id,
-        steps,
-        base=known,
-        records=[*prompts, *cost] if steps else [],
-        follow=planner.other_ends,
-        again=again,
-    )
+    done, steps = Rewritten(), planner.edits(plans, known)
+    for _ in range(MAX_TRIES):
+        part = await rewrite(
+            runtime,
+            space,
+            plan.id,
+            steps,
+            base=known,
+            records=[*prompts, *cost] if steps else [],
+            follow=planner.other_ends,
+            again=again,
+            first={one.id for one in plans},
+        )
+        done.notes |= part.notes
+        done.changes += part.changes
+        if not part.stale:
+            break
+        known = {n.id: n for n in await resolve(runtime.store.get(space, [p.id for p in plans]))}
+        plans = list(_still_to_do(plans, plan.id, known, done.notes))
+        steps = planner.edits(plans, known)
+    else:
+        raise RevisionConflictError(
+            f"notes {sorted(part.stale)} were changed by others {MAX_TRIES} times in a row; try again"
+        )
     left = [] if steps else cost
     await mark_failed(runtime, space, plan.failed, plan.id, base=known, records=left)
     return EvolutionReport(
-        done=tuple(one.id for one in plans if one.id in done.notes),
+        done=tuple(one.id for one in plans if _wrote(plan.id, done.notes.get(one.id))),
         links=_count_pairs(done.changes, "link"),
         relinked=_count_pairs(done.changes, "relink"),
         evolved=tuple(dict.fromkeys(c.note_id for c in done.changes if c.kind == "evolve")),
@@ -270,6 +290,27 @@ def _is_current(plan: PlannedNote, op: str, known: Mapping[str, Note]) -> bool:
     if source is None or entry is None or entry.change != plan.entry:
         return False
     return source.state != "done" or op in source.ops
+
+
+def _still_to_do(
+    plans: Sequence[PlannedNote], op: str, known: Mapping[str, Note], written: Collection[str]
+) -> Iterator[PlannedNote]:
+    """Yield what is to be done yet of plans that were written in part, by the notes as they are now.
+
+    A note that somebody else has finished meanwhile, or corrected, is left to him; but what other notes of the
+    batch have by its plan already, such as one end of a link, is completed.
+    """
+    for one in plans:
+        if _is_current(one, op, known):
+            yield one
+        elif one.id in known:
+            left = _restricted(one, written)
+            if left.links or left.relinks:
+                yield left
+
+
+def _wrote(op: str, note: Note | None) -> bool:
+    return note is not None and op in note.ops
 
 
 def _only_shown(plan: PlannedNote) -> PlannedNote:

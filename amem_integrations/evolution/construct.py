@@ -104,6 +104,7 @@ async def construct_all(
             return await _answer(asking, op, at, batch)
 
         answers = await runtime.map(one, batches, runtime.config.max_concurrency)
+        await runtime.confirm_hold()
         steps = {note_id: edit for answer in answers for note_id, edit in answer.edits.items()}
         given = {note.id: note for batch in batches for note in batch.notes}
         shown = [note for batch in batches for note in (*batch.shown_before, *batch.notes)]

@@ -40,6 +40,7 @@ async def upgrade_batch(
     op, at = new_operation(), now()
     async with counting(runtime, namespace, op, at) as asking:
         attributes, reasons = await ask_attributes(asking, batch)
+        await runtime.confirm_hold()
     steps: defaultdict[str, list[Edit]] = defaultdict(list)
     touched: list[str] = []
     for note in (note for note in batch.notes if note.id in attributes):

@@ -22,6 +22,7 @@ from ..ids import clock
 from ..notes import Change
 from .bm25 import Bm25
 from .checks import is_id
+from .claim_points import ClaimPoints
 from .collection import CHANGE_INDEXES, NOTE_INDEXES
 from .conditions import IndexKind, json_path
 from .payloads import DENSE, LEXICAL, Point, is_metadata_name
@@ -34,7 +35,7 @@ from .qdrant_collection import (
     is_status,
 )
 from .sidecar import AS_MADE, Sidecar
-from .writes import INTENT, PointStore
+from .writes import INTENT
 
 log = logging.getLogger("amem_integrations")
 
@@ -61,7 +62,7 @@ _SCHEMAS: Mapping[IndexKind, Any] = {
 }
 
 
-class QdrantStore(PointStore):
+class QdrantStore(ClaimPoints):
     """Notes in two collections of a Qdrant server (1.19 or later), shared by any number of processes.
 
     Calls are synchronous and wait for the server; `remote` says so, and asynchronous callers should run

@@ -92,7 +92,11 @@ class PointStore(PointReader):
         return {point.id for point in new} - lost
 
     def replace(
-        self, namespace: Namespace, items: Sequence[Indexed], changes: Sequence[Change]
+        self,
+        namespace: Namespace,
+        items: Sequence[Indexed],
+        changes: Sequence[Change],
+        first: Collection[str] = (),
     ) -> set[str]:
         """See `NoteStore.replace`: all or nothing, on a server all but what is stale."""
         namespace_key(namespace)
@@ -110,10 +114,22 @@ class PointStore(PointReader):
             stale = {i for i in points if not _follows(points[i], stored.get(i))} - written
             if stale and not self.remote:
                 return set(points)
+            if not stale.isdisjoint(first):  # the others wait for these
+                stale |= points.keys() - set(first)
+                written -= stale
             ready = [_completed(points[i], stored[i]) for i in points if i not in stale | written]
             about = _about_others(records, stale)
-            lost = self._write(about, ready, self._notes.swap, whole=not stale)
+            swap = partial(self._swap_in_order, first)
+            lost = self._write(about, ready, swap, whole=not stale)
         return stale | lost
+
+    def _swap_in_order(self, first: Collection[str], points: Sequence[Point]) -> set[str]:
+        """Replace the points, those of `first` first; where one of these is stale, no other."""
+        rest = [point for point in points if point.id not in first]
+        if not self.remote or not rest or len(rest) == len(points):
+            return self._notes.swap(points)
+        lost = self._notes.swap([point for point in points if point.id in first])
+        return lost | {point.id for point in rest} if lost else self._notes.swap(rest)
 
     def rewrite_changes(self, namespace: Namespace, changes: Sequence[Change]) -> None:
         """See `NoteStore.rewrite_changes`."""
