@@ -56,6 +56,7 @@ class AgenticMemory:
     embed, aembed = both_methods(flows.embed.embed)
 
     evolve, aevolve = both_methods(flows.evolve.evolve)
+    work, awork = both_methods(flows.work.work)
     construct, aconstruct = both_methods(flows.evolve.construct)
     propose, apropose = both_methods(flows.evolve.propose)
     commit, acommit = both_methods(flows.evolve.commit)
