@@ -140,7 +140,9 @@ def test_one_thread_is_worked_on_by_one_at_a_time_oldest_first(opened: Open) -> 
         under_way.subtract(threads)
         return models.construct(request)
 
-    memories = [opened(ScriptedModel({"construct": watched, "evolve": models.nothing})) for _ in "abc"]
+    memories = [
+        opened(ScriptedModel({"construct": watched, "evolve": models.nothing})) for _ in "abc"
+    ]
     items = [NoteInput(content=f"{n:02}", thread=f"t{n % 2}") for n in range(24)]
     memories[0].add_many(items, namespace=ANN, evolve=False)
     together(*(lambda m=memory: work_until_done(m) for memory in memories))
@@ -265,7 +267,9 @@ def test_a_commit_that_arrives_too_late_writes_neither_the_note_nor_its_neighbou
 
 
 def test_two_that_race_for_one_note_one_wins(opened: Open) -> None:
-    memories = [without_claims(opened(models.model(e))) for e in (link_to_last, models.link_to_first)]
+    memories = [
+        without_claims(opened(models.model(e))) for e in (link_to_last, models.link_to_first)
+    ]
     for n in range(3):
         memories[0].add(f"the trip, part {n}", namespace=ANN, thread="t")
     for n in range(3, 9):
