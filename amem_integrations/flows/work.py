@@ -30,7 +30,8 @@ log = logging.getLogger("amem_integrations")
 SPACES = 64  # namespaces looked through at a time
 EXCLUDED = 64  # threads that one query leaves out
 SLICE = 0.2  # seconds from one look whether to stop to the next
-LONGEST_REST = 300.0  # seconds
+LONGEST_REST = 300.0  # seconds, of a note or a thread
+LONGEST_WAIT = 30.0  # seconds from one try to the next while model or store do not answer
 IN_A_ROW = 3  # calls without an answer after which the model is taken to be down
 TRIES = 2  # of a note in one run with `once`
 NEVER = float("inf")
@@ -170,7 +171,7 @@ class _Worker:
 
     async def rest(self) -> None:
         """Wait until it is time to look again, longer each time while something does not answer."""
-        seconds = self.poll if not self.trouble else self._pause(self.trouble)
+        seconds = self.poll if not self.trouble else min(LONGEST_WAIT, self._pause(self.trouble))
         end = time.monotonic() + seconds
         while not self.stopped() and (left := end - time.monotonic()) > 0:
             await resolve(self.runtime.pause(min(left, SLICE)))
@@ -195,10 +196,10 @@ class _Worker:
     async def _look_closer(self, job: _Job, notes: Sequence[Note]) -> None:
         """Take notes alone about which the model did not answer together.
 
-        One about which it is silent while it answers about others has failed, as if the answer were unusable.
+        One about which it is silent while it answers about others has failed, as if its answer were unusable; so has
+        one that is silent again by itself after it had failed.
         """
-        silent: dict[str, str] = {}
-        before = self._answers()
+        before, silent = self._answers(), dict[str, str]()
         for note in notes if len(notes) > 1 else ():
             if self.stopped():
                 return
@@ -206,15 +207,14 @@ class _Worker:
             if done.interrupted and not done.limited:
                 silent[note.id] = done.interrupted
         if len(notes) == 1:
-            (note,) = notes
-            before = self.suspects.pop(note.id, before)
-            silent[note.id] = self.report.interrupted or ""
-        if self._answers() > before:
+            before = self.suspects.pop(notes[0].id, before)
+            silent[notes[0].id] = self.report.interrupted or ""
+        if self._answers() > before or (len(notes) == 1 and notes[0].attempts):
             await mark_failed(self.runtime, job.namespace, silent, new_operation())
             self._count(EvolutionReport(failed=silent))
         else:
             self.suspects |= dict.fromkeys(silent, before)
-            self.resting[job.thread] = self._until(self._pause(self.trouble))
+            self.resting[job.thread] = self._until(min(LONGEST_WAIT, self._pause(self.trouble)))
 
     async def _evolve(
         self, namespace: Namespace, notes: Sequence[Note]
@@ -238,7 +238,7 @@ class _Worker:
                 if self.once:
                     self.resting[note_id] = NEVER if tries >= TRIES else 0.0
                 else:
-                    self.resting[note_id] = self._until(self._pause(tries))
+                    self.resting[note_id] = self._until(self._pause(tries + 2))
 
     def _answers(self) -> int:
         """Return how many calls the model has answered so far."""

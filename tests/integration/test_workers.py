@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -10,15 +11,25 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import models
-from support.qdrant_server import FakeQdrant, serving
+from support.qdrant_server import FakeQdrant, Fault, serving
 
-from amem_integrations import AgenticMemory, MemoryConfig, Note, NoteInput
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    InvalidInputError,
+    MemoryConfig,
+    ModelUnavailableError,
+    Note,
+    NoteInput,
+    WorkReport,
+)
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ROOT = Path(__file__).parents[2]
@@ -39,10 +50,14 @@ def opened(fake: FakeQdrant) -> Iterator[Open]:
     """Opens the memory as another process does: with a store of its own."""
     memories = []
 
-    def open_(model: Any = None, **settings: Any) -> AgenticMemory:
+    def open_(model: Any = None, pauses: Any = (0.05, 0.2, 0.8), **settings: Any) -> AgenticMemory:
         config = MemoryConfig(**{"min_gate_similarity": -1.0, "claim_seconds": 5.0, **settings})
         memory = AgenticMemory.open(
-            fake.url, model=model or models.model(), embedder=HashEmbedder(), config=config
+            fake.url,
+            model=model or models.model(),
+            embedder=HashEmbedder(),
+            config=config,
+            pauses=pauses,
         )
         memories.append(memory)
         return memory
@@ -81,7 +96,7 @@ def together(*calls: Callable[[], object]) -> None:
     def run(call: Callable[[], object]) -> None:
         try:
             call()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised below
             errors.append(error)
 
     threads = [threading.Thread(target=run, args=[call]) for call in calls]
@@ -276,4 +291,200 @@ def test_two_that_race_for_one_note_one_wins(opened: Open) -> None:
         note = memories[0].add(f"the trip, part {n}", namespace=ANN, thread="t", evolve=False)
         together(*(memory.evolve for memory in memories))
         check_sound(memories[0])
-        assert len([x for x in memories[0].get(note.id, namespace=ANN).links]) == 1
+        assert len(memories[0].get(note.id, namespace=ANN).links) == 1
+
+
+def refusing(word: str, reply: Any) -> Any:
+    """An answer to every request but those with a word in a note: `reply` instead, or raised."""
+
+    def answer(request: Any) -> Any:
+        if any(word in note["content"] for note in request.inputs["notes"]):
+            return reply
+        return models.construct(request)
+
+    return answer
+
+
+def claims_left(memory: AgenticMemory) -> int:
+    store = memory._runtime.store
+    points = store._notes.scroll(None)  # type: ignore[attr-defined]
+    return sum("namespace" not in point.payload for point in points)
+
+
+POISONS = {"raising": ValueError("too hot"), "garbage": "I would rather not."}
+
+
+@pytest.mark.parametrize("poison", POISONS)
+def test_a_note_that_always_fails_blocks_no_other_and_is_not_tried_for_ever(
+    opened: Open, poison: str
+) -> None:
+    model = models.model(construct=refusing("poison", POISONS[poison]))
+    memory = opened(model, max_attempts=3)
+    items = [NoteInput(content=f"part {n}", thread="t") for n in range(10)]
+    items.insert(2, NoteInput(content="poison", thread="t", key="poison"))
+    memory.add_many(items, namespace=ANN, evolve=False)
+    for _ in range(2):
+        memory.work(once=True, poll=0.05)
+    notes = memory.get_all(namespace=ANN)
+    left = [note for note in notes if note.state != "done"]
+    assert [(note.content, note.state, note.attempts) for note in left] == [("poison", "failed", 3)]
+    asked = len(model.requests)
+    assert memory.work(once=True, poll=0.05) == WorkReport()
+    assert len(model.requests) == asked
+
+
+def test_a_model_that_is_down_is_waited_for_and_claims_are_given_back(opened: Open) -> None:
+    down, asked = [True], []
+
+    def construct(request: Any) -> Any:
+        asked.append(time.monotonic())
+        return ModelUnavailableError("out of reach") if down else models.construct(request)
+
+    memory = opened(models.model(construct=construct))
+    talk(memory, notes=6, threads=6)
+    with working(memory, poll=0.1) as report:
+        time.sleep(2)
+        calls = len(asked)
+        assert claims_left(memory) == 0
+        assert {note.state for note in memory.get_all(namespace=ANN)} == {"pending"}
+        down.clear()
+        wait_for(lambda: {n.state for n in memory.get_all(namespace=ANN)} == {"done"})
+    assert calls < 30
+    assert report[0].done == 6
+    assert report[0].interrupted is None
+
+
+@pytest.mark.parametrize("what", ["clear", "delete", "update"])
+def test_what_is_removed_or_corrected_while_it_is_claimed(opened: Open, what: str) -> None:
+    other = opened()
+
+    def evolve(request: Any) -> Any:
+        if what == "clear":
+            other.clear(namespace=ANN)
+        elif what == "delete":
+            other.delete(second.id, namespace=ANN)
+        elif not corrected:
+            corrected.append(other.update(second.id, namespace=ANN, content="the harbour"))
+        return models.link_to_first(request)
+
+    corrected: list[Any] = []
+    memory = opened(models.model(evolve))
+    memory.add("the trip, part 1", namespace=ANN, thread="t", evolve=False)
+    second = memory.add("the trip, part 2", namespace=ANN, thread="t", evolve=False)
+    memory.work(once=True, poll=0.05)
+    contents = [note.content for note in memory.get_all(namespace=ANN)]
+    first = "the trip, part 1"
+    assert contents == {"clear": [], "delete": [first], "update": [first, "the harbour"]}[what]
+    if contents:
+        check_sound(memory)
+    assert claims_left(memory) == 0
+
+
+def test_a_server_that_is_away_for_a_while_is_waited_for(fake: FakeQdrant, opened: Open) -> None:
+    def construct(request: Any) -> Any:
+        if not away:
+            away.append(True)
+            fake.faults.extend([Fault(status=503)] * 10)
+        return models.construct(request)
+
+    away: list[bool] = []
+    memory = opened(models.model(construct=construct), pauses=(0.01,))
+    talk(memory, notes=6, threads=2)
+    with working(memory, poll=0.1):
+        wait_for(lambda: away and not fake.faults)
+        wait_for(lambda: {n.state for n in memory.get_all(namespace=ANN)} == {"done"})
+    check_sound(memory)
+    assert claims_left(memory) == 0
+
+
+def test_stopping_finishes_what_is_under_way_and_no_more(opened: Open) -> None:
+    stop = threading.Event()
+
+    def construct(request: Any) -> Any:
+        stop.set()
+        return models.construct(request)
+
+    memory = opened(models.model(models.link_to_first, construct))
+    talk(memory, notes=30, threads=3)
+    report = memory.work(concurrency=1, stop=stop.is_set)
+    assert report.done == 8
+    assert Counter(n.state for n in memory.get_all(namespace=ANN)) == {"done": 8, "pending": 22}
+    assert claims_left(memory) == 0
+
+
+def test_a_budget_is_kept_to_the_call(opened: Open) -> None:
+    model = models.model(models.link_to_first)
+    memory = opened(model)
+    talk(memory, notes=30, threads=10)
+    memory.work(once=True, budget=7, concurrency=4, poll=0.05)
+    assert len(model.requests) == 7
+    memory.work(once=True, poll=0.05)
+    check_sound(memory)
+    with pytest.raises(ConfigurationError):
+        memory.work(concurrency=0)
+
+
+async def test_the_asynchronous_form_does_the_same(opened: Open) -> None:
+    model = Counting()
+    memories = [opened(model) for _ in range(2)]
+    talk(memories[0], notes=24, threads=6)
+    reports = await asyncio.gather(*(memory.awork(once=True, poll=0.1) for memory in memories))
+    assert sum(report.done for report in reports) == 24
+    assert set(model.sent.values()) == {1}
+    check_sound(memories[0])
+
+
+async def test_a_task_that_is_cancelled_gives_back_what_it_holds(opened: Open) -> None:
+    asked = asyncio.Event()
+
+    class Waiting:
+        name = "waiting"
+
+        async def generate(self, request: Any) -> Any:
+            asked.set()
+            await asyncio.sleep(60)
+
+    memory = opened(Waiting())
+    talk(memory, notes=6, threads=3)
+    for call in (memory.awork(poll=0.1), memory.aevolve(namespace=ANN)):
+        asked.clear()
+        task = asyncio.create_task(call)
+        await asked.wait()
+        assert claims_left(memory) > 0
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert claims_left(memory) == 0
+
+
+def test_evolve_of_one_thread_leaves_the_others(opened: Open) -> None:
+    memory = opened()
+    talk(memory, notes=6, threads=2)
+    report = memory.evolve(namespace=ANN, thread="t1")
+    assert len(report.done) == 3
+    states = {(note.thread, note.state) for note in memory.get_all(namespace=ANN)}
+    assert states == {("t0", "pending"), ("t1", "done")}
+    with pytest.raises(InvalidInputError):
+        memory.evolve(thread="t0")
+
+
+@contextmanager
+def working(memory: AgenticMemory, **options: Any) -> Iterator[list[WorkReport]]:
+    """Have a worker at work meanwhile; what it did is in the list afterwards."""
+    stop, report = threading.Event(), list[WorkReport]()
+    thread = threading.Thread(
+        target=lambda: report.append(memory.work(stop=stop.is_set, **options))
+    )
+    thread.start()
+    try:
+        yield report
+    finally:
+        stop.set()
+        thread.join()
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
