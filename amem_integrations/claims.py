@@ -179,6 +179,13 @@ class SharedClaims:
                     self._store.drop_claims(hold.namespace, free)
         return hold
 
+    def close(self) -> None:
+        """Give back everything, before the store is closed."""
+        with self._changed:
+            holds = {hold for held in self._held.values() if held for hold in held.holds}
+        for hold in holds:
+            self.release(hold)
+
     def _let_go(self, hold: Hold) -> list[Claim]:
         """Take what a hold has from it; return the claims that nothing in this process holds any more."""
         free: list[Claim] = []

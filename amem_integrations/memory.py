@@ -243,4 +243,6 @@ class AgenticMemory:
             run(recover(self._runtime, steps))
 
     def _close_store(self) -> None:
+        if self._runtime.shared_claims is not None:
+            self._runtime.shared_claims.close()
         run(resolve(self._runtime.store.close()))

@@ -34,6 +34,7 @@ LONGEST_REST = 300.0  # seconds, of a note or a thread
 LONGEST_WAIT = 30.0  # seconds from one try to the next while model or store do not answer
 IN_A_ROW = 3  # calls without an answer after which the model is taken to be down
 TRIES = 2  # of a note in one run with `once`
+REMEMBERED = 10_000  # notes that gave trouble
 NEVER = float("inf")
 
 Thread = tuple[Namespace, str | None]
@@ -139,6 +140,9 @@ class _Worker:
         """Return what waits, by thread, the oldest first; what rests is left out."""
         time_ = time.monotonic()
         self.resting = {key: until for key, until in self.resting.items() if until > time_}
+        if len(self.strikes) + len(self.suspects) > REMEMBERED:
+            self.strikes.clear()
+            self.suspects.clear()
         where = (UNFINISHED, Condition("attempts", "$lt", self.runtime.config.max_attempts))
         spaces = [given] if given else await resolve(self.runtime.store.namespaces(where))
         if len(spaces) > SPACES:

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from support import models
+from support.ports import WatchedStore
 from support.qdrant_server import FakeQdrant, Fault, serving
 
 from amem_integrations import (
@@ -30,6 +31,7 @@ from amem_integrations import (
     NoteInput,
     WorkReport,
 )
+from amem_integrations.claims import Hold, SharedClaims
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ROOT = Path(__file__).parents[2]
@@ -488,3 +490,86 @@ def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.1)
+
+
+def test_a_claim_passes_to_who_has_seen_one_version_of_it_stand_for_its_time(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = [opened()._runtime.store for _ in "ab"]
+    theirs, ours = (SharedClaims(store, 0.5) for store in stores)  # type: ignore[arg-type]
+    left = Hold(ANN)
+    theirs.take(left, ["t"])
+    theirs._held.clear()  # it was killed: nobody renews, and nobody gives back
+    hold = Hold(ANN)
+    for hours in (0, 9, -9):  # what wall clocks say does not count
+        monkeypatch.setattr(time, "time", lambda hours=hours: 1.8e9 + hours * 3600)
+        assert not ours.take(hold, ["t", "another"]).threads.keys() - {"another"}
+    time.sleep(0.5)
+    assert ours.take(hold, ["t"]).threads.keys() == {"t", "another"}
+    ours.release(hold)
+
+
+def test_a_claim_that_is_renewed_is_never_taken_over(opened: Open) -> None:
+    stores = [opened()._runtime.store for _ in "ab"]
+    theirs, ours = (SharedClaims(store, 0.5) for store in stores)  # type: ignore[arg-type]
+    held, hold = Hold(ANN), Hold(ANN)
+    theirs.take(held, ["t", None])
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        assert not ours.take(hold, ["t", None]).threads
+        time.sleep(0.05)
+    theirs.confirm(held)
+    assert ours.take(Hold(BOB), ["t"]).threads  # of another namespace
+    ours.close()
+    theirs.release(held)
+    hold = Hold(ANN)
+    assert ours.take(hold, ["t", None]).threads.keys() == {"t", None}
+    ours.close()
+    assert not hold.threads
+
+
+def test_of_many_that_ask_for_a_claim_at_once_one_gets_it(opened: Open) -> None:
+    stores = [opened()._runtime.store for _ in range(4)]
+    askers = [SharedClaims(store, 0.3) for store in stores]  # type: ignore[arg-type]
+    for dead in range(6):
+        first, holds = Hold(ANN), [Hold(ANN) for _ in askers]
+        if dead % 2:  # they take it over from one that was killed
+            askers[0].take(first, ["t"])
+            askers[0]._held.clear()
+            askers[0]._owner = f"another {dead}"
+            for asker in askers:
+                assert not asker.take(Hold(ANN), ["t"]).threads
+            time.sleep(0.35)
+        together(*(lambda a=a, h=h: a.take(h, ["t"]) for a, h in zip(askers, holds, strict=True)))
+        assert sum(bool(hold.threads) for hold in holds) == 1
+        for asker, hold in zip(askers, holds, strict=True):
+            asker.release(hold)
+
+
+def test_a_folder_is_written_to_no_more_than_by_its_own_work(tmp_path: Path) -> None:
+    with AgenticMemory.open(tmp_path, model=models.model(), embedder=HashEmbedder()) as memory:
+        store = WatchedStore(memory._runtime.store)
+        memory._runtime = replace(memory._runtime, store=store)  # type: ignore[arg-type]
+        note = memory.add("the trip", namespace=ANN, thread="t")
+        assert note.state == "done"
+        reads = ["get", "scan", "search", "get_indexed", "get"]
+        calls = [name for name in store.calls if name not in {"insert", "replace"}]
+        assert calls == reads
+        assert Counter(store.calls)["replace"] == 2
+        assert memory._runtime.shared_claims is None
+        memory.add("more of it", namespace=ANN, thread="t", evolve=False)
+        assert memory.work(once=True).done == 1
+
+
+def test_an_add_by_rules_takes_no_claim(fake: FakeQdrant) -> None:
+    with AgenticMemory.open(fake.url, embedder=HashEmbedder()) as memory:
+        for n in range(4):
+            memory.add(f"the trip, part {n}", namespace=ANN, thread="t")
+        with fake.counting() as by_rules:
+            note = memory.add("the trip, part 4", namespace=ANN, thread="t")
+        assert note.links
+        memory._runtime = replace(memory._runtime, model_name="a model that costs")
+        with fake.counting() as claimed:
+            memory.add("the trip, part 5", namespace=ANN, thread="t")
+    # Made, read back and given back; and the notes are read again, since another may have finished them.
+    assert sum(claimed.values()) - sum(by_rules.values()) == 4
