@@ -48,6 +48,21 @@ async def resolve(value: MaybeAwaitable[T]) -> T:
     return value
 
 
+async def to_the_end(value: MaybeAwaitable[T]) -> T:
+    """Return what `resolve` does; who is cancelled meanwhile, however often, is so only when it is done."""
+    if not inspect.isawaitable(value):
+        return value
+    task, cancelled = asyncio.ensure_future(value), False
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError
+    return task.result()
+
+
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine that never suspends.
 

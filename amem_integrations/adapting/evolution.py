@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import BudgetExceededError
+from ..errors import ModelUnavailableError
 from ..memory import AgenticMemory
 from ..plans import EvolutionReport
 from .calls import Call
@@ -31,16 +31,10 @@ async def evolve_turn(
             turn goes on with them.
     """
     report = EvolutionReport()
-    try:
-        if ids:
-            made = await call(memory.construct, ids, namespace=namespace)
-            report = EvolutionReport(
-                constructed=tuple(made["constructed"]), failed=dict(made["failed"])
-            )
-            plan = await call(memory.propose, ids, namespace=namespace)
-            report += await call(memory.commit, plan, namespace=namespace)
-        if left_overs:
-            report += await call(memory.evolve, namespace=namespace, limit=left_overs)
-    except BudgetExceededError as error:
-        report += EvolutionReport(interrupted=str(error), limited=True)
+    if ids:
+        report = await call(memory.evolve, namespace=namespace, ids=ids)
+        if report.interrupted and not report.limited:
+            raise ModelUnavailableError(report.interrupted)
+    if left_overs and not report.limited:
+        report += await call(memory.evolve, namespace=namespace, limit=left_overs)
     return report

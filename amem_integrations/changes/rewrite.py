@@ -6,7 +6,7 @@ revision needs no second call of a model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .. import texts
@@ -68,15 +68,12 @@ async def rewrite(  # noqa: PLR0913 - what differs from one use to another
         namespace: Whose notes.
         op: Names the operation.
         edits: By note id.
-        base: Notes as the caller knows them. They are not read; the store refuses to write one that has
-            changed since, and that one is read and edited again.
+        base: Notes as the caller knows them: only those that the store finds changed since are read.
         records: Further records of the operation, written with the changes.
         follow: Returns the edits of other notes that follow from changes; they are written in the same batch.
         removing: The edits take text away, which does not wait for the embedder.
-        again: The operation may be an old one. Where a note does not remember that far back, the history
-            says what was done.
-        first: These are written before the others, and where the store refuses one, it is left to the caller what
-            is still to be done: see `Rewritten.stale`.
+        again: The operation may be an old one. Where a note has forgotten it, the history says what was done.
+        first: These are written before the others; if one is refused, `Rewritten.stale` says so, and it ends there.
 
     Raises:
         RevisionConflictError: Other writers kept getting in between.
@@ -88,9 +85,7 @@ async def rewrite(  # noqa: PLR0913 - what differs from one use to another
         wanted, edited = await _with_following(runtime, namespace, op, left, known, follow)
         if again:
             edited = await _not_yet_done(runtime, namespace, edited)
-        unwritten = await _write(
-            runtime, namespace, op, edited, extra, done, removing=removing, first=first
-        )
+        unwritten = await _write(runtime, namespace, op, edited, extra, done, removing, first)
         if not unwritten.isdisjoint(first):
             done.stale = unwritten & set(first)
             return done
@@ -99,8 +94,13 @@ async def rewrite(  # noqa: PLR0913 - what differs from one use to another
         left, known = {i: edit for i, edit in left.items() if i in unwritten}, {}
         if not left:
             return done
-    raise RevisionConflictError(
-        f"notes {sorted(left)} were changed by others {MAX_TRIES} times in a row; try again"
+    raise conflict(left)
+
+
+def conflict(ids: Iterable[str]) -> RevisionConflictError:
+    """Return the error that notes could not be written."""
+    return RevisionConflictError(
+        f"notes {sorted(ids)} were changed by others {MAX_TRIES} times in a row; try again"
     )
 
 
@@ -144,7 +144,6 @@ async def _write(
     edited: Sequence[_Edited],
     extra: Sequence[Change],
     done: Rewritten,
-    *,
     removing: bool,
     first: Collection[str],
 ) -> set[str]:

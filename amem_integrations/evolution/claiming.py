@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from ..claims import Hold, SharedClaims
 from ..notes import Namespace, Note
-from ..runtime import Runtime, resolve
-from .meanwhile import Part, as_they_are
+from ..runtime import Runtime, resolve, to_the_end
+from .construct import Part
+from .meanwhile import as_they_are
 
 PATIENCE = 1.5  # times what a claim lasts: long enough to see whether its holder lives
 FIRST_LOOK, LAST_LOOK = 0.02, 0.5  # seconds from one look at what others hold to the next
@@ -67,7 +68,7 @@ async def holding(
             finished={note.id: note for part in now for note in part},
         )
     finally:
-        await resolve(claims.release(hold))
+        await to_the_end(claims.release(hold))
 
 
 async def _take(

@@ -23,11 +23,10 @@ from ..changes.edits import (
     unlinked,
     usage_records,
 )
-from ..changes.rewrite import MAX_TRIES, Rewritten, rewrite
+from ..changes.rewrite import MAX_TRIES, Rewritten, conflict, rewrite
 from ..claims import ClaimLost
-from ..errors import RevisionConflictError
 from ..ids import now, time_of
-from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Note
+from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Namespace, Note
 from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedUpdate
 from ..runtime import Runtime, resolve
 from .construct import mark_failed
@@ -226,36 +225,13 @@ async def commit_plan(
         raise
     decided = [_only_shown(one) for one in plan.notes]
     plans = [_only_known(one, known) for one in decided if _is_current(one, plan.id, known)]
-    planner = Planner.of(runtime, plan.id, at)
     wrote = any(one.links or one.updates or one.supersessions or one.relinks for one in plans)
     shown = sorted({i for one in decided for i in _shown(one)}) if wrote else []
     prompts = [m.with_data(since=plan.since) for m in prompt_records(plan.id, space, shown, at)]
     cost = usage_records(plan.id, space, plan.cost, time_of(plan.since))
-    done, steps = Rewritten(), planner.edits(plans, known)
-    for _ in range(MAX_TRIES):
-        part = await rewrite(
-            runtime,
-            space,
-            plan.id,
-            steps,
-            base=known,
-            records=[*prompts, *cost] if steps else [],
-            follow=planner.other_ends,
-            again=again,
-            first={one.id for one in plans},
-        )
-        done.notes |= part.notes
-        done.changes += part.changes
-        if not part.stale:
-            break
-        known = {n.id: n for n in await resolve(runtime.store.get(space, [p.id for p in plans]))}
-        plans = list(_still_to_do(plans, plan.id, known, done.notes))
-        steps = planner.edits(plans, known)
-    else:
-        raise RevisionConflictError(
-            f"notes {sorted(part.stale)} were changed by others {MAX_TRIES} times in a row; try again"
-        )
-    left = [] if steps else cost
+    planner = Planner.of(runtime, plan.id, at)
+    done, plans = await _write(runtime, space, planner, plans, known, [*prompts, *cost], again)
+    left = [] if plans else cost
     await mark_failed(runtime, space, plan.failed, plan.id, base=known, records=left)
     return EvolutionReport(
         done=tuple(one.id for one in plans if _wrote(plan.id, done.notes.get(one.id))),
@@ -267,6 +243,43 @@ async def commit_plan(
         failed=dict(plan.failed),
         dropped=sum(one.dropped for one in plans),
     )
+
+
+async def _write(
+    runtime: Runtime,
+    space: Namespace,
+    planner: Planner,
+    plans: list[PlannedNote],
+    known: Mapping[str, Note],
+    records: Sequence[Change],
+    again: bool,
+) -> tuple[Rewritten, list[PlannedNote]]:
+    """Write plans, the planned notes before what they touch; return what was done, and the plans it was by.
+
+    Of several that evolve one note the first to write it wins: the others find it changed, and write nothing.
+    """
+    done = Rewritten()
+    for _ in range(MAX_TRIES):
+        if not plans:
+            return done, plans
+        part = await rewrite(
+            runtime,
+            space,
+            planner.op,
+            planner.edits(plans, known),
+            base=known,
+            records=records,
+            follow=planner.other_ends,
+            again=again,
+            first={one.id for one in plans},
+        )
+        done.notes |= part.notes
+        done.changes += part.changes
+        if not part.stale:
+            return done, plans
+        known = {n.id: n for n in await resolve(runtime.store.get(space, [p.id for p in plans]))}
+        plans = list(_still_to_do(plans, planner.op, known, done.notes))
+    raise conflict([one.id for one in plans])
 
 
 async def write_cost(runtime: Runtime, plan: Plan) -> None:

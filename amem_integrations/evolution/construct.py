@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import groupby
 
 from ..changes.edits import (
     Edit,
@@ -55,6 +56,8 @@ TURNS_BEFORE = 4
 MAX_CONTEXT_WORDS = 80
 LEFT_OUT = "the model left it out"
 
+Part = list[Note]  # some notes of one thread, in order of seq
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
@@ -67,6 +70,20 @@ class Batch:
     def shown_before(self) -> Sequence[Note]:
         """The turns that are shown to the model."""
         return self.before[-TURNS_BEFORE:]
+
+
+def in_parts(notes: Sequence[Note], size: int) -> list[Part]:
+    """Return the notes in batches of one thread, in order of seq.
+
+    A note that failed before goes alone, so that it cannot fail others again.
+    """
+    ordered = sorted(notes, key=lambda note: (note.thread or "", note.attempts > 0, note.seq))
+    made: list[Part] = []
+    for (_, retried), group in groupby(ordered, key=lambda n: (n.thread or "", n.attempts > 0)):
+        alike = list(group)
+        step = 1 if retried else size
+        made += [alike[i : i + step] for i in range(0, len(alike), step)]
+    return sorted(made, key=lambda batch: batch[0].seq)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

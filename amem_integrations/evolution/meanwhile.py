@@ -9,8 +9,7 @@ from ..changes.quotes import Gone, QuoteRemoval, texts_of
 from ..ids import now
 from ..notes import ContextEntry, Namespace, Note
 from ..runtime import Runtime, resolve
-
-Part = list[Note]  # some notes of one thread, in order of seq
+from .construct import Part
 
 
 async def as_they_are(runtime: Runtime, namespace: Namespace, parts: Sequence[Part]) -> list[Part]:

@@ -6,7 +6,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from itertools import groupby
 from typing import Any
 
 from ..claims import ClaimLost
@@ -18,12 +17,12 @@ from ..errors import (
 )
 from ..evolution.claiming import Held, deadline, holding
 from ..evolution.commit import commit_plan, write_cost
-from ..evolution.construct import TURNS_BEFORE, Batch, Outcome, construct_all
+from ..evolution.construct import TURNS_BEFORE, Batch, Outcome, Part, construct_all, in_parts
 from ..evolution.gate import Decisions, decide
-from ..evolution.meanwhile import Part, as_they_are, remove_what_is_gone
+from ..evolution.meanwhile import as_they_are, remove_what_is_gone
 from ..evolution.propose import propose_all, turns_before
 from ..evolution.stale_plans import without_quotes
-from ..evolution.upgrade import upgrade_batch
+from ..evolution.upgrade import upgrade_all
 from ..fetch import note_pages
 from ..filters import Condition, Conditions
 from ..notes import Namespace, Note, check_namespace
@@ -40,6 +39,7 @@ PAGE = 256
 
 Notes = dict[str, Note]
 Step = Callable[[Runtime, Namespace, Sequence[Batch]], Coroutine[Any, Any, Outcome]]
+Work = tuple[Namespace, Conditions, Step]
 
 
 async def evolve(
@@ -47,6 +47,7 @@ async def evolve(
     *,
     namespace: Sequence[str] | None = None,
     thread: str | None = None,
+    ids: Sequence[str] | None = None,
     limit: int | None = None,
     upgrade: bool = False,
     retry: bool = False,
@@ -60,22 +61,19 @@ async def evolve(
     Args:
         namespace: Whose memory; None works through all of them.
         thread: Only notes of this conversation of the namespace.
+        ids: Only these notes of the namespace.
         limit: Most notes to work on.
-        upgrade: Also make anew the notes that were made without a language model: what rules wrote and
-            linked for them goes (the history keeps it), the user's content and all else stays. A note
-            for which the model has no answer stays as it is.
-        retry: Also try notes again that failed `MemoryConfig.max_attempts` times, which are otherwise left
-            alone: after a change of the model, or of what it is asked by.
+        upgrade: Also make anew the notes that were made without a language model: what rules wrote and linked for
+            them goes (the history keeps it), all else stays; so does a note for which the model has no answer.
+        retry: Also try notes again that failed `MemoryConfig.max_attempts` times: after a change of the model.
         progress: True logs how far it is; a function is called with (notes worked on, notes in all).
 
     Raises:
-        InvalidInputError: A thread is given without a namespace.
+        InvalidInputError: A thread or ids are given without a namespace.
         ModelUnavailableError: Only with `on_model_error="raise"`.
     """
     given = None if namespace is None else check_namespace(namespace)
-    if thread is not None and given is None:
-        raise InvalidInputError(f"thread={thread!r} is of one namespace: give it too")
-    within = () if thread is None else (Condition("thread", "$eq", thread),)
+    within = _within(given, thread, ids)
     tried = () if retry else (Condition("attempts", "$lt", runtime.config.max_attempts),)
     jobs: list[tuple[Conditions, Step]] = [((UNFINISHED, *tried, *within), _evolve_wave)]
     if upgrade and runtime.model_name != RULES:
@@ -90,23 +88,19 @@ async def evolve(
     if progress is not False:
         total = sum([await resolve(store.count(space, where)) for space, where, _ in work])
         meter = Meter(reporter(progress), total if limit is None else min(total, limit))
-    report, until = EvolutionReport(), 0.0
-    while work:
-        busy = []
-        for space, where, step in work:
-            left = None if limit is None else limit - _handled(report)
-            if left is not None and left <= 0:
-                return report
-            done, is_busy = await _work_through(runtime, space, where, step, left, meter, until)
-            report += done
-            if done.interrupted and not done.limited:
-                return report
-            if is_busy:
-                busy.append((space, where, step))
-        # What others held is looked at once more, unless the caller is in the middle of a turn.
-        work = busy if limit is None and not until else []
-        until = deadline(runtime)
-    return report
+    report, busy = await _work_through(runtime, work, limit, meter, until=0.0)
+    if limit is not None or not busy or (report.interrupted and not report.limited):
+        return report
+    return report + (await _work_through(runtime, busy, None, meter, deadline(runtime)))[0]
+
+
+def _within(
+    namespace: Namespace | None, thread: str | None, ids: Sequence[str] | None
+) -> list[Condition]:
+    if namespace is None and (thread is not None or ids is not None):
+        raise InvalidInputError(f"{thread=} and {ids=} are of one namespace: give it too")
+    in_thread = [] if thread is None else [Condition("thread", "$eq", thread)]
+    return in_thread if ids is None else [*in_thread, Condition("id", "$in", tuple(ids))]
 
 
 async def construct(
@@ -125,7 +119,9 @@ async def construct(
     notes = await resolve(runtime.store.get(space, list(dict.fromkeys(ids))))
     made = Outcome()
     with runtime.claims.claiming([note for note in notes if note.own_entry is None]) as mine:
-        async with _holding(runtime, space, _parts(runtime, mine), deadline(runtime)) as held:
+        async with _holding(
+            runtime, space, in_parts(mine, runtime.config.batch_size), deadline(runtime)
+        ) as held:
             raw = [[n for n in part if n.own_entry is None] for part in held.parts]
             work = [await _batch(runtime, space, part) for part in raw if part]
             await _limit_reached(runtime, space)  # the first call raises
@@ -146,7 +142,9 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
     """
     space = check_namespace(namespace)
     notes = await resolve(runtime.store.get(space, list(dict.fromkeys(ids))))
-    async with _holding(runtime, space, _parts(runtime, _ready(notes)), deadline(runtime)) as held:
+    async with _holding(
+        runtime, space, in_parts(_ready(notes), runtime.config.batch_size), deadline(runtime)
+    ) as held:
         work = [await _batch(runtime, space, part) for part in held.parts]
         await _limit_reached(runtime, space)
         proposal = await propose_all(runtime, space, work)
@@ -212,7 +210,13 @@ async def evolve_notes(
         return {}, EvolutionReport(interrupted=refusal, limited=True), False
     with runtime.claims.claiming(notes) as mine:
         done, busy = await _in_waves(
-            runtime, namespace, _parts(runtime, mine), step or _evolve_wave, meter, until, stopped
+            runtime,
+            namespace,
+            in_parts(mine, runtime.config.batch_size),
+            step or _evolve_wave,
+            meter,
+            until,
+            stopped,
         )
     if done.error is not None:
         return done.notes, done.report + _interrupted(runtime, done.error), bool(busy)
@@ -296,26 +300,35 @@ def _interrupted(runtime: Runtime, error: ModelUnavailableError) -> EvolutionRep
 
 
 async def _work_through(
-    runtime: Runtime,
-    namespace: Namespace,
-    where: Conditions,
-    step: Step,
-    limit: int | None,
-    meter: Meter | None,
-    until: float,
-) -> tuple[EvolutionReport, bool]:
-    """Take what meets the conditions in one namespace, a page at a time; see `evolve_notes`."""
-    report, busy = EvolutionReport(), False
-    size = PAGE if limit is None else min(PAGE, limit)
-    async for page in note_pages(runtime.store, namespace, where, size=size):
-        left = len(page) if limit is None else limit - _handled(report)
-        _, done, is_busy = await evolve_notes(
-            runtime, namespace, page[:left], meter, step, until=until
-        )
-        report, busy = report + done, busy or is_busy
-        if report.interrupted or (limit is not None and _handled(report) >= limit):
+    runtime: Runtime, work: Sequence[Work], limit: int | None, meter: Meter | None, until: float
+) -> tuple[EvolutionReport, list[Work]]:
+    """Do work until the model does not answer; return what was done, and of what others hold a part."""
+    report, busy = EvolutionReport(), list[Work]()
+    for one in work:
+        left = None if limit is None else limit - _handled(report)
+        if left is not None and left <= 0:
+            break
+        done, is_busy = await _work_through_one(runtime, one, left, meter, until)
+        report += done
+        busy += [one] if is_busy else []
+        if done.interrupted and not done.limited:
             break
     return report, busy
+
+
+async def _work_through_one(
+    runtime: Runtime, work: Work, limit: int | None, meter: Meter | None, until: float
+) -> tuple[EvolutionReport, bool]:
+    """Take what meets the conditions in one namespace, a page at a time; see `evolve_notes`."""
+    (space, where, step), report, is_busy = work, EvolutionReport(), False
+    size = PAGE if limit is None else min(PAGE, limit)
+    async for page in note_pages(runtime.store, space, where, size=size):
+        left = len(page) if limit is None else limit - _handled(report)
+        _, done, held = await evolve_notes(runtime, space, page[:left], meter, step, until=until)
+        report, is_busy = report + done, is_busy or held
+        if report.interrupted or (limit is not None and _handled(report) >= limit):
+            break
+    return report, is_busy
 
 
 async def _evolve_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]) -> Outcome:
@@ -324,31 +337,24 @@ async def _evolve_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Ba
         for batch in wave
         if (waiting := [note for note in batch.notes if note.own_entry is None])
     ]
-    notes = {note.id: note for batch in wave for note in batch.notes}
     made = await construct_all(runtime, namespace, raw) if raw else Outcome()
-    if made.error is not None:
-        left = await remove_what_is_gone(runtime, namespace, _shown(wave))
-        return replace(made, notes=left)
-    linked = await _link(runtime, namespace, wave, notes | made.notes, _shown(wave))
-    return replace(linked, report=made.report + linked.report)
+    notes = {note.id: note for batch in wave for note in batch.notes}
+    return await _then_link(runtime, namespace, wave, replace(made, notes=notes | made.notes))
 
 
 async def _upgrade_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]) -> Outcome:
-    async def one(batch: Batch) -> Outcome:
-        try:
-            notes, made = await upgrade_batch(runtime, namespace, batch)
-            return Outcome(notes=notes, report=made)
-        except ModelUnavailableError as error:
-            return Outcome(error=error)
+    made = await upgrade_all(runtime, namespace, wave)
+    return await _then_link(runtime, namespace, wave, made)
 
-    done = await runtime.map(one, wave, runtime.config.max_concurrency)
-    upgraded = {note_id: note for made in done for note_id, note in made.notes.items()}
-    report = sum((made.report for made in done), EvolutionReport())
-    if error := next((made.error for made in done if made.error is not None), None):
+
+async def _then_link(
+    runtime: Runtime, namespace: Namespace, wave: Sequence[Batch], made: Outcome
+) -> Outcome:
+    if made.error is not None:
         left = await remove_what_is_gone(runtime, namespace, _shown(wave))
-        return Outcome(notes=left, report=report, error=error)
-    linked = await _link(runtime, namespace, wave, upgraded, _shown(wave))
-    return replace(linked, report=report + linked.report)
+        return replace(made, notes=left)
+    linked = await _link(runtime, namespace, wave, made.notes, _shown(wave))
+    return replace(linked, report=made.report + linked.report)
 
 
 async def _link(
@@ -386,20 +392,6 @@ def _shown(batches: Sequence[Batch]) -> Notes:
 async def _batch(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]) -> Batch:
     count = max(TURNS_BEFORE, runtime.config.recent)
     return Batch(notes=notes, before=await turns_before(runtime, namespace, notes[0], count))
-
-
-def _parts(runtime: Runtime, notes: Sequence[Note]) -> list[Part]:
-    """Return the notes in batches of one thread, in order of seq.
-
-    A note that failed before goes alone, so that it cannot fail others again.
-    """
-    ordered = sorted(notes, key=lambda note: (note.thread or "", note.attempts > 0, note.seq))
-    made: list[Part] = []
-    for (_, retried), group in groupby(ordered, key=lambda n: (n.thread or "", n.attempts > 0)):
-        alike = list(group)
-        step = 1 if retried else runtime.config.batch_size
-        made += [alike[i : i + step] for i in range(0, len(alike), step)]
-    return sorted(made, key=lambda batch: batch[0].seq)
 
 
 def _handled(report: EvolutionReport) -> int:

@@ -52,10 +52,9 @@ async def work(
 ) -> WorkReport:
     """Evolve what is pending, the oldest first, until told to stop; return what was done.
 
-    On a server any number of workers may do so at once: a thread is worked on by one of them at a time, which all
-    who call `add` or `evolve` respect too, and goes to another if that one dies. A note for which the model has no
-    usable answer is tried again later, alone, up to `MemoryConfig.max_attempts` times. While the model or the store
-    does not answer, the worker waits, longer each time.
+    On a server any number of workers may do so at once: a thread is worked on by one of them at a time, as all who
+    call `add` or `evolve` respect, and goes to another if that one dies. A note without a usable answer is tried
+    again later, alone, up to `MemoryConfig.max_attempts` times. While model or store do not answer, it waits.
 
     Args:
         namespace: Whose memory; None works for all of them.
@@ -63,24 +62,15 @@ async def work(
         concurrency: Most calls of the model at once.
         budget: Most calls of the model; then it returns. None sets no limit. Rules are free.
         poll: Seconds from one look for new work to the next, where there was none.
-        stop: Asked now and then. Once it says True, what is under way is finished, and the worker returns. The
-            asynchronous form can be cancelled too: what is under way is given back.
+        stop: Asked now and then; when it says True, what is under way is finished, and then the worker returns.
+            The asynchronous form can be cancelled too: what is under way is given back.
 
     Raises:
         ConfigurationError: An argument is out of its range, or a key is refused.
         StoreUnavailableError: Only with `once`: the store does not answer.
     """
     _check(concurrency=concurrency, budget=budget, poll=poll)
-    is_limited = budget is not None and runtime.model_name != RULES
-    limited = _Limited(runtime.model, budget or 0) if is_limited else None
-    # A batch at a time of each thread, so that `concurrency` alone says how many calls there are at once.
-    config = replace(runtime.config, max_concurrency=1, on_model_error="log")
-    worker = _Worker(
-        runtime=replace(runtime, model=limited or runtime.model, config=config),
-        once=once,
-        poll=poll,
-        stopped=lambda: bool(stop and stop()) or bool(limited and limited.is_spent),
-    )
+    worker = _Worker.of(runtime, budget, stop, once=once, poll=poll)
     given = None if namespace is None else check_namespace(namespace)
     while not worker.stopped():
         try:
@@ -130,6 +120,28 @@ class _Worker:
     suspects: dict[str, int] = field(default_factory=dict)
     _silent: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def of(
+        cls,
+        runtime: Runtime,
+        budget: int | None,
+        stop: Callable[[], bool] | None,
+        *,
+        once: bool,
+        poll: float,
+    ) -> _Worker:
+        """Return a worker with the settings of `work`."""
+        is_limited = budget is not None and runtime.model_name != RULES
+        limited = _Limited(runtime.model, budget or 0) if is_limited else None
+        # A batch at a time of each thread, so that `concurrency` alone says how many calls there are at once.
+        config = replace(runtime.config, max_concurrency=1, on_model_error="log")
+        return cls(
+            runtime=replace(runtime, model=limited or runtime.model, config=config),
+            once=once,
+            poll=poll,
+            stopped=lambda: bool(stop and stop()) or bool(limited and limited.is_spent),
+        )
 
     @property
     def waits(self) -> bool:
