@@ -52,7 +52,8 @@ async def to_the_end(value: MaybeAwaitable[T]) -> T:
     """Return what `resolve` does; who is cancelled meanwhile, however often, is so only when it is done."""
     if not inspect.isawaitable(value):
         return value
-    task, cancelled = asyncio.ensure_future(value), False
+    task: asyncio.Future[T] = asyncio.ensure_future(value)
+    cancelled = False
     while not task.done():
         try:
             await asyncio.wait([task])

@@ -21,7 +21,15 @@ from amem_integrations import (
     ScoredNote,
     render_notes,
 )
-from amem_integrations.adapting import Call, OnError, both, evolve_turn, in_thread
+from amem_integrations.adapting import (
+    Call,
+    Evolving,
+    OnError,
+    both,
+    evolve_turn,
+    evolves_now,
+    in_thread,
+)
 from amem_integrations.conversation import SPEAKING, Message, note_inputs
 
 from .messages import to_message
@@ -62,7 +70,8 @@ class AMemMemory(BaseMemory):
         return_docs: Give a list of documents instead.
         k: Most notes to recall.
         max_tokens: Most tokens of notes, about.
-        evolve: Whether notes evolve when a turn is saved; False leaves it to `memory.evolve()`.
+        evolve: Whether notes evolve when a turn is saved; False leaves it to `memory.evolve()`, and
+            `"worker"` to `amem worker`, on a server.
         on_error: `"log"` lets the chain run without memory when that does not answer; `"raise"` raises.
     """
 
@@ -79,7 +88,7 @@ class AMemMemory(BaseMemory):
     return_docs: bool = False
     k: int = Field(default=10, ge=1)
     max_tokens: int = Field(default=1000, ge=1)
-    evolve: bool = True
+    evolve: Evolving = True
     on_error: OnError = "log"
     _failures: Failures = PrivateAttr()
     _checked = model_validator(mode="before")(checked_options)
@@ -119,7 +128,7 @@ class AMemMemory(BaseMemory):
         with self._failures.tolerated("remember", answered=True):
             items = await self._items(call, turn)
             notes = await add_each(call, self.memory, items, self.namespace, self._failures)
-        if self.evolve and notes:
+        if evolves_now(self.evolve) and notes:
             with self._failures.tolerated("evolve", answered=True):
                 await evolve_turn(call, self.memory, self.namespace, [note.id for note in notes])
 

@@ -20,7 +20,7 @@ from amem_integrations import (
     ScoredNote,
     render_notes,
 )
-from amem_integrations.adapting import Call, OnError, both, evolve_turn
+from amem_integrations.adapting import Call, Evolving, OnError, both, evolve_turn, evolves_now
 
 from .runs import Failures, Namespace, NamespaceOf, checked_source, namespace_of, require_counts
 
@@ -35,7 +35,7 @@ def memory_tools(
     kinds: Sequence[Kind] = ("search", "remember", "correct", "forget"),
     k: int = 10,
     max_tokens: int = 1000,
-    evolve: bool = True,
+    evolve: Evolving = True,
     on_error: OnError = "log",
 ) -> list[BaseTool]:
     """Return tools over a memory, for `create_agent` or any graph with a `ToolNode`.
@@ -52,7 +52,7 @@ def memory_tools(
         k: Most notes a search returns.
         max_tokens: Most tokens of notes a search returns, about.
         evolve: Whether what is remembered is constructed, linked and evolved before the tool returns;
-            False leaves that to the middleware, or to `memory.evolve()`.
+            False leaves that to the middleware, or to `memory.evolve()`; `"worker"` to `amem worker`.
         on_error: `"log"` tells the model when the memory does not answer; `"raise"` raises.
 
     Raises:
@@ -64,7 +64,11 @@ def memory_tools(
         raise ConfigurationError(f"kinds={unknown!r} are unknown; use {', '.join(get_args(Kind))}")
     require_counts(k=k, max_tokens=max_tokens)
     actions = Actions(
-        memory=memory, k=k, max_tokens=max_tokens, evolve=evolve, failures=Failures(on_error)
+        memory=memory,
+        k=k,
+        max_tokens=max_tokens,
+        evolve=evolves_now(evolve),
+        failures=Failures(on_error),
     )
     whose = checked_source(namespace)
     return [_tool(kind, actions, whose) for kind in kinds]

@@ -16,7 +16,15 @@ from amem_integrations import (
     ScoredNote,
     render_notes,
 )
-from amem_integrations.adapting import PASSING, Call, both, check_namespace, evolve_turn
+from amem_integrations.adapting import (
+    PASSING,
+    Call,
+    Evolving,
+    both,
+    check_namespace,
+    evolve_turn,
+    evolves_now,
+)
 
 from .events import Failures
 from .recall import check_count
@@ -43,7 +51,8 @@ class AMemToolSpec(BaseToolSpec):
         k: Most notes to recall.
         max_tokens: About how long the recalled text may be.
         thread: The conversation that what is remembered belongs to.
-        evolve: Link and evolve what is remembered at once; False leaves that to `AgenticMemory.evolve`.
+        evolve: Link and evolve what is remembered at once; False leaves that to `AgenticMemory.evolve`,
+            `"worker"` to `amem worker`.
 
     Raises:
         NamespaceError: The namespace is not a non-empty tuple of strings.
@@ -74,11 +83,11 @@ class AMemToolSpec(BaseToolSpec):
         k: int = 5,
         max_tokens: int = 1000,
         thread: str | None = None,
-        evolve: bool = True,
+        evolve: Evolving = True,
     ) -> None:
         self._memory, self._namespace = memory, check_namespace(namespace)
         self._k, self._max_tokens = check_count("k", k), check_count("max_tokens", max_tokens)
-        self._thread, self._evolve = thread, evolve
+        self._thread, self._evolve = thread, evolves_now(evolve)
         self._failures = Failures()
 
     @property

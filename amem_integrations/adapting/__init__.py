@@ -2,7 +2,7 @@
 
 - `both`, `Call`: one body of code for a method and its asynchronous twin.
 - `Failures`: go on without a memory that does not answer, and say so.
-- `evolve_turn`: when notes evolve.
+- `evolve_turn`, `Evolving`: when notes evolve.
 - `recalled`, `reinforce_used`: which of the recalled notes an answer used; their links are reinforced.
 - `Background`: evolve them in a thread.
 - `check_namespace`: nobody's memory is never a default.
@@ -18,7 +18,7 @@ from ..notes import check_namespace
 from ..plans import HELD
 from .background import Background
 from .calls import Call, awaited, both, directly, in_thread
-from .evolution import LEFT_OVERS, evolve_turn
+from .evolution import LEFT_OVERS, Evolving, evolve_turn, evolves_now
 from .failures import PASSING, Failures, OnError
 from .usefulness import Recalled, recalled, reinforce_used, used_in
 
@@ -28,6 +28,7 @@ __all__ = [
     "PASSING",
     "Background",
     "Call",
+    "Evolving",
     "Failures",
     "OnError",
     "Recalled",
@@ -36,6 +37,7 @@ __all__ = [
     "check_namespace",
     "directly",
     "evolve_turn",
+    "evolves_now",
     "in_thread",
     "recalled",
     "reinforce_used",

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
-from ..errors import ModelUnavailableError
+from ..errors import ConfigurationError, ModelUnavailableError
 from ..memory import AgenticMemory
 from ..plans import EvolutionReport
 from .calls import Call
 
+# Whether what a turn adds evolves in it; "worker" leaves that to `AgenticMemory.work`, run elsewhere.
+Evolving = bool | Literal["worker"]
+
 # Unfinished notes of earlier turns that a turn also finishes: after an outage the backlog shrinks with every
 # turn, and none of them waits for all of it.
 LEFT_OVERS = 8
+
+
+def evolves_now(evolve: Evolving) -> bool:
+    """Return whether notes evolve in the turn itself.
+
+    Raises:
+        ConfigurationError: It is none of the values that it can be.
+    """
+    if evolve not in (True, False, "worker"):
+        raise ConfigurationError(f"evolve={evolve!r} must be True, False or 'worker'")
+    return evolve is True
 
 
 async def evolve_turn(
