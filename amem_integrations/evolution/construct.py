@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import groupby
 
 from ..changes.edits import (
     Edit,
@@ -60,6 +61,8 @@ FILLER_TOKENS = 30  # a longer note is linked, whatever a model holds of it
 MAX_CONTEXT_WORDS = 80
 LEFT_OUT = "the model left it out"
 
+Part = list[Note]  # some notes of one thread, in order of seq
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
@@ -85,6 +88,26 @@ class Described:
 
     attributes: NoteAttributes
     kind: Kind
+
+
+def in_parts(notes: Sequence[Note], size: int) -> list[Part]:
+    """Return the notes in batches of one thread, in order of seq: as few as possible, and of about the same size.
+
+    A note that failed before goes alone, so that it cannot fail others again.
+    """
+    ordered = sorted(notes, key=lambda note: (note.thread or "", note.attempts > 0, note.seq))
+    made: list[Part] = []
+    for (_, retried), group in groupby(ordered, key=lambda n: (n.thread or "", n.attempts > 0)):
+        alike = list(group)
+        step = 1 if retried else _even(len(alike), size)
+        made += [alike[i : i + step] for i in range(0, len(alike), step)]
+    return sorted(made, key=lambda batch: batch[0].seq)
+
+
+def _even(count: int, size: int) -> int:
+    """Return how many go into a batch, so that the last one is not much smaller than the others."""
+    parts = -(-count // size)
+    return -(-count // parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +145,7 @@ async def construct_all(
             return await _answer(asking, op, at, batch)
 
         answers = await runtime.map(one, batches, runtime.config.max_concurrency)
+        await runtime.confirm_hold()
         steps = {note_id: edit for answer in answers for note_id, edit in answer.edits.items()}
         given = {note.id: note for batch in batches for note in batch.notes}
         shown = [note for batch in batches for note in (*batch.shown_before, *batch.notes)]

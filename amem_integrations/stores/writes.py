@@ -120,6 +120,7 @@ class PointStore(PointReader):
         items: Sequence[Indexed],
         changes: Sequence[Change],
         *,
+        first: Collection[str] = (),
         look: Look | None = None,
     ) -> set[str]:
         """See `NoteStore.replace`: all or nothing, on a server all but what is stale."""
@@ -136,10 +137,13 @@ class PointStore(PointReader):
             ready, stale = await self._ready_to_swap(namespace, points)
             if stale and not self.remote:
                 return set(points)
+            if not stale.isdisjoint(first):  # the others wait for these
+                stale |= points.keys() - set(first)
+                ready = [point for point in ready if point.id not in stale]
             about = about_others(records, stale)
 
             async def swap(chosen: Sequence[Point]) -> set[str]:
-                return await self._swap(key, chosen, look)
+                return await self._swap_in_order(key, chosen, first, look)
 
             lost = await self._write(key, about, ready, swap, whole=not stale)
         return stale | lost
@@ -194,6 +198,22 @@ class PointStore(PointReader):
     def _unknown(self, ids: Sequence[str]) -> Sequence[str]:
         """Return the ids to ask for before an insert."""
         return ids
+
+    async def _swap_in_order(
+        self,
+        namespace: str,
+        points: Sequence[Point],
+        first: Collection[str],
+        look: Look | None,
+    ) -> set[str]:
+        """Replace the points, those of `first` first; where one of these is stale, no other."""
+        rest = [point for point in points if point.id not in first]
+        if not self.remote or not rest or len(rest) == len(points):
+            return await self._swap(namespace, points, look)
+        chosen = [point for point in points if point.id in first]
+        if lost := await self._swap(namespace, chosen, None):
+            return lost | {point.id for point in rest}
+        return await self._swap(namespace, rest, look)
 
     async def _swap(self, namespace: str, points: Sequence[Point], look: Look | None) -> set[str]:
         """Replace points whose stored revision is one less; return the ids where it was not."""
