@@ -18,18 +18,17 @@ from ..errors import (
 )
 from ..evolution.claiming import Held, deadline, holding
 from ..evolution.commit import commit_plan, write_cost
-from ..evolution.construct import TURNS_BEFORE, Batch, Outcome, Part, construct_all, in_parts
+from ..evolution.construct import Batch, Outcome, Part, construct_all, in_parts
 from ..evolution.gate import Decisions, decide
 from ..evolution.meanwhile import as_they_are, remove_what_is_gone
-from ..evolution.propose import propose_all, turns_before
+from ..evolution.propose import propose_all
 from ..evolution.stale_plans import without_quotes
-from ..evolution.upgrade import upgrade_all
+from ..evolution.waves import batch_of, evolve_wave, ready_notes, shown_notes, upgrade_wave
 from ..fetch import note_pages
 from ..filters import Condition, Conditions
 from ..ids import clock
 from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan
-from ..ports import Look
 from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
 from .ledger import read_budget
@@ -78,9 +77,9 @@ async def evolve(
     given = None if namespace is None else check_namespace(namespace)
     within = _within(given, thread, ids)
     tried = () if retry else (Condition("attempts", "$lt", runtime.config.max_attempts),)
-    jobs: list[tuple[Conditions, Step]] = [((UNFINISHED, *tried, *within), _evolve_wave)]
+    jobs: list[tuple[Conditions, Step]] = [((UNFINISHED, *tried, *within), evolve_wave)]
     if upgrade and runtime.model_name != RULES:
-        jobs.insert(0, ((MADE_BY_RULES, *within), _upgrade_wave))
+        jobs.insert(0, ((MADE_BY_RULES, *within), upgrade_wave))
     store = runtime.store
     work = [
         (space, where, step)
@@ -126,12 +125,12 @@ async def construct(
             runtime, space, in_parts(mine, runtime.config.batch_size), deadline(runtime)
         ) as held:
             raw = [[n for n in part if n.own_entry is None] for part in held.parts]
-            work = [await _batch(runtime, space, part) for part in raw if part]
+            work = [await batch_of(runtime, space, part) for part in raw if part]
             await _limit_reached(runtime, space)  # the first call raises
             since = clock.tick()
             with suppress(ClaimLost):
                 made = await construct_all(held.runtime, space, work)
-            await remove_what_is_gone(runtime, space, _shown(work), since)
+            await remove_what_is_gone(runtime, space, shown_notes(work), since)
     if made.error is not None:
         raise made.error
     return {"constructed": list(made.report.constructed), "failed": dict(made.report.failed)}
@@ -147,9 +146,9 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
     space = check_namespace(namespace)
     notes = await resolve(runtime.store.get(space, list(dict.fromkeys(ids))))
     async with _holding(
-        runtime, space, in_parts(_ready(notes), runtime.config.batch_size), deadline(runtime)
+        runtime, space, in_parts(ready_notes(notes), runtime.config.batch_size), deadline(runtime)
     ) as held:
-        work = [await _batch(runtime, space, part) for part in held.parts]
+        work = [await batch_of(runtime, space, part) for part in held.parts]
         await _limit_reached(runtime, space)
         proposal = await propose_all(runtime, space, work)
     if proposal.error is not None:
@@ -223,7 +222,7 @@ async def evolve_notes(
             runtime,
             namespace,
             in_parts(mine, runtime.config.batch_size),
-            step or _evolve_wave,
+            step or evolve_wave,
             meter,
             until,
             stopped,
@@ -271,7 +270,7 @@ async def _take(
     runtime: Runtime, namespace: Namespace, parts: Sequence[Part], step: Step
 ) -> Outcome:
     """Take a step with a wave of parts."""
-    wave = [await _batch(runtime, namespace, part) for part in parts]
+    wave = [await batch_of(runtime, namespace, part) for part in parts]
     since, error = clock.tick(), None
     try:
         return await step(runtime, namespace, wave) if wave else Outcome()
@@ -279,7 +278,7 @@ async def _take(
         log.info("%s; what was made for them is not written", lost)
     except ModelUnavailableError as unavailable:
         error = unavailable
-    left = await remove_what_is_gone(runtime, namespace, _shown(wave), since)
+    left = await remove_what_is_gone(runtime, namespace, shown_notes(wave), since)
     return Outcome(notes=left, error=error)
 
 
@@ -340,88 +339,6 @@ async def _work_through_one(
         if report.interrupted or (limit is not None and _handled(report) >= limit):
             break
     return report, is_busy
-
-
-async def _evolve_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]) -> Outcome:
-    raw = [
-        Batch(notes=waiting, before=batch.before)
-        for batch in wave
-        if (waiting := [note for note in batch.notes if note.own_entry is None])
-    ]
-    since = clock.tick()
-    made = await construct_all(runtime, namespace, raw) if raw else Outcome()
-    if made.error is None and runtime.model_name != RULES:
-        # The next call may take long: what is gone by now is not shown to it, and a kill then leaves nothing to look for.
-        made = await _without_gone(runtime, namespace, raw, made, since)
-    notes = {note.id: note for batch in wave for note in batch.notes}
-    made = replace(made, notes=notes | made.notes)
-    return await _then_link(runtime, namespace, wave, made, since)
-
-
-async def _upgrade_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]) -> Outcome:
-    since = clock.tick()
-    made = await upgrade_all(runtime, namespace, wave)
-    if made.error is None:
-        made = await _without_gone(runtime, namespace, wave, made, since)
-    return await _then_link(runtime, namespace, wave, made, since)
-
-
-async def _without_gone(
-    runtime: Runtime, namespace: Namespace, batches: Sequence[Batch], made: Outcome, since: int
-) -> Outcome:
-    current = await remove_what_is_gone(runtime, namespace, _shown(batches), since)
-    return replace(made, notes={i: current[i] for i in made.notes if i in current})
-
-
-async def _then_link(
-    runtime: Runtime, namespace: Namespace, wave: Sequence[Batch], made: Outcome, since: int
-) -> Outcome:
-    if made.error is not None:
-        left = await remove_what_is_gone(runtime, namespace, _shown(wave), since)
-        return replace(made, notes=left)
-    linked = await _link(runtime, namespace, wave, made.notes, _shown(wave), since)
-    return replace(linked, report=made.report + linked.report)
-
-
-async def _link(
-    runtime: Runtime,
-    namespace: Namespace,
-    wave: Sequence[Batch],
-    notes: Mapping[str, Note],
-    shown: Mapping[str, Note],
-    since: int,
-) -> Outcome:
-    """Propose and commit for those of the notes that are constructed; return all that were shown, as they are."""
-    ready = [
-        Batch(notes=found, before=batch.before)
-        for batch in wave
-        if (found := _ready([notes[note.id] for note in batch.notes if note.id in notes]))
-    ]
-    report, error, current = EvolutionReport(), None, None
-    if ready:
-        proposal = await propose_all(runtime, namespace, ready)
-        known = {**proposal.notes, **{n.id: n for batch in ready for n in batch.notes}}
-        shown, error = {**shown, **proposal.notes}, proposal.error
-        look = Look(ids=list(shown))
-        report = await commit_plan(runtime, proposal.plan, known=known, look=look)
-        if not report.failed:  # else notes were written after that look
-            current = look.notes
-    left = await remove_what_is_gone(runtime, namespace, shown, since, current)
-    return Outcome(notes=left, report=report, error=error)
-
-
-def _ready(notes: Sequence[Note]) -> list[Note]:
-    return [note for note in notes if note.own_entry is not None and note.state != "done"]
-
-
-def _shown(batches: Sequence[Batch]) -> Notes:
-    """Return the notes that a model is shown, as it is shown them."""
-    return {note.id: note for batch in batches for note in (*batch.before, *batch.notes)}
-
-
-async def _batch(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]) -> Batch:
-    count = max(TURNS_BEFORE, runtime.config.recent)
-    return Batch(notes=notes, before=await turns_before(runtime, namespace, notes[0], count))
 
 
 def _handled(report: EvolutionReport) -> int:

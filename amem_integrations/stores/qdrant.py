@@ -246,10 +246,12 @@ class QdrantStore(ClaimPoints):
             return await super()._ranked(key, queries, wanted, plan)
         return await ranked_with_notes(self._served_notes, key, queries, wanted, plan)
 
-    async def _swap(self, namespace: str, points: Sequence[Point], look: Look | None) -> set[str]:
+    async def _swap_at_once(
+        self, namespace: str, points: Sequence[Point], look: Look | None
+    ) -> set[str]:
         """Read back what was written together with what the caller wants to look at."""
         if look is None or not points or not self._remote:
-            return await super()._swap(namespace, points, look)
+            return await super()._swap_at_once(namespace, points, look)
         look.notes = look.backlinks = None
         ids = self._dialect.ids(look.ids[:PAGE])
         among = self._dialect.every([self._ours(namespace), ids])

@@ -143,7 +143,7 @@ class PointStore(PointReader):
             about = about_others(records, stale)
 
             async def swap(chosen: Sequence[Point]) -> set[str]:
-                return await self._swap_in_order(key, chosen, first, look)
+                return await self._swap(key, chosen, first, look)
 
             lost = await self._write(key, about, ready, swap, whole=not stale)
         return stale | lost
@@ -199,25 +199,11 @@ class PointStore(PointReader):
         """Return the ids to ask for before an insert."""
         return ids
 
-    async def _swap_in_order(
-        self,
-        namespace: str,
-        points: Sequence[Point],
-        first: Collection[str],
-        look: Look | None,
+    async def _swap(
+        self, namespace: str, points: Sequence[Point], first: Collection[str], look: Look | None
     ) -> set[str]:
-        """Replace the points, those of `first` first; where one of these is stale, no other."""
-        rest = [point for point in points if point.id not in first]
-        if not self.remote or not rest or len(rest) == len(points):
-            return await self._swap(namespace, points, look)
-        chosen = [point for point in points if point.id in first]
-        if lost := await self._swap(namespace, chosen, None):
-            return lost | {point.id for point in rest}
-        return await self._swap(namespace, rest, look)
-
-    async def _swap(self, namespace: str, points: Sequence[Point], look: Look | None) -> set[str]:
         """Replace points whose stored revision is one less; return the ids where it was not."""
-        del namespace, look
+        del namespace, first, look
         return await resolve(self._notes.swap(points))
 
     async def _ended(
