@@ -415,11 +415,11 @@ def test_stopping_finishes_what_is_under_way_and_no_more(opened: Open) -> None:
         stop.set()
         return models.construct(request)
 
-    memory = opened(models.model(models.link_to_first, construct))
+    memory = opened(models.model(models.link_to_first, construct), batch_size=5)
     talk(memory, notes=30, threads=3)
     report = memory.work(concurrency=1, stop=stop.is_set)
-    assert report.done == 8
-    assert Counter(n.state for n in memory.get_all(namespace=ANN)) == {"done": 8, "pending": 22}
+    assert report.done == 5
+    assert Counter(n.state for n in memory.get_all(namespace=ANN)) == {"done": 5, "pending": 25}
     assert claims_left(memory) == 0
 
 
@@ -561,7 +561,7 @@ def test_a_folder_is_written_to_no_more_than_by_its_own_work(tmp_path: Path) -> 
         memory._runtime = replace(memory._runtime, store=store)  # type: ignore[arg-type]
         note = memory.add("the trip", namespace=ANN, thread="t")
         assert note.state == "done"
-        reads = ["get", "scan", "search", "get_indexed", "get"]
+        reads = ["get", "scan", "get", "search", "get"]
         calls = [name for name in store.calls if name not in {"insert", "replace"}]
         assert calls == reads
         assert Counter(store.calls)["replace"] == 2
@@ -572,13 +572,18 @@ def test_a_folder_is_written_to_no_more_than_by_its_own_work(tmp_path: Path) -> 
 
 def test_an_add_by_rules_takes_no_claim(fake: FakeQdrant) -> None:
     with AgenticMemory.open(fake.url, embedder=HashEmbedder()) as memory:
-        for n in range(4):
-            memory.add(f"the trip, part {n}", namespace=ANN, thread="t")
-        with fake.counting() as by_rules:
-            note = memory.add("the trip, part 4", namespace=ANN, thread="t")
-        assert note.links
-        memory._runtime = replace(memory._runtime, model_name="a model that costs")
-        with fake.counting() as claimed:
-            memory.add("the trip, part 5", namespace=ANN, thread="t")
+        counts = {}
+        for name in ("rules", "a model that costs"):
+            for claims in (memory._runtime.shared_claims, None):
+                space = (name, repr(claims))
+                for n in range(4):
+                    memory.add(f"the trip, part {n}", namespace=space, thread="t")
+                before = memory._runtime
+                memory._runtime = replace(before, model_name=name, shared_claims=claims)
+                with fake.counting() as counts[name, claims is not None]:
+                    assert memory.add("the trip, part 4", namespace=space, thread="t").links
+                memory._runtime = before
+    assert counts["rules", True] == counts["rules", False]
     # Made, read back and given back; and the notes are read again, since another may have finished them.
-    assert sum(claimed.values()) - sum(by_rules.values()) == 4
+    costs = counts["a model that costs", True] - counts["a model that costs", False]
+    assert costs.total() == 4
