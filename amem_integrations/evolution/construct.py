@@ -23,6 +23,7 @@ from ..ids import clock, new_operation, now
 from ..kinds import Kind
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..plans import EvolutionReport
+from ..ports import Look
 from ..prompts import ConstructReply, NoteAttributes
 from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens
@@ -129,11 +130,11 @@ class _Answer:
 
 
 async def construct_all(
-    runtime: Runtime, namespace: Namespace, batches: Sequence[Batch]
+    runtime: Runtime, namespace: Namespace, batches: Sequence[Batch], look: Look | None = None
 ) -> Outcome:
     """Give notes their attributes; what was answered is written, also if a batch got no answer.
 
-    A note without a usable answer is marked failed.
+    A note without a usable answer is marked failed. `look` is what the caller reads next (see `rewrite`).
 
     Raises:
         ModelUnavailableError: The embedder failed.
@@ -152,7 +153,7 @@ async def construct_all(
         cost = usage_records(op, namespace, asking.usage.cost(), at)
         prompts = prompt_records(op, namespace, shown, at, since=since)
         records = [*prompts, *cost] if steps else []
-        done = await rewrite(runtime, namespace, op, steps, base=given, records=records)
+        done = await rewrite(runtime, namespace, op, steps, base=given, records=records, look=look)
         reasons = {note_id: why for answer in answers for note_id, why in answer.failed.items()}
         left = [] if steps else cost
         await mark_failed(runtime, namespace, reasons, op, base=given, records=left)

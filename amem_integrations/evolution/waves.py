@@ -29,11 +29,14 @@ async def evolve_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Bat
         for batch in wave
         if (waiting := [note for note in batch.notes if note.own_entry is None])
     ]
-    since = clock.tick()
-    made = await construct_all(runtime, namespace, raw) if raw else Outcome()
-    if made.error is None and runtime.model_name != RULES:
+    since, look = clock.tick(), None
+    if runtime.model_name != RULES:
         # The next call may take long: what is gone by now is not shown to it, and a kill then leaves nothing to look for.
-        made = await _without_gone(runtime, namespace, raw, made, since)
+        look = Look(ids=list(shown_notes(raw)))
+    made = await construct_all(runtime, namespace, raw, look) if raw else Outcome()
+    if made.error is None and look is not None:
+        read = None if made.report.failed else look.notes  # a failure is written after that look
+        made = await _without_gone(runtime, namespace, raw, made, since, read)
     notes = {note.id: note for batch in wave for note in batch.notes}
     made = replace(made, notes=notes | made.notes)
     return await _then_link(runtime, namespace, wave, made, since)
@@ -49,9 +52,14 @@ async def upgrade_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Ba
 
 
 async def _without_gone(
-    runtime: Runtime, namespace: Namespace, batches: Sequence[Batch], made: Outcome, since: int
+    runtime: Runtime,
+    namespace: Namespace,
+    batches: Sequence[Batch],
+    made: Outcome,
+    since: int,
+    read: Sequence[Note] | None = None,
 ) -> Outcome:
-    current = await remove_what_is_gone(runtime, namespace, shown_notes(batches), since)
+    current = await remove_what_is_gone(runtime, namespace, shown_notes(batches), since, read)
     return replace(made, notes={i: current[i] for i in made.notes if i in current})
 
 
