@@ -40,7 +40,7 @@ class Reader(CustomLLM):
         *_, question = re.findall(r"^(?:user: )?(.+)\nassistant:", prompt, re.MULTILINE)
         if not question.endswith("?"):
             return CompletionResponse(text="I will remember that.")
-        notes = re.findall(r"^- \[user.*?\] (.+)$", prompt, re.MULTILINE)
+        notes = re.findall(r"^- user: (.+)$", prompt, re.MULTILINE)
         best = max(notes, key=lambda note: len(_words(note) & _words(question)), default="")
         known = _words(best) & _words(question)
         return CompletionResponse(text=f"You told me: {best}" if known else "I do not know.")

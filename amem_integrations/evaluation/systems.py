@@ -164,12 +164,13 @@ def budget_finder(
     def find(question: str) -> dict[int, Found]:
         hits = memory.recall(question, namespace=namespace, k=max(RECALLED, max(budgets) // 20))
         shown = {budget: fit(hits, max_tokens=budget) for budget in budgets}
-        return {
-            budget: Found(ids=tuple(n.key or "" for n in notes), context=lambda _, text=text: text)
-            for budget, (notes, text) in shown.items()
-        }
+        return {budget: _shown(notes, text) for budget, (notes, text) in shown.items()}
 
     return find
+
+
+def _shown(notes: Sequence[Note], text: str) -> Found:
+    return Found(ids=tuple(note.key or "" for note in notes), context=lambda _: text)
 
 
 def _found(notes: Sequence[Note]) -> Found:

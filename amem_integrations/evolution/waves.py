@@ -10,10 +10,11 @@ from ..notes import Namespace, Note
 from ..plans import EvolutionReport
 from ..ports import Look
 from ..runtime import RULES, Runtime
+from .candidates import turns_before
 from .commit import commit_plan
 from .construct import TURNS_BEFORE, Batch, Outcome, construct_all
 from .meanwhile import remove_what_is_gone
-from .propose import propose_all, turns_before
+from .propose import propose_all
 from .upgrade import upgrade_all
 
 

@@ -56,7 +56,7 @@ async def recall(
         return []
     if min_similarity is None:
         hits = relevant(query, hits, _floor(runtime))
-    hits = distinct(telling(query, hits))
+    hits = distinct(hits if "kind" in (where or {}) else telling(query, hits))
     # What a reply is linked to has not been checked against conditions and times.
     is_plain = where is None and as_of is None and known_at is None
     return await _with_questions(runtime, space, hits) if is_plain else hits

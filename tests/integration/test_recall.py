@@ -67,6 +67,14 @@ def test_filler_is_found_but_not_shown_unless_it_answers(memory):
     assert [hit.note.id for hit in found] == [fact.id, filler.id]
     assert contents(memory, "What did Ann say?") == [fact.content]
     assert filler.content in contents(memory, "Did Ann say goodbye?")
+    where = {"kind": "filler"}
+    assert contents(memory, "What did Ann say?", where=where, min_similarity=-1) == ["Goodbye!"]
+
+
+async def test_the_asynchronous_form_has_the_same_floor(memory):
+    memory.add_many(["I earn 50,000 a year.", "I take aspirin."], namespace=ANN)
+    assert await memory.acontext("What is 2 + 2?", namespace=ANN) == ""
+    assert "50,000" in await memory.acontext("How much do I earn?", namespace=ANN)
 
 
 def test_filler_is_linked_to_nothing(memory):
