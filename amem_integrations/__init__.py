@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from .memory import AgenticMemory
     from .notes import Change, ContextEntry, Link, Note, NoteInput, ScoredNote, Via, Why
-    from .plans import ConsolidationReport, EvolutionReport, Plan, UndoReport
+    from .plans import ConsolidationReport, EvolutionReport, Plan, UndoReport, WorkReport
     from .ports import ChatModel, Completion, Embedder, ModelRequest, NoteStore
     from .providers.fastembed import FastEmbedEmbedder
     from .providers.minilm import MiniLmEmbedder
@@ -82,6 +82,7 @@ __all__ = [
     "UndoReport",
     "Via",
     "Why",
+    "WorkReport",
     "render_notes",
 ]
 
@@ -118,6 +119,7 @@ _MODULES = {
     "EvolutionReport": "plans",
     "Plan": "plans",
     "UndoReport": "plans",
+    "WorkReport": "plans",
     "ChatModel": "ports",
     "Completion": "ports",
     "Embedder": "ports",

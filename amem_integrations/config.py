@@ -19,6 +19,7 @@ PLACEHOLDERS: Mapping[str, frozenset[str]] = {
     "condense": frozenset({"note", "entries"}),
 }
 PARTED = "\n---\n"  # between the system message of a prompt, which never changes, and the rest
+LONGEST_CLAIM = 3600.0  # seconds
 LONGEST_TTL = timedelta(days=365_000)  # a later time is outside the calendar
 
 
@@ -56,6 +57,9 @@ class MemoryConfig:
             number may give slightly other links; the same number gives the same ones every time.
         max_attempts: How often a note is tried whose replies cannot be used, with up to two calls each time.
             Then it stays `failed`, found as ever, until `evolve(retry=True)`.
+        claim_seconds: On a server, how long a thread on which a process works is left to it after its last sign of
+            life, which it gives three times as often; then another may go on with it. A process that stands still
+            for longer than that has asked the model in vain.
         on_model_error: `"log"` keeps the raw note as pending and goes on; `"raise"` raises, the raw
             note being stored all the same.
         max_content_chars: Longest content that is taken.
@@ -98,6 +102,7 @@ class MemoryConfig:
     review: bool = False
     max_concurrency: int = 4
     max_attempts: int = 5
+    claim_seconds: float = 10.0
     on_model_error: Literal["log", "raise"] = "log"
     max_content_chars: int = 32_000
     split: bool = True
@@ -138,6 +143,9 @@ class MemoryConfig:
             isinstance(half_life, timedelta) and half_life > timedelta(0)
         )
         _require(positive, "link_half_life", half_life, "a timedelta above 0, or None")
+        lasts = self.claim_seconds
+        is_time = isinstance(lasts, int | float) and 0 < lasts <= LONGEST_CLAIM
+        _require(is_time, "claim_seconds", lasts, "a number of seconds above 0, up to an hour")
         on_error = self.on_model_error
         _require(on_error in ("log", "raise"), "on_model_error", on_error, "'log' or 'raise'")
         for name in ("daily_calls", "daily_tokens", "context_tokens"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Self, cast
 from . import flows
 from .budget import Budget
 from .changes.recovery import recover_interrupted
+from .claims import ClaimStore, SharedClaims
 from .config import MemoryConfig
 from .errors import ConfigurationError
 from .ids import clock
@@ -55,6 +57,7 @@ class AgenticMemory:
     embed, aembed = both_methods(flows.embed.embed)
 
     evolve, aevolve = both_methods(flows.evolve.evolve)
+    work, awork = both_methods(flows.work.work)
     construct, aconstruct = both_methods(flows.evolve.construct)
     propose, apropose = both_methods(flows.evolve.propose)
     commit, acommit = both_methods(flows.evolve.commit)
@@ -194,6 +197,8 @@ class AgenticMemory:
         """Close the memory, and the connections that the running event loop holds to a server."""
         while self._on_close:
             self._on_close.pop()()
+        if (shared := self._async_runtime.shared_claims) is not None:
+            await resolve(shared.close())
         if inspect.iscoroutinefunction(close := getattr(self._runtime.store, "aclose", None)):
             await close()
         else:
@@ -252,6 +257,9 @@ class AgenticMemory:
         """Set up the runtime of each form, and finish what a killed process has left."""
         self._embedder = embedder
         name = str(getattr(model, "name", type(model).__name__))
+        # A folder has one process, whose `Claims` are enough.
+        shares = getattr(store, "remote", False) and hasattr(store, "put_claims")
+        shared = SharedClaims(cast("ClaimStore", store), config.claim_seconds) if shares else None
         self._runtime = Runtime(
             store=store,
             embedder=blocking(embedder, "embed_documents", "embed_query"),
@@ -261,6 +269,7 @@ class AgenticMemory:
             usage=Usage(name),
             map=map_in_threads,
             budget=None if name == RULES else Budget.of(config.daily_calls, config.daily_tokens),
+            shared_claims=shared,
         )
         # An embedded store answers in well under a millisecond and holds the GIL meanwhile: a thread
         # would only add to that. A remote one is waited for.
@@ -271,10 +280,14 @@ class AgenticMemory:
             embedder=cast("Embedder", Awaiting(embedder)),
             model=cast("ChatModel", Awaiting(model)),
             map=map_in_tasks,
+            shared_claims=shared and cast("SharedClaims", Awaiting(shared)),
+            pause=asyncio.sleep,
         )
         clock.start_above(run(resolve(store.last_seq())))
         if getattr(store, "interrupted", ()):
             run(recover_interrupted(self._runtime))
 
     def _close_store(self) -> None:
+        if self._runtime.shared_claims is not None:
+            self._runtime.shared_claims.close()
         run(resolve(self._runtime.store.close()))

@@ -218,6 +218,42 @@ class EvolutionReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkReport:
+    """What a worker did, in numbers, since it may run for months.
+
+    Attributes:
+        done: Notes linked and finished.
+        links: Links made.
+        evolved: Updates of earlier notes.
+        superseded: Earlier notes that a new one replaced or contradicted.
+        failed: Attempts without a usable answer.
+        interrupted: Why the model did not answer the last time, if it did not.
+    """
+
+    done: int = 0
+    links: int = 0
+    evolved: int = 0
+    superseded: int = 0
+    failed: int = 0
+    interrupted: str | None = None
+
+    def __add__(self, report: EvolutionReport) -> WorkReport:
+        """Return this with what else was done."""
+        return WorkReport(
+            done=self.done + len(report.done),
+            links=self.links + report.links,
+            evolved=self.evolved + len(report.evolved),
+            superseded=self.superseded + len(report.superseded),
+            failed=self.failed + len(report.failed),
+            interrupted=None if report.done else report.interrupted or self.interrupted,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UndoReport:
     """What was taken back of several changes, or of all that a model did.
 

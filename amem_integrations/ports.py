@@ -201,7 +201,10 @@ class NoteStore(Protocol):
         ...
 
     def replace(
-        self, namespace: Namespace, items: Sequence[Indexed], changes: Sequence[Change]
+        self,
+        namespace: Namespace,
+        items: Sequence[Indexed],
+        changes: Sequence[Change],
     ) -> MaybeAwaitable[set[str]]:
         """Write new versions of stored notes, in one batch, after the changes (the intent).
 
@@ -214,7 +217,8 @@ class NoteStore(Protocol):
         `remote`, writes the others; it leaves out the stale notes and the changes about them, and returns
         their ids. Either way the caller reads the returned notes again, and tries again.
 
-        A store with a true attribute `looks` takes a `Look` as the keyword `look`, and fills it in.
+        Such a store takes ids of notes as the keyword `first`: it writes these before any other, and no other if one
+        of them is stale. A store with a true attribute `looks` takes a `Look` as the keyword `look`, and fills it in.
         """
         ...
 

@@ -14,6 +14,7 @@ import asyncio
 import contextvars
 import inspect
 import threading
+import time
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ from hashlib import blake2b
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from .budget import Budget
+from .claims import Hold, SharedClaims
 from .config import MemoryConfig
 from .errors import ConfigurationError
 from .notes import Note
@@ -44,6 +46,22 @@ async def resolve(value: MaybeAwaitable[T]) -> T:
     if inspect.isawaitable(value):
         return await value
     return value
+
+
+async def to_the_end(value: MaybeAwaitable[T]) -> T:
+    """Return what `resolve` does; who is cancelled meanwhile, however often, is so only when it is done."""
+    if not inspect.isawaitable(value):
+        return value
+    task: asyncio.Future[T] = asyncio.ensure_future(value)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError
+    return task.result()
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -290,6 +308,18 @@ class Runtime:
     budget: Budget | None = None  # None: without limits
     vectors: VectorCache = field(default_factory=VectorCache)
     claims: Claims = field(default_factory=Claims)
+    shared_claims: SharedClaims | None = None  # None: no other process can write to the store
+    hold: Hold | None = None  # what the work under way holds of them
+    pause: Callable[[float], MaybeAwaitable[None]] = time.sleep  # for so many seconds
+
+    async def confirm_hold(self) -> None:
+        """Return if the work under way still holds its threads.
+
+        Raises:
+            ClaimLost: Another process has taken one over.
+        """
+        if self.shared_claims is not None and self.hold is not None:
+            await resolve(self.shared_claims.confirm(self.hold))
 
     def counting(self) -> Runtime:
         """Return the same with counters of its own, for what one operation costs."""

@@ -20,7 +20,15 @@ from amem_integrations import (
     NoteInput,
     ScoredNote,
 )
-from amem_integrations.adapting import RECALLED, Call, both, evolve_turn, in_thread
+from amem_integrations.adapting import (
+    RECALLED,
+    Call,
+    Evolving,
+    both,
+    evolve_turn,
+    evolves_now,
+    in_thread,
+)
 from amem_integrations.conversation import SPEAKING, Message, note_inputs
 
 from .messages import to_message
@@ -68,7 +76,8 @@ class AMemMemory(RecallFields, BaseMemory):
         links: Whether links are followed.
         as_of: What was true then.
         max_tokens: Most tokens of notes, about.
-        evolve: Whether notes evolve when a turn is saved; False leaves it to `memory.evolve()`.
+        evolve: Whether notes evolve when a turn is saved; False leaves it to `memory.evolve()`, and
+            `"worker"` to `amem worker`, on a server.
         on_error: `"log"` lets the chain run without memory when that does not answer; `"raise"` raises.
     """
 
@@ -84,7 +93,7 @@ class AMemMemory(RecallFields, BaseMemory):
     return_docs: bool = False
     k: int = Field(default=RECALLED, ge=1)
     max_tokens: int = Field(default=1000, ge=1)
-    evolve: bool = True
+    evolve: Evolving = True
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
         """Choose how many documents to return."""
@@ -119,7 +128,7 @@ class AMemMemory(RecallFields, BaseMemory):
         with self._failures.tolerated("remember", answered=True):
             items = await self._items(call, turn)
             notes = await add_each(call, self.memory, items, self.namespace, self._failures)
-        if self.evolve and notes:
+        if evolves_now(self.evolve) and notes:
             with self._failures.tolerated("evolve", answered=True):
                 await evolve_turn(call, self.memory, self.namespace, [note.id for note in notes])
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, Literal, NotRequired, cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, NotRequired, cast, get_args
 
 from langchain_core.messages import HumanMessage, SystemMessage
 from typing_extensions import Unpack
@@ -53,7 +53,7 @@ except ImportError as error:
 log = logging.getLogger("langchain_amem")
 
 Inject = Literal["system", "message"]
-Write = Literal["inline", "background", "off"]
+Write = Literal["inline", "background", "worker", "off"]
 Entries = dict[str, Entry]
 
 STEP = 8  # notes evolved at once in the background: closing waits for one step
@@ -84,8 +84,8 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             `{"team": ("acme",)}`, or a function of the run. Nothing is ever written to them.
         inject: Where notes are shown: at the end of the system message, or (`"message"`) in one before
             the last human message, which leaves a cached system prompt as it is.
-        write: When notes evolve: before the run returns, or in a thread of its own (they are stored
-            before it returns all the same); `"off"` stores nothing.
+        write: When notes evolve: before the run returns, in a thread of its own, or by `amem worker`
+            (they are stored before it returns all the same); `"off"` stores nothing.
         should_store: Says of each message whether it is stored.
         remember_unanswered: Whether what was said in a run that failed, or that another middleware
             blocked, is stored with the next run. Without it, a run that could not be stored is not
@@ -121,10 +121,10 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
     ) -> None:
         """Set up; with `write="background"` what an earlier process left unfinished is taken up."""
         super().__init__()
-        if inject not in ("system", "message") or write not in ("inline", "background", "off"):
+        if inject not in get_args(Inject) or write not in get_args(Write):
             raise ConfigurationError(
-                f"inject={inject!r} must be 'system' or 'message', and write={write!r} 'inline', "
-                "'background' or 'off'"
+                f"inject={inject!r} must be one of {get_args(Inject)}, and write={write!r} of "
+                f"{get_args(Write)}"
             )
         self.tools = []
         self._name, self._inject, self._write, self._memory = name, inject, write, memory
@@ -200,10 +200,13 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         for namespace, ids in stored.items():
             if self._write == "background":
                 self._background.submit(namespace)
-                continue
-            with self._failures.tolerated("evolve", answered=True):
-                await evolve_turn(call, self._memory, namespace, ids)
+            elif self._write == "inline":
+                await self._evolve(call, namespace, ids)
         return self._update({**after, "recalled": ""})
+
+    async def _evolve(self, call: Call, namespace: Namespace, ids: Sequence[str]) -> None:
+        with self._failures.tolerated("evolve", answered=True):
+            await evolve_turn(call, self._memory, namespace, ids)
 
     after_agent, aafter_agent = both(_after_agent)
 

@@ -23,11 +23,13 @@ from amem_integrations import (
 )
 from amem_integrations.adapting import (
     Call,
+    Evolving,
     OnError,
     RecallKeywords,
     RecallOptions,
     both,
     evolve_turn,
+    evolves_now,
 )
 
 from .runs import (
@@ -55,7 +57,7 @@ def memory_tools(
     kinds: Sequence[Kind] = ("search", "remember", "correct", "forget"),
     prefix: str = "",
     owner: str = "this user",
-    evolve: bool = True,
+    evolve: Evolving = True,
     on_error: OnError = "log",
     **recall: Unpack[RecallKeywords],
 ) -> list[BaseTool]:
@@ -74,7 +76,7 @@ def memory_tools(
         prefix: Begins their names, such as `"team_"`, so that one agent can have the tools of two memories.
         owner: Tells the model whose memory it is, such as `"the team"`.
         evolve: Whether what is remembered is constructed, linked and evolved before the tool returns;
-            False leaves that to the middleware, or to `memory.evolve()`.
+            False leaves that to the middleware, or to `memory.evolve()`; `"worker"` to `amem worker`.
         on_error: `"log"` tells the model when the memory does not answer; `"raise"` raises.
         recall: Of a search: `k`, `max_tokens`, `where`, `min_similarity`, `links`, `as_of`; see `RecallOptions`.
 
@@ -90,7 +92,7 @@ def memory_tools(
         memory=memory,
         options=RecallOptions(**recall),
         also=checked_also(also),
-        evolve=evolve,
+        evolve=evolves_now(evolve),
         failures=Failures(on_error),
     )
     whose = checked_source(namespace)

@@ -123,7 +123,8 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         roles: Whose messages are remembered.
         should_store: Called with each message; False leaves it out.
         evolve: `"inline"` links and evolves notes at the end of a turn, `"background"` does so in a
-            thread, `"off"` leaves it to `AgenticMemory.evolve`. The notes are found at once either way.
+            thread, `"worker"` leaves it to `amem worker`, `"off"` to calls of `AgenticMemory.evolve`. The
+            notes are found at once either way.
         reinforce: Whether the links that led to what an answer used are reinforced, which counts with
             `MemoryConfig.link_half_life`: of the notes recalled, those with a word that the answer can only have
             from them. No model is called.

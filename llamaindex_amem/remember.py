@@ -26,7 +26,7 @@ from amem_integrations.conversation import Message, count_spoken, note_inputs
 from .events import AMemEvolutionEvent, AMemWriteEvent, Failures, dispatcher, log
 from .messages import find_offset
 
-Evolve = Literal["inline", "background", "off"]
+Evolve = Literal["inline", "background", "worker", "off"]
 
 # Messages kept while the store is down; beyond it the oldest are given up, and counted.
 WAITING = 1000

@@ -20,11 +20,13 @@ from amem_integrations import (
 from amem_integrations.adapting import (
     PASSING,
     Call,
+    Evolving,
     RecallKeywords,
     RecallOptions,
     both,
     check_namespace,
     evolve_turn,
+    evolves_now,
 )
 
 from .events import AMemToolEvent, Failures, dispatcher
@@ -50,7 +52,8 @@ class AMemToolSpec(BaseToolSpec):
         memory: Where notes are kept.
         namespace: Whose notes.
         thread: The conversation that what is remembered belongs to.
-        evolve: Link and evolve what is remembered at once; False leaves that to `AgenticMemory.evolve`.
+        evolve: Link and evolve what is remembered at once; False leaves that to `AgenticMemory.evolve`,
+            `"worker"` to `amem worker`.
         recall: `k` (5), `max_tokens`, `where`, `min_similarity`, `links`, `as_of`: see `RecallOptions`.
 
     Raises:
@@ -80,14 +83,14 @@ class AMemToolSpec(BaseToolSpec):
         namespace: Sequence[str],
         *,
         thread: str | None = None,
-        evolve: bool = True,
+        evolve: Evolving = True,
         **recall: Unpack[RecallKeywords],
     ) -> None:
         check_options(recall, get_type_hints(RecallKeywords))
         recall.setdefault("k", 5)
         self._memory, self._namespace = memory, check_namespace(namespace)
         self._options = RecallOptions(**recall)
-        self._thread, self._evolve = thread, evolve
+        self._thread, self._evolve = thread, evolves_now(evolve)
         self._failures = Failures()
 
     @property

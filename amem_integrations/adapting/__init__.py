@@ -2,7 +2,7 @@
 
 - `both`, `Call`: one body of code for a method and its asynchronous twin.
 - `Failures`: go on without a memory that does not answer, and say so.
-- `evolve_turn`: when notes evolve.
+- `evolve_turn`, `Evolving`: when notes evolve.
 - `RecallOptions` and its keywords: what is recalled, by the same words at every door; `falling`: scores of several
   searches, to sort by; `FIELDS`: what `where` knows of a note.
 - `recalled`, `reinforce_used`: which of the recalled notes an answer used; their links are reinforced.
@@ -27,7 +27,7 @@ from ..providers._reading import Prefixes, Truncation
 from .background import Background
 from .calls import Call, awaited, both, directly, in_thread
 from .documents import RECORD, DocumentInput, DocumentReport, Documents, described
-from .evolution import LEFT_OVERS, evolve_turn
+from .evolution import LEFT_OVERS, Evolving, evolve_turn, evolves_now
 from .failures import PASSING, Failures, OnError
 from .recall_options import RecallKeywords, RecallOptions, SearchKeywords, falling
 from .usefulness import Recalled, recalled, reinforce_used, used_in
@@ -44,6 +44,7 @@ __all__ = [
     "DocumentInput",
     "DocumentReport",
     "Documents",
+    "Evolving",
     "Failures",
     "OnError",
     "Prefixes",
@@ -58,6 +59,7 @@ __all__ = [
     "described",
     "directly",
     "evolve_turn",
+    "evolves_now",
     "falling",
     "in_thread",
     "recalled",

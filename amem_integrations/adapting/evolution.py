@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
-from ..errors import BudgetExceededError
+from ..errors import ConfigurationError, ModelUnavailableError
 from ..memory import AgenticMemory
 from ..plans import EvolutionReport
 from .calls import Call
 
+# Whether what a turn adds evolves in it; "worker" leaves that to `AgenticMemory.work`, run elsewhere.
+Evolving = bool | Literal["worker"]
+
 # Unfinished notes of earlier turns that a turn also finishes: after an outage the backlog shrinks with every
 # turn, and none of them waits for all of it.
 LEFT_OVERS = 8
+
+
+def evolves_now(evolve: Evolving) -> bool:
+    """Return whether notes evolve in the turn itself.
+
+    Raises:
+        ConfigurationError: It is none of the values that it can be.
+    """
+    if evolve not in (True, False, "worker"):
+        raise ConfigurationError(f"evolve={evolve!r} must be True, False or 'worker'")
+    return evolve is True
 
 
 async def evolve_turn(
@@ -31,16 +46,10 @@ async def evolve_turn(
             turn goes on with them.
     """
     report = EvolutionReport()
-    try:
-        if ids:
-            made = await call(memory.construct, ids, namespace=namespace)
-            report = EvolutionReport(
-                constructed=tuple(made["constructed"]), failed=dict(made["failed"])
-            )
-            plan = await call(memory.propose, ids, namespace=namespace)
-            report += await call(memory.commit, plan, namespace=namespace)
-        if left_overs:
-            report += await call(memory.evolve, namespace=namespace, limit=left_overs)
-    except BudgetExceededError as error:
-        report += EvolutionReport(interrupted=str(error), limited=True)
+    if ids:
+        report = await call(memory.evolve, namespace=namespace, ids=ids)
+        if report.interrupted and not report.limited:
+            raise ModelUnavailableError(report.interrupted)
+    if left_overs and not report.limited:
+        report += await call(memory.evolve, namespace=namespace, limit=left_overs)
     return report

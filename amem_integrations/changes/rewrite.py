@@ -6,7 +6,7 @@ revision needs no second call of a model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..errors import ConfigurationError, ModelUnavailableError, RevisionConflict
 from ..ids import now
 from ..notes import Change, Namespace, Note
 from ..ports import OPS_KEPT, Indexed, Look, Vector
-from ..runtime import Runtime, resolve
+from ..runtime import RULES, Runtime, resolve
 from .edits import Edit, chain, fail
 from .merging import unmerged_if_other
 
@@ -29,10 +29,11 @@ WITHOUT_EMBEDDER = (ModelUnavailableError, ConfigurationError)
 
 @dataclass(slots=True)
 class Rewritten:
-    """The notes as they are now, and the changes made."""
+    """The notes as they are now, the changes made, and the notes because of which it was not gone on with."""
 
     notes: dict[str, Note] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
+    stale: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ async def rewrite(  # noqa: PLR0913 - what one operation may need
     follow: Follow | None = None,
     removing: bool = False,
     again: bool = False,
+    first: Collection[str] = (),
     look: Look | None = None,
 ) -> Rewritten:
     """Apply edits to stored notes; one that has `op` among its last operations, or is gone, is left out.
@@ -68,13 +70,13 @@ async def rewrite(  # noqa: PLR0913 - what one operation may need
         namespace: Whose notes.
         op: Names the operation.
         edits: By note id.
-        base: Notes as the caller knows them. They are not read; the store refuses to write one that has
-            changed since, and that one is read and edited again.
+        base: Notes as the caller knows them: only those that the store finds changed since are read.
         records: Further records of the operation, written with the changes.
         follow: Returns the edits of other notes that follow from changes; they are written in the same batch.
         removing: The edits take text away, which does not wait for the embedder.
         again: The operation may be an old one. Where a note does not remember that far back, the history
             says what was done.
+        first: These are written before the others; if one is refused, `Rewritten.stale` says so, and it ends there.
         look: What the caller reads next, for a store that can bring it with the last write.
 
     Raises:
@@ -87,16 +89,22 @@ async def rewrite(  # noqa: PLR0913 - what one operation may need
         wanted, edited = await _with_following(runtime, namespace, op, left, known, follow)
         if again:
             edited = await _not_yet_done(runtime, namespace, edited)
-        unwritten = await _write(
-            runtime, namespace, op, edited, extra, done, removing=removing, look=look
-        )
+        unwritten = await _write(runtime, namespace, op, edited, extra, done, removing, first, look)
+        if not unwritten.isdisjoint(first):
+            done.stale = unwritten & set(first)
+            return done
         if unwritten != {item.new.id for item in edited}:  # else all is done anew, what follows too
             left, extra = wanted, []
         left, known = {i: edit for i, edit in left.items() if i in unwritten}, {}
         if not left:
             return done
-    raise RevisionConflictError(
-        f"notes {sorted(left)} were changed by others {MAX_TRIES} times in a row; try again"
+    raise conflict(left)
+
+
+def conflict(ids: Iterable[str]) -> RevisionConflictError:
+    """Return the error that notes could not be written."""
+    return RevisionConflictError(
+        f"notes {sorted(ids)} were changed by others {MAX_TRIES} times in a row; try again"
     )
 
 
@@ -140,8 +148,8 @@ async def _write(
     edited: Sequence[_Edited],
     extra: Sequence[Change],
     done: Rewritten,
-    *,
     removing: bool,
+    first: Collection[str],
     look: Look | None,
 ) -> set[str]:
     """Write what was edited, add it to `done`, and return the ids of the notes that were not written.
@@ -156,6 +164,8 @@ async def _write(
     unwritten: set[str] = set()
     if items or changes:
         how: dict[str, Any] = {}
+        if first and _in_order(runtime):
+            how["first"] = first
         if look is not None and getattr(runtime.store, "looks", False):
             how["look"] = look
         unwritten = await resolve(runtime.store.replace(namespace, items, changes, **how))
@@ -164,6 +174,15 @@ async def _write(
     done.notes |= {item.new.id: item.new for item in edited if item.new.id not in unwritten}
     done.changes += [made for made in changes if made.note_id not in unwritten]
     return unwritten
+
+
+def _in_order(runtime: Runtime) -> bool:
+    """Return whether who comes too late must not have written anything.
+
+    It costs two requests more. Rules that hold no claim do without: what two of them write is the same.
+    """
+    is_free = runtime.model_name == RULES and runtime.hold is None
+    return getattr(runtime.store, "remote", False) and not is_free
 
 
 def _edit(note: Note, edit: Edit, op: str) -> _Edited:

@@ -124,14 +124,21 @@ def _print_added(memory: AgenticMemory, note: Note) -> None:
 
 
 def evolve_shown(
-    memory: AgenticMemory, namespace: Namespace | None, show: StageProgress, **options: bool
+    memory: AgenticMemory,
+    namespace: Namespace | None,
+    show: StageProgress,
+    *,
+    upgrade: bool = False,
+    retry: bool = False,
 ) -> EvolutionReport:
     """Evolve what is unfinished.
 
     Raises:
         ModelUnavailableError: The model did not answer; finished notes stay finished.
     """
-    report = memory.evolve(namespace=namespace, progress=partial(show, "linking"), **options)
+    report = memory.evolve(
+        namespace=namespace, upgrade=upgrade, retry=retry, progress=partial(show, "linking")
+    )
     if report.interrupted:
         raise ModelUnavailableError(report.interrupted)
     return report

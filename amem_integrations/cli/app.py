@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "add": (".add_commands", "Remember something."),
     "import": (".import_command", "Import many notes from a file."),
     "evolve": (".add_commands", "Finish what is unfinished."),
+    "worker": (".worker_command", "Evolve what is pending, for as long as it runs."),
     "search": (".search_commands", "Find notes by meaning, by words and over links."),
     "show": (".search_commands", "Show a note, or list the last ones."),
     "stats": (".stats", "Count notes, links and states, and what needs a look."),

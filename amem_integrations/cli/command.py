@@ -29,7 +29,7 @@ def command(app: typer.Typer, name: str, *groups: Shared) -> Callable[[Function]
 
     def decorate(function: Function) -> Function:
         def call(context: typer.Context, common: Values, own: Values) -> None:
-            _check_location(common["memory"])
+            check_location(common["memory"])
             if (namespace := common.get("namespace")) is not None:
                 common["namespace"] = parse_namespace(namespace)
             ports = context.obj if isinstance(context.obj, Ports) else Ports()
@@ -101,7 +101,8 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _check_location(location: str) -> None:
+def check_location(location: str) -> None:
+    """Raise `ConfigurationError` if nothing would be kept there."""
     if not location or location == ":memory:":
         raise ConfigurationError(
             f"--memory {location!r} keeps nothing; give a folder, or the URL of a Qdrant server"

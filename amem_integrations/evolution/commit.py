@@ -23,9 +23,10 @@ from ..changes.edits import (
     unlinked,
     usage_records,
 )
-from ..changes.rewrite import rewrite
+from ..changes.rewrite import MAX_TRIES, Rewritten, conflict, rewrite
+from ..claims import ClaimLost
 from ..ids import now, time_of
-from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Note
+from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Namespace, Note
 from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedUpdate
 from ..ports import Look
 from ..runtime import Runtime, resolve
@@ -223,30 +224,24 @@ async def commit_plan(
         look: What the caller reads next (see `rewrite`).
     """
     space, at = plan.namespace, now()
+    try:
+        await runtime.confirm_hold()
+    except ClaimLost:
+        await write_cost(runtime, plan)
+        raise
     decided = [_only_shown(one) for one in plan.notes]
     plans = [_only_known(one, known) for one in decided if _is_current(one, plan.id, known)]
-    planner = Planner.of(runtime, plan.id, at)
     wrote = any(one.links or one.updates or one.supersessions or one.relinks for one in plans)
     sources = {*plan.sources, *(i for one in decided for i in _shown(one))} if wrote else ()
     shown_at = plan.since if since is None else since
     prompts = prompt_records(plan.id, space, sorted(sources), at, since=shown_at, stale=plan.stale)
-    steps = planner.edits(plans, known)
     cost = usage_records(plan.id, space, plan.cost, time_of(plan.since))
-    done = await rewrite(
-        runtime,
-        space,
-        plan.id,
-        steps,
-        base=known,
-        records=[*prompts, *cost] if steps else [],
-        follow=planner.other_ends,
-        again=again,
-        look=look,
-    )
-    left = [] if steps else cost
+    planner, records = Planner.of(runtime, plan.id, at), [*prompts, *cost]
+    done, plans = await _write(runtime, space, planner, plans, known, records, again, look)
+    left = [] if plans else cost
     await mark_failed(runtime, space, plan.failed, plan.id, base=known, records=left)
     return EvolutionReport(
-        done=tuple(one.id for one in plans if one.id in done.notes),
+        done=tuple(one.id for one in plans if _wrote(plan.id, done.notes.get(one.id))),
         links=_count_pairs(done.changes, "link"),
         relinked=_count_pairs(done.changes, "relink"),
         evolved=tuple(dict.fromkeys(c.note_id for c in done.changes if c.kind == "evolve")),
@@ -255,6 +250,46 @@ async def commit_plan(
         failed=dict(plan.failed),
         dropped=sum(one.dropped for one in plans),
     )
+
+
+async def _write(
+    runtime: Runtime,
+    space: Namespace,
+    planner: Planner,
+    plans: list[PlannedNote],
+    known: Mapping[str, Note],
+    records: Sequence[Change],
+    again: bool,
+    look: Look | None,
+) -> tuple[Rewritten, list[PlannedNote]]:
+    """Write plans, the planned notes before what they touch; return what was done, and the plans it was by.
+
+    Of several that evolve one note the first to write it wins: the others find it changed, and write nothing.
+    """
+    done, sources = Rewritten(), dict(known)
+    for _ in range(MAX_TRIES):
+        if not plans:
+            return done, plans
+        part = await rewrite(
+            runtime,
+            space,
+            planner.op,
+            planner.edits(plans, sources),
+            base=known,
+            records=records,
+            follow=planner.other_ends,
+            again=again,
+            first={one.id for one in plans},
+            look=look,
+        )
+        done.notes |= part.notes
+        done.changes += part.changes
+        if not part.stale:
+            return done, plans
+        known = {n.id: n for n in await resolve(runtime.store.get(space, [p.id for p in plans]))}
+        sources |= known
+        plans = list(_still_to_do(plans, planner.op, known, done.notes))
+    raise conflict([one.id for one in plans])
 
 
 async def write_cost(runtime: Runtime, plan: Plan) -> None:
@@ -278,6 +313,27 @@ def _is_current(plan: PlannedNote, op: str, known: Mapping[str, Note]) -> bool:
     if source is None or entry is None or entry.change != plan.entry:
         return False
     return source.state != "done" or op in source.ops
+
+
+def _still_to_do(
+    plans: Sequence[PlannedNote], op: str, known: Mapping[str, Note], written: Collection[str]
+) -> Iterator[PlannedNote]:
+    """Yield what is to be done yet of plans that were written in part, by the notes as they are now.
+
+    A note that somebody else has finished meanwhile, or corrected, is left to him; but what other notes of the
+    batch have by its plan already, such as one end of a link, is completed.
+    """
+    for one in plans:
+        if _is_current(one, op, known):
+            yield one
+        elif one.id in known:
+            left = _restricted(one, written)
+            if left.links or left.relinks:
+                yield left
+
+
+def _wrote(op: str, note: Note | None) -> bool:
+    return note is not None and op in note.ops
 
 
 def _only_shown(plan: PlannedNote) -> PlannedNote:

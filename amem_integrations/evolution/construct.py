@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import groupby
 
 from ..changes.edits import (
     Edit,
@@ -22,6 +23,7 @@ from ..ids import clock, new_operation, now
 from ..kinds import Kind
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..plans import EvolutionReport
+from ..ports import Look
 from ..prompts import ConstructReply, NoteAttributes
 from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens
@@ -60,6 +62,8 @@ FILLER_TOKENS = 30  # a longer note is linked, whatever a model holds of it
 MAX_CONTEXT_WORDS = 80
 LEFT_OUT = "the model left it out"
 
+Part = list[Note]  # some notes of one thread, in order of seq
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
@@ -87,6 +91,26 @@ class Described:
     kind: Kind
 
 
+def in_parts(notes: Sequence[Note], size: int) -> list[Part]:
+    """Return the notes in batches of one thread, in order of seq: as few as possible, and of about the same size.
+
+    A note that failed before goes alone, so that it cannot fail others again.
+    """
+    ordered = sorted(notes, key=lambda note: (note.thread or "", note.attempts > 0, note.seq))
+    made: list[Part] = []
+    for (_, retried), group in groupby(ordered, key=lambda n: (n.thread or "", n.attempts > 0)):
+        alike = list(group)
+        step = 1 if retried else _even(len(alike), size)
+        made += [alike[i : i + step] for i in range(0, len(alike), step)]
+    return sorted(made, key=lambda batch: batch[0].seq)
+
+
+def _even(count: int, size: int) -> int:
+    """Return how many go into a batch, so that the last one is not much smaller than the others."""
+    parts = -(-count // size)
+    return -(-count // parts)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What was done with some notes: the notes as they are now, the report, and why it stopped, if it did."""
@@ -106,11 +130,11 @@ class _Answer:
 
 
 async def construct_all(
-    runtime: Runtime, namespace: Namespace, batches: Sequence[Batch]
+    runtime: Runtime, namespace: Namespace, batches: Sequence[Batch], look: Look | None = None
 ) -> Outcome:
     """Give notes their attributes; what was answered is written, also if a batch got no answer.
 
-    A note without a usable answer is marked failed.
+    A note without a usable answer is marked failed. `look` is what the caller reads next (see `rewrite`).
 
     Raises:
         ModelUnavailableError: The embedder failed.
@@ -122,13 +146,14 @@ async def construct_all(
             return await _answer(asking, op, at, batch)
 
         answers = await runtime.map(one, batches, runtime.config.max_concurrency)
+        await runtime.confirm_hold()
         steps = {note_id: edit for answer in answers for note_id, edit in answer.edits.items()}
         given = {note.id: note for batch in batches for note in batch.notes}
         shown = [note for batch in batches for note in (*batch.shown_before, *batch.notes)]
         cost = usage_records(op, namespace, asking.usage.cost(), at)
         prompts = prompt_records(op, namespace, shown, at, since=since)
         records = [*prompts, *cost] if steps else []
-        done = await rewrite(runtime, namespace, op, steps, base=given, records=records)
+        done = await rewrite(runtime, namespace, op, steps, base=given, records=records, look=look)
         reasons = {note_id: why for answer in answers for note_id, why in answer.failed.items()}
         left = [] if steps else cost
         await mark_failed(runtime, namespace, reasons, op, base=given, records=left)

@@ -10,6 +10,15 @@ from ..changes.quotes import Gone, QuoteRemoval
 from ..ids import now
 from ..notes import ContextEntry, Namespace, Note
 from ..runtime import Runtime, resolve
+from .construct import Part
+
+
+async def as_they_are(runtime: Runtime, namespace: Namespace, parts: Sequence[Part]) -> list[Part]:
+    """Return the notes of each part as they are now; those that are gone are left out."""
+    ids = [note.id for part in parts for note in part]
+    stored = {note.id: note for note in await resolve(runtime.store.get(namespace, ids))}
+    current = [[stored[note.id] for note in part if note.id in stored] for part in parts]
+    return [part for part in current if part]
 
 
 async def remove_what_is_gone(

@@ -12,6 +12,7 @@ from ..changes import edits
 from ..changes.edits import Edit
 from ..changes.proposals import rejection
 from ..changes.rewrite import rewrite
+from ..errors import ModelUnavailableError
 from ..fetch import all_changes
 from ..ids import clock, new_operation, now
 from ..notes import Change, ContextEntry, Namespace, Note
@@ -19,14 +20,32 @@ from ..plans import EvolutionReport
 from ..runtime import RULES, Runtime, resolve
 from . import construct
 from .ask import counting
-from .construct import Batch, describe
+from .construct import Batch, Outcome, describe
 
 log = logging.getLogger("amem_integrations")
 
 WHY = "it was made without a language model"
 
 
-async def upgrade_batch(
+async def upgrade_all(runtime: Runtime, namespace: Namespace, batches: Sequence[Batch]) -> Outcome:
+    """Upgrade the notes of several batches at once; return those that were, and why it stopped, if it did."""
+
+    async def one(batch: Batch) -> Outcome:
+        try:
+            notes, made = await _upgrade_batch(runtime, namespace, batch)
+            return Outcome(notes=notes, report=made)
+        except ModelUnavailableError as error:
+            return Outcome(error=error)
+
+    done = await runtime.map(one, batches, runtime.config.max_concurrency)
+    return Outcome(
+        notes={note_id: note for made in done for note_id, note in made.notes.items()},
+        report=sum((made.report for made in done), EvolutionReport()),
+        error=next((made.error for made in done if made.error is not None), None),
+    )
+
+
+async def _upgrade_batch(
     runtime: Runtime, namespace: Namespace, batch: Batch
 ) -> tuple[dict[str, Note], EvolutionReport]:
     """Give notes made by rules the attributes of a model; what rules linked and evolved for them goes.
@@ -40,6 +59,7 @@ async def upgrade_batch(
     op, since, at = new_operation(), clock.tick(), now()
     async with counting(runtime, namespace, op, at) as asking:
         described, reasons = await describe(asking, batch)
+        await runtime.confirm_hold()
     steps: defaultdict[str, list[Edit]] = defaultdict(list)
     touched: list[str] = []
     for note in (note for note in batch.notes if note.id in described):

@@ -17,9 +17,10 @@ from . import (
     review,
     search,
     transfer,
+    work,
 )  # fmt: skip
 
 __all__ = [
     "add", "admin", "consolidate", "edit", "embed", "evolve", "history", "ledger", "read", "recall", "reinforce", "review",
-    "search", "transfer",
+    "search", "transfer", "work",
 ]  # fmt: skip

@@ -15,12 +15,13 @@ from ..chunks import Chunk, chunk_id, chunks
 from ..conversation import SPEAKING, from_dict, note_inputs
 from ..embedding import embed_if_possible
 from ..errors import AmemError, InvalidInputError, NoteNotFoundError
+from ..evolution.claiming import deadline
 from ..ids import clock, derive, new_operation, note_id, now, time_of
 from ..kinds import kind_of
 from ..notes import Namespace, Note, NoteInput, Source, check_namespace, check_note_input
 from ..ports import Indexed, Vector
 from ..progress import Meter, Progress, reporter
-from ..runtime import Runtime, resolve
+from ..runtime import RULES, Runtime, resolve
 from .content import SHARED, change_note
 from .edit import check_superseded, supersede_with
 from .evolve import evolve_notes
@@ -108,7 +109,11 @@ async def add_many(
     finished: Mapping[str, Note] = {}
     if evolve and stored.unfinished:
         meter = Meter(reporter(progress), len(stored.unfinished)) if progress is not False else None
-        finished, _ = await evolve_notes(runtime, space, stored.unfinished, meter)
+        # Rules take moments: it costs less that another worker may do it too than to keep others off.
+        free = runtime.model_name == RULES
+        working = replace(runtime, shared_claims=None) if free else runtime
+        until = 0.0 if free else deadline(runtime)
+        finished, *_ = await evolve_notes(working, space, stored.unfinished, meter, until=until)
     return [finished.get(note.id, note) for note in stored.notes]
 
 

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from itertools import groupby
 from typing import Any
 
 from ..changes.recovery import recover_interrupted
-from ..errors import BudgetExceededError, ModelUnavailableError, NamespaceError
-from ..evolution.candidates import turns_before
+from ..claims import ClaimLost
+from ..errors import (
+    BudgetExceededError,
+    InvalidInputError,
+    ModelUnavailableError,
+    NamespaceError,
+)
+from ..evolution.claiming import Held, deadline, holding
 from ..evolution.commit import commit_plan, write_cost
-from ..evolution.construct import TURNS_BEFORE, Batch, Outcome, construct_all
+from ..evolution.construct import Batch, Outcome, Part, construct_all, in_parts
 from ..evolution.gate import Decisions, decide
-from ..evolution.meanwhile import remove_what_is_gone
+from ..evolution.meanwhile import as_they_are, remove_what_is_gone
 from ..evolution.propose import propose_all
 from ..evolution.stale_plans import without_quotes
-from ..evolution.upgrade import upgrade_batch
+from ..evolution.waves import batch_of, evolve_wave, ready_notes, shown_notes, upgrade_wave
 from ..fetch import note_pages
 from ..filters import Condition, Conditions
 from ..ids import clock
 from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan
-from ..ports import Look
 from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
 from .ledger import read_budget
@@ -36,12 +41,15 @@ PAGE = 256
 
 Notes = dict[str, Note]
 Step = Callable[[Runtime, Namespace, Sequence[Batch]], Coroutine[Any, Any, Outcome]]
+Work = tuple[Namespace, Conditions, Step]
 
 
 async def evolve(
     runtime: Runtime,
     *,
     namespace: Sequence[str] | None = None,
+    thread: str | None = None,
+    ids: Sequence[str] | None = None,
     limit: int | None = None,
     upgrade: bool = False,
     retry: bool = False,
@@ -49,26 +57,29 @@ async def evolve(
 ) -> EvolutionReport:
     """Finish what is unfinished, oldest first, and return what was done.
 
-    A namespace that has reached a limit of the day is left as it is, and `interrupted` says so; others go on.
+    A namespace that has reached a limit of the day is left as it is, and `interrupted` says so; others go on. On a
+    server, a thread on which another process is at work is left to that one.
 
     Args:
         namespace: Whose memory; None works through all of them.
+        thread: Only notes of this conversation of the namespace.
+        ids: Only these notes of the namespace.
         limit: Most notes to work on.
-        upgrade: Also make anew the notes that were made without a language model: what rules wrote and
-            linked for them goes (the history keeps it), the user's content and all else stays. A note
-            for which the model has no answer stays as it is.
-        retry: Also try notes again that failed `MemoryConfig.max_attempts` times, which are otherwise left
-            alone: after a change of the model, or of what it is asked by.
+        upgrade: Also make anew the notes that were made without a language model: what rules wrote and linked for
+            them goes (the history keeps it), all else stays; so does a note for which the model has no answer.
+        retry: Also try notes again that failed `MemoryConfig.max_attempts` times: after a change of the model.
         progress: True logs how far it is; a function is called with (notes worked on, notes in all).
 
     Raises:
+        InvalidInputError: A thread or ids are given without a namespace.
         ModelUnavailableError: Only with `on_model_error="raise"`.
     """
     given = None if namespace is None else check_namespace(namespace)
+    within = _within(given, thread, ids)
     tried = () if retry else (Condition("attempts", "$lt", runtime.config.max_attempts),)
-    jobs: list[tuple[Conditions, Step]] = [((UNFINISHED, *tried), _evolve_wave)]
+    jobs: list[tuple[Conditions, Step]] = [((UNFINISHED, *tried, *within), evolve_wave)]
     if upgrade and runtime.model_name != RULES:
-        jobs.insert(0, ((MADE_BY_RULES,), _upgrade_wave))
+        jobs.insert(0, ((MADE_BY_RULES, *within), upgrade_wave))
     store = runtime.store
     work = [
         (space, where, step)
@@ -79,13 +90,19 @@ async def evolve(
     if progress is not False:
         total = sum([await resolve(store.count(space, where)) for space, where, _ in work])
         meter = Meter(reporter(progress), total if limit is None else min(total, limit))
-    report, is_down = EvolutionReport(), False
-    for space, where, step in work:
-        left = None if limit is None else limit - _handled(report)
-        if (left is None or left > 0) and not is_down:
-            done = await _work_through(runtime, space, where, step, left, meter)
-            report, is_down = report + done, bool(done.interrupted) and not done.limited
-    return report
+    report, busy = await _work_through(runtime, work, limit, meter, until=0.0)
+    if limit is not None or not busy or (report.interrupted and not report.limited):
+        return report
+    return report + (await _work_through(runtime, busy, None, meter, deadline(runtime)))[0]
+
+
+def _within(
+    namespace: Namespace | None, thread: str | None, ids: Sequence[str] | None
+) -> list[Condition]:
+    if namespace is None and (thread is not None or ids is not None):
+        raise InvalidInputError(f"{thread=} and {ids=} are of one namespace: give it too")
+    in_thread = [] if thread is None else [Condition("thread", "$eq", thread)]
+    return in_thread if ids is None else [*in_thread, Condition("id", "$in", tuple(ids))]
 
 
 async def construct(
@@ -102,12 +119,18 @@ async def construct(
     """
     space = check_namespace(namespace)
     notes = await resolve(runtime.store.get(space, list(dict.fromkeys(ids))))
+    made = Outcome()
     with runtime.claims.claiming([note for note in notes if note.own_entry is None]) as mine:
-        work = await _batches(runtime, space, mine)
-        await _limit_reached(runtime, space)  # the first call raises
-        since = clock.tick()
-        made = await construct_all(runtime, space, work)
-        await remove_what_is_gone(runtime, space, _shown(work), since)
+        async with _holding(
+            runtime, space, in_parts(mine, runtime.config.batch_size), deadline(runtime)
+        ) as held:
+            raw = [[n for n in part if n.own_entry is None] for part in held.parts]
+            work = [await batch_of(runtime, space, part) for part in raw if part]
+            await _limit_reached(runtime, space)  # the first call raises
+            since = clock.tick()
+            with suppress(ClaimLost):
+                made = await construct_all(held.runtime, space, work)
+            await remove_what_is_gone(runtime, space, shown_notes(work), since)
     if made.error is not None:
         raise made.error
     return {"constructed": list(made.report.constructed), "failed": dict(made.report.failed)}
@@ -122,9 +145,12 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
     """
     space = check_namespace(namespace)
     notes = await resolve(runtime.store.get(space, list(dict.fromkeys(ids))))
-    work = await _batches(runtime, space, _ready(notes))
-    await _limit_reached(runtime, space)
-    proposal = await propose_all(runtime, space, work)
+    async with _holding(
+        runtime, space, in_parts(ready_notes(notes), runtime.config.batch_size), deadline(runtime)
+    ) as held:
+        work = [await batch_of(runtime, space, part) for part in held.parts]
+        await _limit_reached(runtime, space)
+        proposal = await propose_all(runtime, space, work)
     if proposal.error is not None:
         await write_cost(runtime, proposal.plan)
         raise proposal.error
@@ -173,43 +199,99 @@ async def evolve_notes(
     runtime: Runtime,
     namespace: Namespace,
     notes: Sequence[Note],
-    meter: Meter | None,
+    meter: Meter | None = None,
     step: Step | None = None,
-) -> tuple[Notes, EvolutionReport]:
-    """Take a step with notes, `max_concurrency` batches at a time; return them as they are now.
+    *,
+    until: float = 0.0,
+    stopped: Callable[[], bool] = lambda: False,
+) -> tuple[Notes, EvolutionReport, bool]:
+    """Take a step with notes, `max_concurrency` batches at a time.
 
     The batches of a wave are asked about together and committed in order of seq, so a run gives the
-    same result however fast its model answers.
+    same result however fast its model answers. What other processes work on is waited for `until` a time of the
+    monotonic clock, and then left to them.
+
+    Returns the notes as they are now, what was done, and whether something was left to other processes.
     """
     if getattr(runtime.store, "interrupted", ()):
         await recover_interrupted(runtime)
-    report, take = EvolutionReport(), step or _evolve_wave
-    current: Notes = {}
     if refusal := await _limit_reached(runtime, namespace):
-        return current, EvolutionReport(interrupted=refusal, limited=True)
+        return {}, EvolutionReport(interrupted=refusal, limited=True), False
     with runtime.claims.claiming(notes) as mine:
-        parts = _by_thread(mine, runtime.config.batch_size)
-        width = runtime.config.max_concurrency
-        for start in range(0, len(parts), width):
-            waiting = parts[start : start + width]
-            if (
-                start
-            ):  # the earlier waves took their time; what was deleted meanwhile is shown to no model
-                waiting = await _as_they_are(runtime, namespace, waiting)
-            wave = [await _batch(runtime, namespace, part) for part in waiting]
-            since = clock.tick()
-            try:
-                done = await take(runtime, namespace, wave)
-            except ModelUnavailableError as error:
-                left = await remove_what_is_gone(runtime, namespace, _shown(wave), since)
-                done = Outcome(notes=left, error=error)
-            current |= done.notes
-            report += done.report
-            if done.error is not None:
-                return current, report + _interrupted(runtime, done.error)
-            if meter is not None:
-                meter.add(sum(len(batch.notes) for batch in wave))
-    return current, report
+        done, busy = await _in_waves(
+            runtime,
+            namespace,
+            in_parts(mine, runtime.config.batch_size),
+            step or evolve_wave,
+            meter,
+            until,
+            stopped,
+        )
+    if done.error is not None:
+        return done.notes, done.report + _interrupted(runtime, done.error), bool(busy)
+    return done.notes, done.report, bool(busy)
+
+
+async def _in_waves(
+    runtime: Runtime,
+    namespace: Namespace,
+    parts: Sequence[Part],
+    step: Step,
+    meter: Meter | None,
+    until: float,
+    stopped: Callable[[], bool],
+) -> tuple[Outcome, list[Part]]:
+    """Take a step with the parts of threads; return what was done, and the parts that others hold."""
+    made, busy, width = Outcome(), list[Part](), runtime.config.max_concurrency
+    for start in range(0, len(parts), width):
+        if stopped():
+            break
+        # The parts of a thread stay in order: those after one that others hold wait too.
+        later = {part[0].thread for part in busy}
+        wave = [part for part in parts[start : start + width] if part[0].thread not in later]
+        busy += [part for part in parts[start : start + width] if part[0].thread in later]
+        async with _holding(runtime, namespace, wave, until) as held:
+            ready = held.parts
+            if start and held.runtime.hold is None:
+                # The earlier waves took their time; what was deleted meanwhile is shown to no model.
+                ready = await as_they_are(runtime, namespace, ready)
+            done = await _take(held.runtime, namespace, ready, step)
+        busy += held.busy
+        notes = {**made.notes, **held.finished, **done.notes}
+        made = Outcome(notes=notes, report=made.report + done.report, error=done.error)
+        if done.error is not None:
+            break
+        if meter is not None:
+            meter.add(sum(map(len, ready)))
+    return made, busy
+
+
+async def _take(
+    runtime: Runtime, namespace: Namespace, parts: Sequence[Part], step: Step
+) -> Outcome:
+    """Take a step with a wave of parts."""
+    wave = [await batch_of(runtime, namespace, part) for part in parts]
+    since, error = clock.tick(), None
+    try:
+        return await step(runtime, namespace, wave) if wave else Outcome()
+    except ClaimLost as lost:
+        log.info("%s; what was made for them is not written", lost)
+    except ModelUnavailableError as unavailable:
+        error = unavailable
+    left = await remove_what_is_gone(runtime, namespace, shown_notes(wave), since)
+    return Outcome(notes=left, error=error)
+
+
+@asynccontextmanager
+async def _holding(
+    runtime: Runtime, namespace: Namespace, parts: Sequence[Part], until: float
+) -> AsyncIterator[Held]:
+    """Hold the threads of some parts meanwhile; in a folder there is nobody else."""
+    if (claims := runtime.shared_claims) is None:
+        yield Held(runtime=runtime, parts=parts)
+        return
+    async with holding(runtime, claims, namespace, parts, until) as held:
+        yield held
 
 
 async def _limit_reached(runtime: Runtime, namespace: Namespace) -> str | None:
@@ -228,139 +310,35 @@ def _interrupted(runtime: Runtime, error: ModelUnavailableError) -> EvolutionRep
 
 
 async def _work_through(
-    runtime: Runtime,
-    namespace: Namespace,
-    where: Conditions,
-    step: Step,
-    limit: int | None,
-    meter: Meter | None,
-) -> EvolutionReport:
-    """Take what meets the conditions in one namespace, a page at a time."""
-    report = EvolutionReport()
-    size = PAGE if limit is None else min(PAGE, limit)
-    async for page in note_pages(runtime.store, namespace, where, size=size):
-        left = len(page) if limit is None else limit - _handled(report)
-        _, done = await evolve_notes(runtime, namespace, page[:left], meter, step)
+    runtime: Runtime, work: Sequence[Work], limit: int | None, meter: Meter | None, until: float
+) -> tuple[EvolutionReport, list[Work]]:
+    """Do work until the model does not answer; return what was done, and of what others hold a part."""
+    report, busy = EvolutionReport(), list[Work]()
+    for one in work:
+        left = None if limit is None else limit - _handled(report)
+        if left is not None and left <= 0:
+            break
+        done, is_busy = await _work_through_one(runtime, one, left, meter, until)
         report += done
+        busy += [one] if is_busy else []
+        if done.interrupted and not done.limited:
+            break
+    return report, busy
+
+
+async def _work_through_one(
+    runtime: Runtime, work: Work, limit: int | None, meter: Meter | None, until: float
+) -> tuple[EvolutionReport, bool]:
+    """Take what meets the conditions in one namespace, a page at a time; see `evolve_notes`."""
+    (space, where, step), report, is_busy = work, EvolutionReport(), False
+    size = PAGE if limit is None else min(PAGE, limit)
+    async for page in note_pages(runtime.store, space, where, size=size):
+        left = len(page) if limit is None else limit - _handled(report)
+        _, done, held = await evolve_notes(runtime, space, page[:left], meter, step, until=until)
+        report, is_busy = report + done, is_busy or held
         if report.interrupted or (limit is not None and _handled(report) >= limit):
             break
-    return report
-
-
-async def _evolve_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]) -> Outcome:
-    raw = [
-        Batch(notes=waiting, before=batch.before)
-        for batch in wave
-        if (waiting := [note for note in batch.notes if note.own_entry is None])
-    ]
-    notes, since = {note.id: note for batch in wave for note in batch.notes}, clock.tick()
-    made = await construct_all(runtime, namespace, raw) if raw else Outcome()
-    if made.error is not None:
-        left = await remove_what_is_gone(runtime, namespace, _shown(wave), since)
-        return replace(made, notes=left)
-    current = made.notes
-    if runtime.model_name != RULES:
-        # The next call may take long: what is gone by now is not shown to it, and a kill then leaves nothing to look for.
-        current = await remove_what_is_gone(runtime, namespace, _shown(raw), since)
-    notes |= {note_id: current[note_id] for note_id in made.notes if note_id in current}
-    linked = await _link(runtime, namespace, wave, notes, _shown(wave), since)
-    return replace(linked, report=made.report + linked.report)
-
-
-async def _upgrade_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]) -> Outcome:
-    async def one(batch: Batch) -> Outcome:
-        try:
-            notes, made = await upgrade_batch(runtime, namespace, batch)
-            return Outcome(notes=notes, report=made)
-        except ModelUnavailableError as error:
-            return Outcome(error=error)
-
-    since = clock.tick()
-    done = await runtime.map(one, wave, runtime.config.max_concurrency)
-    upgraded = {note_id: note for made in done for note_id, note in made.notes.items()}
-    report = sum((made.report for made in done), EvolutionReport())
-    if error := next((made.error for made in done if made.error is not None), None):
-        left = await remove_what_is_gone(runtime, namespace, _shown(wave), since)
-        return Outcome(notes=left, report=report, error=error)
-    current = await remove_what_is_gone(runtime, namespace, _shown(wave), since)
-    upgraded = {note_id: current[note_id] for note_id in upgraded if note_id in current}
-    linked = await _link(runtime, namespace, wave, upgraded, _shown(wave), since)
-    return replace(linked, report=report + linked.report)
-
-
-async def _link(
-    runtime: Runtime,
-    namespace: Namespace,
-    wave: Sequence[Batch],
-    notes: Mapping[str, Note],
-    shown: Mapping[str, Note],
-    since: int,
-) -> Outcome:
-    """Propose and commit for those of the notes that are constructed; return all that were shown, as they are."""
-    ready = [
-        Batch(notes=found, before=batch.before)
-        for batch in wave
-        if (found := _ready([notes[note.id] for note in batch.notes if note.id in notes]))
-    ]
-    report, error, current = EvolutionReport(), None, None
-    if ready:
-        proposal = await propose_all(runtime, namespace, ready)
-        known = {**proposal.notes, **{n.id: n for batch in ready for n in batch.notes}}
-        shown, error = {**shown, **proposal.notes}, proposal.error
-        look = Look(ids=list(shown))
-        report = await commit_plan(runtime, proposal.plan, known=known, look=look)
-        if not report.failed:  # else notes were written after that look
-            current = look.notes
-    left = await remove_what_is_gone(runtime, namespace, shown, since, current)
-    return Outcome(notes=left, report=report, error=error)
-
-
-def _ready(notes: Sequence[Note]) -> list[Note]:
-    return [note for note in notes if note.own_entry is not None and note.state != "done"]
-
-
-def _shown(batches: Sequence[Batch]) -> Notes:
-    """Return the notes that a model is shown, as it is shown them."""
-    return {note.id: note for batch in batches for note in (*batch.before, *batch.notes)}
-
-
-async def _as_they_are(
-    runtime: Runtime, namespace: Namespace, parts: Sequence[Sequence[Note]]
-) -> list[list[Note]]:
-    ids = [note.id for part in parts for note in part]
-    stored = {note.id: note for note in await resolve(runtime.store.get(namespace, ids))}
-    current = [[stored[note.id] for note in part if note.id in stored] for part in parts]
-    return [part for part in current if part]
-
-
-async def _batches(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]) -> list[Batch]:
-    parts = _by_thread(notes, runtime.config.batch_size)
-    return [await _batch(runtime, namespace, part) for part in parts]
-
-
-async def _batch(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]) -> Batch:
-    count = max(TURNS_BEFORE, runtime.config.recent)
-    return Batch(notes=notes, before=await turns_before(runtime, namespace, notes[0], count))
-
-
-def _by_thread(notes: Sequence[Note], size: int) -> list[list[Note]]:
-    """Return the notes in batches of one thread, in order of seq: as few as possible, and of about the same size.
-
-    A note that failed before goes alone, so that it cannot fail others again.
-    """
-    ordered = sorted(notes, key=lambda note: (note.thread or "", note.attempts > 0, note.seq))
-    made: list[list[Note]] = []
-    for (_, retried), group in groupby(ordered, key=lambda n: (n.thread or "", n.attempts > 0)):
-        alike = list(group)
-        step = 1 if retried else _even(len(alike), size)
-        made += [alike[i : i + step] for i in range(0, len(alike), step)]
-    return sorted(made, key=lambda batch: batch[0].seq)
-
-
-def _even(count: int, size: int) -> int:
-    """Return how many go into a batch, so that the last one is not much smaller than the others."""
-    parts = -(-count // size)
-    return -(-count // parts)
+    return report, is_busy
 
 
 def _handled(report: EvolutionReport) -> int:

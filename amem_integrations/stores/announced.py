@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -21,6 +21,7 @@ from uuid import uuid4
 from ..errors import StoreError
 from ..ids import clock
 from ..notes import Change, Namespace
+from ..ports import Look
 from ..runtime import resolve
 from .checks import is_id
 from .payloads import TERMS, Point, term
@@ -75,6 +76,25 @@ class AnnouncedWrites(PointStore):
         since = time.monotonic() - SEEN_SECONDS
         seen = {i: self._seen.pop(i, (0.0, None)) for i in ids}
         return [i for i, (at, seq) in seen.items() if at < since or seq is not None]
+
+    async def _swap(
+        self, namespace: str, points: Sequence[Point], first: Collection[str], look: Look | None
+    ) -> set[str]:
+        """Replace the points, those of `first` before the others; where one of these is stale, no other."""
+        rest = [point for point in points if point.id not in first]
+        if not self.remote or not rest or len(rest) == len(points):
+            return await self._swap_at_once(namespace, points, look)
+        chosen = [point for point in points if point.id in first]
+        if lost := await self._swap_at_once(namespace, chosen, None):
+            return lost | {point.id for point in rest}
+        return await self._swap_at_once(namespace, rest, look)
+
+    async def _swap_at_once(
+        self, namespace: str, points: Sequence[Point], look: Look | None
+    ) -> set[str]:
+        """Replace points in one request, and return what is refused."""
+        del namespace, look
+        return await resolve(self._notes.swap(points))
 
     @property
     def _served_notes(self) -> QdrantCollection:

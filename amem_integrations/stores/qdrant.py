@@ -15,9 +15,9 @@ from ..errors import ConfigurationError, StoreError
 from ..notes import Namespace, Note
 from ..ports import Look, Query, Ranked
 from ..runtime import run
-from .announced import AnnouncedWrites
 from .bm25 import Bm25
 from .checks import is_id
+from .claim_points import ClaimPoints
 from .collection import CHANGE_INDEXES, NOTE_INDEXES, Also, Nearest, Those
 from .conditions import IndexKind
 from .connection import CONNECTIONS, Connection, connect, locations
@@ -38,7 +38,7 @@ MEMORY = ":memory:"
 SERVER_NOTE_INDEXES: Mapping[str, IndexKind] = {**NOTE_INDEXES, "revision": "integer"}
 
 
-class QdrantStore(AnnouncedWrites):
+class QdrantStore(ClaimPoints):
     """Notes in two collections of a Qdrant server (1.19 or later), shared by any number of processes.
 
     Threads share its connections; each event loop that calls the asynchronous twins (`aget`, `asearch`, …) has
@@ -189,6 +189,8 @@ class QdrantStore(AnnouncedWrites):
     ainsert, areplace = twin(PointStore.insert), twin(PointStore.replace)
     arewrite_changes = twin(PointStore.rewrite_changes)
     adelete, aclear = twin(PointStore.delete), twin(PointStore.clear)
+    aget_claims, aput_claims = twin(ClaimPoints.get_claims), twin(ClaimPoints.put_claims)
+    aswap_claims, adrop_claims = twin(ClaimPoints.swap_claims), twin(ClaimPoints.drop_claims)
 
     @property
     def made_with(self) -> Mapping[str, Any]:
@@ -244,10 +246,12 @@ class QdrantStore(AnnouncedWrites):
             return await super()._ranked(key, queries, wanted, plan)
         return await ranked_with_notes(self._served_notes, key, queries, wanted, plan)
 
-    async def _swap(self, namespace: str, points: Sequence[Point], look: Look | None) -> set[str]:
+    async def _swap_at_once(
+        self, namespace: str, points: Sequence[Point], look: Look | None
+    ) -> set[str]:
         """Read back what was written together with what the caller wants to look at."""
         if look is None or not points or not self._remote:
-            return await super()._swap(namespace, points, look)
+            return await super()._swap_at_once(namespace, points, look)
         look.notes = look.backlinks = None
         ids = self._dialect.ids(look.ids[:PAGE])
         among = self._dialect.every([self._ours(namespace), ids])

@@ -256,15 +256,16 @@ class QdrantCollection:
     def _by_shard(self, points: Iterable[Point]) -> dict[str | None, list[Point]]:
         found: dict[str | None, list[Point]] = {}
         for point in points:
-            namespace = point.payload.get("namespace") or point.payload["about"]
-            found.setdefault(self._key(namespace), []).append(point)
+            found.setdefault(self._key(_space(point)), []).append(point)
         return found
 
     def _unchanged(self, point: Point) -> Filter:
-        """The point is as it was before this version, and of this namespace."""
+        """The point is as it was before this version, and of its namespace, if it has one."""
         revision = self.dialect.integer("revision", point.payload["revision"] - 1)
-        ours = self.dialect.any_of("namespace", [point.payload["namespace"]])
-        return self.dialect.every([self.dialect.ids([point.id]), revision, ours])
+        same = [self.dialect.ids([point.id]), revision]
+        if namespace := point.payload.get("namespace"):
+            same.append(self.dialect.any_of("namespace", [namespace]))
+        return self.dialect.every(same)
 
     def _overwriting(self, point: Point, shard: str | None) -> models.OverwritePayloadOperation:
         change = models.SetPayload(
@@ -287,8 +288,8 @@ class QdrantCollection:
     async def _stored(self, points: Sequence[Point], fields: Sequence[str]) -> dict[str, Point]:
         found: dict[str, Point] = {}
         for some in self._by_shard(points).values():
-            namespace = some[0].payload.get("namespace")
-            found |= await self.retrieve([point.id for point in some], fields, namespace=namespace)
+            ids = [point.id for point in some]
+            found |= await self.retrieve(ids, fields, namespace=_space(some[0]))
         return found
 
     async def _upsert(self, points: Sequence[Point], shard: str | None, **how: Any) -> None:  # noqa: ANN401
@@ -321,6 +322,11 @@ def _retrieve(client: Any, **how: Any) -> Any:  # noqa: ANN401 - of the client, 
 
 def _pages(items: Sequence[Any], size: int) -> list[list[Any]]:
     return [list(items[start : start + size]) for start in range(0, len(items), size)]
+
+
+def _space(point: Point) -> str:
+    """Return the key of the namespace that a point is of, or about."""
+    return str(point.payload.get("namespace") or point.payload["about"])
 
 
 def _has_vectors(point: Point) -> bool:

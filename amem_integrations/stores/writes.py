@@ -120,6 +120,7 @@ class PointStore(PointReader):
         items: Sequence[Indexed],
         changes: Sequence[Change],
         *,
+        first: Collection[str] = (),
         look: Look | None = None,
     ) -> set[str]:
         """See `NoteStore.replace`: all or nothing, on a server all but what is stale."""
@@ -136,10 +137,13 @@ class PointStore(PointReader):
             ready, stale = await self._ready_to_swap(namespace, points)
             if stale and not self.remote:
                 return set(points)
+            if not stale.isdisjoint(first):  # the others wait for these
+                stale |= points.keys() - set(first)
+                ready = [point for point in ready if point.id not in stale]
             about = about_others(records, stale)
 
             async def swap(chosen: Sequence[Point]) -> set[str]:
-                return await self._swap(key, chosen, look)
+                return await self._swap(key, chosen, first, look)
 
             lost = await self._write(key, about, ready, swap, whole=not stale)
         return stale | lost
@@ -195,9 +199,11 @@ class PointStore(PointReader):
         """Return the ids to ask for before an insert."""
         return ids
 
-    async def _swap(self, namespace: str, points: Sequence[Point], look: Look | None) -> set[str]:
+    async def _swap(
+        self, namespace: str, points: Sequence[Point], first: Collection[str], look: Look | None
+    ) -> set[str]:
         """Replace points whose stored revision is one less; return the ids where it was not."""
-        del namespace, look
+        del namespace, first, look
         return await resolve(self._notes.swap(points))
 
     async def _ended(

@@ -44,6 +44,11 @@ def test_the_quickstart_links_one_note_and_evolves_the_other(tmp_path):
     assert "evolved: Taken up again by Mira" in out
 
 
+def test_the_job_does_nothing_the_second_time(tmp_path):
+    out = run(ROOT / "examples/evolution_job.py", folder=tmp_path)
+    assert out == "2 notes finished\n0 notes finished\n"
+
+
 def test_the_demo_shows_a_note_its_links_an_evolution_and_a_search_over_a_link(tmp_path):
     out = run(ROOT / "examples/demo.py", folder=tmp_path)
     assert "Remembered 30 turns" in out

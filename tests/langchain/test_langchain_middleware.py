@@ -32,7 +32,7 @@ from amem_integrations import (
 )
 from amem_integrations.conversation import message_key
 from amem_integrations.testing import HashEmbedder, ScriptedModel
-from langchain_amem import AMemMiddleware
+from langchain_amem import AMemMemory, AMemMiddleware, memory_tools
 
 
 def build(
@@ -404,6 +404,18 @@ def test_a_run_ended_by_a_call_limit_is_stored(memory: AgenticMemory, contents: 
     limit = ModelCallLimitMiddleware(run_limit=1, exit_behavior="end")
     ann(build(memory, Talker(answer=looking), tools=[look], before=[limit]), "What is it?")
     assert contents(ANN)[0] == "What is it?"
+
+
+def test_a_worker_evolves_what_the_agent_only_stored(memory: AgenticMemory) -> None:
+    ann(build(memory, write="worker"), "I moved to Oslo.")
+    chain = AMemMemory(memory=memory, namespace=ANN, evolve="worker")
+    chain.save_context({"input": "I have a boat."}, {"output": "A fine one."})
+    (remember,) = memory_tools(memory, namespace=ANN, kinds=["remember"], evolve="worker")
+    remember.invoke({"content": "She likes rain."})
+    assert [note.state for note in memory.get_all(namespace=ANN)] == ["pending"] * 5
+    assert memory.work(once=True).done == 5
+    with pytest.raises(ConfigurationError):
+        memory_tools(memory, namespace=ANN, evolve="workers")  # type: ignore[arg-type]
 
 
 def test_off_reads_and_never_writes(memory: AgenticMemory, contents: Contents) -> None:

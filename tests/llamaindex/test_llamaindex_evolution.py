@@ -15,7 +15,7 @@ from llamaindex_fakes import ANN, BOB, annotated, assistant, open_memory, user
 
 from amem_integrations import AgenticMemory, ConfigurationError, ModelRequest, ModelUnavailableError
 from amem_integrations.testing import HashEmbedder, ScriptedModel
-from llamaindex_amem import AMemMemory, AMemMemoryBlock
+from llamaindex_amem import AMemMemory, AMemMemoryBlock, AMemToolSpec
 
 
 class Gated:
@@ -64,7 +64,7 @@ def test_in_the_background_a_slow_model_keeps_nobody_waiting(gated: Gated) -> No
     assert set(states(memory)) == {"done"}
 
 
-@pytest.mark.parametrize("evolve", ["inline", "background", "off"])
+@pytest.mark.parametrize("evolve", ["inline", "background", "worker", "off"])
 def test_what_was_written_can_be_read_at_once(gated: Gated, evolve: str) -> None:
     memory, _ = open_memory(ScriptedModel(annotated if evolve == "inline" else gated))
     chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve=evolve)
@@ -73,6 +73,15 @@ def test_what_was_written_can_be_read_at_once(gated: Gated, evolve: str) -> None
 
     again = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve="off")
     assert "Rex" in (again.get(input="What is my dog called?")[0].content or "")
+
+
+def test_a_worker_evolves_what_the_chat_only_stored() -> None:
+    memory, _ = open_memory(ScriptedModel(annotated))
+    turn(AMemMemory.from_defaults(memory=memory, user_id="ann", evolve="worker"))
+    AMemToolSpec(memory, ANN, evolve="worker").remember("Rex likes the sea.")
+    assert set(states(memory)) == {"pending"}
+    assert memory.work(once=True).done == 3
+    assert set(states(memory)) == {"done"}
 
 
 def test_turned_off_it_leaves_notes_to_a_later_evolve() -> None:

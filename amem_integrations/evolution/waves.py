@@ -1,0 +1,117 @@
+"""A wave: batches of several threads that are evolved together, and what is gone meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ..ids import clock
+from ..notes import Namespace, Note
+from ..plans import EvolutionReport
+from ..ports import Look
+from ..runtime import RULES, Runtime
+from .candidates import turns_before
+from .commit import commit_plan
+from .construct import TURNS_BEFORE, Batch, Outcome, construct_all
+from .meanwhile import remove_what_is_gone
+from .propose import propose_all
+from .upgrade import upgrade_all
+
+
+async def evolve_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]) -> Outcome:
+    """Construct what is raw, then link; return the notes as they are now, and what was done.
+
+    Raises:
+        ClaimLost: Another process has taken over a thread.
+        ModelUnavailableError: The model did not answer.
+    """
+    raw = [
+        Batch(notes=waiting, before=batch.before)
+        for batch in wave
+        if (waiting := [note for note in batch.notes if note.own_entry is None])
+    ]
+    since, look = clock.tick(), None
+    if runtime.model_name != RULES:
+        # The next call may take long: what is gone by now is not shown to it, and a kill then leaves nothing to look for.
+        look = Look(ids=list(shown_notes(raw)))
+    made = await construct_all(runtime, namespace, raw, look) if raw else Outcome()
+    if made.error is None and look is not None:
+        read = None if made.report.failed else look.notes  # a failure is written after that look
+        made = await _without_gone(runtime, namespace, raw, made, since, read)
+    notes = {note.id: note for batch in wave for note in batch.notes}
+    made = replace(made, notes=notes | made.notes)
+    return await _then_link(runtime, namespace, wave, made, since)
+
+
+async def upgrade_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]) -> Outcome:
+    """Construct anew what was made by rules, then link; as `evolve_wave`."""
+    since = clock.tick()
+    made = await upgrade_all(runtime, namespace, wave)
+    if made.error is None:
+        made = await _without_gone(runtime, namespace, wave, made, since)
+    return await _then_link(runtime, namespace, wave, made, since)
+
+
+async def _without_gone(
+    runtime: Runtime,
+    namespace: Namespace,
+    batches: Sequence[Batch],
+    made: Outcome,
+    since: int,
+    read: Sequence[Note] | None = None,
+) -> Outcome:
+    current = await remove_what_is_gone(runtime, namespace, shown_notes(batches), since, read)
+    return replace(made, notes={i: current[i] for i in made.notes if i in current})
+
+
+async def _then_link(
+    runtime: Runtime, namespace: Namespace, wave: Sequence[Batch], made: Outcome, since: int
+) -> Outcome:
+    if made.error is not None:
+        left = await remove_what_is_gone(runtime, namespace, shown_notes(wave), since)
+        return replace(made, notes=left)
+    linked = await _link(runtime, namespace, wave, made.notes, shown_notes(wave), since)
+    return replace(linked, report=made.report + linked.report)
+
+
+async def _link(
+    runtime: Runtime,
+    namespace: Namespace,
+    wave: Sequence[Batch],
+    notes: Mapping[str, Note],
+    shown: Mapping[str, Note],
+    since: int,
+) -> Outcome:
+    """Propose and commit for those of the notes that are constructed; return all that were shown, as they are."""
+    ready = [
+        Batch(notes=found, before=batch.before)
+        for batch in wave
+        if (found := ready_notes([notes[note.id] for note in batch.notes if note.id in notes]))
+    ]
+    report, error, current = EvolutionReport(), None, None
+    if ready:
+        proposal = await propose_all(runtime, namespace, ready)
+        known = {**proposal.notes, **{n.id: n for batch in ready for n in batch.notes}}
+        shown, error = {**shown, **proposal.notes}, proposal.error
+        look = Look(ids=list(shown))
+        report = await commit_plan(runtime, proposal.plan, known=known, look=look)
+        if not report.failed:  # else notes were written after that look
+            current = look.notes
+    left = await remove_what_is_gone(runtime, namespace, shown, since, current)
+    return Outcome(notes=left, report=report, error=error)
+
+
+def ready_notes(notes: Sequence[Note]) -> list[Note]:
+    """Return the notes that wait for their links."""
+    return [note for note in notes if note.own_entry is not None and note.state != "done"]
+
+
+def shown_notes(batches: Sequence[Batch]) -> dict[str, Note]:
+    """Return the notes that a model is shown, as it is shown them."""
+    return {note.id: note for batch in batches for note in (*batch.before, *batch.notes)}
+
+
+async def batch_of(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]) -> Batch:
+    """Return some notes of one thread, with the turns before them."""
+    count = max(TURNS_BEFORE, runtime.config.recent)
+    return Batch(notes=notes, before=await turns_before(runtime, namespace, notes[0], count))

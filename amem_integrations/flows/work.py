@@ -1,0 +1,296 @@
+"""Work: evolve what is pending in many namespaces, for as long as it is wanted, beside other workers."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..errors import (
+    BudgetExceededError,
+    ConfigurationError,
+    RevisionConflictError,
+    StoreUnavailableError,
+)
+from ..evolution.construct import mark_failed
+from ..filters import Condition, Conditions
+from ..ids import new_operation
+from ..notes import Namespace, Note, check_namespace
+from ..plans import EvolutionReport, WorkReport
+from ..ports import ChatModel, Completion, MaybeAwaitable, ModelRequest
+from ..runtime import RULES, Runtime, resolve
+from .evolve import PAGE, UNFINISHED, evolve_notes
+
+log = logging.getLogger("amem_integrations")
+
+SPACES = 64  # namespaces looked through at a time
+EXCLUDED = 64  # threads that one query leaves out
+SLICE = 0.2  # seconds from one look whether to stop to the next
+LONGEST_REST = 300.0  # seconds, of a note or a thread
+LONGEST_WAIT = 30.0  # seconds from one try to the next while model or store do not answer
+IN_A_ROW = 3  # calls without an answer after which the model is taken to be down
+TRIES = 2  # of a note in one run with `once`
+REMEMBERED = 10_000  # notes that gave trouble
+NEVER = float("inf")
+
+Thread = tuple[Namespace, str | None]
+
+
+async def work(
+    runtime: Runtime,
+    *,
+    namespace: Sequence[str] | None = None,
+    once: bool = False,
+    concurrency: int = 4,
+    budget: int | None = None,
+    poll: float = 2.0,
+    stop: Callable[[], bool] | None = None,
+) -> WorkReport:
+    """Evolve what is pending, the oldest first, until told to stop; return what was done.
+
+    On a server any number of workers may do so at once: a thread is worked on by one of them at a time, as all who
+    call `add` or `evolve` respect, and goes to another if that one dies. A note without a usable answer is tried
+    again later, alone, up to `MemoryConfig.max_attempts` times. While model or store do not answer, it waits.
+
+    Args:
+        namespace: Whose memory; None works for all of them.
+        once: Return when nothing is pending that can be finished now.
+        concurrency: Most calls of the model at once.
+        budget: Most calls of the model; then it returns. None sets no limit. Rules are free.
+        poll: Seconds from one look for new work to the next, where there was none.
+        stop: Asked now and then; when it says True, what is under way is finished, and then the worker returns.
+            The asynchronous form can be cancelled too: what is under way is given back.
+
+    Raises:
+        ConfigurationError: An argument is out of its range, or a key is refused.
+        StoreUnavailableError: Only with `once`: the store does not answer.
+    """
+    _check(concurrency=concurrency, budget=budget, poll=poll)
+    worker = _Worker.of(runtime, budget, stop, once=once, poll=poll)
+    given = None if namespace is None else check_namespace(namespace)
+    while not worker.stopped():
+        try:
+            jobs = await worker.jobs(given)
+            if once and not jobs and not worker.waits:
+                break
+            moved = await worker.round(jobs, concurrency)
+        except StoreUnavailableError as error:
+            if once:
+                raise
+            log.warning("%s; the worker waits for it", error)
+            moved = worker.troubled()
+        if once and worker.trouble:
+            break
+        if not moved:
+            await worker.rest()
+    return worker.report
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Notes of one thread that wait, oldest first."""
+
+    namespace: Namespace
+    notes: list[Note]
+
+    @property
+    def thread(self) -> Thread:
+        return self.namespace, self.notes[0].thread
+
+
+@dataclass(slots=True, kw_only=True)
+class _Worker:
+    """What one worker knows: what it has done, and what it leaves alone for a while.
+
+    Threads and notes, by their ids, rest until a time of the monotonic clock.
+    """
+
+    runtime: Runtime
+    once: bool
+    poll: float
+    stopped: Callable[[], bool]
+    report: WorkReport = field(default_factory=WorkReport)
+    trouble: int = 0  # rounds in a row in which model or store did not answer
+    resting: dict[Thread | str, float] = field(default_factory=dict)
+    strikes: Counter[str] = field(default_factory=Counter)
+    suspects: dict[str, int] = field(default_factory=dict)
+    _silent: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def of(
+        cls,
+        runtime: Runtime,
+        budget: int | None,
+        stop: Callable[[], bool] | None,
+        *,
+        once: bool,
+        poll: float,
+    ) -> _Worker:
+        """Return a worker with the settings of `work`."""
+        is_limited = budget is not None and runtime.model_name != RULES
+        limited = _Limited(runtime.model, budget or 0) if is_limited else None
+        # A batch at a time of each thread, so that `concurrency` alone says how many calls there are at once.
+        config = replace(runtime.config, max_concurrency=1, on_model_error="log")
+        return cls(
+            runtime=replace(runtime, model=limited or runtime.model, config=config),
+            once=once,
+            poll=poll,
+            stopped=lambda: bool(stop and stop()) or bool(limited and limited.is_spent),
+        )
+
+    @property
+    def waits(self) -> bool:
+        """Whether something was put off that is to be tried again in this run."""
+        return any(until < NEVER for until in self.resting.values())
+
+    async def jobs(self, given: Namespace | None) -> list[_Job]:
+        """Return what waits, by thread, the oldest first; what rests is left out."""
+        time_ = time.monotonic()
+        self.resting = {key: until for key, until in self.resting.items() if until > time_}
+        if len(self.strikes) + len(self.suspects) > REMEMBERED:
+            self.strikes.clear()
+            self.suspects.clear()
+        where = (UNFINISHED, Condition("attempts", "$lt", self.runtime.config.max_attempts))
+        spaces = [given] if given else await resolve(self.runtime.store.namespaces(where))
+        if len(spaces) > SPACES:
+            spaces = random.sample(spaces, SPACES)
+        found = [job for space in spaces for job in await self._jobs_of(space, where)]
+        return sorted(found, key=lambda job: job.notes[0].seq)
+
+    async def _jobs_of(self, space: Namespace, where: Conditions) -> list[_Job]:
+        threads = [key[1] for key in self.resting if not isinstance(key, str) and key[0] == space]
+        others = [Condition("thread", "$ne", thread) for thread in threads[:EXCLUDED]]
+        page = await resolve(self.runtime.store.scan(space, where=(*where, *others), limit=PAGE))
+        by_thread: defaultdict[str | None, list[Note]] = defaultdict(list)
+        for note in page:
+            if note.id not in self.resting and note.thread not in threads:
+                by_thread[note.thread].append(note)
+        return [_Job(space, notes) for notes in by_thread.values()]
+
+    async def round(self, jobs: Sequence[_Job], concurrency: int) -> bool:
+        """Do the jobs, and return whether anything came of it."""
+        before, self._silent = self.report, 0
+        await self.runtime.map(self._do, jobs, concurrency)
+        moved = (self.report.done, self.report.failed) != (before.done, before.failed)
+        self.trouble = self.trouble + 1 if self._silent and not moved else 0
+        return moved
+
+    def troubled(self) -> bool:
+        """Count a round in which the store did not answer; nothing came of it."""
+        self.trouble += 1
+        return False
+
+    async def rest(self) -> None:
+        """Wait until it is time to look again, longer each time while something does not answer."""
+        seconds = self.poll if not self.trouble else min(LONGEST_WAIT, self._pause(self.trouble))
+        end = time.monotonic() + seconds
+        while not self.stopped() and (left := end - time.monotonic()) > 0:
+            await resolve(self.runtime.pause(min(left, SLICE)))
+
+    async def _do(self, job: _Job) -> None:
+        if self.stopped() or self._silent >= IN_A_ROW:
+            return
+        try:
+            done, is_busy = await self._evolve(job.namespace, job.notes)
+            if done.limited:
+                self.resting[job.thread] = NEVER if self.once else self._until(LONGEST_REST)
+            elif done.interrupted:
+                handled = {*done.done, *done.failed}
+                left = [note for note in job.notes if note.id not in handled]
+                await self._look_closer(job, left[: self.runtime.config.batch_size])
+            elif is_busy:
+                self.resting[job.thread] = self._until(self.poll)
+        except RevisionConflictError as error:
+            log.warning("%s", error)
+            self.resting[job.thread] = self._until(self.poll)
+
+    async def _look_closer(self, job: _Job, notes: Sequence[Note]) -> None:
+        """Take notes alone about which the model did not answer together.
+
+        One about which it is silent while it answers about others has failed, as if its answer were unusable; so has
+        one that is silent again by itself after it had failed.
+        """
+        before, silent = self._answers(), dict[str, str]()
+        for note in notes if len(notes) > 1 else ():
+            if self.stopped():
+                return
+            done, _ = await self._evolve(job.namespace, [note])
+            if done.interrupted and not done.limited:
+                silent[note.id] = done.interrupted
+        if len(notes) == 1:
+            before = self.suspects.pop(notes[0].id, before)
+            silent[notes[0].id] = self.report.interrupted or ""
+        if self._answers() > before or (len(notes) == 1 and notes[0].attempts):
+            await mark_failed(self.runtime, job.namespace, silent, new_operation())
+            self._count(EvolutionReport(failed=silent))
+        else:
+            self.suspects |= dict.fromkeys(silent, before)
+            self.resting[job.thread] = self._until(min(LONGEST_WAIT, self._pause(self.trouble)))
+
+    async def _evolve(
+        self, namespace: Namespace, notes: Sequence[Note]
+    ) -> tuple[EvolutionReport, bool]:
+        before = self._answers()
+        _, done, is_busy = await evolve_notes(self.runtime, namespace, notes, stopped=self.stopped)
+        with self._lock:
+            if self._answers() > before:
+                self._silent = 0
+            if done.interrupted and not done.limited:
+                self._silent += 1
+        self._count(done)
+        return done, is_busy
+
+    def _count(self, done: EvolutionReport) -> None:
+        with self._lock:
+            self.report += done
+            for note_id in done.failed:
+                self.strikes[note_id] += 1
+                tries = self.strikes[note_id]
+                if self.once:
+                    self.resting[note_id] = NEVER if tries >= TRIES else 0.0
+                else:
+                    self.resting[note_id] = self._until(self._pause(tries + 2))
+
+    def _answers(self) -> int:
+        """Return how many calls the model has answered so far."""
+        return int(self.runtime.usage.snapshot()["total"].get("calls", 0))
+
+    def _pause(self, times: int) -> float:
+        return min(LONGEST_REST, max(self.poll, SLICE) * 2.0**times)
+
+    def _until(self, seconds: float) -> float:
+        return time.monotonic() + seconds
+
+
+class _Limited:
+    """A chat model that is asked at most so many times."""
+
+    def __init__(self, model: ChatModel, calls: int) -> None:
+        self._model, self._calls, self._left = model, calls, calls
+        self._lock = threading.Lock()
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no call is left."""
+        return self._left < 1
+
+    def generate(self, request: ModelRequest) -> MaybeAwaitable[Completion]:
+        """Return the model's answer; raise `BudgetExceededError` if no call is left."""
+        with self._lock:
+            if self.is_spent:
+                raise BudgetExceededError(f"the {self._calls} calls of this run are spent")
+            self._left -= 1
+        return self._model.generate(request)
+
+
+def _check(*, concurrency: int, budget: int | None, poll: float) -> None:
+    if concurrency < 1 or poll <= 0 or (budget is not None and budget < 0):
+        raise ConfigurationError(
+            f"work wants concurrency of at least 1, budget of at least 0 or None, and poll above 0, not "
+            f"{concurrency!r}, {budget!r} and {poll!r}"
+        )

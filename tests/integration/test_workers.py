@@ -1,0 +1,589 @@
+"""Several processes on one server evolve its notes: each note once, by one of them at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import models
+from support.ports import WatchedStore
+from support.qdrant_server import FakeQdrant, Fault, serving
+
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    InvalidInputError,
+    Link,
+    MemoryConfig,
+    ModelUnavailableError,
+    Note,
+    NoteInput,
+    WorkReport,
+)
+from amem_integrations.claims import Hold, SharedClaims
+from amem_integrations.plans import FOLLOWS
+from amem_integrations.runtime import run
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+
+ROOT = Path(__file__).parents[2]
+ANN, BOB = ("ann",), ("bob",)
+pytestmark = pytest.mark.enable_socket
+
+Open = Callable[..., AgenticMemory]
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeQdrant]:
+    with serving(FakeQdrant()) as fake:
+        yield fake
+
+
+@pytest.fixture
+def opened(fake: FakeQdrant) -> Iterator[Open]:
+    """Opens the memory as another process does: with a store of its own."""
+    memories = []
+
+    def open_(model: Any = None, pauses: Any = (0.05, 0.2, 0.8), **settings: Any) -> AgenticMemory:
+        config = MemoryConfig(**{"min_gate_similarity": -1.0, "claim_seconds": 5.0, **settings})
+        memory = AgenticMemory.open(
+            fake.url,
+            model=model or models.model(),
+            embedder=HashEmbedder(),
+            config=config,
+            pauses=pauses,
+        )
+        memories.append(memory)
+        return memory
+
+    yield open_
+    for memory in memories:
+        memory.close()
+
+
+class Counting:
+    """A model that takes a moment, and remembers by task how often it was sent each text."""
+
+    name = "counting"
+
+    def __init__(self, evolve: Any = models.link_to_first, seconds: float = 0.01) -> None:
+        self.sent: Counter[tuple[str, str]] = Counter()
+        self._inner, self._seconds = models.model(evolve), seconds
+        self._lock = threading.Lock()
+
+    def generate(self, request: Any) -> Any:
+        with self._lock:
+            self.sent.update((request.task, n["content"]) for n in request.inputs["notes"])
+        time.sleep(self._seconds)
+        return self._inner.generate(request)
+
+
+def talk(memory: AgenticMemory, notes: int = 80, threads: int = 8, namespace: Any = ANN) -> None:
+    items = [NoteInput(content=f"part {n}", thread=f"t{n % threads}") for n in range(notes)]
+    memory.add_many(items, namespace=namespace, evolve=False)
+
+
+def together(*calls: Callable[[], object]) -> None:
+    """Make calls at the same time, and raise what one of them raises."""
+    errors: list[BaseException] = []
+
+    def run(call: Callable[[], object]) -> None:
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 - raised below
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=[call]) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def check_sound(memory: AgenticMemory, namespace: Any = ANN) -> list[Note]:
+    notes = {note.id: note for note in memory.get_all(namespace=namespace, limit=1000)}
+    assert {note.state for note in notes.values()} == {"done"}
+    for note in notes.values():
+        assert all(note.id in notes[target].links for target in note.links)
+        assert sum(entry.cause == note.id for entry in note.contexts) == 1
+    return list(notes.values())
+
+
+def test_three_processes_that_evolve_send_each_note_to_the_model_once(opened: Open) -> None:
+    model = Counting()
+    memories = [opened(model) for _ in range(3)]
+    talk(memories[0])
+    together(*(memory.evolve for memory in memories))
+    assert len(check_sound(memories[0])) == 80
+    assert set(model.sent.values()) == {1}
+    assert len(model.sent) == 160
+
+
+def work_until_done(memory: AgenticMemory) -> None:
+    memory.work(once=True, poll=0.1)
+
+
+def test_three_workers_send_each_note_to_the_model_once(opened: Open) -> None:
+    model = Counting()
+    memories = [opened(model) for _ in range(3)]
+    talk(memories[0], threads=5)
+    talk(memories[0], notes=16, threads=2, namespace=BOB)
+    together(*(lambda m=memory: work_until_done(m) for memory in memories))
+    assert len(check_sound(memories[0])) + len(check_sound(memories[0], BOB)) == 96
+    contents = Counter(content for _, content in model.sent.elements())
+    assert sum(contents.values()) == 192
+
+
+def test_one_thread_is_worked_on_by_one_at_a_time_oldest_first(opened: Open) -> None:
+    under_way, most, order = Counter[str | None](), Counter[str | None](), []
+
+    def watched(request: Any) -> Any:
+        threads = {note["thread"] for note in request.inputs["notes"]}
+        under_way.update(threads)
+        for thread in threads:
+            most[thread] = max(most[thread], under_way[thread])
+        order.extend((note["thread"], note["content"]) for note in request.inputs["notes"])
+        time.sleep(0.02)
+        under_way.subtract(threads)
+        return models.construct(request)
+
+    memories = [
+        opened(ScriptedModel({"construct": watched, "evolve": models.nothing})) for _ in "abc"
+    ]
+    items = [NoteInput(content=f"{n:02}", thread=f"t{n % 2}") for n in range(24)]
+    memories[0].add_many(items, namespace=ANN, evolve=False)
+    together(*(lambda m=memory: work_until_done(m) for memory in memories))
+    assert dict(most) == {"t0": 1, "t1": 1}
+    for thread in ("t0", "t1"):
+        said = [content for where, content in order if where == thread]
+        assert said == sorted(said)
+        assert len(said) == 12
+
+
+CHILD = """
+import sys, time
+from support import models
+from amem_integrations import AgenticMemory, MemoryConfig
+from amem_integrations.testing import HashEmbedder
+
+class Sleeper:
+    name = "sleeper"
+    inner = models.model(models.update_first("It was moved to May."))
+    def generate(self, request):
+        if request.task == sys.argv[2]:
+            print("asked", flush=True)
+            time.sleep(0.3)
+        return self.inner.generate(request)
+
+memory = AgenticMemory.open(
+    sys.argv[1], model=Sleeper(), embedder=HashEmbedder(),
+    config=MemoryConfig(min_gate_similarity=-1.0, claim_seconds=1.0),
+)
+memory.evolve()
+memory.close()
+print("finished", flush=True)
+"""
+
+
+def child(fake: FakeQdrant, task: str) -> subprocess.Popen[str]:
+    """Another process, which evolves all, and says when it asks the model; it waits there for a moment."""
+    return subprocess.Popen(
+        [sys.executable, "-c", CHILD, fake.url, task],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("task", ["construct", "evolve"])
+def test_a_process_that_slept_through_the_end_of_its_claim_leaves_nothing(
+    fake: FakeQdrant, opened: Open, task: str
+) -> None:
+    memory = opened(models.model(models.link_to_first), claim_seconds=1.0)
+    memory.add("the trip, part 1", namespace=ANN, thread="t")
+    note = memory.add("the trip, part 2", namespace=ANN, thread="t", evolve=False)
+    with child(fake, task) as sleeper:
+        assert sleeper.stdout is not None
+        assert "asked" in sleeper.stdout.readline()
+        sleeper.send_signal(signal.SIGSTOP)
+        memory.evolve()
+        assert memory.get(note.id, namespace=ANN).state == "done"
+        before = memory.get_all(namespace=ANN), memory.history(None, namespace=ANN)
+        sleeper.send_signal(signal.SIGCONT)
+        assert "finished" in sleeper.stdout.read()
+        assert sleeper.wait(30) == 0
+    notes, changes = memory.get_all(namespace=ANN), memory.history(None, namespace=ANN)
+    assert notes == before[0]
+    kinds = {made.kind for made in changes if made not in before[1]}
+    assert kinds <= {"usage"}  # that it was paid for is true all the same
+    check_sound(memory)
+
+
+@pytest.mark.parametrize("task", ["construct", "evolve"])
+def test_what_a_killed_process_held_is_finished_by_another(
+    fake: FakeQdrant, opened: Open, task: str
+) -> None:
+    model = Counting()
+    memory = opened(model, claim_seconds=1.0)
+    talk(memory, notes=40, threads=4)
+    with child(fake, task) as dying:
+        assert dying.stdout is not None
+        assert "asked" in dying.stdout.readline()
+        dying.kill()
+    work_until_done(memory)
+    check_sound(memory)
+    assert set(model.sent.values()) == {1}
+
+
+def without_claims(memory: AgenticMemory) -> AgenticMemory:
+    """A process that has passed all checks of its claim, and is only late."""
+    memory._runtime = replace(memory._runtime, shared_claims=None)
+    return memory
+
+
+def link_to_last(request: Any) -> dict[str, Any]:
+    """Link every note to its worst candidate, and add a sentence to that."""
+    reply = models.update_first("It was moved to May.")(request)
+    for note, asked in zip(reply["notes"], request.inputs["notes"], strict=True):
+        note["links"][0]["to"] = note["updates"][0]["to"] = asked["candidates"][-1]["alias"]
+    return reply
+
+
+def proposed(memory: AgenticMemory, note: Note) -> list[Link]:
+    """The links of a note that a model made, without the one to the turn before."""
+    links = memory.get(note.id, namespace=ANN).links.values()
+    return [link for link in links if link.relation != FOLLOWS]
+
+
+def test_a_commit_that_arrives_too_late_writes_neither_the_note_nor_its_neighbours(
+    fake: FakeQdrant, opened: Open
+) -> None:
+    late, other = opened(), without_claims(opened(models.model(link_to_last)))
+    for n in range(3):
+        late.add(f"the trip, part {n}", namespace=ANN, thread="t")
+    note = late.add("the trip, part 3", namespace=ANN, thread="t", evolve=False)
+
+    def evolve(request: Any) -> dict[str, Any]:
+        fake.before_write = lambda: other.evolve() and None
+        return models.update_first("It was cancelled.")(request)
+
+    model = models.model(evolve)
+    late._runtime = replace(late._runtime, model=model)
+    report = late.evolve()
+
+    assert report.done == ()
+    notes = check_sound(late)
+    assert len(proposed(late, note)) == 1
+    assert "cancelled" not in repr(notes)
+    assert "cancelled" not in repr(late.history(None, namespace=ANN))
+    assert repr(notes).count("It was moved to May.") == 1
+
+
+def test_two_that_race_for_one_note_one_wins(opened: Open) -> None:
+    memories = [
+        without_claims(opened(models.model(e))) for e in (link_to_last, models.link_to_first)
+    ]
+    for n in range(3):
+        memories[0].add(f"the trip, part {n}", namespace=ANN, thread="t")
+    for n in range(3, 9):
+        note = memories[0].add(f"the trip, part {n}", namespace=ANN, thread="t", evolve=False)
+        together(*(memory.evolve for memory in memories))
+        check_sound(memories[0])
+        assert len(proposed(memories[0], note)) == 1
+
+
+def refusing(word: str, reply: Any) -> Any:
+    """An answer to every request but those with a word in a note: `reply` instead, or raised."""
+
+    def answer(request: Any) -> Any:
+        if any(word in note["content"] for note in request.inputs["notes"]):
+            return reply
+        return models.construct(request)
+
+    return answer
+
+
+def claims_left(memory: AgenticMemory) -> int:
+    store = memory._runtime.store
+    points = run(store._notes.scroll(None))  # type: ignore[attr-defined]
+    return sum(point.payload["kind"] == "claim" for point in points)
+
+
+POISONS = {"raising": ValueError("too hot"), "garbage": "I would rather not."}
+
+
+@pytest.mark.parametrize("poison", POISONS)
+def test_a_note_that_always_fails_blocks_no_other_and_is_not_tried_for_ever(
+    opened: Open, poison: str
+) -> None:
+    model = models.model(construct=refusing("poison", POISONS[poison]))
+    memory = opened(model, max_attempts=3)
+    items = [NoteInput(content=f"part {n}", thread="t") for n in range(10)]
+    items.insert(2, NoteInput(content="poison", thread="t", key="poison"))
+    memory.add_many(items, namespace=ANN, evolve=False)
+    for _ in range(2):
+        memory.work(once=True, poll=0.05)
+    notes = memory.get_all(namespace=ANN)
+    left = [note for note in notes if note.state != "done"]
+    assert [(note.content, note.state, note.attempts) for note in left] == [("poison", "failed", 3)]
+    asked = len(model.requests)
+    assert memory.work(once=True, poll=0.05) == WorkReport()
+    assert len(model.requests) == asked
+
+
+def test_a_model_that_is_down_is_waited_for_and_claims_are_given_back(opened: Open) -> None:
+    down, asked = [True], []
+
+    def construct(request: Any) -> Any:
+        asked.append(time.monotonic())
+        return ModelUnavailableError("out of reach") if down else models.construct(request)
+
+    memory = opened(models.model(construct=construct))
+    talk(memory, notes=6, threads=6)
+    with working(memory, poll=0.1) as report:
+        time.sleep(2)
+        calls = len(asked)
+        assert claims_left(memory) == 0
+        assert {note.state for note in memory.get_all(namespace=ANN)} == {"pending"}
+        down.clear()
+        wait_for(lambda: {n.state for n in memory.get_all(namespace=ANN)} == {"done"})
+    assert calls < 30
+    assert report[0].done == 6
+    assert report[0].interrupted is None
+
+
+@pytest.mark.parametrize("what", ["clear", "delete", "update"])
+def test_what_is_removed_or_corrected_while_it_is_claimed(opened: Open, what: str) -> None:
+    other = opened()
+
+    def evolve(request: Any) -> Any:
+        if what == "clear":
+            other.clear(namespace=ANN)
+        elif what == "delete":
+            other.delete(second.id, namespace=ANN)
+        elif not corrected:
+            corrected.append(other.update(second.id, namespace=ANN, content="the harbour"))
+        return models.link_to_first(request)
+
+    corrected: list[Any] = []
+    memory = opened(models.model(evolve))
+    memory.add("the trip, part 1", namespace=ANN, thread="t", evolve=False)
+    second = memory.add("the trip, part 2", namespace=ANN, thread="t", evolve=False)
+    memory.work(once=True, poll=0.05)
+    contents = [note.content for note in memory.get_all(namespace=ANN)]
+    first = "the trip, part 1"
+    assert contents == {"clear": [], "delete": [first], "update": [first, "the harbour"]}[what]
+    if contents:
+        check_sound(memory)
+    assert claims_left(memory) == 0
+
+
+def test_a_server_that_is_away_for_a_while_is_waited_for(fake: FakeQdrant, opened: Open) -> None:
+    def construct(request: Any) -> Any:
+        if not away:
+            away.append(True)
+            fake.faults.extend([Fault(status=503)] * 10)
+        return models.construct(request)
+
+    away: list[bool] = []
+    memory = opened(models.model(construct=construct), pauses=(0.01,))
+    talk(memory, notes=6, threads=2)
+    with working(memory, poll=0.1):
+        wait_for(lambda: away and not fake.faults)
+        wait_for(lambda: {n.state for n in memory.get_all(namespace=ANN)} == {"done"})
+    check_sound(memory)
+    assert claims_left(memory) == 0
+
+
+def test_stopping_finishes_what_is_under_way_and_no_more(opened: Open) -> None:
+    stop = threading.Event()
+
+    def construct(request: Any) -> Any:
+        stop.set()
+        return models.construct(request)
+
+    memory = opened(models.model(models.link_to_first, construct), batch_size=5)
+    talk(memory, notes=30, threads=3)
+    report = memory.work(concurrency=1, stop=stop.is_set)
+    assert report.done == 5
+    assert Counter(n.state for n in memory.get_all(namespace=ANN)) == {"done": 5, "pending": 25}
+    assert claims_left(memory) == 0
+
+
+def test_a_budget_is_kept_to_the_call(opened: Open) -> None:
+    model = models.model(models.link_to_first)
+    memory = opened(model)
+    talk(memory, notes=30, threads=10)
+    memory.work(once=True, budget=7, concurrency=4, poll=0.05)
+    assert len(model.requests) == 7
+    memory.work(once=True, poll=0.05)
+    check_sound(memory)
+    with pytest.raises(ConfigurationError):
+        memory.work(concurrency=0)
+
+
+async def test_the_asynchronous_form_does_the_same(opened: Open) -> None:
+    model = Counting()
+    memories = [opened(model) for _ in range(2)]
+    talk(memories[0], notes=24, threads=6)
+    reports = await asyncio.gather(*(memory.awork(once=True, poll=0.1) for memory in memories))
+    assert sum(report.done for report in reports) == 24
+    assert set(model.sent.values()) == {1}
+    check_sound(memories[0])
+
+
+async def test_a_task_that_is_cancelled_gives_back_what_it_holds(opened: Open) -> None:
+    asked = asyncio.Event()
+
+    class Waiting:
+        name = "waiting"
+
+        async def generate(self, request: Any) -> Any:
+            asked.set()
+            await asyncio.sleep(60)
+
+    memory = opened(Waiting())
+    talk(memory, notes=6, threads=3)
+    for call in (memory.awork(poll=0.1), memory.aevolve(namespace=ANN)):
+        asked.clear()
+        task = asyncio.create_task(call)
+        await asked.wait()
+        assert claims_left(memory) > 0
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert claims_left(memory) == 0
+
+
+def test_evolve_of_one_thread_leaves_the_others(opened: Open) -> None:
+    memory = opened()
+    talk(memory, notes=6, threads=2)
+    report = memory.evolve(namespace=ANN, thread="t1")
+    assert len(report.done) == 3
+    states = {(note.thread, note.state) for note in memory.get_all(namespace=ANN)}
+    assert states == {("t0", "pending"), ("t1", "done")}
+    with pytest.raises(InvalidInputError):
+        memory.evolve(thread="t0")
+
+
+@contextmanager
+def working(memory: AgenticMemory, **options: Any) -> Iterator[list[WorkReport]]:
+    """Have a worker at work meanwhile; what it did is in the list afterwards."""
+    stop, report = threading.Event(), list[WorkReport]()
+    thread = threading.Thread(
+        target=lambda: report.append(memory.work(stop=stop.is_set, **options))
+    )
+    thread.start()
+    try:
+        yield report
+    finally:
+        stop.set()
+        thread.join()
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_a_claim_passes_to_who_has_seen_one_version_of_it_stand_for_its_time(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = [opened()._runtime.store for _ in "ab"]
+    theirs, ours = (SharedClaims(store, 0.5) for store in stores)  # type: ignore[arg-type]
+    left = Hold(ANN)
+    theirs.take(left, ["t"])
+    theirs._held.clear()  # it was killed: nobody renews, and nobody gives back
+    hold = Hold(ANN)
+    for hours in (0, 9, -9):  # what wall clocks say does not count
+        monkeypatch.setattr(time, "time", lambda hours=hours: 1.8e9 + hours * 3600)
+        assert not ours.take(hold, ["t", "another"]).threads.keys() - {"another"}
+    time.sleep(0.5)
+    assert ours.take(hold, ["t"]).threads.keys() == {"t", "another"}
+    ours.release(hold)
+
+
+def test_a_claim_that_is_renewed_is_never_taken_over(opened: Open) -> None:
+    stores = [opened()._runtime.store for _ in "ab"]
+    theirs, ours = (SharedClaims(store, 0.5) for store in stores)  # type: ignore[arg-type]
+    held, hold = Hold(ANN), Hold(ANN)
+    theirs.take(held, ["t", None])
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        assert not ours.take(hold, ["t", None]).threads
+        time.sleep(0.05)
+    theirs.confirm(held)
+    assert ours.take(Hold(BOB), ["t"]).threads  # of another namespace
+    ours.close()
+    theirs.release(held)
+    hold = Hold(ANN)
+    assert ours.take(hold, ["t", None]).threads.keys() == {"t", None}
+    ours.close()
+    assert not hold.threads
+
+
+def test_of_many_that_ask_for_a_claim_at_once_one_gets_it(opened: Open) -> None:
+    stores = [opened()._runtime.store for _ in range(4)]
+    askers = [SharedClaims(store, 0.3) for store in stores]  # type: ignore[arg-type]
+    for dead in range(6):
+        first, holds = Hold(ANN), [Hold(ANN) for _ in askers]
+        if dead % 2:  # they take it over from one that was killed
+            askers[0].take(first, ["t"])
+            askers[0]._held.clear()
+            askers[0]._owner = f"another {dead}"
+            for asker in askers:
+                assert not asker.take(Hold(ANN), ["t"]).threads
+            time.sleep(0.35)
+        together(*(lambda a=a, h=h: a.take(h, ["t"]) for a, h in zip(askers, holds, strict=True)))
+        assert sum(bool(hold.threads) for hold in holds) == 1
+        for asker, hold in zip(askers, holds, strict=True):
+            asker.release(hold)
+
+
+def test_a_folder_is_written_to_no_more_than_by_its_own_work(tmp_path: Path) -> None:
+    with AgenticMemory.open(tmp_path, model=models.model(), embedder=HashEmbedder()) as memory:
+        store = WatchedStore(memory._runtime.store)
+        memory._runtime = replace(memory._runtime, store=store)  # type: ignore[arg-type]
+        note = memory.add("the trip", namespace=ANN, thread="t")
+        assert note.state == "done"
+        reads = ["get", "scan", "get", "search", "get"]
+        calls = [name for name in store.calls if name not in {"insert", "replace"}]
+        assert calls == reads
+        assert Counter(store.calls)["replace"] == 2
+        assert memory._runtime.shared_claims is None
+        memory.add("more of it", namespace=ANN, thread="t", evolve=False)
+        assert memory.work(once=True).done == 1
+
+
+def test_an_add_by_rules_takes_no_claim(fake: FakeQdrant) -> None:
+    with AgenticMemory.open(fake.url, embedder=HashEmbedder()) as memory:
+        counts = {}
+        for name in ("rules", "a model that costs"):
+            for claims in (memory._runtime.shared_claims, None):
+                space = (name, repr(claims))
+                for n in range(4):
+                    memory.add(f"the trip, part {n}", namespace=space, thread="t")
+                before = memory._runtime
+                memory._runtime = replace(before, model_name=name, shared_claims=claims)
+                with fake.counting() as counts[name, claims is not None]:
+                    assert memory.add("the trip, part 4", namespace=space, thread="t").links
+                memory._runtime = before
+    assert counts["rules", True] == counts["rules", False]
+    # Made, read back and given back; and the notes are read again, since another may have finished them.
+    costs = counts["a model that costs", True] - counts["a model that costs", False]
+    assert costs.total() == 4
