@@ -34,6 +34,7 @@ from amem_integrations import (
 )
 from amem_integrations.claims import Hold, SharedClaims
 from amem_integrations.plans import FOLLOWS
+from amem_integrations.providers.rules import RuleModel
 from amem_integrations.runtime import run
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
@@ -303,6 +304,30 @@ def test_two_that_race_for_one_note_one_wins(opened: Open) -> None:
         together(*(memory.evolve for memory in memories))
         check_sound(memories[0])
         assert len(proposed(memories[0], note)) == 1
+
+
+@pytest.mark.parametrize("write", range(2, 7))
+def test_an_add_by_rules_that_another_overtakes_leaves_both_ends_of_every_link(
+    fake: FakeQdrant, opened: Open, write: int
+) -> None:
+    """It writes a note together with its neighbours, so what it wrote in vain has to be completed."""
+    late, other = opened(RuleModel()), opened(RuleModel())
+    for part in ("is old", "was repaired", "stands in the barn"):
+        late.add(f"The pottery kiln {part}", namespace=ANN, thread="t")
+    left = [write]
+
+    def overtaken() -> None:
+        left[0] -= 1
+        if left[0]:
+            fake.before_write = overtaken
+        else:
+            other.evolve()
+
+    fake.before_write = overtaken
+    note = late.add("The pottery kiln broke today", namespace=ANN, thread="t")
+    assert note.state == "done"
+    assert note.links
+    check_sound(late)
 
 
 def refusing(word: str, reply: Any) -> Any:
