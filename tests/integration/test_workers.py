@@ -34,8 +34,7 @@ from amem_integrations import (
 )
 from amem_integrations.claims import Hold, SharedClaims
 from amem_integrations.plans import FOLLOWS
-from amem_integrations.providers.rules import RuleModel
-from amem_integrations.runtime import run
+from amem_integrations.runtime import RULES, run
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ROOT = Path(__file__).parents[2]
@@ -273,12 +272,19 @@ def without_claims(memory: AgenticMemory) -> AgenticMemory:
     return memory
 
 
-def link_to_last(request: Any) -> dict[str, Any]:
-    """Link every note to its worst candidate, and add a sentence to that."""
-    reply = models.update_first("It was moved to May.")(request)
-    for note, asked in zip(reply["notes"], request.inputs["notes"], strict=True):
-        note["links"][0]["to"] = note["updates"][0]["to"] = asked["candidates"][-1]["alias"]
-    return reply
+def update_last(text: str) -> Callable[[Any], dict[str, Any]]:
+    """Return an answer that links every note to its worst candidate, and adds `text` to that."""
+
+    def answer(request: Any) -> dict[str, Any]:
+        reply = models.update_first(text)(request)
+        for note, asked in zip(reply["notes"], request.inputs["notes"], strict=True):
+            note["links"][0]["to"] = note["updates"][0]["to"] = asked["candidates"][-1]["alias"]
+        return reply
+
+    return answer
+
+
+link_to_last = update_last("It was moved to May.")
 
 
 def proposed(memory: AgenticMemory, note: Note) -> list[Link]:
@@ -290,14 +296,15 @@ def proposed(memory: AgenticMemory, note: Note) -> list[Link]:
 def test_a_commit_that_arrives_too_late_writes_neither_the_note_nor_its_neighbours(
     fake: FakeQdrant, opened: Open
 ) -> None:
-    late, other = opened(), without_claims(opened(models.model(link_to_last)))
+    moved = models.model(models.update_first("It was moved to May."))
+    late, other = opened(), without_claims(opened(moved))
     for n in range(3):
         late.add(f"the trip, part {n}", namespace=ANN, thread="t")
     note = late.add("the trip, part 3", namespace=ANN, thread="t", evolve=False)
 
     def evolve(request: Any) -> dict[str, Any]:
         fake.before_write = lambda: other.evolve() and None
-        return models.update_first("It was cancelled.")(request)
+        return update_last("It was cancelled.")(request)
 
     model = models.model(evolve)
     late._runtime = replace(late._runtime, model=model)
@@ -329,9 +336,11 @@ def test_an_add_by_rules_that_another_overtakes_leaves_both_ends_of_every_link(
     fake: FakeQdrant, opened: Open, write: int
 ) -> None:
     """It writes a note together with its neighbours, so what it wrote in vain has to be completed."""
-    late, other = opened(RuleModel()), opened(RuleModel())
+    rules = models.model(models.link_to_first)
+    rules.name = RULES
+    late, other = opened(rules), opened()
     for part in ("is old", "was repaired", "stands in the barn"):
-        late.add(f"The pottery kiln {part}", namespace=ANN, thread="t")
+        late.add(f"The pottery kiln {part}", namespace=ANN)
     left = [write]
 
     def overtaken() -> None:
@@ -342,9 +351,8 @@ def test_an_add_by_rules_that_another_overtakes_leaves_both_ends_of_every_link(
             other.evolve()
 
     fake.before_write = overtaken
-    note = late.add("The pottery kiln broke today", namespace=ANN, thread="t")
+    note = late.add("The pottery kiln broke today", namespace=ANN)
     assert note.state == "done"
-    assert note.links
     check_sound(late)
 
 
