@@ -10,13 +10,17 @@ CODE := amem_integrations langchain_amem llamaindex_amem examples tests benchmar
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test test-torch test-lowest lint types docs format bench bench-embedder clean
+.PHONY: demo test test-served test-torch test-lowest lint types docs format bench bench-embedder clean
 
 demo: $(VENV)/ready-for-demo
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n auto --dist loadfile -m 'not torch'
+
+# A sample of the tests over the served store; AMEM_TEST_STORE may be the URL of a server of your own.
+test-served: $(VENV)/ready
+	AMEM_TEST_STORE=$${AMEM_TEST_STORE:-stand-in} $(BIN)/python -m pytest -n auto --dist loadfile -m on_a_server tests/integration tests/langchain tests/llamaindex
 
 # What compares with sentence-transformers or tests its embedder.
 test-torch: $(TORCH)/ready

@@ -24,16 +24,12 @@ __all__ = ["openai_server"]
 SHM = Path("/dev/shm")
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure() -> None:
     """Put temporary folders into memory: a memory's indexes take dozens of fsyncs, and a kill spares both."""
     roomy = os.access(SHM, os.W_OK) and shutil.disk_usage(SHM).free > 4 * 2**30
     if roomy and "TMPDIR" not in os.environ:
         os.environ["TMPDIR"] = str(SHM)  # also for the processes that tests start
         tempfile.tempdir = None
-    config.addinivalue_line("markers", "local_mode: about the memory of this process itself")
-    config.addinivalue_line(
-        "markers", "on_a_server: one of the sample that CI also runs on a server"
-    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
