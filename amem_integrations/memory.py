@@ -197,8 +197,8 @@ class AgenticMemory:
         """Close the memory, and the connections that the running event loop holds to a server."""
         while self._on_close:
             self._on_close.pop()()
-        if (shared := self._async_runtime.shared_claims) is not None:
-            await resolve(shared.close())
+        if (shared := self._runtime.shared_claims) is not None:
+            await asyncio.to_thread(shared.close)
         if inspect.iscoroutinefunction(close := getattr(self._runtime.store, "aclose", None)):
             await close()
         else:

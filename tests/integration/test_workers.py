@@ -34,7 +34,7 @@ from amem_integrations import (
 )
 from amem_integrations.claims import Hold, SharedClaims
 from amem_integrations.plans import FOLLOWS
-from amem_integrations.runtime import run
+from amem_integrations.runtime import RULES, run
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ROOT = Path(__file__).parents[2]
@@ -130,6 +130,24 @@ def test_three_processes_that_evolve_send_each_note_to_the_model_once(opened: Op
     assert len(check_sound(memories[0])) == 80
     assert set(model.sent.values()) == {1}
     assert len(model.sent) == 160
+
+
+def test_on_a_cluster_claims_are_with_the_notes_they_are_about() -> None:
+    model = Counting()
+    with serving(FakeQdrant(cluster=True)) as fake:
+        memories = [
+            AgenticMemory.open(fake.url, model=model, embedder=HashEmbedder()) for _ in range(2)
+        ]
+        for space in (ANN, BOB):
+            talk(memories[0], notes=12, threads=2, namespace=space)
+        together(*(lambda m=memory: work_until_done(m) for memory in memories))
+        for space in (ANN, BOB):
+            assert len(check_sound(memories[0], space)) == 12
+        assert set(model.sent.values()) <= {1, 2}  # both say the same
+        assert sum(model.sent.values()) == 48
+        assert claims_left(memories[0]) == 0
+        for memory in memories:
+            memory.close()
 
 
 def work_until_done(memory: AgenticMemory) -> None:
@@ -254,12 +272,19 @@ def without_claims(memory: AgenticMemory) -> AgenticMemory:
     return memory
 
 
-def link_to_last(request: Any) -> dict[str, Any]:
-    """Link every note to its worst candidate, and add a sentence to that."""
-    reply = models.update_first("It was moved to May.")(request)
-    for note, asked in zip(reply["notes"], request.inputs["notes"], strict=True):
-        note["links"][0]["to"] = note["updates"][0]["to"] = asked["candidates"][-1]["alias"]
-    return reply
+def update_last(text: str) -> Callable[[Any], dict[str, Any]]:
+    """Return an answer that links every note to its worst candidate, and adds `text` to that."""
+
+    def answer(request: Any) -> dict[str, Any]:
+        reply = models.update_first(text)(request)
+        for note, asked in zip(reply["notes"], request.inputs["notes"], strict=True):
+            note["links"][0]["to"] = note["updates"][0]["to"] = asked["candidates"][-1]["alias"]
+        return reply
+
+    return answer
+
+
+link_to_last = update_last("It was moved to May.")
 
 
 def proposed(memory: AgenticMemory, note: Note) -> list[Link]:
@@ -271,14 +296,15 @@ def proposed(memory: AgenticMemory, note: Note) -> list[Link]:
 def test_a_commit_that_arrives_too_late_writes_neither_the_note_nor_its_neighbours(
     fake: FakeQdrant, opened: Open
 ) -> None:
-    late, other = opened(), without_claims(opened(models.model(link_to_last)))
+    moved = models.model(models.update_first("It was moved to May."))
+    late, other = opened(), without_claims(opened(moved))
     for n in range(3):
         late.add(f"the trip, part {n}", namespace=ANN, thread="t")
     note = late.add("the trip, part 3", namespace=ANN, thread="t", evolve=False)
 
     def evolve(request: Any) -> dict[str, Any]:
         fake.before_write = lambda: other.evolve() and None
-        return models.update_first("It was cancelled.")(request)
+        return update_last("It was cancelled.")(request)
 
     model = models.model(evolve)
     late._runtime = replace(late._runtime, model=model)
@@ -305,6 +331,31 @@ def test_two_that_race_for_one_note_one_wins(opened: Open) -> None:
         assert len(proposed(memories[0], note)) == 1
 
 
+@pytest.mark.parametrize("write", range(2, 7))
+def test_an_add_by_rules_that_another_overtakes_leaves_both_ends_of_every_link(
+    fake: FakeQdrant, opened: Open, write: int
+) -> None:
+    """It writes a note together with its neighbours, so what it wrote in vain has to be completed."""
+    rules = models.model(models.link_to_first)
+    rules.name = RULES
+    late, other = opened(rules), opened()
+    for part in ("is old", "was repaired", "stands in the barn"):
+        late.add(f"The pottery kiln {part}", namespace=ANN)
+    left = [write]
+
+    def overtaken() -> None:
+        left[0] -= 1
+        if left[0]:
+            fake.before_write = overtaken
+        else:
+            other.evolve()
+
+    fake.before_write = overtaken
+    note = late.add("The pottery kiln broke today", namespace=ANN)
+    assert note.state == "done"
+    check_sound(late)
+
+
 def refusing(word: str, reply: Any) -> Any:
     """An answer to every request but those with a word in a note: `reply` instead, or raised."""
 
@@ -319,7 +370,7 @@ def refusing(word: str, reply: Any) -> Any:
 def claims_left(memory: AgenticMemory) -> int:
     store = memory._runtime.store
     points = run(store._notes.scroll(None))  # type: ignore[attr-defined]
-    return sum(point.payload["kind"] == "claim" for point in points)
+    return sum(point.payload.get("kind") == "claim" for point in points)
 
 
 POISONS = {"raising": ValueError("too hot"), "garbage": "I would rather not."}
