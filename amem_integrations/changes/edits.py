@@ -145,7 +145,8 @@ def supersession_json(supersession: Supersession | None) -> Any:  # noqa: ANN401
 def field_value(note: Note, field: str) -> Any:  # noqa: ANN401 - JSON values
     """Return a field of a note, as JSON values."""
     if field == "own":
-        return entry_json(note.own_entry)
+        own = entry_json(note.own_entry)
+        return own and {**own, "kind": note.kind}  # who describes a note says what it is
     if field.startswith(ENTRY):
         made = field.removeprefix(ENTRY)
         return entry_json(next((entry for entry in note.contexts if entry.change == made), None))

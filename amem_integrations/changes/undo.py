@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import InvalidInputError, RevisionConflictError
 from ..ids import derive
+from ..kinds import kind_of
 from ..notes import Change, Link, Note
 from .edits import (
     ENTRIES,
@@ -267,9 +268,7 @@ def _link_of(made: Change) -> dict[str, Any]:
 def with_field(note: Note, field: str, value: Any) -> Note:  # noqa: ANN401 - JSON values
     """Return the note with a field as `field_value` gave it; setting it again changes nothing."""
     if field == "own":
-        others = tuple(entry for entry in note.contexts if entry.cause != note.id)
-        own = () if value is None else (ENTRIES.validate_python(value),)
-        return note.revised(contexts=(*own, *others))
+        return _with_own(note, value)
     if field.startswith(ENTRY):
         return _with_entry(note, field.removeprefix(ENTRY), value)
     if field.startswith(LINK):
@@ -289,6 +288,14 @@ def with_field(note: Note, field: str, value: Any) -> Note:  # noqa: ANN401 - JS
     if field in TIMES and value is not None:
         value = datetime.fromisoformat(value)
     return note.revised(**{field: value})
+
+
+def _with_own(note: Note, value: Any) -> Note:  # noqa: ANN401 - JSON values
+    others = tuple(entry for entry in note.contexts if entry.cause != note.id)
+    if value is None:
+        return note.revised(contexts=others, kind=kind_of(note.content))
+    kind = value.get("kind", note.kind)
+    return note.revised(contexts=(ENTRIES.validate_python(value), *others), kind=kind)
 
 
 def _with_entry(note: Note, change: str, value: Any) -> Note:  # noqa: ANN401 - JSON values

@@ -16,6 +16,7 @@ from amem_integrations.changes import undo as undoing
 from amem_integrations.changes.edits import change
 from amem_integrations.errors import RevisionConflictError
 from amem_integrations.evolution import construct
+from amem_integrations.kinds import kind_of
 from amem_integrations.prompts import NoteAttributes
 
 OTHER = make_id(10**6)
@@ -34,7 +35,9 @@ values = st.dictionaries(texts, st.none() | st.integers() | st.lists(texts), max
 def notes(draw):
     """A note with something in every field that a change can touch."""
     said = {"at": draw(times), "speaker": draw(st.none() | texts)}
-    bare = make_note(draw(texts), metadata=draw(values), state="done", **said)
+    content = draw(texts)
+    said["kind"] = kind_of(content)
+    bare = make_note(content, metadata=draw(values), state="done", **said)
     own = [make_entry("own", bare.id, change="own")] if draw(st.booleans()) else []
     later = [
         make_entry(str(n), OTHER, change=f"e{n}", recorded_at=NOON + timedelta(seconds=n))
@@ -105,7 +108,8 @@ def test_an_update_is_undone_and_redone_exactly(note, new):
 def test_a_construction_is_undone_and_redone_exactly(note):
     raw = undoing.with_field(note, "own", None).revised(state="pending")
     attributes = NoteAttributes(id="n1", context="c", keywords=["k"], tags=["t"])
-    constructed, (made,) = construct.apply(attributes, raw, model="m", op="op", at=NOON)(raw)
+    described = construct.Described(attributes=attributes, kind="statement")
+    constructed, (made,) = construct.apply(described, raw, model="m", op="op", at=NOON)(raw)
     before, record = undone(constructed, through_history(made))
     assert before == raw
     assert undone(before, record)[0] == constructed
