@@ -18,6 +18,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal, get_args
 
+# Read here, since an event loop may be running later.
+_WORDS = Path(__file__).with_name("kind_words.json").read_text(encoding="utf-8")
 Kind = Literal["statement", "question", "filler"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -159,8 +161,9 @@ def function_words() -> frozenset[str]:
 @cache
 def _lists(field: str, *, unspaced: bool) -> tuple[str, ...]:
     """Return the phrases of all languages, the longest first, as `words_of` gives them."""
-    text = Path(__file__).with_name("kind_words.json").read_text(encoding="utf-8")
-    languages = [one for one in json.loads(text).values() if one.get("unspaced", False) is unspaced]
+    languages = [
+        one for one in json.loads(_WORDS).values() if one.get("unspaced", False) is unspaced
+    ]
     phrases = {words_of(phrase) for one in languages for phrase in one.get(field, ())}
     return tuple(sorted(map(re.escape, phrases), key=len, reverse=True))
 

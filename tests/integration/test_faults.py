@@ -220,7 +220,7 @@ def test_an_evening_stays_on_its_day(memory):
     note = memory.add("Dinner with Bo", namespace=ANN, at=evening, speaker="Ann")
     assert memory.get(note.id, namespace=ANN).at.utcoffset() == timedelta(hours=-7)
     assert note.contexts[0].text == "Ann on 8 May 2023"
-    assert "[Ann, 8 May 2023]" in memory.context("dinner", namespace=ANN)
+    assert "8 May 2023:\n- Ann: Dinner with Bo" in memory.context("dinner", namespace=ANN)
     where = {"at": {"$gte": evening, "$lt": evening + timedelta(minutes=1)}}
     assert [n.id for n in memory.get_all(namespace=ANN, where=where)] == [note.id]
     assert memory.get_all(namespace=ANN, where={"at": {"$gt": evening}}) == []

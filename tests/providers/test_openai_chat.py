@@ -152,7 +152,7 @@ def test_a_tool_is_offered_and_its_call_is_required(openai_server):
     (tool,) = payload["tools"]
     assert tool["type"] == "function"
     assert tool["function"]["name"] == "ConstructReply"
-    assert tool["function"]["parameters"]["required"] == ["notes"]
+    assert tool["function"]["parameters"]["required"] == ["notes", "questions", "filler"]
     assert payload["tool_choice"] == {"type": "function", "function": {"name": "ConstructReply"}}
     assert "response_format" not in payload
 

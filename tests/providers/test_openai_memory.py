@@ -25,10 +25,9 @@ def answer(payload) -> str:
     prompt = payload["messages"][-1]["content"]
     shown = dict(re.findall(r"^\[([nc]\d+)(?:,[^\]\n]*)?\] ?(.*)$", prompt, flags=re.MULTILINE))
     new = prompt.rpartition("New notes:")[2]
-    if "Candidates:" in prompt:
-        line = r"^\[(n\d+).*\n(?:    \(context: .*\n)?    \(candidates: (\w+)"
-        offers = re.findall(line, new, flags=re.MULTILINE)
-        notes = [evolution(note, first) for note, first in offers if first != "none"]
+    if "Links between them:" in prompt:
+        offers = re.findall(r"^\[(n\d+)\].*\n  ids: (\w+)", prompt, flags=re.MULTILINE)
+        notes = [evolution(note, first) for note, first in offers]
     else:
         aliases = re.findall(r"^\[(n\d+)", new, flags=re.MULTILINE)
         notes = [{"id": n, "context": f"{shown[n]}.", "tags": ["chat"]} for n in aliases]

@@ -127,7 +127,7 @@ class ShardedCollection:
             descending = not isinstance(order, str) and order.direction == models.Direction.DESC
             points.sort(key=lambda point: point.payload[key], reverse=descending)
             return points[:limit], None
-        points.sort(key=lambda point: UUID(str(point.id)))
+        points.sort(key=lambda point: _number(point.id))
         left = [point.id for point in points[limit:]] + [offset for _, offset in pages if offset]
         return points[:limit], min(left, default=None)
 
@@ -174,7 +174,7 @@ class ShardedCollection:
         shards = list(places)
         shares: dict[Any, list[Any]] = {}
         for point in wanted.points:
-            shares.setdefault(shards[UUID(str(point.id)).int % len(shards)], []).append(point)
+            shares.setdefault(shards[_number(point.id) % len(shards)], []).append(point)
         return {k: wanted.model_copy(update={"points": some}) for k, some in shares.items()}
 
     def _apply(self, kind: str, place: str, wanted: Any) -> None:
@@ -200,3 +200,7 @@ _OPTIMIZER = {
     "default_segment_number": 0,
     "flush_interval_sec": 5,
 }
+
+
+def _number(point_id: Any) -> int:
+    return point_id if isinstance(point_id, int) else UUID(str(point_id)).int
