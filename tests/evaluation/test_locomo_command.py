@@ -73,7 +73,7 @@ def test_the_command_writes_a_report_for_machines_and_one_for_people(
     assert built["candidate_recall"] == 1.0
     assert (built["links"], built["updates"]) == (11, 1)  # ten from turn to turn
     assert one["builds"]["amem_without_evolution"]["updates"] == 0
-    assert one["builds"]["amem_without_evolution"]["links"] == 1
+    assert one["builds"]["amem_without_evolution"]["links"] == 11
     assert one["builds"]["amem_without_both"]["links"] == 0
     assert one["builds"]["amem_paper_calls"]["calls_per_note"] > 2
     assert two["builds"]["amem"]["model_calls"] == two["builds"]["amem"]["input_tokens"] == 0
