@@ -17,10 +17,10 @@ from .claims import ClaimStore, SharedClaims
 from .config import MemoryConfig
 from .errors import ConfigurationError
 from .ids import clock
-from .moving import rebuild
 from .opening import Location, open_embedder, open_model, open_store
 from .ports import ChatModel, Embedder, NoteStore
 from .progress import Progress, reporter
+from .reindex import rebuild
 from .runtime import (
     RULES,
     Awaiting,
@@ -159,7 +159,7 @@ class AgenticMemory:
         With the embedder there is (None) it is done in place. With another one a folder is built anew beside
         the old one, and takes its place when it is complete; after an interruption it goes on where it was.
         A memory that cannot be opened, because only the new embedder is there, is for the function
-        `amem_integrations.moving.reindex(location, embedder)`; one on a server for `migrate`.
+        `amem_integrations.reindex.reindex(location, embedder)`; one on a server for `migrate`.
 
         Raises:
             ConfigurationError: Another embedder, and the memory is not in a folder.
@@ -172,7 +172,7 @@ class AgenticMemory:
         if self._location is None or not self._location.is_folder:
             raise ConfigurationError(
                 "only a memory that was opened in a folder takes another embedder in place; use "
-                "amem_integrations.moving.migrate(source, target, embedder=…)"
+                "amem_integrations.reindex.migrate(source, target, embedder=…)"
             )
         self._close_store()
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from ..currency import IN_COMMON
+from ..current_facts import IN_COMMON
 from ..fetch import note_pages
 from ..filters import Condition
 from ..ids import now

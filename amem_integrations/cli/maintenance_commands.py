@@ -14,7 +14,8 @@ from typing import Annotated
 
 import typer
 
-from .. import EdgeStore, moving
+from .. import EdgeStore
+from .. import reindex as reindexing
 from ..calibration import calibrate as thresholds_for
 from ..errors import ConfigurationError
 from ..flows.consolidate import CALLS
@@ -127,7 +128,7 @@ def reindex(options: Options) -> None:
         embedder = options.make_embedder()
         name = embedder.name
         with progress() as show:
-            count = moving.reindex(
+            count = reindexing.reindex(
                 options.memory,
                 embedder,
                 collection=options.collection,
@@ -151,7 +152,7 @@ def migrate(
     """
     embedder_name(options)  # raises if there is no memory to copy
     with progress() as show:
-        count = moving.migrate(
+        count = reindexing.migrate(
             options.memory,
             target,
             embedder=options.make_embedder() if options.embedder else None,

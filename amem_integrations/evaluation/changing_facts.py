@@ -91,7 +91,7 @@ def read_replies(path: str | PathLike[str]) -> dict[str, list[Mapping[str, Any]]
 
 
 @dataclass(slots=True)
-class Currency:
+class CurrentFacts:
     """What was counted over cases; `false`, `missed` and `wrong` name what went wrong."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -122,12 +122,12 @@ def measure(
     model_for: Callable[[Case], ChatModel | None],
     *,
     at_once: bool = False,
-) -> Currency:
+) -> CurrentFacts:
     """Return how well a memory tells what is current.
 
     `model_for` gives the model that a case is built with. Its turns are added one by one, or all `at_once`.
     """
-    total = Currency()
+    total = CurrentFacts()
     for case in cases:
         with AgenticMemory.open(":memory:", embedder=embedder, model=model_for(case)) as memory:
             keys = _build(memory, case, at_once=at_once)
@@ -156,7 +156,7 @@ def _build(memory: AgenticMemory, case: Case, *, at_once: bool) -> dict[str, str
 
 
 def _count_decisions(
-    total: Currency, memory: AgenticMemory, case: Case, keys: Mapping[str, str]
+    total: CurrentFacts, memory: AgenticMemory, case: Case, keys: Mapping[str, str]
 ) -> None:
     """Compare the pairs that were superseded with the labelled ones."""
     notes = memory.get_all(
@@ -170,7 +170,7 @@ def _count_decisions(
 
 
 def _count_question(
-    total: Currency, memory: AgenticMemory, case: Case, question: Case, keys: Mapping[str, str]
+    total: CurrentFacts, memory: AgenticMemory, case: Case, question: Case, keys: Mapping[str, str]
 ) -> None:
     end = datetime.fromisoformat(case["turns"][-1]["at"])
     hits = memory.search(question["question"], namespace=NAMESPACE, k=SHOWN, as_of=end)

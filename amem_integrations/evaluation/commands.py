@@ -12,7 +12,7 @@ from ..cli.options import Ports
 from ..errors import InvalidInputError
 from ..notes import Note
 from ..ports import Embedder
-from . import dialsim, golds, locomo, provenance
+from . import dialsim, gold_corrections, locomo, provenance
 from .cache import write_json
 from .data import Conversation, Result
 from .eval_options import (
@@ -94,9 +94,9 @@ def _read(given: Locomo) -> _Data:
     """Return the conversations, their annotations, and what corrections there were."""
     known, corrected = locomo.load(given.dataset), None
     if given.golds is not None:
-        corrections, published = golds.load(given.golds), known
-        known = golds.apply(published, corrections)
-        counts = golds.count(corrections, published, known)
+        corrections, published = gold_corrections.load(given.golds), known
+        known = gold_corrections.apply(published, corrections)
+        counts = gold_corrections.count(corrections, published, known)
         corrected = {**provenance.file_digest(given.golds), **counts}
     chosen = locomo.select(known, names=names(given.conversations), ratio=given.ratio)
     written = locomo.load_annotations(given.annotations or [], known)
@@ -111,7 +111,7 @@ def locomo_command(given: Compare) -> None:
     are any, else by the model if one is named, else by rules. A run that was stopped is continued by the
     same command.
     """
-    from . import sections, views  # noqa: PLC0415 - slow, and needs an extra
+    from . import embedding_views, report_sections  # noqa: PLC0415 - slow, and needs an extra
 
     prices = given.prices  # before anything is paid for
     data = _read(given)
@@ -122,12 +122,12 @@ def locomo_command(given: Compare) -> None:
 
     def look_at(notes: Sequence[Note], through: Embedder) -> None:
         if not looked_at:
-            looked_at.append(views.views(notes, through))
+            looked_at.append(embedding_views.views(notes, through))
 
     results, described, embedder = _run_locomo(given, settings, data, look_at)
     report = build(results, settings.ks, described, embedder=embedder, prices=prices)
     write_json(given.out / "notes.json", looked_at[0])
-    given.write("report", "LoCoMo", report, sections.sections(report))
+    given.write("report", "LoCoMo", report, report_sections.sections(report))
 
 
 def sweep_command(given: Sweep) -> None:

@@ -16,7 +16,7 @@ from .plots.style import LOOKS, png  # isort: skip - says which extra is missing
 from jinja2 import Environment, StrictUndefined
 
 from ..errors import InvalidInputError
-from . import scaling, sections, sweep, views
+from . import embedding_views, report_sections, scaling, sweep
 from .cache import write_whole
 from .dialsim import figures as dialsim
 from .document import Picture, Section, System, Values, flat, number, system
@@ -26,10 +26,10 @@ PICTURES = "plots"
 
 # What each report is shown by, in the order of the page.
 PARTS: dict[str, Callable[[Values], Iterator[Section]]] = {
-    "report": sections.sections,
+    "report": report_sections.sections,
     "sweep": sweep.sections,
     "dialsim": dialsim.sections,
-    "notes": views.sections,
+    "notes": embedding_views.sections,
     "scale": scaling.sections,
 }
 

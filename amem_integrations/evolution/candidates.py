@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .. import ranking, texts
-from ..currency import NOT_MERGED
+from ..current_facts import NOT_MERGED
 from ..embedding import embed
 from ..filters import Condition
 from ..ids import now

@@ -11,7 +11,7 @@ from ..claims import Hold, SharedClaims
 from ..notes import Namespace, Note
 from ..runtime import Runtime, resolve, to_the_end
 from .construct import Part
-from .meanwhile import as_they_are
+from .deleted_meanwhile import as_they_are
 
 PATIENCE = 1.5  # times what a claim lasts: long enough to see whether its holder lives
 FIRST_LOOK, LAST_LOOK = 0.02, 0.5  # seconds from one look at what others hold to the next

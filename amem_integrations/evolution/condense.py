@@ -21,8 +21,8 @@ from ..notes import Change, ContextEntry, Namespace, Note
 from ..prompts import CondenseReply
 from ..runtime import Runtime, resolve
 from .ask import ask, counting, fits, no_problem
+from .deleted_meanwhile import remove_what_is_gone
 from .gate import form_problem
-from .meanwhile import remove_what_is_gone
 from .show import enriched, lines, turns
 
 ALIAS = "n1"

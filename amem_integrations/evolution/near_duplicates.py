@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..currency import NOT_MERGED, named
+from ..current_facts import NOT_MERGED, named
 from ..duplicates import completeness, difference, identity, is_equal, text_difference
 from ..embedding import embed_if_possible
 from ..notes import Namespace, Note

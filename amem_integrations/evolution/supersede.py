@@ -9,7 +9,7 @@ from typing import Any
 
 from ..changes.edits import Edit, change, supersession_json
 from ..config import MemoryConfig
-from ..currency import is_later
+from ..current_facts import is_later
 from ..ids import derive
 from ..notes import RELATIONS, Change, ChangeKind, Note, Relation, Supersession
 from ..plans import PlannedSupersession

@@ -13,7 +13,7 @@ from ..runtime import RULES, Runtime
 from .candidates import turns_before
 from .commit import commit_plan
 from .construct import TURNS_BEFORE, Batch, Outcome, construct_all
-from .meanwhile import remove_what_is_gone
+from .deleted_meanwhile import remove_what_is_gone
 from .propose import propose_all
 from .upgrade import upgrade_all
 

@@ -12,7 +12,7 @@ from typing import Any
 from ..changes.edits import Edit, chain, change_of_namespace
 from ..changes.merging import unmerge
 from ..changes.rewrite import rewrite
-from ..currency import is_later
+from ..current_facts import is_later
 from ..errors import InvalidInputError
 from ..evolution.supersede import MAX_REASON_CHARS, objection_to
 from ..evolution.supersede import supersede as edit_of

@@ -19,8 +19,8 @@ from ..errors import (
 from ..evolution.claiming import Held, deadline, holding
 from ..evolution.commit import commit_plan, write_cost
 from ..evolution.construct import Batch, Outcome, Part, construct_all, in_parts
+from ..evolution.deleted_meanwhile import as_they_are, remove_what_is_gone
 from ..evolution.gate import Decisions, decide
-from ..evolution.meanwhile import as_they_are, remove_what_is_gone
 from ..evolution.propose import propose_all
 from ..evolution.stale_plans import without_quotes
 from ..evolution.waves import batch_of, evolve_wave, ready_notes, shown_notes, upgrade_wave

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..currency import Currency, named
+from ..current_facts import CurrentFacts, named
 from ..fetch import note_pages
 from ..ids import now
 from ..notes import Namespace, Note
@@ -77,7 +77,7 @@ async def _superseded(runtime: Runtime, namespace: Namespace, outdated: dict[str
     others = sorted(named(outdated.values()) - outdated.keys())
     later = await resolve(runtime.store.get(namespace, others))
     time = now()
-    current = Currency({**outdated, **{note.id: note for note in later}}, time, now=time)
+    current = CurrentFacts({**outdated, **{note.id: note for note in later}}, time, now=time)
     return sum(bool(current.successors(note)) for note in outdated.values())
 
 

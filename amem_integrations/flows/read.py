@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ..changes.past import past_at
+from ..changes.known_at import past_at
 from ..context import as_of as seen_from
-from ..currency import Currency
+from ..current_facts import CurrentFacts
 from ..errors import NoteNotFoundError
 from ..fetch import existing, note_pages
 from ..filters import matches
@@ -80,6 +80,6 @@ async def _views(
     found.add(notes)
     shown = [found.notes[note.id] for note in notes]
     await fetch_related(runtime, namespace, found, shown)
-    current = Currency(found.notes, as_of or known_at or now(), now=now())
+    current = CurrentFacts(found.notes, as_of or known_at or now(), now=now())
     views = [current.view(note) for note in shown]
     return [seen_from(note, as_of) for note in views] if as_of else views

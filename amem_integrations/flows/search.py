@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from .. import ranking
-from ..changes.past import Past, past_at
+from ..changes.known_at import Past, past_at
 from ..context import as_of as seen_from
-from ..currency import NOT_MERGED, Currency, hides_merged, named
+from ..current_facts import NOT_MERGED, CurrentFacts, hides_merged, named
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
 from ..filters import Condition, Conditions, check_similarity, matches, parse
@@ -75,7 +75,7 @@ async def search(
     limits = (k, min_similarity)
     found, notes = await _ranked(runtime, space, query, conditions, limits, past, links=links)
     await fetch_related(runtime, space, found, notes)
-    current = Currency(found.notes, as_of or known_at or now(), now=now())
+    current = CurrentFacts(found.notes, as_of or known_at or now(), now=now())
     return _hits(found, current, notes, conditions, k=k, explain=explain, as_of=as_of)
 
 
@@ -273,7 +273,7 @@ def _is_retracted(note: Note) -> bool:
 
 def _hits(
     found: Found,
-    current: Currency,
+    current: CurrentFacts,
     notes: Sequence[Note],
     where: Conditions,
     *,

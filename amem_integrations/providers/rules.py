@@ -3,7 +3,7 @@
 It answers from `ModelRequest.inputs`. A note's context says who spoke when, and quotes the turn before:
 that quote is what makes "yes, last week" findable. Notes are linked to the turn before and to the most
 similar note of another conversation, which then takes over tags and learns that it was taken up again. What says
-that something changed, was wrong or is over takes the place of what it speaks of (see `rules_currency.py`).
+that something changed, was wrong or is over takes the place of what it speaks of (see `rules_supersede.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from .. import texts
 from ..kinds import is_question, kind_of
 from ..ports import Completion, ModelRequest
-from .rules_currency import supersession, supersessions
+from .rules_supersede import supersession, supersessions
 from .rules_until import read_until
 from .statement_pair import Statement
 

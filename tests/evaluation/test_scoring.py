@@ -159,7 +159,7 @@ def test_a_missing_library_is_said_with_the_extra_that_brings_it(library):
 def test_importing_the_scorings_loads_no_library():
     loaded = "[name for name in ('nltk', 'rouge_score', 'absl') if name in sys.modules]"
     done = python(
-        f"import sys, amem_integrations.evaluation.golds, amem_integrations.evaluation.scoring\nprint({loaded})"
+        f"import sys, amem_integrations.evaluation.gold_corrections, amem_integrations.evaluation.scoring\nprint({loaded})"
     )
     assert done.stdout.strip() == "[]", done.stderr
 

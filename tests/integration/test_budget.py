@@ -25,7 +25,7 @@ from amem_integrations import (
     QdrantStore,
 )
 from amem_integrations.adapting import directly, evolve_turn
-from amem_integrations.moving import migrate
+from amem_integrations.reindex import migrate
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)

@@ -12,7 +12,7 @@ pytest.importorskip("sklearn")
 from support.notes import make_entry, make_link, make_note
 
 from amem_integrations.errors import InvalidInputError
-from amem_integrations.evaluation import views
+from amem_integrations.evaluation import embedding_views as views
 from amem_integrations.texts import embedding_text
 
 

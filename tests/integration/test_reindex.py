@@ -23,7 +23,7 @@ from amem_integrations import (
     NoteInput,
     StoreError,
 )
-from amem_integrations.moving import migrate, reindex
+from amem_integrations.reindex import migrate, reindex
 from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob", "work")

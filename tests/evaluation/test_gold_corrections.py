@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amem_integrations.errors import InvalidInputError
-from amem_integrations.evaluation import Conversation, Question, Turn, golds, locomo
+from amem_integrations.evaluation import Conversation, Question, Turn, gold_corrections, locomo
 
 DATA = os.environ.get("AMEM_DATA")
 PRIZE = "What did Ines win?"
@@ -38,7 +38,7 @@ def written(folder: Path, content: Any) -> Path:
 
 def corrected(folder: Path, *items: Any, among: tuple[str, ...] = ("conv-26",)) -> Conversation:
     known = [conversation(name) for name in among]
-    return golds.apply(known, golds.load(written(folder, list(items))))[0]
+    return gold_corrections.apply(known, gold_corrections.load(written(folder, list(items))))[0]
 
 
 HERON = {"conversation": "conv-26", "question": "When did the heron come?"}
@@ -103,9 +103,9 @@ def test_where_the_audit_found_only_the_citation_wrong_the_answer_stays(tmp_path
 def test_corrections_may_stand_on_lines_of_their_own(tmp_path, end):
     items = [{**HERON, "answer": "2023"}, {**HERON, "question": PRIZE, "index": 1, "answer": "ä"}]
     lines = "\n\n".join(json.dumps(item, ensure_ascii=False) for item in items) + end
-    found = golds.load(written(tmp_path, lines))
+    found = gold_corrections.load(written(tmp_path, lines))
     assert [one.answer for one in found] == ["2023", "ä"]
-    assert golds.load(written(tmp_path, json.dumps(items[0]))) == found[:1]
+    assert gold_corrections.load(written(tmp_path, json.dumps(items[0]))) == found[:1]
 
 
 @pytest.mark.parametrize(
@@ -129,19 +129,19 @@ def test_corrections_may_stand_on_lines_of_their_own(tmp_path, end):
 )
 def test_a_file_of_another_form_is_an_error_that_says_where(tmp_path, content, said):
     with pytest.raises(InvalidInputError, match=said):
-        golds.load(written(tmp_path, content))
+        gold_corrections.load(written(tmp_path, content))
 
 
 def test_a_file_that_is_no_text_is_an_error(tmp_path):
     path = tmp_path / "golds.json"
     path.write_bytes(b"\xff\xfe{\x00")
     with pytest.raises(InvalidInputError, match="line 1"):
-        golds.load(path)
+        gold_corrections.load(path)
 
 
 def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(OSError, match=r"none\.json"):
-        golds.load(tmp_path / "none.json")
+        gold_corrections.load(tmp_path / "none.json")
 
 
 @pytest.mark.parametrize(
@@ -178,10 +178,10 @@ def test_what_was_corrected_is_counted(tmp_path):
         {"conversation": "conv-26", "index": 1, "answer": "a cup", "evidence": ["D1:3"]},
         {**HERON, "conversation": "conv-50", "answer": "x"},
     ]
-    corrections = golds.load(written(tmp_path, items))
+    corrections = gold_corrections.load(written(tmp_path, items))
     before = [conversation("mine"), conversation()]
-    after = golds.apply(before, corrections)
-    assert golds.count(corrections, before, after) == {
+    after = gold_corrections.apply(before, corrections)
+    assert gold_corrections.count(corrections, before, after) == {
         "corrections": 3,
         "elsewhere": 1,
         "answers": 1,
@@ -200,9 +200,9 @@ def test_the_places_that_the_audit_names_are_those_of_the_dataset(tmp_path):
         {"question_id": "locomo_9_qa69", "category": 2, "correct_evidence": ["D30:5"]},
     ]
     for entry, one, index in zip(entries, (0, 1, 3, 4), (37, 44, 88, 60), strict=False):
-        assert known[one].id == golds.LOCOMO10[one]
+        assert known[one].id == gold_corrections.LOCOMO10[one]
         assert known[one].questions[index].category == entry["category"]
-    corrections = golds.load(written(tmp_path, entries))
-    counted = golds.count(corrections, known, golds.apply(known, corrections))
+    corrections = gold_corrections.load(written(tmp_path, entries))
+    counted = gold_corrections.count(corrections, known, gold_corrections.apply(known, corrections))
     # The first of them names the same turns in a string of another form.
     assert counted == {"corrections": 5, "elsewhere": 1, "answers": 0, "evidence": 3}

@@ -18,7 +18,7 @@ NOT_MERGED = Condition("merged_into", "$eq", None)
 IN_COMMON = ("speaker", "source", "metadata", "holds_until", "expires_at")
 
 
-class Currency:
+class CurrentFacts:
     """What is current at one time, among some notes and those that supersede them."""
 
     def __init__(self, notes: Mapping[str, Note], time: datetime, *, now: datetime) -> None:

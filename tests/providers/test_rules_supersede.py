@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from amem_integrations.providers.rules_currency import Statement, supersession, supersessions
+from amem_integrations.providers.rules_supersede import Statement, supersession, supersessions
 
 DAY = datetime(2026, 3, 2, 10, 0, tzinfo=UTC)
 
