@@ -20,7 +20,7 @@ _RANGES = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 FIELDS = (
     "id", "seq", "content", "speaker", "source", "kind", "thread", "key", "at", "when", "recorded_at",
     "keywords", "tags", "attributes_source", "state", "attempts", "superseded_by", "merged_into",
-    "until", "expires_at", "chunk", "chunk_of",
+    "until", "expires_at", "chunk", "chunk_of", "sources",
 )  # fmt: skip
 Scalar = str | int | float | bool | datetime | None
 

@@ -20,8 +20,10 @@ from typing import Literal, get_args
 
 # Read here, since an event loop may be running later.
 _WORDS = Path(__file__).with_name("kind_words.json").read_text(encoding="utf-8")
-Kind = Literal["statement", "question", "filler"]
+Kind = Literal["statement", "question", "filler", "digest", "fact"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+# What a model wrote of other notes, which it names as its `sources`; no shape of a text tells these.
+DERIVED: tuple[Kind, ...] = ("digest", "fact")
 
 MOST_CHARS = 2000  # a longer text says something
 MOST_FILLER = 300

@@ -15,19 +15,19 @@ from itertools import chain
 from typing import Any, Literal, get_args
 
 from .errors import InvalidInputError, NamespaceError
-from .kinds import Kind, kind_of
+from .kinds import DERIVED, Kind, kind_of
 
 Namespace = tuple[str, ...]
-Source = Literal["user", "assistant", "tool", "import"]
+Source = Literal["user", "assistant", "tool", "import", "derived"]
 State = Literal["pending", "constructed", "done", "failed"]
 Direction = Literal["out", "in"]
 Relation = Literal["updates", "corrects", "retracts", "contradicts"]
 ChangeKind = Literal[
     "add", "update", "delete", "forget", "retract", "construct", "link", "unlink", "relink", "reinforce", "evolve",
-    "proposal", "rejection", "failure", "undo", "upgrade", "supersede", "merge", "unmerge", "condense", "clear", "prompt", "usage",
+    "proposal", "rejection", "failure", "undo", "upgrade", "supersede", "merge", "unmerge", "condense", "digest", "clear", "prompt", "usage",
 ]  # fmt: skip
 
-SOURCES: tuple[Source, ...] = get_args(Source)
+SOURCES: tuple[Source, ...] = get_args(Source)[:-1]  # those of a caller, who derives nothing
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 USER = "user"  # stands for the name of a model where a person decided
 TIMES = ("at", "default_at", "until", "expires_at")
@@ -86,7 +86,7 @@ class Supersession:
 class Link:
     """Why two notes belong together. Both ends hold it; `direction` is `"out"` on the newer note.
 
-    `strength` is from 0 to 1, as it was when the link was `reinforced`: made, strengthened, or found useful.
+    `strength` (0 to 1) is as it was when the link was `reinforced`: made, strengthened, or found useful.
     """
 
     relation: str
@@ -112,7 +112,8 @@ class Note:
     first has `chunk` 1 and the id of the whole, the others count on from 2 and name the first in `chunk_of`. A note that
     is all of its text has `chunk` 0. `supersessions` are by the ids of the later notes that make this one outdated; none
     of its text goes for it. `until` is how long it holds, if the user said. `merged_into` is the note that says the same
-    and is found in its place, if there is one. `kind` follows from the content (see `kinds.py`).
+    and is found in its place. `kind` follows from the content (see `kinds.py`), but for what a model wrote of other
+    notes (`source` is `"derived"`): a digest or a fact, with the ids of these in `sources`.
     """
 
     id: str
@@ -124,6 +125,7 @@ class Note:
     speaker: str | None = None
     source: Source = "user"
     kind: Kind = "statement"
+    sources: tuple[str, ...] = ()
     thread: str | None = None
     key: str | None = None
     chunk: int = 0
@@ -194,7 +196,8 @@ class Note:
 
     def revised(self, **changes: Any) -> Note:  # noqa: ANN401 - any field
         """Return a copy with these fields changed, and the kind of another content."""
-        kind = {"kind": kind_of(changes["content"])} if "content" in changes else {}
+        follows = "content" in changes and self.kind not in DERIVED
+        kind = {"kind": kind_of(changes["content"])} if follows else {}
         return replace(self, **{**kind, **changes})
 
 
@@ -304,10 +307,9 @@ class ScoredNote:
 class Change:
     """One entry of the history: what happened to `note_id`, because of `cause`, by operation `op`.
 
-    A change of kind `clear` is about the whole namespace, and its `note_id` is empty. So is one of kind `prompt`: its
-    data says which notes (`shown`) a model was shown when it wrote what the operation brought. And one of kind
-    `usage`: its data says what the calls for the operation cost, by task, and on which day; and one of kind
-    `reinforce`: which `links` (by two notes) had their strength restored, and since when it had decayed.
+    A change of kind `clear` is about the whole namespace, and its `note_id` is empty. So is one of kind `prompt` (which
+    notes a model was `shown` for what the operation brought), `usage` (what calls cost, by task, on which day) and
+    `reinforce` (which `links`, by two notes, had their strength restored, and since when it had decayed).
     """
 
     id: str
@@ -385,9 +387,8 @@ def _check_text(name: str, text: str | None) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise InvalidInputError(
-            f"{name} holds a lone surrogate at {error.start}; decode it properly first"
-        ) from error
+        message = f"{name} holds a lone surrogate at {error.start}; decode it properly first"
+        raise InvalidInputError(message) from error
     if "\0" in text:
         raise InvalidInputError(f"{name} holds a NUL character; remove it")
 

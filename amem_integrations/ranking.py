@@ -34,7 +34,10 @@ NAMED = 0.03
 QUESTION = ASSISTANT = 0.25
 FILLER = 0.001
 STATED = 1.0
-STATEMENTS = (Condition("kind", "$eq", "statement"), Condition("source", "$ne", "assistant"))
+STATEMENTS = (
+    Condition("kind", "$in", ("statement", *kinds.DERIVED)),
+    Condition("source", "$ne", "assistant"),
+)
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Candidates: the earlier notes that a new one may be linked to (Eq. 4-5 of the paper).
 
 They are the last notes of the same thread, then the hybrid nearest on the enriched text, as far as they are near.
-Only notes that came before (by seq) are candidates, so a batch can be linked in one go. Filler is none.
+Only notes that came before (by seq) are candidates, so a batch can be linked in one go. Filler and derived notes are none.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from .show import Offer
 # Least fused score of a candidate, as a share of the best. On LoCoMo 7.1 of 9 candidates besides the turn before stay, with
 # .94 of the annotated links to them, and recall is as with all; at .7 it is .015 lower.
 NEAR = 0.6
+SAYING = Condition("kind", "$in", ("statement", "question"))
 SPARE = 4  # notes that a server brings along, where it orders equal scores otherwise
 
 
@@ -97,7 +98,7 @@ def _query(note: Note, vector: Vector | None, bring: Bring | None) -> Query:
         vector=vector,
         text=texts.lexical_text(note),
         limit=ranking.FUSION_DEPTH,
-        where=(Condition("seq", "$lt", note.seq), Condition("kind", "$ne", "filler"), NOT_MERGED),
+        where=(Condition("seq", "$lt", note.seq), SAYING, NOT_MERGED),
         bring=bring,
     )
 

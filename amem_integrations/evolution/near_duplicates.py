@@ -63,7 +63,7 @@ async def find_duplicates(
 
 def _is_mergeable(note: Note) -> bool:
     """Return whether a note is finished, current, and all of its text."""
-    if note.state != "done" or note.chunk or note.merged_into is not None:
+    if note.state != "done" or note.chunk or note.merged_into is not None or note.sources:
         return False
     return not note.supersessions
 

@@ -34,7 +34,7 @@ MIGRATIONS: dict[int, Callable[[Payload], Payload]] = {}
 
 DENSE, LEXICAL = "dense", "bm25"  # the names of the vectors
 TERMS = "terms"
-CAUSES = "causes"  # of all context entries, for one index
+CAUSES = "causes"  # of all context entries, and sources of derived notes
 MAX_TERM = 200  # characters; what is longer is indexed by its hash
 
 # Fields that are stored as they are, and those of a note that `where` finds by its terms.
@@ -44,7 +44,7 @@ NOTE = (
 )  # fmt: skip
 SEARCHED = (
     "content", "speaker", "source", "kind", "thread", "key", "keywords", "tags", "attributes_source", "state",
-    "superseded_by", "merged_into", "chunk", "chunk_of",
+    "superseded_by", "merged_into", "chunk", "chunk_of", "sources",
 )  # fmt: skip
 CHANGE = ("id", "seq", "op", "kind", "note_id", "cause", "model", "data")
 ENTRY = ("text", "keywords", "tags", "cause", "model", "change")
@@ -164,7 +164,8 @@ def encode_note(note: Note, namespace: Namespace) -> Payload:
         "until": _optional_stamp(note.until, "until"),
         "expires_at": _optional_stamp(note.expires_at, "expires_at"),
         "contexts": [_encode_entry(entry) for entry in note.contexts],
-        CAUSES: sorted({cause for entry in note.contexts for cause in entry.came_from}) or None,
+        "sources": note.sources or None,
+        CAUSES: sorted({*note.sources, *(i for e in note.contexts for i in e.came_from)}) or None,
         "links": [_encode_link(target, link) for target, link in note.links.items()],
         "supersessions": [_encode_supersession(i, s) for i, s in note.supersessions.items()]
         or None,
@@ -185,6 +186,7 @@ def decode_note(note_id: str, payload: Payload) -> Note:
         namespace=decode_namespace(payload["namespace"]),
         recorded_at=_time(payload["recorded_at"]),
         at=_optional_time(payload.get("at")),
+        sources=tuple(payload.get("sources", ())),
         chunk=payload.get("chunk", 0),
         contexts=tuple(map(_decode_entry, payload["contexts"])),
         links={link["target"]: _decode_link(link) for link in payload["links"]},

@@ -132,6 +132,7 @@ def full_note(name: str, **fields: Any) -> Note:  # noqa: ANN401 - any field of 
         "speaker": "007",
         "source": "import",
         "kind": "question",
+        "sources": (note_id("s"), note_id("x")),
         "thread": "1e3",
         "key": "",
         "contexts": (

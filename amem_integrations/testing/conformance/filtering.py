@@ -31,7 +31,7 @@ def _notes() -> list[Note]:
             contexts=(entry("b", tags=("craft",), model="rules"),),
             metadata={"n": 2.5, "city": ["Rome", "Oslo"], "flag": True, "none": None},
         ),
-        note("c", number=2, source="import", at=LATER, state="failed", merged_into=note_id("a"), metadata={"n": "1", "big": 2**60 + 1}),
+        note("c", number=2, source="import", sources=(note_id("a"), note_id("q")), at=LATER, state="failed", merged_into=note_id("a"), metadata={"n": "1", "big": 2**60 + 1}),
         note("d", kind="filler", number=3, expires_at=NOW, recorded_at=EARLY, metadata={"n": 1.0, "flag": False, "list": [], "odd=key": 1, "long": "long " * 100}),
     ]  # fmt: skip
 
@@ -50,6 +50,7 @@ BY_FIELD: Mapping[str, list[tuple[Any, str]]] = {
         ({"$in": ["Ann", "Bob", "Zoë"]}, "ab"), ({"$in": ["Ann", None]}, "acd"), ({"$in": []}, ""),
         ("ann", "")],
     "source": [("import", "c")],
+    "sources": [(note_id("q"), "c"), (None, "abd"), ({"$in": [note_id("a"), note_id("b")]}, "c")],
     "kind": [("question", "b"), ({"$ne": "question"}, "acd"), ({"$in": ["filler", "question"]}, "bd")],
     "thread": [("1", "a"), (1, "")],
     "key": [("k", "a")],
