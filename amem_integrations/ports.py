@@ -237,12 +237,15 @@ class NoteStore(Protocol):
         namespace: Namespace,
         ids: Sequence[str],
         receipts: Sequence[Change],
-        rewritten: Sequence[Change] = (),
-    ) -> MaybeAwaitable[None]:
+        *,
+        revisions: Mapping[str, int] | None = None,
+    ) -> MaybeAwaitable[set[str]]:
         """Remove these notes and all changes about them (`note_id`); keep the receipts.
 
-        Changes that only mention one of them (see `mentions`) stay: the caller gives those that are to be
-        changed in `rewritten`, with the same ids, and they are replaced together with the removal.
+        With `revisions`, by id, a note is removed only if its stored revision is this one, so that nothing goes
+        that the caller has not read. A store within this process removes all or nothing, one with a true attribute
+        `remote` all but the notes that were changed. The ids of the notes that stay are returned, and their
+        receipts are not kept. Changes that only mention a note (see `mentions`) stay as they are.
 
         When it raises, the removal was not begun, or it is finished before the next write: what is written
         after it is never removed by it, also not after a kill.

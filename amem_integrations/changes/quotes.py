@@ -67,6 +67,12 @@ class Gone:
     in_context: bool = False
 
 
+def stated_texts(note: Note, history: Iterable[Change]) -> tuple[str, ...]:
+    """Return what a note says, and what it has said before."""
+    texts = [text for gone in corrections(history) for text in (*gone.texts, *gone.kept)]
+    return tuple(dict.fromkeys([*texts_of(note), *texts]))
+
+
 def corrections(changes: Iterable[Change]) -> list[Gone]:
     """Return the texts that these changes replaced in their own notes."""
     found = []
@@ -116,6 +122,7 @@ class QuoteRemoval:
         *,
         since: int,
         whole: str | None = None,
+        knows: Callable[[Change], bool] = bool,
     ) -> None:
         """Say what is gone.
 
@@ -127,8 +134,10 @@ class QuoteRemoval:
             since: An instant before they began to go. What was written later is looked at in any case: a
                 quote may have been copied again whose source says something else by now.
             whole: Chunks of a text that goes on are gone from the text, but stay in the history of this note.
+            knows: Whether all that a prompt may have shown of a deleted note is among the texts. If so, the record of
+                it does not name the note any more: what was written is without quotes. True of all by default.
         """
-        self._whole, self._since = whole, since
+        self._whole, self._since, self._knows = whole, since, knows
         self._runtime, self._namespace, self._op = runtime, namespace, op
         self._gone = {item.note_id: item for item in gone}
         self._contexts = {item.note_id for item in gone if item.in_context}
@@ -363,6 +372,7 @@ class QuoteRemoval:
         return [
             made.with_data(shown=[i for i in made.data["shown"] if i not in self._deleted])
             for made in quotes.prompts
+            if self._knows(made)
         ]
 
     @staticmethod

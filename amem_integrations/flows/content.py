@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from .. import texts
 from ..changes import edits
 from ..changes.merging import changed_notes, merged_into, unmerge
-from ..changes.quote_matching import texts_of
-from ..changes.quotes import Gone, QuoteRemoval, corrections
-from ..changes.recovery import recover_interrupted
-from ..changes.rewrite import rewrite
+from ..changes.quotes import Gone, QuoteRemoval, corrections, stated_texts
+from ..changes.recovery import NEVER, recover_interrupted
+from ..changes.rewrite import MAX_TRIES, conflict, rewrite
 from ..chunks import chunk_id, chunks
 from ..embedding import embed_if_possible
-from ..fetch import not_found
+from ..fetch import all_changes, not_found
 from ..filters import Condition
 from ..ids import clock, new_operation, now, time_of
 from ..notes import Change, Namespace, Note, NoteInput
@@ -30,6 +30,7 @@ SHARED = (
     "expires_at",
 )  # what all chunks of a text have in common
 CHUNKS_READ = 4096
+CORRECTING = 15 * 60 * 10**9  # nanoseconds that no correction takes
 
 
 async def change_note(
@@ -153,15 +154,56 @@ async def remove_notes(
         return
     if getattr(runtime.store, "interrupted", ()):
         await recover_interrupted(runtime)
-    op, since, at = new_operation(), clock.tick(), now()
-    gone = [Gone(note_id=note.id, texts=texts_of(note)) for note in notes]
-    quotes = QuoteRemoval(runtime, namespace, op, gone, since=since, whole=whole)
-    # Quotes go while the text is there to know them by: should this be interrupted, it can be done again. What is
-    # written from then on names a note that is not there, and nothing else does (see `recovery`).
-    await quotes.remove()
-    receipts = [edits.change(op, "delete", note, recorded_at=at) for note in notes]
-    await resolve(runtime.store.delete(namespace, [note.id for note in notes], receipts))
+    op, read_at = new_operation(), clock.tick()
+    since, gone, left = read_at, dict[str, Gone](), list(notes)
+    for number in range(MAX_TRIES):
+        said, recent = await _said(runtime, namespace, left)
+        since = min(since, recent)
+        if gone != {**gone, **said}:
+            gone |= said
+            # Quotes go while the text is there to know them by: should this be interrupted, it can be done again.
+            # What is written from then on names a note that is not there, and nothing else does (see `recovery`).
+            quotes = QuoteRemoval(
+                runtime,
+                namespace,
+                f"{op}:{number}",
+                list(gone.values()),
+                since=since,
+                whole=whole,
+                knows=partial(_is_before, read_at),
+            )
+            await quotes.remove()
+        receipts = [edits.change(op, "delete", note, recorded_at=now()) for note in left]
+        ids, revisions = [note.id for note in left], {note.id: note.revision for note in left}
+        stay = await resolve(runtime.store.delete(namespace, ids, receipts, revisions=revisions))
+        read_at = clock.tick()
+        left = await resolve(runtime.store.get(namespace, sorted(stay))) if stay else []
+        if not left:
+            break
+    else:
+        raise conflict(note.id for note in left)
+    quotes = QuoteRemoval(runtime, namespace, op, list(gone.values()), since=since, whole=whole)
     await quotes.remove(deleted=True, holders=look.backlinks if look else None)
+
+
+async def _said(
+    runtime: Runtime, namespace: Namespace, notes: Iterable[Note]
+) -> tuple[dict[str, Gone], int]:
+    """Return by note all that it has said so far, and since when quotes of an earlier text may still be about.
+
+    Whoever corrects a note looks for quotes of its old text afterwards. It is known by the history of the note, which goes
+    with it.
+    """
+    said, since, recent = dict[str, Gone](), NEVER, clock.tick() - CORRECTING
+    for note in notes:
+        history = await all_changes(runtime.store, namespace, note.id, ("update", "undo"))
+        said[note.id] = Gone(note_id=note.id, texts=stated_texts(note, history))
+        since = min([since, *(made.seq for made in history if made.seq > recent)])
+    return said, since
+
+
+def _is_before(seq: int, made: Change) -> bool:
+    return made.seq < seq
 
 
 def _input(note: Note, values: Mapping[str, Any]) -> NoteInput:

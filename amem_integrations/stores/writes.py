@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Any, NoReturn
 
@@ -16,8 +16,7 @@ from ..errors import InvalidInputError
 from ..notes import Change, ChangeKind, Namespace
 from ..ports import Indexed, Look, MaybeAwaitable
 from ..runtime import resolve
-from .checks import check_vector, is_id
-from .conditions import Filter, seq_range
+from .checks import check_vector
 from .payloads import (
     Point,
     about_others,
@@ -36,25 +35,11 @@ from .payloads import (
     namespace_key,
 )
 from .reads import PointReader, batches, driven
+from .removal import Removal
 
 INTENT = "intent"  # the kind of the point that announces a write; no change has it
-# What stays when a namespace is cleared: that something was removed, and what models have cost.
-RECEIPTS: tuple[ChangeKind, ...] = ("delete", "clear", "usage")
 # With these a note loses a text, which must not be found in any copy either.
 LOSING: tuple[ChangeKind, ...] = ("update", "undo", "forget", "retract")
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """What is to go: these notes of a namespace (its key) and their changes, or (None) all of it.
-
-    `receipts` are the points to be kept. With `upto` nothing goes that was added after this `seq`.
-    """
-
-    namespace: str
-    ids: Sequence[str] | None
-    receipts: Sequence[str] = ()
-    upto: int | None = None
 
 
 class PointStore(PointReader):
@@ -166,15 +151,19 @@ class PointStore(PointReader):
         namespace: Namespace,
         ids: Sequence[str],
         receipts: Sequence[Change],
-        rewritten: Sequence[Change] = (),
-    ) -> None:
+        *,
+        revisions: Mapping[str, int] | None = None,
+    ) -> set[str]:
         """See `NoteStore.delete`."""
         key = namespace_key(namespace)
         kept = [_change_point(namespace, receipt) for receipt in receipts]
-        records = [_change_point(namespace, change) for change in rewritten]
         async with self._changing(receipts):
-            removal = Removal(key, tuple(ids), tuple(record.id for record in kept))
-            await self._remove(removal, kept, await self._stored_only(key, records))
+            if revisions and not self.remote:
+                found = await self._found(namespace, list(revisions), ("namespace", "revision"))
+                if any(point.payload["revision"] != revisions[i] for i, point in found.items()):
+                    return set(ids)
+            removal = Removal(key, tuple(ids), tuple(r.id for r in kept), revisions=revisions)
+            return await self._remove(removal, kept)
 
     @driven
     async def clear(self, namespace: Namespace, receipts: Sequence[Change]) -> None:
@@ -285,13 +274,11 @@ class PointStore(PointReader):
         if points:
             await resolve(self._history.delete(self._dialect.ids(points), namespace))
 
-    async def _remove(
-        self, removal: Removal, receipts: Sequence[Point], rewritten: Sequence[Point] = ()
-    ) -> None:
-        """Announce a removal, together with what stays of it, and carry it out."""
+    async def _remove(self, removal: Removal, receipts: Sequence[Point]) -> set[str]:
+        """Announce a removal, together with what stays of it, carry it out, and return the notes that stay."""
         intent = await self._intent(removal.namespace, receipts, {"removal": asdict(removal)})
         try:
-            await self._upsert_history(intent, [*receipts, *rewritten])
+            await self._upsert_history(intent, receipts)
         except BaseException:
             # The engine may have logged what it refused, and would carry it out when it is next opened.
             self._unsettled.append(partial(self._withdraw, removal.namespace, intent, receipts))
@@ -301,6 +288,7 @@ class PointStore(PointReader):
         except BaseException:
             self._unsettled.append(partial(self._carry_out, removal, intent))
             raise
+        return set()
 
     async def _withdraw(
         self, namespace: str, intent: Point | None, receipts: Sequence[Point]
@@ -312,31 +300,13 @@ class PointStore(PointReader):
     async def _carry_out(self, removal: Removal, intent: Point | None) -> None:
         """Remove the notes and then their changes; after a kill or a failure, what is left of them."""
         self._remove_copies()  # first of all: after a kill this is carried out again
-        key = removal.namespace
-        notes, gone = self._filters(removal)
-        for which in notes:
+        key, ours = removal.namespace, self._ours(removal.namespace)
+        for which in removal.notes(self._dialect, ours):
             await resolve(self._notes.delete(which, key))
-        for which in gone:
+        for which in removal.changes(self._dialect, ours):
             await resolve(self._history.delete(which, key))
         if intent is not None:
             await self._ended(intent, (), complete=True)
-
-    def _filters(self, removal: Removal) -> tuple[list[Filter], list[Filter]]:
-        """Return what matches the notes of a removal, and what matches their changes."""
-        every, any_of = self._dialect.every, self._dialect.any_of
-        ours = self._ours(removal.namespace)
-        if removal.upto is not None:
-            ours = every([ours, seq_range(self._dialect, "lte", removal.upto)])
-        if removal.ids is None:
-            return [every([ours])], [every([ours], but=[any_of("kind", RECEIPTS)])]
-        kept, some = (
-            [self._dialect.ids(removal.receipts)],
-            list(batches(filter(is_id, removal.ids))),
-        )
-        return (
-            [every([ours, self._dialect.ids(batch)]) for batch in some],
-            [every([ours, any_of("note_id", batch)], but=kept) for batch in some],
-        )
 
     async def _finish_intent(self, intent: Mapping[str, Any]) -> None:
         """Finish what a killed process had announced.
@@ -363,11 +333,6 @@ class PointStore(PointReader):
     async def _upsert_history(self, intent: Point | None, records: Sequence[Point]) -> None:
         points = [*records] if intent is None else [intent, *records]
         await resolve(self._history.upsert(points))
-
-    async def _stored_only(self, namespace: str, records: Sequence[Point]) -> list[Point]:
-        ids = [record.id for record in records]
-        found = await resolve(self._history.retrieve(ids, ("namespace",), namespace=namespace))
-        return [record for record in records if record.id in found]
 
     def _encode(self, namespace: Namespace, item: Indexed) -> Point:
         note, dense = item.note, item.vector
