@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..changes.edits import stated
+from ..changes.gone_texts import Gone
 from ..changes.quote_matching import texts_in, texts_of
-from ..changes.quotes import Gone, QuoteRemoval
+from ..changes.quotes import QuoteRemoval
 from ..ids import now, time_of
 from ..notes import ContextEntry, Namespace, Note
 from ..runtime import Runtime, resolve
@@ -54,9 +55,7 @@ async def remove_what_is_gone(
     ]
     for gone in await _gone(runtime, namespace, shown, current, lost, tuple(_texts(others))):
         op = f"{gone.note_id}:{now().isoformat()}"
-        removal = QuoteRemoval(
-            runtime, namespace, op, [gone], since=since, knows=lambda made: made.op in ops
-        )
+        removal = QuoteRemoval(runtime, namespace, op, [gone], since=since, known=ops)
         await removal.remove(deleted=gone.note_id not in current)
     return await _read(runtime, namespace, list(current))
 

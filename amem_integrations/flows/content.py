@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from .. import texts
 from ..changes import edits
+from ..changes.gone_texts import CORRECTING, Gone, corrections, stated_texts
 from ..changes.merging import changed_notes, merged_into, unmerge
-from ..changes.quotes import Gone, QuoteRemoval, corrections, stated_texts
-from ..changes.recovery import NEVER, recover_interrupted
+from ..changes.quotes import QuoteRemoval
+from ..changes.recovery import recover_interrupted
 from ..changes.rewrite import MAX_TRIES, conflict, rewrite
 from ..chunks import chunk_id, chunks
 from ..embedding import embed_if_possible
-from ..fetch import all_changes, not_found
+from ..fetch import not_found
 from ..filters import Condition
 from ..ids import clock, new_operation, now, time_of
 from ..notes import Change, Namespace, Note, NoteInput
@@ -30,7 +30,7 @@ SHARED = (
     "expires_at",
 )  # what all chunks of a text have in common
 CHUNKS_READ = 4096
-CORRECTING = 15 * 60 * 10**9  # nanoseconds that no correction takes
+LONGEST = 15 * 60 * 10**9  # nanoseconds that no correction takes
 
 
 async def change_note(
@@ -154,30 +154,14 @@ async def remove_notes(
         return
     if getattr(runtime.store, "interrupted", ()):
         await recover_interrupted(runtime)
-    op, read_at = new_operation(), clock.tick()
-    since, gone, left = read_at, dict[str, Gone](), list(notes)
+    op, since, gone = new_operation(), clock.tick(), dict[str, Gone]()
+    left = notes
     for number in range(MAX_TRIES):
-        said, recent = await _said(runtime, namespace, left)
-        since = min(since, recent)
-        if gone != {**gone, **said}:
-            gone |= said
-            # Quotes go while the text is there to know them by: should this be interrupted, it can be done again.
-            # What is written from then on names a note that is not there, and nothing else does (see `recovery`).
-            quotes = QuoteRemoval(
-                runtime,
-                namespace,
-                f"{op}:{number}",
-                list(gone.values()),
-                since=since,
-                whole=whole,
-                knows=partial(_is_before, read_at),
-            )
-            await quotes.remove()
-        receipts = [edits.change(op, "delete", note, recorded_at=now()) for note in left]
-        ids, revisions = [note.id for note in left], {note.id: note.revision for note in left}
-        stay = await resolve(runtime.store.delete(namespace, ids, receipts, revisions=revisions))
-        read_at = clock.tick()
-        left = await resolve(runtime.store.get(namespace, sorted(stay))) if stay else []
+        # Quotes go while the text is there to know them by: should this be interrupted, it can be done again. What is
+        # written from then on names a note that is not there, and nothing else does (see `recovery`).
+        name = f"{op}:{number}"
+        since = await _remove_quotes(runtime, namespace, name, left, gone, since, whole)
+        left = await _delete(runtime, namespace, op, left)
         if not left:
             break
     else:
@@ -186,24 +170,51 @@ async def remove_notes(
     await quotes.remove(deleted=True, holders=look.backlinks if look else None)
 
 
-async def _said(
-    runtime: Runtime, namespace: Namespace, notes: Iterable[Note]
-) -> tuple[dict[str, Gone], int]:
-    """Return by note all that it has said so far, and since when quotes of an earlier text may still be about.
+async def _remove_quotes(
+    runtime: Runtime,
+    namespace: Namespace,
+    op: str,
+    notes: Sequence[Note],
+    gone: dict[str, Gone],
+    since: int,
+    whole: str | None,
+) -> int:
+    """Remove the quotes of all that notes have said, unless `gone` has it, and add it there.
 
-    Whoever corrects a note looks for quotes of its old text afterwards. It is known by the history of the note, which goes
-    with it.
+    Return `since`, or when the first of their last corrections began: while a note is corrected, what quotes its old
+    text does not name it.
     """
-    said, since, recent = dict[str, Gone](), NEVER, clock.tick() - CORRECTING
-    for note in notes:
-        history = await all_changes(runtime.store, namespace, note.id, ("update", "undo"))
-        said[note.id] = Gone(note_id=note.id, texts=stated_texts(note, history))
-        since = min([since, *(made.seq for made in history if made.seq > recent)])
-    return said, since
+    ids = [note.id for note in notes]
+    told = await resolve(
+        runtime.store.mentions(namespace, ids, prompts_after=since, about=CORRECTING)
+    )
+    said = {note.id: Gone(note_id=note.id, texts=stated_texts(note, told)) for note in notes}
+    if gone == gone | said:
+        return since
+    gone |= said
+    recent = [made.seq for made in told if made.kind in CORRECTING and made.seq > since - LONGEST]
+    began = min([since, *recent])
+    quotes = QuoteRemoval(
+        runtime,
+        namespace,
+        op,
+        list(gone.values()),
+        since=began,
+        whole=whole,
+        known={made.op for made in told},
+    )
+    await quotes.remove(read=told if began == since else None)
+    return began
 
 
-def _is_before(seq: int, made: Change) -> bool:
-    return made.seq < seq
+async def _delete(
+    runtime: Runtime, namespace: Namespace, op: str, notes: Sequence[Note]
+) -> Sequence[Note]:
+    """Delete notes that are as they were read; return those that were changed, as they are now."""
+    ids, revisions = [note.id for note in notes], {note.id: note.revision for note in notes}
+    receipts = [edits.change(op, "delete", note, recorded_at=now()) for note in notes]
+    stay = await resolve(runtime.store.delete(namespace, ids, receipts, revisions=revisions))
+    return await resolve(runtime.store.get(namespace, sorted(stay))) if stay else []
 
 
 def _input(note: Note, values: Mapping[str, Any]) -> NoteInput:

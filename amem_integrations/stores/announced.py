@@ -26,8 +26,7 @@ from ..runtime import resolve
 from .checks import is_id
 from .payloads import TERMS, Point, term
 from .qdrant_collection import PAGE_OF_IDS, QdrantCollection
-from .removal import Removal
-from .writes import INTENT, PointStore
+from .writes import INTENT, PointStore, Removal
 
 log = logging.getLogger("amem_integrations")
 
@@ -109,52 +108,36 @@ class AnnouncedWrites(PointStore):
         assert isinstance(history, QdrantCollection)  # noqa: S101 - as the constructor made it
         return history
 
-    async def _remove(self, removal: Removal, receipts: Sequence[Point]) -> set[str]:
-        """Remove notes together with the announcement of it, then their changes together with the receipts.
-
-        Return the notes that stay, because they have another revision.
-        """
+    async def _remove(self, removal: Removal, receipts: Sequence[Point]) -> None:
+        """Remove notes together with the announcement of it, then their changes together with the receipts."""
         if not self.remote:
-            return await super()._remove(removal, receipts)
+            await super()._remove(removal, receipts)
+            return
         upto = await self._newest(removal.namespace, list(filter(is_id, removal.ids or ())))
         kept = [[receipt.id, receipt.payload] for receipt in receipts]
-        announced = replace(removal, upto=upto)
-        what = {"removal": asdict(announced), "receipts": kept, TERMS: [REMOVAL]}
+        what = {"removal": asdict(replace(removal, upto=upto)), "receipts": kept, TERMS: [REMOVAL]}
         intent = await self._intent(removal.namespace, receipts, what)
         assert intent is not None  # noqa: S101 - a removal is announced
         done, self._removed = list(self._removed), deque()
         try:
+            notes, _ = self._filters(removal)
             served, key = self._served_notes, removal.namespace
-            notes = removal.notes(self._dialect, self._ours(key))
             await served.delete_with(notes, key, before=[intent], erase=done)
-            stay = await self._remove_changes(removal, receipts, upto)
+            await self._remove_changes(removal, receipts)
         except BaseException:
             self._removed.extend(done)
             self._unsettled.append(partial(self._finish_removal, intent))
             raise
-        if receipts and not stay:
+        if receipts:
             self._removed.append(intent.id)
         else:  # nothing else says that it is done
             await self._erase_removals([intent.id], removal.namespace)
-        return stay
 
-    async def _remove_changes(
-        self, removal: Removal, receipts: Sequence[Point], upto: int | None
-    ) -> set[str]:
-        """Remove the changes of the notes that are gone, and return those that stay."""
-        stay: set[str] = set()
-        if removal.ids and removal.revisions:
-            ids, key = list(filter(is_id, removal.ids)), removal.namespace
-            read = await resolve(self._notes.retrieve(ids, ("seq",), namespace=key))
-            # What was added since has the id only.
-            stay = {i for i, p in read.items() if upto is None or p.payload["seq"] <= upto}
-            removal = replace(removal, ids=[i for i in removal.ids if i not in stay])
-            receipts = [each for each in receipts if each.payload["note_id"] not in stay]
+    async def _remove_changes(self, removal: Removal, receipts: Sequence[Point]) -> None:
+        _, gone = self._filters(removal)
         done = self._taken()
         served, key = self._served_history, removal.namespace
-        gone = removal.changes(self._dialect, self._ours(key))
         await served.delete_with(gone, key, after=receipts, erase=done)
-        return stay
 
     async def _finish_removal(self, intent: Point) -> None:
         """Finish an announced removal, unless its receipts say that this is done."""
@@ -164,9 +147,9 @@ class AnnouncedWrites(PointStore):
         ids = [receipt.id for receipt in receipts]
         written = await self._served_history.retrieve(ids, ("op",), namespace=key)
         if not receipts or len(written) < len(ids):
-            notes = removal.notes(self._dialect, self._ours(key))
+            notes, _ = self._filters(removal)
             await self._served_notes.delete_with(notes, key)
-            await self._remove_changes(removal, receipts, removal.upto)
+            await self._remove_changes(removal, receipts)
         await self._erase_removals([intent.id], key)
 
     async def _erase_removals(self, ids: Sequence[str], namespace: str | None = None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NoReturn
 
@@ -16,7 +16,8 @@ from ..errors import InvalidInputError
 from ..notes import Change, ChangeKind, Namespace
 from ..ports import Indexed, Look, MaybeAwaitable
 from ..runtime import resolve
-from .checks import check_vector
+from .checks import check_vector, is_id
+from .conditions import Filter, seq_range
 from .payloads import (
     Point,
     about_others,
@@ -35,11 +36,25 @@ from .payloads import (
     namespace_key,
 )
 from .reads import PointReader, batches, driven
-from .removal import Removal
 
 INTENT = "intent"  # the kind of the point that announces a write; no change has it
+# What stays when a namespace is cleared: that something was removed, and what models have cost.
+RECEIPTS: tuple[ChangeKind, ...] = ("delete", "clear", "usage")
 # With these a note loses a text, which must not be found in any copy either.
 LOSING: tuple[ChangeKind, ...] = ("update", "undo", "forget", "retract")
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What is to go: these notes of a namespace (its key) and their changes, or (None) all of it.
+
+    `receipts` are the points to be kept. With `upto` nothing goes that was added after this `seq`.
+    """
+
+    namespace: str
+    ids: Sequence[str] | None
+    receipts: Sequence[str] = ()
+    upto: int | None = None
 
 
 class PointStore(PointReader):
@@ -162,8 +177,8 @@ class PointStore(PointReader):
                 found = await self._found(namespace, list(revisions), ("namespace", "revision"))
                 if any(point.payload["revision"] != revisions[i] for i, point in found.items()):
                     return set(ids)
-            removal = Removal(key, tuple(ids), tuple(r.id for r in kept), revisions=revisions)
-            return await self._remove(removal, kept)
+            await self._remove(Removal(key, tuple(ids), tuple(r.id for r in kept)), kept)
+        return set()
 
     @driven
     async def clear(self, namespace: Namespace, receipts: Sequence[Change]) -> None:
@@ -274,8 +289,8 @@ class PointStore(PointReader):
         if points:
             await resolve(self._history.delete(self._dialect.ids(points), namespace))
 
-    async def _remove(self, removal: Removal, receipts: Sequence[Point]) -> set[str]:
-        """Announce a removal, together with what stays of it, carry it out, and return the notes that stay."""
+    async def _remove(self, removal: Removal, receipts: Sequence[Point]) -> None:
+        """Announce a removal, together with what stays of it, and carry it out."""
         intent = await self._intent(removal.namespace, receipts, {"removal": asdict(removal)})
         try:
             await self._upsert_history(intent, receipts)
@@ -288,7 +303,6 @@ class PointStore(PointReader):
         except BaseException:
             self._unsettled.append(partial(self._carry_out, removal, intent))
             raise
-        return set()
 
     async def _withdraw(
         self, namespace: str, intent: Point | None, receipts: Sequence[Point]
@@ -300,13 +314,31 @@ class PointStore(PointReader):
     async def _carry_out(self, removal: Removal, intent: Point | None) -> None:
         """Remove the notes and then their changes; after a kill or a failure, what is left of them."""
         self._remove_copies()  # first of all: after a kill this is carried out again
-        key, ours = removal.namespace, self._ours(removal.namespace)
-        for which in removal.notes(self._dialect, ours):
+        key = removal.namespace
+        notes, gone = self._filters(removal)
+        for which in notes:
             await resolve(self._notes.delete(which, key))
-        for which in removal.changes(self._dialect, ours):
+        for which in gone:
             await resolve(self._history.delete(which, key))
         if intent is not None:
             await self._ended(intent, (), complete=True)
+
+    def _filters(self, removal: Removal) -> tuple[list[Filter], list[Filter]]:
+        """Return what matches the notes of a removal, and what matches their changes."""
+        every, any_of = self._dialect.every, self._dialect.any_of
+        ours = self._ours(removal.namespace)
+        if removal.upto is not None:
+            ours = every([ours, seq_range(self._dialect, "lte", removal.upto)])
+        if removal.ids is None:
+            return [every([ours])], [every([ours], but=[any_of("kind", RECEIPTS)])]
+        kept, some = (
+            [self._dialect.ids(removal.receipts)],
+            list(batches(filter(is_id, removal.ids))),
+        )
+        return (
+            [every([ours, self._dialect.ids(batch)]) for batch in some],
+            [every([ours, any_of("note_id", batch)], but=kept) for batch in some],
+        )
 
     async def _finish_intent(self, intent: Mapping[str, Any]) -> None:
         """Finish what a killed process had announced.

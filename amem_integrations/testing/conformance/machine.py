@@ -143,7 +143,7 @@ class NoteStoreMachine(RuleBasedStateMachine):
 
     @rule(space=spaces, name=names)
     def delete(self, space: Namespace, name: str) -> None:
-        """A note goes with its history; the receipt stays, and what mentions it can be rewritten."""
+        """A note goes with its history; the receipt stays, and what mentions it is rewritten."""
         gone, model = _id(space, name), self.models[space]
         receipt = self._change(space, gone, "delete")
         mentions = self._all(lambda store: store.mentions(space, [gone]))
@@ -151,8 +151,8 @@ class NoteStoreMachine(RuleBasedStateMachine):
         blank = [replace(made, cause=None, data={}) for made in mentions]
         model.forget(gone)
         model.changes |= {made.id: made for made in (*blank, receipt)}
-        assert self._all(lambda store: store.delete(space, [gone], [receipt])) == set()
         self._all(lambda store: store.rewrite_changes(space, blank))
+        assert self._all(lambda store: store.delete(space, [gone], [receipt])) == set()
 
     @rule(space=spaces, name=names)
     def rewrite(self, space: Namespace, name: str) -> None:
