@@ -237,12 +237,14 @@ class NoteStore(Protocol):
         namespace: Namespace,
         ids: Sequence[str],
         receipts: Sequence[Change],
-        rewritten: Sequence[Change] = (),
-    ) -> MaybeAwaitable[None]:
+        *,
+        revisions: Mapping[str, int] | None = None,
+    ) -> MaybeAwaitable[set[str]]:
         """Remove these notes and all changes about them (`note_id`); keep the receipts.
 
-        Changes that only mention one of them (see `mentions`) stay: the caller gives those that are to be
-        changed in `rewritten`, with the same ids, and they are replaced together with the removal.
+        Changes that only mention one of them (see `mentions`) stay as they are. With `revisions`, by id, a store
+        within this process removes nothing if a stored revision is another, and returns the ids of all notes. A
+        store on a server removes them all the same. What is removed is not returned.
 
         When it raises, the removal was not begun, or it is finished before the next write: what is written
         after it is never removed by it, also not after a kill.
@@ -314,11 +316,17 @@ class NoteStore(Protocol):
         ...
 
     def mentions(
-        self, namespace: Namespace, ids: Sequence[str], *, prompts_after: int | None = None
+        self,
+        namespace: Namespace,
+        ids: Sequence[str],
+        *,
+        prompts_after: int | None = None,
+        about: Sequence[ChangeKind] = (),
     ) -> MaybeAwaitable[list[Change]]:
         """Return the changes about other notes that mention one of these, oldest first.
 
-        With `prompts_after` also those of the kind `prompt` whose `seq` is above it, whatever they mention.
+        With `prompts_after` also those of the kind `prompt` whose `seq` is above it, whatever they mention; with
+        `about` also changes of these kinds about the notes themselves.
 
         A change mentions the note that caused it (`cause`), and those in `data["shown"]`, a list of the
         ids of the notes that were shown when it was made and may be quoted in it.

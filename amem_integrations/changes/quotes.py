@@ -31,7 +31,8 @@ from ..notes import (
     Supersession,
 )
 from ..runtime import Runtime, resolve
-from .edits import STATED, Edit, change, without
+from .edits import Edit, change, without
+from .gone_texts import Gone
 from .quote_matching import (
     FROM_PROMPTS,
     Fragments,
@@ -44,45 +45,6 @@ from .quote_matching import (
 from .rewrite import rewrite
 
 _Written = Sequence[tuple[Change, set[str]]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
-    """A text that is not there any more.
-
-    Attributes:
-        note_id: The note that it stood in.
-        texts: The text, in parts.
-        kept: What a corrected note says instead.
-        corrected_at: When, if it was corrected rather than deleted. What the note brought to others after that
-            comes from what it says now, and stays.
-        in_context: Whether it stood in contexts of the note, which had quoted something. The history of the note
-            must not hold it either, and what the note brought to others stays.
-    """
-
-    note_id: str
-    texts: tuple[str, ...]
-    kept: tuple[str, ...] = ()
-    corrected_at: datetime | None = None
-    in_context: bool = False
-
-
-def corrections(changes: Iterable[Change]) -> list[Gone]:
-    """Return the texts that these changes replaced in their own notes."""
-    found = []
-    for made in changes:
-        steps: Mapping[str, Any] = made.data.get("fields", made.data)
-        if made.kind in ("update", "undo") and not steps.keys().isdisjoint(STATED):
-            texts = [steps[name] for name in ("content", "speaker") if name in steps]
-            found.append(
-                Gone(
-                    note_id=made.note_id,
-                    texts=tuple(str(step["before"] or "") for step in texts),
-                    kept=tuple(str(step["after"] or "") for step in texts),
-                    corrected_at=made.recorded_at,
-                )
-            )
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +78,7 @@ class QuoteRemoval:
         *,
         since: int,
         whole: str | None = None,
+        known: Collection[str] | None = None,
     ) -> None:
         """Say what is gone.
 
@@ -127,8 +90,10 @@ class QuoteRemoval:
             since: An instant before they began to go. What was written later is looked at in any case: a
                 quote may have been copied again whose source says something else by now.
             whole: Chunks of a text that goes on are gone from the text, but stay in the history of this note.
+            known: The operations of which it is known that they were shown no other text of deleted notes; None: all.
+                Their records of prompts do not name these notes any more: what was written is without quotes.
         """
-        self._whole, self._since = whole, since
+        self._whole, self._since, self._known = whole, since, known
         self._runtime, self._namespace, self._op = runtime, namespace, op
         self._gone = {item.note_id: item for item in gone}
         self._contexts = {item.note_id for item in gone if item.in_context}
@@ -140,10 +105,17 @@ class QuoteRemoval:
         self._looked_at: set[str] = set()  # operations
         self._rounds = 0
 
-    async def remove(self, *, deleted: bool = False, holders: Sequence[Note] | None = None) -> None:
+    async def remove(
+        self,
+        *,
+        deleted: bool = False,
+        holders: Sequence[Note] | None = None,
+        read: Sequence[Change] | None = None,
+    ) -> None:
         """Remove all quotes. `deleted` says that the notes are gone: links to them and what they caused go too.
 
         `holders` are the backlinks of the notes, if these have been read: before a deletion, or after a correction.
+        `read` are the changes that mention the notes, if these have been read.
         """
         store = self._runtime.store
         if self._deleted >= self._gone.keys() and not deleted:
@@ -152,23 +124,25 @@ class QuoteRemoval:
             holders = await resolve(store.backlinks(self._namespace, list(self._gone)))
         is_first = True
         while True:
-            prompts, written = await self._written()
+            prompts, written = await self._written(read)
             if not (is_first or prompts):
                 return
             quotes = await self._find(holders, prompts, written, deleted=deleted)
             await self._take_out(quotes, deleted=deleted)
             if not prompts:
                 return
-            holders, is_first = [], False  # until nothing more was written meanwhile
+            holders, read, is_first = [], None, False  # until nothing more was written meanwhile
 
-    async def _written(self) -> tuple[list[Change], _Written]:
+    async def _written(self, read: Sequence[Change] | None) -> tuple[list[Change], _Written]:
         """Return the prompts not looked at yet, and what was written then, with whose words may stand in it.
 
         What the notes that are gone brought to others is always among it.
         """
         store, sources = self._runtime.store, sorted(self._gone.keys() - self._contexts)
-        mentions = await resolve(
-            store.mentions(self._namespace, sources, prompts_after=self._since)
+        mentions = (
+            await resolve(store.mentions(self._namespace, sources, prompts_after=self._since))
+            if read is None
+            else [made for made in read if made.note_id not in self._gone]
         )
         named = {made.op: made for made in mentions if made.kind == "prompt"}
         prompts = [made for op, made in named.items() if op not in self._looked_at]
@@ -363,6 +337,7 @@ class QuoteRemoval:
         return [
             made.with_data(shown=[i for i in made.data["shown"] if i not in self._deleted])
             for made in quotes.prompts
+            if self._known is None or made.op in self._known
         ]
 
     @staticmethod

@@ -84,7 +84,7 @@ async def condense_by_model(
     prompt = prompt_records(op, namespace, ids, at, since=since, stale=sources.stale)
     records = [*prompt, *cost]
     done = await _replace(runtime, namespace, note, _edit(entries, entry, op, at), op, records)
-    await remove_what_is_gone(runtime, namespace, shown, since)
+    await remove_what_is_gone(runtime, namespace, shown, since, ops=(op,))
     return None if done else STALE
 
 

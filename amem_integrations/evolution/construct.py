@@ -113,11 +113,15 @@ def _even(count: int, size: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What was done with some notes: the notes as they are now, the report, and why it stopped, if it did."""
+    """What was done with some notes: the notes as they are now, the report, and why it stopped, if it did.
+
+    `ops` are the operations by which it was written.
+    """
 
     notes: dict[str, Note] = field(default_factory=dict)
     report: EvolutionReport = field(default_factory=EvolutionReport)
     error: ModelUnavailableError | None = None
+    ops: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +169,7 @@ async def construct_all(
         notes=done.notes,
         report=EvolutionReport(constructed=made, failed={**reasons, **unusable}),
         error=next((answer.error for answer in answers if answer.error is not None), None),
+        ops=(op,),
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..changes.edits import stated
+from ..changes.gone_texts import Gone
 from ..changes.quote_matching import texts_in, texts_of
-from ..changes.quotes import Gone, QuoteRemoval
-from ..ids import now
+from ..changes.quotes import QuoteRemoval
+from ..ids import now, time_of
 from ..notes import ContextEntry, Namespace, Note
 from ..runtime import Runtime, resolve
 from .construct import Part
@@ -27,12 +28,15 @@ async def remove_what_is_gone(
     shown: Mapping[str, Note],
     since: int,
     read: Iterable[Note] | None = None,
+    *,
+    ops: Collection[str] = (),
 ) -> dict[str, Note]:
     """Return the notes that were shown to a model as they are now; `read` are those if they have just been read.
 
     Those that were deleted or corrected while it answered may have been quoted by it, or linked to: what was
     written of them meanwhile is removed. So is what quotes a context which a note has lost meanwhile because that
-    itself quoted a text that is gone. `since` is an instant before the model wrote anything.
+    itself quoted a text that is gone. `since` is an instant before the model wrote anything. `ops` are the
+    operations that wrote: of what others were shown, which may be another text of these notes, nothing is known here.
     """
     if read is None:
         current = await _read(runtime, namespace, list(shown))
@@ -42,12 +46,17 @@ async def remove_what_is_gone(
     lost = {i: [e for e in note.contexts if e.change not in kept] for i, note in shown.items()}
     if not any(lost.values()) and all(_is_same(note, current) for note in shown.values()):
         return current
-    others = [entry for note in shown.values() for entry in note.contexts if entry.change in kept]
+    began = time_of(since)  # what was written since may quote what is gone
+    others = [
+        entry
+        for note in shown.values()
+        for entry in note.contexts
+        if entry.change in kept and entry.recorded_at < began
+    ]
     for gone in await _gone(runtime, namespace, shown, current, lost, tuple(_texts(others))):
         op = f"{gone.note_id}:{now().isoformat()}"
-        deleted = gone.note_id not in current
-        removal = QuoteRemoval(runtime, namespace, op, [gone], since=since)
-        await removal.remove(deleted=deleted)
+        removal = QuoteRemoval(runtime, namespace, op, [gone], since=since, known=ops)
+        await removal.remove(deleted=gone.note_id not in current)
     return await _read(runtime, namespace, list(current))
 
 
@@ -64,8 +73,9 @@ async def _gone(
     found = []
     for note_id, note in shown.items():
         if note_id not in current:
-            texts = (*texts_of(note), *_texts(lost[note_id]))
-            found.append(Gone(note_id=note_id, texts=texts, kept=elsewhere))
+            found.append(Gone(note_id=note_id, texts=texts_of(note)))
+            quoted = tuple(_texts(lost[note_id]))
+            found.append(Gone(note_id=note_id, texts=quoted, kept=elsewhere))
             continue
         if not _is_same(note, current):
             kept, at = texts_of(current[note_id]), now()

@@ -32,8 +32,7 @@ async def upgrade_all(runtime: Runtime, namespace: Namespace, batches: Sequence[
 
     async def one(batch: Batch) -> Outcome:
         try:
-            notes, made = await _upgrade_batch(runtime, namespace, batch)
-            return Outcome(notes=notes, report=made)
+            return await _upgrade_batch(runtime, namespace, batch)
         except ModelUnavailableError as error:
             return Outcome(error=error)
 
@@ -42,12 +41,11 @@ async def upgrade_all(runtime: Runtime, namespace: Namespace, batches: Sequence[
         notes={note_id: note for made in done for note_id, note in made.notes.items()},
         report=sum((made.report for made in done), EvolutionReport()),
         error=next((made.error for made in done if made.error is not None), None),
+        ops=tuple(op for made in done for op in made.ops),
     )
 
 
-async def _upgrade_batch(
-    runtime: Runtime, namespace: Namespace, batch: Batch
-) -> tuple[dict[str, Note], EvolutionReport]:
+async def _upgrade_batch(runtime: Runtime, namespace: Namespace, batch: Batch) -> Outcome:
     """Give notes made by rules the attributes of a model; what rules linked and evolved for them goes.
 
     A note without a usable answer stays as it is. The others are then `constructed`: should this be
@@ -81,7 +79,8 @@ async def _upgrade_batch(
     for note_id, reason in reasons.items():
         log.warning("note %s stays as it was made without a model: %s", note_id, reason)
     upgraded = {note_id: done.notes[note_id] for note_id in touched if note_id in done.notes}
-    return upgraded, EvolutionReport(failed=reasons, constructed=tuple(upgraded))
+    report = EvolutionReport(failed=reasons, constructed=tuple(upgraded))
+    return Outcome(notes=upgraded, report=report, ops=(op,))
 
 
 async def _rule_ends(

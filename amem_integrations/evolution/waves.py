@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..ids import clock
@@ -60,7 +60,8 @@ async def _without_gone(
     since: int,
     read: Sequence[Note] | None = None,
 ) -> Outcome:
-    current = await remove_what_is_gone(runtime, namespace, shown_notes(batches), since, read)
+    shown = shown_notes(batches)
+    current = await remove_what_is_gone(runtime, namespace, shown, since, read, ops=made.ops)
     return replace(made, notes={i: current[i] for i in made.notes if i in current})
 
 
@@ -68,9 +69,9 @@ async def _then_link(
     runtime: Runtime, namespace: Namespace, wave: Sequence[Batch], made: Outcome, since: int
 ) -> Outcome:
     if made.error is not None:
-        left = await remove_what_is_gone(runtime, namespace, shown_notes(wave), since)
+        left = await remove_what_is_gone(runtime, namespace, shown_notes(wave), since, ops=made.ops)
         return replace(made, notes=left)
-    linked = await _link(runtime, namespace, wave, made.notes, shown_notes(wave), since)
+    linked = await _link(runtime, namespace, wave, made, since)
     return replace(linked, report=made.report + linked.report)
 
 
@@ -78,11 +79,11 @@ async def _link(
     runtime: Runtime,
     namespace: Namespace,
     wave: Sequence[Batch],
-    notes: Mapping[str, Note],
-    shown: Mapping[str, Note],
+    made: Outcome,
     since: int,
 ) -> Outcome:
     """Propose and commit for those of the notes that are constructed; return all that were shown, as they are."""
+    notes, ops, shown = made.notes, made.ops, shown_notes(wave)
     ready = [
         Batch(notes=found, before=batch.before)
         for batch in wave
@@ -93,11 +94,12 @@ async def _link(
         proposal = await propose_all(runtime, namespace, ready)
         known = {**proposal.notes, **{n.id: n for batch in ready for n in batch.notes}}
         shown, error = {**shown, **proposal.notes}, proposal.error
+        ops = (*ops, proposal.plan.id)
         look = Look(ids=list(shown))
         report = await commit_plan(runtime, proposal.plan, known=known, look=look)
         if not report.failed:  # else notes were written after that look
             current = look.notes
-    left = await remove_what_is_gone(runtime, namespace, shown, since, current)
+    left = await remove_what_is_gone(runtime, namespace, shown, since, current, ops=ops)
     return Outcome(notes=left, report=report, error=error)
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from .. import texts
 from ..changes import edits
+from ..changes.gone_texts import CORRECTING, Gone, corrections, stated_texts
 from ..changes.merging import changed_notes, merged_into, unmerge
-from ..changes.quote_matching import texts_of
-from ..changes.quotes import Gone, QuoteRemoval, corrections
+from ..changes.quotes import QuoteRemoval
 from ..changes.recovery import recover_interrupted
-from ..changes.rewrite import rewrite
+from ..changes.rewrite import MAX_TRIES, conflict, rewrite
 from ..chunks import chunk_id, chunks
 from ..embedding import embed_if_possible
 from ..fetch import not_found
@@ -30,6 +30,7 @@ SHARED = (
     "expires_at",
 )  # what all chunks of a text have in common
 CHUNKS_READ = 4096
+LONGEST = 15 * 60 * 10**9  # nanoseconds that no correction takes
 
 
 async def change_note(
@@ -153,15 +154,67 @@ async def remove_notes(
         return
     if getattr(runtime.store, "interrupted", ()):
         await recover_interrupted(runtime)
-    op, since, at = new_operation(), clock.tick(), now()
-    gone = [Gone(note_id=note.id, texts=texts_of(note)) for note in notes]
-    quotes = QuoteRemoval(runtime, namespace, op, gone, since=since, whole=whole)
-    # Quotes go while the text is there to know them by: should this be interrupted, it can be done again. What is
-    # written from then on names a note that is not there, and nothing else does (see `recovery`).
-    await quotes.remove()
-    receipts = [edits.change(op, "delete", note, recorded_at=at) for note in notes]
-    await resolve(runtime.store.delete(namespace, [note.id for note in notes], receipts))
+    op, since, gone = new_operation(), clock.tick(), dict[str, Gone]()
+    left = notes
+    for number in range(MAX_TRIES):
+        # Quotes go while the text is there to know them by: should this be interrupted, it can be done again. What is
+        # written from then on names a note that is not there, and nothing else does (see `recovery`).
+        name = f"{op}:{number}"
+        since = await _remove_quotes(runtime, namespace, name, left, gone, since, whole)
+        left = await _delete(runtime, namespace, op, left)
+        if not left:
+            break
+    else:
+        raise conflict(note.id for note in left)
+    quotes = QuoteRemoval(runtime, namespace, op, list(gone.values()), since=since, whole=whole)
     await quotes.remove(deleted=True, holders=look.backlinks if look else None)
+
+
+async def _remove_quotes(
+    runtime: Runtime,
+    namespace: Namespace,
+    op: str,
+    notes: Sequence[Note],
+    gone: dict[str, Gone],
+    since: int,
+    whole: str | None,
+) -> int:
+    """Remove the quotes of all that notes have said, unless `gone` has it, and add it there.
+
+    Return `since`, or when the first of their last corrections began: while a note is corrected, what quotes its old
+    text does not name it.
+    """
+    ids = [note.id for note in notes]
+    told = await resolve(
+        runtime.store.mentions(namespace, ids, prompts_after=since, about=CORRECTING)
+    )
+    said = {note.id: Gone(note_id=note.id, texts=stated_texts(note, told)) for note in notes}
+    if gone == gone | said:
+        return since
+    gone |= said
+    recent = [made.seq for made in told if made.kind in CORRECTING and made.seq > since - LONGEST]
+    began = min([since, *recent])
+    quotes = QuoteRemoval(
+        runtime,
+        namespace,
+        op,
+        list(gone.values()),
+        since=began,
+        whole=whole,
+        known={made.op for made in told},
+    )
+    await quotes.remove(read=told if began == since else None)
+    return began
+
+
+async def _delete(
+    runtime: Runtime, namespace: Namespace, op: str, notes: Sequence[Note]
+) -> Sequence[Note]:
+    """Delete notes that are as they were read; return those that were changed, as they are now."""
+    ids, revisions = [note.id for note in notes], {note.id: note.revision for note in notes}
+    receipts = [edits.change(op, "delete", note, recorded_at=now()) for note in notes]
+    stay = await resolve(runtime.store.delete(namespace, ids, receipts, revisions=revisions))
+    return await resolve(runtime.store.get(namespace, sorted(stay))) if stay else []
 
 
 def _input(note: Note, values: Mapping[str, Any]) -> NoteInput:

@@ -130,7 +130,7 @@ async def construct(
             since = clock.tick()
             with suppress(ClaimLost):
                 made = await construct_all(held.runtime, space, work)
-            await remove_what_is_gone(runtime, space, shown_notes(work), since)
+            await remove_what_is_gone(runtime, space, shown_notes(work), since, ops=made.ops)
     if made.error is not None:
         raise made.error
     return {"constructed": list(made.report.constructed), "failed": dict(made.report.failed)}
@@ -191,7 +191,7 @@ async def commit(
     # It quotes nothing any more that was gone by then.
     ready = replace(ready, sources=tuple(i for i in given.sources if i in stored), stale=False)
     done = await commit_plan(runtime, ready, known=known, again=True, since=since)
-    await remove_what_is_gone(runtime, space, stored, since)
+    await remove_what_is_gone(runtime, space, stored, since, ops=(ready.id,))
     return done
 
 

@@ -108,15 +108,11 @@ class AnnouncedWrites(PointStore):
         assert isinstance(history, QdrantCollection)  # noqa: S101 - as the constructor made it
         return history
 
-    async def _remove(
-        self, removal: Removal, receipts: Sequence[Point], rewritten: Sequence[Point] = ()
-    ) -> None:
+    async def _remove(self, removal: Removal, receipts: Sequence[Point]) -> None:
         """Remove notes together with the announcement of it, then their changes together with the receipts."""
         if not self.remote:
-            await super()._remove(removal, receipts, rewritten)
+            await super()._remove(removal, receipts)
             return
-        if rewritten:
-            await resolve(self._history.upsert(rewritten))
         upto = await self._newest(removal.namespace, list(filter(is_id, removal.ids or ())))
         kept = [[receipt.id, receipt.payload] for receipt in receipts]
         what = {"removal": asdict(replace(removal, upto=upto)), "receipts": kept, TERMS: [REMOVAL]}

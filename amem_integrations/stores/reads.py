@@ -267,12 +267,17 @@ class PointReader:
 
     @driven
     async def mentions(
-        self, namespace: Namespace, ids: Sequence[str], *, prompts_after: int | None = None
+        self,
+        namespace: Namespace,
+        ids: Sequence[str],
+        *,
+        prompts_after: int | None = None,
+        about: Sequence[ChangeKind] = (),
     ) -> list[Change]:
         """Return the changes about other notes that one of these caused, or that it was shown for; and later prompts."""
         await self._ready()
         key, found = namespace_key(namespace), dict[str, Point]()
-        asked_for = [self._mentioning(some) for some in batches(filter(is_id, ids))]
+        asked_for = [self._mentioning(some, about) for some in batches(filter(is_id, ids))]
         if prompts_after is not None:
             later = [seq_range(self._dialect, "gt", prompts_after)]
             prompts = self._dialect.every([self._dialect.any_of("kind", ["prompt"]), *later])
@@ -284,12 +289,14 @@ class PointReader:
             found |= {point.id: point for point in points}
         asked = set(ids)
         changes = [decode_change(point.payload) for point in found.values()]
-        return sorted((made for made in changes if made.note_id not in asked), key=_in_order)
+        wanted = (made for made in changes if made.note_id not in asked or made.kind in about)
+        return sorted(wanted, key=_in_order)
 
-    def _mentioning(self, ids: Sequence[str]) -> Filter:
-        ends = [self._dialect.any_of(end, ids) for end in MENTIONS]
-        about = [self._dialect.any_of("note_id", ids)]
-        return self._dialect.every([self._dialect.some(ends)], but=about)
+    def _mentioning(self, ids: Sequence[str], kinds: Sequence[ChangeKind]) -> Filter:
+        every, some, any_of = self._dialect.every, self._dialect.some, self._dialect.any_of
+        about = any_of("note_id", ids)
+        others = every([some([any_of(end, ids) for end in MENTIONS])], but=[about])
+        return some([others, every([about, any_of("kind", kinds)])]) if kinds else others
 
     async def _ready(self) -> None:
         self._check_open()

@@ -166,15 +166,19 @@ class PointStore(PointReader):
         namespace: Namespace,
         ids: Sequence[str],
         receipts: Sequence[Change],
-        rewritten: Sequence[Change] = (),
-    ) -> None:
+        *,
+        revisions: Mapping[str, int] | None = None,
+    ) -> set[str]:
         """See `NoteStore.delete`."""
         key = namespace_key(namespace)
         kept = [_change_point(namespace, receipt) for receipt in receipts]
-        records = [_change_point(namespace, change) for change in rewritten]
         async with self._changing(receipts):
-            removal = Removal(key, tuple(ids), tuple(record.id for record in kept))
-            await self._remove(removal, kept, await self._stored_only(key, records))
+            if revisions and not self.remote:
+                found = await self._found(namespace, list(revisions), ("namespace", "revision"))
+                if any(point.payload["revision"] != revisions[i] for i, point in found.items()):
+                    return set(ids)
+            await self._remove(Removal(key, tuple(ids), tuple(r.id for r in kept)), kept)
+        return set()
 
     @driven
     async def clear(self, namespace: Namespace, receipts: Sequence[Change]) -> None:
@@ -285,13 +289,11 @@ class PointStore(PointReader):
         if points:
             await resolve(self._history.delete(self._dialect.ids(points), namespace))
 
-    async def _remove(
-        self, removal: Removal, receipts: Sequence[Point], rewritten: Sequence[Point] = ()
-    ) -> None:
+    async def _remove(self, removal: Removal, receipts: Sequence[Point]) -> None:
         """Announce a removal, together with what stays of it, and carry it out."""
         intent = await self._intent(removal.namespace, receipts, {"removal": asdict(removal)})
         try:
-            await self._upsert_history(intent, [*receipts, *rewritten])
+            await self._upsert_history(intent, receipts)
         except BaseException:
             # The engine may have logged what it refused, and would carry it out when it is next opened.
             self._unsettled.append(partial(self._withdraw, removal.namespace, intent, receipts))
@@ -363,11 +365,6 @@ class PointStore(PointReader):
     async def _upsert_history(self, intent: Point | None, records: Sequence[Point]) -> None:
         points = [*records] if intent is None else [intent, *records]
         await resolve(self._history.upsert(points))
-
-    async def _stored_only(self, namespace: str, records: Sequence[Point]) -> list[Point]:
-        ids = [record.id for record in records]
-        found = await resolve(self._history.retrieve(ids, ("namespace",), namespace=namespace))
-        return [record for record in records if record.id in found]
 
     def _encode(self, namespace: Namespace, item: Indexed) -> Point:
         note, dense = item.note, item.vector

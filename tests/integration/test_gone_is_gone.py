@@ -118,6 +118,63 @@ def test_a_note_deleted_or_corrected_while_a_later_one_is_made_is_not_quoted(tmp
             assert holders(live(memory, tmp_path), "zanzibar4711") <= allowed
 
 
+def once_before(memory, method, action):
+    """Let something happen before the next call of a method of the store."""
+    store = memory._runtime.store
+    original = getattr(store, method)
+
+    def called(*args, **kwargs):
+        setattr(store, method, original)
+        action()
+        return original(*args, **kwargs)
+
+    setattr(store, method, called)
+
+
+@pytest.mark.parametrize("method", ["mentions", "delete"])
+def test_a_text_that_a_note_got_while_it_was_being_deleted_is_gone_too(memory, tmp_path, method):
+    one = memory.add("The safe opens with a key", namespace=ANN, thread="t")
+
+    def correct_and_quote():
+        memory.update(one.id, namespace=ANN, content="The safe opens with zanzibar4711")
+        memory.add("Thanks", namespace=ANN, thread="t")
+        assert len(holders(live(memory, tmp_path), "zanzibar4711")) == 2
+
+    once_before(memory, method, correct_and_quote)
+    memory.delete(one.id, namespace=ANN)
+    assert [note.content for note in memory.get_all(namespace=ANN)] == ["Thanks"]
+    assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+
+
+def test_a_text_whose_note_is_deleted_while_it_is_being_corrected_is_gone(memory, tmp_path):
+    one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
+    two = memory.add("Thanks", namespace=ANN, thread="t", evolve=False)
+    memory.construct([two.id], namespace=ANN)
+    assert len(holders(live(memory, tmp_path), "zanzibar4711")) == 2
+    once_before(memory, "mentions", lambda: memory.delete(one.id, namespace=ANN))
+    memory.update(one.id, namespace=ANN, content="Nothing of note")
+    assert [note.content for note in memory.get_all(namespace=ANN)] == ["Thanks"]
+    assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+
+
+def test_who_quoted_a_note_whose_removal_is_never_finished_removes_the_quotes(tmp_path):
+    copying, deleted = CopyingModel(), []
+
+    def answer(request):
+        if deleted:  # by a process that was killed right after that
+            memory._runtime.store.delete(ANN, [deleted.pop()], [])
+        return copying.generate(request)
+
+    model = ScriptedModel({"construct": copying.generate, "evolve": answer})
+    with AgenticMemory.open(tmp_path, model=model, embedder=HashEmbedder()) as memory:
+        memory.add("The weather is fine", namespace=ANN, thread="t")
+        one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
+        deleted.append(one.id)
+        memory.add("Thanks", namespace=ANN, thread="t")
+        assert not deleted
+        assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+
+
 def test_a_number_within_a_script_without_spaces_is_told_from_others_by_its_digits(
     memory, tmp_path
 ):

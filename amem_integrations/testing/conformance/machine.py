@@ -151,7 +151,8 @@ class NoteStoreMachine(RuleBasedStateMachine):
         blank = [replace(made, cause=None, data={}) for made in mentions]
         model.forget(gone)
         model.changes |= {made.id: made for made in (*blank, receipt)}
-        self._all(lambda store: store.delete(space, [gone], [receipt], blank))
+        self._all(lambda store: store.rewrite_changes(space, blank))
+        assert self._all(lambda store: store.delete(space, [gone], [receipt])) == set()
 
     @rule(space=spaces, name=names)
     def rewrite(self, space: Namespace, name: str) -> None:
