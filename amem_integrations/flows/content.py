@@ -8,12 +8,14 @@ from typing import Any
 
 from .. import texts
 from ..changes import edits
+from ..changes.derived import edited
 from ..changes.gone_texts import CORRECTING, Gone, corrections, stated_texts
 from ..changes.merging import changed_notes, merged_into, unmerge
 from ..changes.quotes import QuoteRemoval
 from ..changes.recovery import recover_interrupted
 from ..changes.rewrite import MAX_TRIES, conflict, rewrite
 from ..chunks import chunk_id, chunks
+from ..digests import is_derived
 from ..embedding import embed_if_possible
 from ..fetch import not_found
 from ..filters import Condition
@@ -51,6 +53,8 @@ async def change_note(
     """
     if getattr(runtime.store, "interrupted", ()):
         await recover_interrupted(runtime)
+    if is_derived(note):
+        return [await _change_derived(runtime, namespace, note, values)]
     given = dict(values)
     others = await later_chunks(runtime, namespace, note)
     before, after = [other.content for other in others], [other.content for other in others]
@@ -74,6 +78,21 @@ async def change_note(
     if rest or (others and shared):
         await set_later_chunks(runtime, namespace, first, after, shared)
     return [first, *await later_chunks(runtime, namespace, first)]
+
+
+async def _change_derived(
+    runtime: Runtime, namespace: Namespace, note: Note, values: Mapping[str, Any]
+) -> Note:
+    """Return a derived note with other values; with another content it is the user's, and what it was made of stays."""
+    op, at = new_operation(), now()
+    rest = {name: value for name, value in values.items() if name != "content"}
+    parts = [edits.update(op, at, rest)]
+    if "content" in values:
+        parts.append(edited(values["content"], op, at))
+    done = await rewrite(runtime, namespace, op, {note.id: edits.chain(parts)})
+    if note.id not in done.notes:
+        raise not_found(namespace, note.id)
+    return done.notes[note.id]
 
 
 async def later_chunks(runtime: Runtime, namespace: Namespace, note: Note) -> list[Note]:
@@ -144,30 +163,40 @@ async def remove_notes(
     *,
     whole: str | None = None,
     look: Look | None = None,
-) -> None:
+    undone: Change | None = None,
+) -> list[Change]:
     """Remove notes for good, with their history, the links to them and every text that quotes them.
 
     Chunks of a text that goes on stay in the history of its first note, `whole`. `look` holds the backlinks of the notes
-    if these have been read with them: what was written since tells in the history that it is due to them.
+    if these have been read with them: what was written since tells in the history that it is due to them. Returned are
+    the receipts; they name the change that is `undone` by it.
     """
     if not notes:
-        return
+        return []
     if getattr(runtime.store, "interrupted", ()):
         await recover_interrupted(runtime)
     op, since, gone = new_operation(), clock.tick(), dict[str, Gone]()
-    left = notes
+    data = {} if undone is None else {"undone": undone.id, "kind": undone.kind}
+    holders = look.backlinks if look else None
+    left, receipts = notes, list[Change]()
     for number in range(MAX_TRIES):
         # Quotes go while the text is there to know them by: should this be interrupted, it can be done again. What is
         # written from then on names a note that is not there, and nothing else does (see `recovery`).
         name = f"{op}:{number}"
-        since = await _remove_quotes(runtime, namespace, name, left, gone, since, whole)
-        left = await _delete(runtime, namespace, op, left)
+        since = await _remove_quotes(runtime, namespace, name, left, gone, since, whole, holders)
+        receipts += [
+            edits.change(op, "delete", note, recorded_at=now(), data=data) for note in left
+        ]
+        left = await _delete(runtime, namespace, left, receipts[-len(left) :])
         if not left:
             break
     else:
         raise conflict(note.id for note in left)
+    if holders is not None:  # derived notes have lost it by now
+        holders = [note for note in holders if not is_derived(note)]
     quotes = QuoteRemoval(runtime, namespace, op, list(gone.values()), since=since, whole=whole)
-    await quotes.remove(deleted=True, holders=look.backlinks if look else None)
+    await quotes.remove(deleted=True, holders=holders)
+    return list({receipt.note_id: receipt for receipt in receipts}.values())
 
 
 async def _remove_quotes(
@@ -178,6 +207,7 @@ async def _remove_quotes(
     gone: dict[str, Gone],
     since: int,
     whole: str | None,
+    holders: Sequence[Note] | None,
 ) -> int:
     """Remove the quotes of all that notes have said, unless `gone` has it, and add it there.
 
@@ -203,16 +233,15 @@ async def _remove_quotes(
         whole=whole,
         known={made.op for made in told},
     )
-    await quotes.remove(read=told if began == since else None)
+    await quotes.remove(holders=holders, read=told if began == since else None)
     return began
 
 
 async def _delete(
-    runtime: Runtime, namespace: Namespace, op: str, notes: Sequence[Note]
+    runtime: Runtime, namespace: Namespace, notes: Sequence[Note], receipts: Sequence[Change]
 ) -> Sequence[Note]:
     """Delete notes that are as they were read; return those that were changed, as they are now."""
     ids, revisions = [note.id for note in notes], {note.id: note.revision for note in notes}
-    receipts = [edits.change(op, "delete", note, recorded_at=now()) for note in notes]
     stay = await resolve(runtime.store.delete(namespace, ids, receipts, revisions=revisions))
     return await resolve(runtime.store.get(namespace, sorted(stay))) if stay else []
 
