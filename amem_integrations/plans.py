@@ -275,6 +275,37 @@ class UndoReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DigestReport:
+    """What was done to bring digests up to date.
+
+    Attributes:
+        written: Ids of the digests that were begun or rewritten.
+        removed: Ids of stale digests that were deleted, since too few of their sources are left.
+        proposed: Ids of the changes that wait in `proposals()`: what a digest would say is not in its sources, it is
+            too long, or the user wrote what it says now.
+        left: Number of finished notes that say something and were not considered yet.
+        failed: Why there was no usable answer, for each batch without one; a later call tries again.
+        dropped: Number of answers about what was not shown, or from too few notes.
+        calls: Calls of the model.
+        reason: Why nothing was written, or not all: a model that does not answer, a limit of the day, another
+            process that is at it, or that there is no model.
+    """
+
+    written: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    proposed: tuple[str, ...] = ()
+    left: int = 0
+    failed: tuple[str, ...] = ()
+    dropped: int = 0
+    calls: int = 0
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsolidationReport:
     """What a consolidation did, or, with `dry_run`, would do.
 
