@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 from ..claims import ClaimLost, Hold
 from ..current_facts import NOT_MERGED
 from ..errors import ModelReplyError, ModelUnavailableError, RevisionConflictError
-from ..evolution.digest import Written, considered, write_digests
+from ..evolution.digest import Written, considered, is_enough, write_digests
 from ..evolution.digest_offer import DONE, STATEMENT, Offer, offer_of
-from ..fetch import note_pages
 from ..filters import Condition
 from ..ids import new_operation, now
 from ..notes import Namespace, Note, check_namespace
@@ -49,10 +48,18 @@ async def digest(
         ModelUnavailableError: Only with `on_model_error="raise"`.
         StoreError: The store refused; what was written before stays.
     """
-    space = check_namespace(namespace)
+    return await digest_all(runtime, check_namespace(namespace), budget)
+
+
+async def digest_all(
+    runtime: Runtime, namespace: Namespace, budget: int = CALLS, *, dry_run: bool = False
+) -> DigestReport:
+    """Bring the digests up to date; with `dry_run` only say how many notes wait."""
     if runtime.model_name == RULES:
         return DigestReport(reason=BY_RULES)
-    return await _run(runtime, space, budget, fewest=1)
+    if dry_run:
+        return DigestReport(left=await _Place(runtime, namespace).number_left())
+    return await _run(runtime, namespace, budget, fewest=1)
 
 
 async def digest_if_due(runtime: Runtime, namespace: Namespace, added: int) -> DigestReport:
@@ -175,6 +182,9 @@ class _Work:
             return False
         offer = await offer_of(self.runtime, self.namespace, notes)
         until = offer.notes[-1].seq
+        if not offer.digests and not is_enough([*offer.notes, *offer.earlier]):
+            await self._record(until)  # there is nothing that could be written yet
+            return True
         try:
             await self._write(offer, until, before)
         except ModelReplyError as error:
@@ -203,11 +213,13 @@ class _Work:
         """Record that a batch had no usable answer; after so many times it is passed over."""
         attempts = place.attempts + 1
         is_over = attempts >= self.runtime.config.max_attempts
-        record = (until, 0) if is_over else (place.until, attempts)
-        records = considered(new_operation(), self.namespace, *record)
-        await resolve(self.runtime.store.replace(self.namespace, [], records))
+        await self._record(*((until, 0) if is_over else (place.until, attempts)))
         log.warning("digests of %r: %s", self.namespace, why)
         self.report = replace(self.report, failed=(*self.report.failed, why))
+
+    async def _record(self, until: int, attempts: int = 0) -> None:
+        records = considered(new_operation(), self.namespace, until, attempts)
+        await resolve(self.runtime.store.replace(self.namespace, [], records))
 
     def _left(self, before: int) -> int:
         return self.budget - (_calls(self.runtime) - before)
