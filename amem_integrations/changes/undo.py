@@ -7,11 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from ..digests import is_derived
 from ..errors import InvalidInputError, RevisionConflictError
 from ..ids import derive
-from ..kinds import kind_of
 from ..notes import Change, Link, Note
 from .edits import (
+    DERIVED_FIELD,
     ENTRIES,
     ENTRY,
     GIVEN,
@@ -139,6 +140,11 @@ def is_of_text(made: Change) -> bool:
     return not {*GIVEN, "rest"}.isdisjoint(fields_of(made))
 
 
+def is_first_writing(made: Change) -> bool:
+    """Return whether a change made its note: a model wrote a digest or a fact, which was not there before."""
+    return made.kind == "digest" and fields_of(made)[DERIVED_FIELD]["before"]["own"] is None
+
+
 def undo(made: Change, op: str, at: datetime) -> Edit:
     """Return the edit that gives the fields which a change touched back what they held before."""
     return _give_back(made, {name: step["before"] for name, step in _steps(made)}, made, op, at)
@@ -210,6 +216,8 @@ def _id_at_other_end(made: Change, other: str) -> str:
 
 def _state(made: Change, note: Note) -> Any:  # noqa: ANN401 - a state
     """Return the state that goes with the note's own entry: without one it waits for another."""
+    if is_derived(note):
+        return "done"
     if note.own_entry is None:
         return "pending"
     before = made.data.get("state", {}).get("before")
@@ -267,8 +275,8 @@ def _link_of(made: Change) -> dict[str, Any]:
 
 def with_field(note: Note, field: str, value: Any) -> Note:  # noqa: ANN401 - JSON values
     """Return the note with a field as `field_value` gave it; setting it again changes nothing."""
-    if field == "own":
-        return _with_own(note, value)
+    if field in (DERIVED_FIELD, "own"):
+        return (_with_own if field == "own" else _with_derived)(note, value)
     if field.startswith(ENTRY):
         return _with_entry(note, field.removeprefix(ENTRY), value)
     if field.startswith(LINK):
@@ -290,10 +298,18 @@ def with_field(note: Note, field: str, value: Any) -> Note:  # noqa: ANN401 - JS
     return note.revised(**{field: value})
 
 
+def _with_derived(note: Note, value: Mapping[str, Any]) -> Note:
+    own = [] if value["own"] is None else [ENTRIES.validate_python(value["own"])]
+    others = [entry for entry in note.contexts if entry.cause != note.id]
+    return note.revised(
+        content=value["text"], contexts=(*own, *others), sources=tuple(value["sources"])
+    )
+
+
 def _with_own(note: Note, value: Any) -> Note:  # noqa: ANN401 - JSON values
     others = tuple(entry for entry in note.contexts if entry.cause != note.id)
     if value is None:
-        return note.revised(contexts=others, kind=kind_of(note.content))
+        return note.revised(contexts=others, content=note.content)  # and the kind of that
     kind = value.get("kind", note.kind)
     return note.revised(contexts=(ENTRIES.validate_python(value), *others), kind=kind)
 
