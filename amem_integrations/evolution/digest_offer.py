@@ -9,6 +9,7 @@ from itertools import groupby
 
 from .. import texts
 from ..current_facts import NOT_MERGED
+from ..digests import is_stale, is_users, topic
 from ..filters import Condition, Conditions
 from ..ids import now
 from ..notes import Namespace, Note
@@ -28,6 +29,8 @@ EARLIER_OF_A_NOTE = 4
 LEAST_SIMILARITY = 0.3  # of an earlier note to a new one; unrelated notes have about .1 with MiniLM
 CONTENT_CHARS = 400
 SHORT_CHARS = 40  # what a note of so few characters means is shown too
+FEWEST = 3  # notes that say something, of a new digest
+NOTES_SHOWN = 40  # for digests that are written anew
 REPLY_TOKENS = 900
 
 Notes = dict[str, Note]
@@ -69,6 +72,10 @@ class Offer:
         found = (by_alias.get(name.strip("[]() ")) for name in names)
         return list({note.id: note for note in found if note is not None}.values())
 
+    def sources_of(self, digest: Note) -> Sequence[str]:
+        """Return the ids of the notes that a new version of a digest has for sources in any case."""
+        return self.anew.get(digest.id, digest.sources)
+
     def digest(self, name: str) -> Note | None:
         """Return the digest behind an alias, if it was shown."""
         wanted = name.strip("[]() ")
@@ -98,7 +105,7 @@ class Offer:
             anew = [alias[i] for i in self.anew.get(one.id, ())]
             return {
                 "alias": alias[one.id],
-                "topic": topic_of(one),
+                "topic": topic(one),
                 "text": one.content,
                 "anew": anew,
             }
@@ -113,12 +120,7 @@ class Offer:
         text = one.content
         if one.id in self.anew:
             text = f"(write anew from {', '.join(alias[i] for i in self.anew[one.id])})"
-        return f"[{alias[one.id]}] {topic_of(one)}: {texts.inline(text, len(text))}"
-
-
-def topic_of(digest: Note) -> str:
-    """Return what a digest is about; empty if that quoted a text that is gone."""
-    return digest.own_entry.text if digest.own_entry else ""
+        return f"[{alias[one.id]}] {topic(one)}: {texts.inline(text, len(text))}"
 
 
 def _under_days(notes: Sequence[Note], alias: Mapping[str, str]) -> str:
@@ -163,6 +165,64 @@ async def offer_of(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]
         else:
             break
     return offer
+
+
+async def offer_anew(
+    runtime: Runtime, namespace: Namespace, digests: Sequence[Note]
+) -> tuple[Offer | None, list[Note]]:
+    """Return what is shown to write stale ones of these digests anew, and those that have too few sources for it."""
+    sources = await sources_of_digests(runtime, namespace, digests)
+    stale = [one for one in digests if is_stale(one, sources)]
+    notes = sources | await _successors(runtime, namespace, sources)
+    anew = {one.id: _standing(one, notes) for one in stale}
+    left = {i: [notes[n] for n in ids] for i, ids in anew.items()}
+    enough = [one for one in stale if is_enough(left[one.id])]
+    few = [one for one in stale if not is_enough(left[one.id]) and not is_users(one)]
+    chosen = list[Note]()
+    shown: Notes = {}
+    for one in enough:
+        more = {note.id: note for note in left[one.id]}
+        if chosen and len(shown | more) > NOTES_SHOWN:
+            break
+        chosen.append(one)
+        shown |= more
+    if not chosen:
+        return None, few
+    ordered = sorted(shown.values(), key=lambda note: note.seq)
+    return Offer(
+        notes=ordered,
+        digests=chosen,
+        sources=sources,
+        anew={one.id: anew[one.id] for one in chosen},
+    ), few
+
+
+def is_enough(sources: Iterable[Note]) -> bool:
+    """Return whether these notes are enough for a digest: three that say something, of two threads or days."""
+    saying = [note for note in sources if note.kind == "statement"]
+    threads = {note.thread for note in saying if note.thread}
+    days = {note.when.date() for note in saying}
+    return len(saying) >= FEWEST and max(len(threads), len(days)) > 1
+
+
+async def _successors(runtime: Runtime, namespace: Namespace, sources: Mapping[str, Note]) -> Notes:
+    """Return the notes that take the place of others."""
+    found = [note.superseded_by for note in sources.values()]
+    found += [note.merged_into for note in sources.values()]
+    ids = {i for i in found if i is not None} - sources.keys()
+    return {note.id: note for note in await resolve(runtime.store.get(namespace, sorted(ids)))}
+
+
+def _standing(digest: Note, notes: Mapping[str, Note]) -> list[str]:
+    """Return what a digest is to be written from: its sources that are there, and what took the place of any."""
+    time = now()
+    ids = dict[str, None]()
+    for source in digest.sources:
+        note = notes.get(source)
+        if note is not None and not note.is_expired(time):
+            own = [] if note.merged_into is not None else [source]
+            ids |= dict.fromkeys([*own, *filter(None, (note.merged_into, note.superseded_by))])
+    return [i for i in ids if i in notes and not notes[i].is_expired(time)]
 
 
 async def sources_of_digests(

@@ -18,7 +18,7 @@ _MONTH, _YEAR, _DAY = (
     r"(?P<year>\d{4})(?!\d)",
     r"(?P<day>\d{1,2})(?!\d)(?:st|nd|rd|th|\.)?",
 )
-_TO = r"(?:(?P<first>\d{1,2})(?:st|nd|rd|th|\.)?\s*(?:-|–|to|and|until|through|bis|und)\s*)?"
+_TO = r"(?:(?P<first>\d{1,2})(?:st|nd|rd|th|\.)?\s*(?:-|\u2013|to|and|until|through|bis|und)\s*)?"
 _PATTERNS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (

@@ -5,6 +5,8 @@ sentence has to share words with them (in scripts without spaces: pairs of chara
 of the sources is not found out here.
 """
 
+# ruff: noqa: RUF001 - marks of other scripts
+
 from __future__ import annotations
 
 import re
@@ -23,6 +25,11 @@ SHARED_PAIRS = 0.4  # of pairs of characters, in scripts without spaces
 FEWEST = 3  # words or pairs that a sentence has for that to be counted
 STEM = 4  # first letters by which words are compared
 
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
 _WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
 _SENTENCE = re.compile(r"(?<=[.!?;:。！？；])\s*|\n+")
 _QUOTED = re.compile(r"[\"“”„«»「」『』]([^\"“”„«»「」『』]{2,})[\"“”„«»「」『』]")
@@ -33,21 +40,19 @@ _CASELESS = re.compile(
     "[\u0590-\u109f\u1200-\u137f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+"
 )
 _HIRAGANA = re.compile("[\u3040-\u309f]")
-_ENGLISH = frozenset(
-    "the a an and of in to is was her his their she he they with for at from has".split()
-)
+_ENGLISH = _set("the a an and of in to is was her his their she he they with for at from has")
 # Words of German before a noun, which has a capital there without being a name.
-_ARTICLES = frozenset(
+_ARTICLES = _set(
     "der die das den dem des ein eine einen einem einer eines kein keine keinen ihr ihre ihren ihrem ihrer sein seine "
-    "seinen seinem seiner im am zum zur vom beim ins als jeden jede jedes neue neuen neuer neues viele".split()
+    "seinen seinem seiner im am zum zur vom beim ins als jeden jede jedes neue neuen neuer neues viele"
 )
-_GERMAN = frozenset("und ist nicht mit seit hat sich auf bei nach wurde war".split())
+_GERMAN = _set("und ist nicht mit seit hat sich auf bei nach wurde war")
 # After the first word of a sentence, a word like these shows that it is what the sentence is about.
 _VERB = re.compile(r"is|was|are|were|has|had|will|became|gave|got|went|bought|[a-z]+(?:s|ed)")
 _ABBREVIATED = re.compile(r"\b(Mr|Mrs|Ms|Dr|St|Prof|Mt|Jr|Sr|No)\.")
-_PRONOUNS = frozenset(
+_PRONOUNS = _set(
     "she he they it her his their this that these those there both all each one some now currently previously formerly "
-    "first then later since before after until earlier who which what most many others another".split()
+    "first then later since before after until earlier who which what most many others another"
 )
 
 

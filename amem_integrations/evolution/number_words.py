@@ -8,12 +8,8 @@ from collections.abc import Iterator
 
 from ..providers._calendar_names import NUMBERS
 
-_TENS = {
-    name: n * 10
-    for n, name in enumerate(
-        "twenty thirty forty fifty sixty seventy eighty ninety".split(), start=2
-    )
-}
+_NAMES = "twenty thirty forty fifty sixty seventy eighty ninety"
+_TENS = {name: n * 10 for n, name in enumerate(_NAMES.split(), start=2)}
 _ALSO_OTHER_WORDS = {"one", "ein", "une", "una", "once", "neuf", "elf"}
 _WORDS = (
     {word: n for word, n in NUMBERS.items() if word not in _ALSO_OTHER_WORDS}

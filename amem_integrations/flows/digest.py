@@ -10,13 +10,23 @@ from dataclasses import dataclass, field, replace
 from ..claims import ClaimLost, Hold
 from ..current_facts import NOT_MERGED
 from ..errors import ModelReplyError, ModelUnavailableError, RevisionConflictError
-from ..evolution.digest import Written, considered, is_enough, write_digests
-from ..evolution.digest_offer import DONE, STATEMENT, Offer, offer_of
+from ..evolution.digest_offer import (
+    DIGEST,
+    DONE,
+    STATEMENT,
+    Offer,
+    is_enough,
+    offer_anew,
+    offer_of,
+)
+from ..evolution.write_digests import Written, considered, write_digests
+from ..fetch import all_changes
 from ..filters import Condition
 from ..ids import new_operation, now
-from ..notes import Namespace, Note, check_namespace
+from ..notes import ChangeKind, Namespace, Note, check_namespace
 from ..plans import DigestReport
 from ..runtime import RULES, Runtime, resolve, to_the_end
+from .content import remove_notes
 
 log = logging.getLogger("amem_integrations")
 
@@ -28,6 +38,8 @@ BY_RULES = "rules write no digests; give a model"
 BUSY = "another process writes them"
 UNFINISHED = Condition("state", "$in", ("pending", "constructed", "failed"))
 SAYING = Condition("kind", "$in", ("statement", "question"))
+# Changes of notes by which a digest of them may become stale; a deletion and a correction empty it at once.
+CHANGING: tuple[ChangeKind, ...] = ("supersede", "merge", "unmerge", "update", "undo")
 
 
 async def digest(
@@ -117,14 +129,34 @@ class _Place:
     namespace: Namespace
     until: int = -1
     attempts: int = 0
+    since: int = -1  # when that was recorded
 
     async def read(self) -> None:
         """Read it from the history."""
         made = await resolve(
-            self.runtime.store.changes(self.namespace, note_id="", kinds=("digest",), limit=1)
+            self.runtime.store.changes(self.namespace, note_id="", kinds=("considered",), limit=1)
         )
         for record in made:
             self.until, self.attempts = record.data["until"], record.data["attempts"]
+            self.since = record.seq
+
+    async def changed(self) -> list[Note]:
+        """Return the digests that may have become stale since then, or were not written anew so far."""
+        await self.read()
+        store = self.runtime.store
+        if not await resolve(store.count(self.namespace, (DIGEST,))):
+            return []
+        tried = Condition("attempts", "$lt", self.runtime.config.max_attempts)
+        lists = [
+            await resolve(store.scan(self.namespace, where=(DIGEST, tried, which)))
+            for which in (Condition("content", "$eq", ""), Condition("attempts", "$gt", 0))
+        ]
+        changes = await all_changes(store, self.namespace, kinds=CHANGING, after=self.since)
+        if ids := sorted({made.note_id for made in changes}):
+            lists.append(await resolve(store.backlinks(self.namespace, ids)))
+        time = now()
+        found = {note.id: note for notes in lists for note in notes if note.kind == "digest"}
+        return [note for note in found.values() if not note.is_expired(time)]
 
     async def next_notes(self) -> list[Note]:
         """Return the notes of the next call, oldest first; those after an unfinished one wait for it."""
@@ -161,6 +193,7 @@ class _Work:
         """Do all that the budget allows, while at least `fewest` notes that say something wait."""
         before, place = _calls(self.runtime), _Place(self.runtime, self.namespace)
         try:
+            await self._anew(place, before)
             while self._left(before) > 0 and await place.number_left() >= fewest:
                 if not await self._next(place, before):
                     break
@@ -174,6 +207,23 @@ class _Work:
             self.report = replace(self.report, reason=str(error))
         left = await place.number_left()
         return replace(self.report, left=left, calls=_calls(self.runtime) - before)
+
+    async def _anew(self, place: _Place, before: int) -> None:
+        """Write stale digests anew from what is left of their sources; those with too few go."""
+        digests = await place.changed()
+        while digests and self._left(before) > 0:
+            offer, few = await offer_anew(self.runtime, self.namespace, digests)
+            await remove_notes(self.runtime, self.namespace, few)
+            removed = (*self.report.removed, *(note.id for note in few))
+            self.report = replace(self.report, removed=removed)
+            if offer is None:
+                return
+            try:
+                await self._write(offer, None, before)
+            except ModelReplyError as error:
+                self.report = replace(self.report, failed=(*self.report.failed, str(error)))
+            done = {*removed, *(one.id for one in offer.digests)}
+            digests = [one for one in digests if one.id not in done]
 
     async def _next(self, place: _Place, before: int) -> bool:
         """Take the next batch; return whether there was one."""
