@@ -43,7 +43,7 @@ CHANGING: tuple[ChangeKind, ...] = ("supersede", "merge", "unmerge", "update", "
 
 
 async def digest(
-    runtime: Runtime, *, namespace: Sequence[str], budget: int = CALLS
+    runtime: Runtime, *, namespace: Sequence[str], budget: int = CALLS, at_least: int = 1
 ) -> DigestReport:
     """Bring the digests of a namespace up to date with its finished notes, and return what was done.
 
@@ -55,23 +55,26 @@ async def digest(
     Args:
         namespace: Whose memory.
         budget: Most calls of the model; what is left waits for the next call.
+        at_least: Only if so many notes that say something wait, and until fewer do.
 
     Raises:
         ModelUnavailableError: Only with `on_model_error="raise"`.
         StoreError: The store refused; what was written before stays.
     """
-    return await digest_all(runtime, check_namespace(namespace), budget)
-
-
-async def digest_all(
-    runtime: Runtime, namespace: Namespace, budget: int = CALLS, *, dry_run: bool = False
-) -> DigestReport:
-    """Bring the digests up to date; with `dry_run` only say how many notes wait."""
+    space = check_namespace(namespace)
     if runtime.model_name == RULES:
         return DigestReport(reason=BY_RULES)
-    if dry_run:
-        return DigestReport(left=await _Place(runtime, namespace).number_left())
-    return await _run(runtime, namespace, budget, fewest=1)
+    if at_least > 1 and (left := await number_left(runtime, space)) < at_least:
+        return DigestReport(left=left)
+    async with _holding(runtime, space) as held:
+        if held is None:
+            return DigestReport(reason=BUSY)
+        return await _Work(held, space, budget).all(at_least)
+
+
+async def number_left(runtime: Runtime, namespace: Namespace) -> int:
+    """Return how many finished notes that say something were not considered yet."""
+    return await _Place(runtime, namespace).number_left()
 
 
 async def digest_if_due(runtime: Runtime, namespace: Namespace, added: int) -> DigestReport:
@@ -84,21 +87,14 @@ async def digest_if_due(runtime: Runtime, namespace: Namespace, added: int) -> D
         return DigestReport()
     waiting = runtime.undigested
     if namespace not in waiting:
-        waiting[namespace] = await _Place(runtime, namespace).number_left()
+        waiting[namespace] = await number_left(runtime, namespace)
     else:
         waiting[namespace] += added
     if waiting[namespace] < every:
         return DigestReport()
-    report = await _run(runtime, namespace, CALLS, fewest=every)
+    report = await digest(runtime, namespace=namespace, at_least=every)
     waiting[namespace] = 0 if report.reason else report.left
     return report
-
-
-async def _run(runtime: Runtime, namespace: Namespace, budget: int, fewest: int) -> DigestReport:
-    async with _holding(runtime, namespace) as held:
-        if held is None:
-            return DigestReport(reason=BUSY)
-        return await _Work(held, namespace, budget).all(fewest)
 
 
 @asynccontextmanager
