@@ -103,7 +103,7 @@ class MemoryConfig:
     min_duplicate_similarity: float = 0.96
     min_link_strength: float = 0.1
     assistant_supersedes: bool = False
-    digest_every: int = 24
+    digest_every: int = 30
     review: bool = False
     max_concurrency: int = 4
     max_attempts: int = 5

@@ -95,9 +95,11 @@ def _draft(
     kept = [i for one in (old, parent) if one is not None for i in offer.sources_of(one)]
     sources = _in_order([*(shown[i] for i in kept if i in shown), *cited])
     about = (topic(old) if old is not None else "") or about
-    if not about or not sources or (old is None and not is_enough(sources)):
-        return None
-    return Draft(topic=about, text=text, sources=sources, old=old)
+    draft = Draft(topic=about, text=text, sources=sources, old=old)
+    if old is not None and not about:  # it went with a source, and the model gave no other
+        draft = replace(draft, topic=", ".join(draft.keywords()[:3]))
+    is_one = bool(draft.topic and sources) and (old is not None or is_enough(sources))
+    return draft if is_one else None
 
 
 def _in_order(notes: Iterable[Note]) -> tuple[Note, ...]:

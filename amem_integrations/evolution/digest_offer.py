@@ -23,11 +23,11 @@ STATEMENT = Condition("kind", "$eq", "statement")
 DONE = Condition("state", "$eq", "done")
 
 DIGESTS_SHOWN = 8
-EARLIER_SHOWN = 8
+EARLIER_SHOWN = 6
 DIGESTS_OF_A_NOTE = 3  # its nearest
 EARLIER_OF_A_NOTE = 4
 LEAST_SIMILARITY = 0.3  # of an earlier note to a new one; unrelated notes have about .1 with MiniLM
-CONTENT_CHARS = 400
+CONTENT_CHARS = 320
 SHORT_CHARS = 40  # what a note of so few characters means is shown too
 FEWEST = 3  # notes that say something, of a new digest
 NOTES_SHOWN = 40  # for digests that are written anew

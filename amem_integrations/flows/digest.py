@@ -31,7 +31,7 @@ from .content import remove_notes
 log = logging.getLogger("amem_integrations")
 
 CALLS = 20
-BATCH = 24  # notes that say something, shown in one call
+BATCH = 30  # notes that say something, shown in one call
 MOST = 2 * BATCH  # notes in one call, with the questions between
 THREAD = "\0digests"  # the claim of who writes digests
 BY_RULES = "rules write no digests; give a model"
@@ -49,7 +49,7 @@ async def digest(
 
     A digest is a note of kind `"digest"` that a model derived from others, its `sources`: all that they say on one
     narrow topic. First the stale ones are written anew; then notes that were not considered yet are shown, about
-    two dozen a call, with the digests nearest to them. Doing it again, or after an interruption, goes on where
+    thirty a call, with the digests nearest to them. Doing it again, or after an interruption, goes on where
     it was. Notes that are not evolved yet wait until they are.
 
     Args:
