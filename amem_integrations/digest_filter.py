@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 from .digests import is_stale
 from .filters import Condition, Conditions, matches
+from .ids import now
 from .notes import Note
 
 DIGEST = "digest"
@@ -38,22 +39,26 @@ class DigestFilter:
 
     def admits(self, digest: Note, notes: Mapping[str, Note]) -> bool:
         """Return whether a digest may be shown; `notes` are its sources, and perhaps others, as of `known_at`."""
-        sources = {i: notes[i] for i in digest.sources if i in notes}
-        if not sources or is_stale(digest, sources):
+        if is_stale(digest, notes, self.as_of):
             return False
         own = tuple(filter(_is_own, self.where))
         others = tuple(c for c in self.where if c not in own)
+        if others and not digest.sources:
+            return False
         if self.known_at is not None and digest.recorded_at > self.known_at:
             return False
-        return matches(digest, own) and all(
-            matches(source, others) and self._held(source, sources) for source in sources.values()
-        )
+        sources = [notes[source] for source in digest.sources]
+        held = all(matches(source, others) and self._held(source, digest) for source in sources)
+        return held and matches(digest, own)
 
-    def _held(self, source: Note, sources: Mapping[str, Note]) -> bool:
-        """Return whether nothing that is no source had taken the place of a source by `as_of`."""
-        return self.as_of is None or not any(
-            s.replaces and s.since <= self.as_of and newer not in sources
-            for newer, s in source.supersessions.items()
+    def _held(self, source: Note, digest: Note) -> bool:
+        """Return whether, by `as_of`, nothing had taken the place of a source that is no source itself."""
+        return self.as_of is None or not (
+            source.is_expired(now())
+            or any(
+                s.replaces and s.since <= self.as_of and newer not in digest.sources
+                for newer, s in source.supersessions.items()
+            )
         )
 
 

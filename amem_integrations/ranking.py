@@ -11,6 +11,7 @@ from itertools import chain
 from math import sqrt
 
 from . import kinds
+from .digests import topic
 from .filters import Condition
 from .notes import Link, Note
 from .ports import Ranked
@@ -161,11 +162,8 @@ def favour_named(notes: Activations, query: str, known: Iterable[Note]) -> None:
 
 
 def _names(digest: Note, speaker: str) -> bool:
-    topic = digest.own_entry.text if digest.own_entry else ""
-    return any(
-        kinds.says(text.replace("\u2019", "'").replace("'s", ""), speaker)
-        for text in (topic, digest.content)
-    )
+    text = f"{topic(digest)} {digest.content}".replace("\u2019", "'")
+    return kinds.says(text.replace("'s", ""), speaker)
 
 
 def matched(notes: Activations, k: int) -> list[str]:

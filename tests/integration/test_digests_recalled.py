@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from time import sleep
 
 import pytest
 from support.digests import put_digest
@@ -130,6 +131,15 @@ def test_as_of_a_time_a_digest_is_shown_if_all_its_sources_had_happened(memory, 
     assert found(memory, as_of=last - timedelta(seconds=1)) == ["statement"] * 2
 
 
+def test_as_of_a_time_a_digest_of_that_time_is_shown_though_it_is_stale_by_now(memory, notes):
+    put_digest(memory, CARS, notes)
+    later = memory.add("I sold the Volvo", namespace=ANN, at=START + timedelta(days=9))
+    memory.supersede(notes[2].id, later.id, namespace=ANN)
+    assert "digest" not in found(memory)
+    assert "digest" in found(memory, as_of=START + timedelta(days=8))
+    assert "digest" not in found(memory, as_of=START + timedelta(days=9))
+
+
 def test_as_of_a_time_a_digest_is_not_shown_if_it_does_not_know_what_held(memory, notes):
     later = memory.add("I sold the Volvo", namespace=ANN, at=START + timedelta(days=9))
     memory.supersede(notes[2].id, later.id, namespace=ANN)
@@ -164,6 +174,19 @@ def test_what_is_stale_makes_room_for_the_next_hits(memory, notes):
     memory.supersede(notes[2].id, later.id, namespace=ANN)
     hits = memory.search("red Volvo", namespace=ANN, k=3)
     assert [hit.note.kind for hit in hits] == ["statement"] * 3
+
+
+def test_a_digest_of_a_source_that_is_deleted_or_has_expired_is_not_shown(memory, notes):
+    soon = datetime.now(UTC) + timedelta(seconds=0.2)
+    short = memory.add("A Volvo ad", namespace=ANN, expires_at=soon, at=START)
+    put_digest(memory, CARS + " Ad.", [*notes, short])
+    put_digest(memory, CARS, notes)
+    while datetime.now(UTC) <= soon:
+        sleep(0.05)
+    assert found(memory).count("digest") == found(memory, as_of=soon).count("digest") == 1
+    memory.delete(notes[0].id, namespace=ANN)
+    assert "digest" not in found(memory)
+    assert "digest" not in found(memory, known_at=soon)
 
 
 def test_no_link_leads_from_a_digest(memory, notes):
