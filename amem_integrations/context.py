@@ -126,11 +126,13 @@ class _Page:
     def take_digest(self, digest: Note) -> None:
         """Take a digest, if all of it fits."""
         mark = f"[{digest.id}] " if self.ids else ""
-        gathered = f"({len(digest.sources)} notes, the latest of {texts.day(digest.when)})"
-        line = neutral(f"- {mark}{gathered} {digest.content}")
+        latest = digest.own_entry.at if digest.own_entry else digest.when
+        gathered = f"({len(digest.sources)} notes, the latest of {texts.day(latest)})"
+        line = neutral(f"- {mark}{gathered} {_said(digest)}")
         heading = "" if self.digests else f"{GATHERED}\n"
         size = texts.count_tokens(f"{heading}{line}\n")
-        if size <= min(self.left, self.left_for_digests):
+        is_asked_for = digest.metadata.get("profile") is True and digest.id == self.hits[0].note.id
+        if size <= (self.left if is_asked_for else min(self.left, self.left_for_digests)):
             self.left -= size
             self.left_for_digests -= size
             self.digests[digest.id] = line
@@ -202,10 +204,13 @@ def _line(
     clauses += [
         f"(contradicted on {texts.day(times[i])})" for i in hit.contradicted_by if i in times
     ]
-    speaker = texts.inline(note.speaker or "", texts.SPEAKER_CHARS)
-    said = f"{speaker}: {note.content}" if speaker else note.content
     mark = f"[{note.id}] " if show_id else ""
-    return neutral(" ".join([f"- {mark}{said}", *clauses]))
+    return neutral(" ".join([f"- {mark}{_said(note)}", *clauses]))
+
+
+def _said(note: Note) -> str:
+    speaker = texts.inline(note.speaker or "", texts.SPEAKER_CHARS)
+    return f"{speaker}: {note.content}" if speaker else note.content
 
 
 def _until(hit: ScoredNote) -> str:

@@ -39,6 +39,9 @@ class Condition:
     value: Scalar | tuple[Scalar, ...]
 
 
+IS_NOTE = Condition("kind", "$in", NOT_DERIVED)
+
+
 Conditions = tuple[Condition, ...]
 
 
@@ -84,7 +87,7 @@ def _condition(field: str, operator: str, value: object) -> Condition:
         items = tuple(_scalar(field, item) for item in value)
         return Condition(field, "$in", _kinds(items) if field == "kind" else items)
     if (field, value) == ("kind", NOTE) and operator in {"$eq", "$ne"}:
-        return Condition(field, "$in", NOT_DERIVED if operator == "$eq" else DERIVED)
+        return IS_NOTE if operator == "$eq" else Condition(field, "$in", DERIVED)
     scalar = _scalar(field, value)
     if operator in _RANGES and (scalar is None or isinstance(scalar, str | bool)):
         message = f"{operator} for {field!r} wants a number or a datetime, not {value!r}"

@@ -69,18 +69,28 @@ async def get_all(
     return await _views(runtime, space, found[:limit], as_of, known_at)
 
 
-async def profile(runtime: Runtime, *, namespace: Sequence[str]) -> Note | None:
-    """Return the digest that says who this user is, None if there is none, or what it says is no longer so.
+async def profile(
+    runtime: Runtime,
+    *,
+    namespace: Sequence[str],
+    where: Mapping[str, Any] | None = None,
+    as_of: datetime | None = None,
+) -> Note | None:
+    """Return the digest that says who this user is; None if there is none, or what it says is no longer so.
+
+    With `where` or `as_of` it is returned only if all its sources meet the conditions, and had happened by then.
 
     Raises:
+        InvalidInputError: A bad `where` or `as_of`.
         NamespaceError: The namespace is missing or malformed.
     """
     space = check_namespace(namespace)
+    may_show = DigestFilter((*conditions_of(where), *by_then(as_of, None)), as_of)
     found = await resolve(runtime.store.scan(space, where=IS_PROFILE, limit=1, newest_first=True))
     for note in found:
         sources = await resolve(runtime.store.get(space, note.sources))
-        shown = DigestFilter().admits(note, {source.id: source for source in sources})
-        return note if shown and not note.is_expired(now()) else None
+        admitted = may_show.admits(note, {source.id: source for source in sources})
+        return note if admitted and not note.is_expired(now()) else None
     return None
 
 

@@ -57,10 +57,10 @@ async def recall(
         return []
     if min_similarity is None:
         hits = relevant(query, hits, _floor(runtime))
-    asks_for_a_kind = (where or {}).get("kind", NOTE) != NOTE
+    asks_for_a_kind = (where or {}).get("kind", NOTE) != NOTE  # such as filler
     hits = distinct(hits if asks_for_a_kind else telling(query, hits))
     # What a reply is linked to has not been checked against conditions and times.
-    is_plain = where is None and as_of is None and known_at is None
+    is_plain = where in (None, {"kind": NOTE}) and as_of is None and known_at is None
     return await _with_questions(runtime, space, hits) if is_plain else hits
 
 

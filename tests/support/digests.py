@@ -31,7 +31,7 @@ def put_digest(
         cause=digest,
         model="tester",
         change="",
-        at=time,
+        at=max(source.when for source in sources),
         recorded_at=time,
     )
     note = Note(
@@ -40,7 +40,6 @@ def put_digest(
         namespace=namespace,
         content=text,
         recorded_at=time,
-        at=max(source.when for source in sources),
         kind="digest",
         source="derived",
         sources=tuple(source.id for source in sources),

@@ -134,9 +134,10 @@ def test_as_of_leaves_out_what_was_understood_later():
 
 
 def make_digest(text, *sources, **fields):
-    at = max(source.when for source in sources)
     ids = tuple(source.id for source in sources)
-    return make_note(text, kind="digest", source="derived", sources=ids, at=at, **fields)
+    digest = make_note(text, kind="digest", source="derived", sources=ids, **fields)
+    entry = make_entry("topic", digest.id, at=max(source.when for source in sources))
+    return digest.revised(contexts=(entry,))
 
 
 def lines_of(notes, **options):
