@@ -47,7 +47,7 @@ def is_stale(digest: Note, sources: Mapping[str, Note], time: datetime | None = 
         time: When it is to hold; None: now.
     """
     time = time or now()
-    if not digest.content or not digest.sources:
+    if not digest.content or not (digest.sources or is_users(digest)):
         return True
     held = [sources.get(source) for source in digest.sources]
     return any(note is None or _is_outdated(note, digest, time) for note in held)

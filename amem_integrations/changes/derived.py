@@ -7,18 +7,40 @@ and keywords) and its sources, `before` and `after`. A record of kind `digest` i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ..digests import expires_with, is_users
-from ..ids import derive
-from ..notes import USER, Change, ContextEntry, Note
+from ..digests import expires_with, is_derived, is_users
+from ..ids import clock, derive, time_of
+from ..kinds import Kind
+from ..notes import USER, Change, ContextEntry, Namespace, Note
 from .edits import DERIVED_FIELD, Edit, change, derived_json
 from .proposals import proposal
+from .quote_matching import texts_in, without_quotes_in
 
+_SENTENCE = re.compile(
+    r"[^.!?\n\u3002\uff01\uff1f\u0964\u06d4]*[.!?\s\u3002\uff01\uff1f\u0964\u06d4]*"
+)
 NOT_BY_USER = "the user edited it, so it is the user's"
+
+
+def derived_note(note_id: str, namespace: Namespace, kind: Kind, op: str) -> Note:
+    """Return a new derived note that says nothing yet; `op` names the operation that adds it."""
+    seq = clock.tick()
+    return Note(
+        id=note_id,
+        seq=seq,
+        namespace=namespace,
+        content="",
+        recorded_at=time_of(seq),
+        source="derived",
+        kind=kind,
+        state="done",
+        ops=(op,),
+    )
 
 
 def text_of(
@@ -35,7 +57,7 @@ def text_of(
     """Return a derived note with what a model wrote; it expires with the first of its sources.
 
     Args:
-        note: As it is stored; or a new one, of kind `digest` or `fact`, source `derived` and state `done`.
+        note: As it is stored, or a new one (see `derived_note`).
         text: What it says.
         topic: What it is about.
         keywords: By which it is found.
@@ -81,15 +103,21 @@ def write(after: Note, op: str, at: datetime) -> Edit:
             return note, []
         if is_users(note):
             return note, [proposed(note, after, op, at, NOT_BY_USER)]
-        new = note.revised(
-            content=after.content,
-            contexts=after.contexts,
-            sources=after.sources,
-            expires_at=after.expires_at,
-        )
+        new = _with_text_of(note, after)
         return new, [written(note, new, op, at)]
 
     return edit
+
+
+def approve_text(after: Note, made: Change) -> Edit:
+    """Return the edit that gives a stored derived note what a person has approved; `made` is the record of it."""
+    return lambda note: (_with_text_of(note, after), [made])
+
+
+def _with_text_of(note: Note, after: Note) -> Note:
+    """Return a stored derived note with what another version of it says."""
+    said = ("content", "contexts", "sources", "expires_at")
+    return note.revised(**{name: getattr(after, name) for name in said})
 
 
 def proposed(about: Note, after: Note, op: str, at: datetime, why: str) -> Change:
@@ -136,3 +164,83 @@ def edited(content: str, op: str, at: datetime) -> Edit:
         return new, [replace(record, id=made)]  # an update of its metadata may be made with it
 
     return edit
+
+
+def after_loss(
+    note: Note,
+    lost: Collection[str],
+    deleted: Collection[str],
+    is_quoted: Callable[[str], bool],
+    made: str,
+) -> Note:
+    """Return a derived note after a text is gone; nothing of that text stands in it.
+
+    A digest mixes the words of its sources, so all that a model wrote goes with any of them. Of what the user
+    wrote, the sentences go that quote the text. A fact goes with the last of its sources, or if it quotes the text.
+
+    Args:
+        note: The derived note.
+        lost: Those of its sources whose text is gone.
+        deleted: The notes that are not there any more, or about to go.
+        is_quoted: Whether a text quotes what is gone.
+        made: The change by which this happens.
+    """
+    said = (note.content, *(text for entry in note.contexts for text in texts_in(entry)))
+    quotes = any(map(is_quoted, said))
+    if not (lost or quotes):
+        return note
+    sources = tuple(source for source in note.sources if source not in deleted)
+    if is_users(note):
+        content = "".join(s for s in _SENTENCE.findall(note.content) if not is_quoted(s)).strip()
+    elif note.kind == "fact" and not quotes and not lost >= set(note.sources):
+        return note.revised(sources=sources)
+    else:
+        content = ""
+    return _with_nothing_but(note.revised(sources=sources), content, made)
+
+
+def _with_nothing_but(note: Note, content: str, made: str) -> Note:
+    """Return a derived note that says this, without the topic and the keywords that a model gave it."""
+    own = note.own_entry
+    if own is not None and (content != note.content or any(texts_in(own))):
+        own = replace(own, text="", keywords=(), tags=(), change=made)
+    return note.revised(content=content, contexts=() if own is None else (own,))
+
+
+def emptied(note: Note, made: str) -> Note:
+    """Return a derived note without all that a model wrote; a text of the user stays."""
+    return _with_nothing_but(note, note.content if is_users(note) else "", made)
+
+
+def is_emptied(note: Note) -> bool:
+    """Return whether nothing is left of a derived note from which it could be written anew."""
+    return is_derived(note) and not note.content and (note.kind == "fact" or not note.sources)
+
+
+def loss(before: Note, after: Note) -> dict[str, Any]:
+    """Return how a derived note changed by a loss; what was lost is in no record."""
+    new = derived_json(after)
+    old = {**new, "sources": list(before.sources)}
+    return {DERIVED_FIELD: {"before": old, "after": new}}
+
+
+def blanked_sides(
+    data: Any,  # noqa: ANN401 - JSON values
+    is_lost: Callable[[str, datetime], bool],
+    is_quoted: Callable[[str], bool],
+) -> Any:  # noqa: ANN401 - JSON values
+    """Return the data of a record without what derived notes said while they had a source that is lost.
+
+    `is_lost` says whether a source is, for what was written at a time.
+    """
+    if isinstance(data, Mapping):
+        own = data.get("own")
+        if "text" in data and "sources" in data and own:
+            written = datetime.fromisoformat(own["recorded_at"])
+            if any(is_lost(source, written) for source in data["sources"]):
+                text = data["text"] if own["model"] == USER and not is_quoted(data["text"]) else ""
+                return {**without_quotes_in(data, bool), "text": text}
+        return {key: blanked_sides(inner, is_lost, is_quoted) for key, inner in data.items()}
+    if isinstance(data, list):
+        return [blanked_sides(inner, is_lost, is_quoted) for inner in data]
+    return data

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from ..digests import is_derived
 from ..notes import RELATIONS, ContextEntry, Note
 from ..prompts import PROMPT_TEXTS
 
@@ -58,6 +59,16 @@ class Fragments:
 def texts_of(note: Note) -> tuple[str, str]:
     """Return what a note says. What a model made of it goes with the note, and is not looked for elsewhere."""
     return note.content, note.speaker or ""
+
+
+def own_words(note: Note) -> tuple[str, ...]:
+    """Return what a note says that is its own; all words of a derived note are those of others."""
+    return () if is_derived(note) else texts_of(note)
+
+
+def said_by_others(note: Note) -> tuple[str, ...]:
+    """Return what a derived note says: its own entry tells who wrote it, and so of which notes."""
+    return texts_of(note) if is_derived(note) else ()
 
 
 def texts_in(entry: ContextEntry) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from ..fetch import all_changes
 from ..notes import RELATIONS, Change, Namespace, Note
 from ..runtime import RULES, Runtime, resolve
 from .edits import prompt_id
-from .quote_matching import FROM_PROMPTS, Fragments, texts_in, texts_of
+from .quote_matching import FROM_PROMPTS, Fragments, own_words, said_by_others, texts_in, texts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ async def sources_of(
     A note that is quoted at second hand and is not there any more is taken for a source: it is just being deleted.
     """
     left = Fragments(written).minus(FROM_PROMPTS)
-    left = left.minus(Fragments(text for note in shown.values() for text in texts_of(note)))
+    left = left.minus(Fragments(text for note in shown.values() for text in own_words(note)))
     made = await _copied_from(runtime, namespace, shown, left) if left else []
     if not made:
         return Sources(tuple(shown))
@@ -61,7 +61,7 @@ async def _copied_from(
         entry.change
         for note in shown.values()
         for entry in note.contexts
-        if Fragments(texts_in(entry)).shares(left)
+        if Fragments((*said_by_others(note), *texts_in(entry))).shares(left)
     ]
     made: list[Change] = await resolve(runtime.store.changes_by_id(namespace, entries))
     relations = {} if runtime.model_name == RULES else _relations_with(shown, left)

@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from ..digests import is_derived, written_at
 from ..fetch import all_changes
-from ..ids import now
+from ..ids import clock, derive, new_operation, now
 from ..notes import (
     USER,
     Change,
@@ -31,58 +32,21 @@ from ..notes import (
     Supersession,
 )
 from ..runtime import Runtime, resolve
-from .edits import STATED, Edit, change, without
+from .derived import after_loss, blanked_sides, is_emptied, loss
+from .edits import Edit, change, without
+from .gone import Gone
 from .quote_matching import (
     FROM_PROMPTS,
     Fragments,
     is_quote,
+    own_words,
     texts_in,
-    texts_of,
     without_quotes_in,
     written_texts,
 )
 from .rewrite import rewrite
 
 _Written = Sequence[tuple[Change, set[str]]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
-    """A text that is not there any more.
-
-    Attributes:
-        note_id: The note that it stood in.
-        texts: The text, in parts.
-        kept: What a corrected note says instead.
-        corrected_at: When, if it was corrected rather than deleted. What the note brought to others after that
-            comes from what it says now, and stays.
-        in_context: Whether it stood in contexts of the note, which had quoted something. The history of the note
-            must not hold it either, and what the note brought to others stays.
-    """
-
-    note_id: str
-    texts: tuple[str, ...]
-    kept: tuple[str, ...] = ()
-    corrected_at: datetime | None = None
-    in_context: bool = False
-
-
-def corrections(changes: Iterable[Change]) -> list[Gone]:
-    """Return the texts that these changes replaced in their own notes."""
-    found = []
-    for made in changes:
-        steps: Mapping[str, Any] = made.data.get("fields", made.data)
-        if made.kind in ("update", "undo") and not steps.keys().isdisjoint(STATED):
-            texts = [steps[name] for name in ("content", "speaker") if name in steps]
-            found.append(
-                Gone(
-                    note_id=made.note_id,
-                    texts=tuple(str(step["before"] or "") for step in texts),
-                    kept=tuple(str(step["after"] or "") for step in texts),
-                    corrected_at=made.recorded_at,
-                )
-            )
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,17 +110,18 @@ class QuoteRemoval:
         `holders` are the backlinks of the notes, if these have been read: before a deletion, or after a correction.
         """
         store = self._runtime.store
-        if self._deleted >= self._gone.keys() and not deleted:
-            holders = []  # links go with the notes
-        elif holders is None:
+        if holders is None:
             holders = await resolve(store.backlinks(self._namespace, list(self._gone)))
+        if self._deleted >= self._gone.keys() and not deleted:
+            holders = [note for note in holders if is_derived(note)]  # links go with the notes
         is_first = True
         while True:
             prompts, written = await self._written()
             if not (is_first or prompts):
                 return
             quotes = await self._find(holders, prompts, written, deleted=deleted)
-            await self._take_out(quotes, deleted=deleted)
+            left = await self._take_out(quotes, deleted=deleted)
+            await delete_emptied(self._runtime, self._namespace, left)
             if not prompts:
                 return
             holders, is_first = [], False  # until nothing more was written meanwhile
@@ -193,15 +158,18 @@ class QuoteRemoval:
         notes = {note.id: note for note in holders}
         await self._add(notes, [made.note_id for made, _ in written])
         due = {made.note_id for made, _ in written if deleted and made.cause in self._gone}
-        own = {note.id: Fragments(texts_of(note)) for note in notes.values()}
+        own = {note.id: Fragments(own_words(note)) for note in notes.values()}
         sources: dict[str, set[str]] = {}
         for made, others in written:
             if made.note_id in own and self._quotes(made, notes[made.note_id], own[made.note_id]):
                 sources.setdefault(made.note_id, set()).update(others)
+        for note in notes.values():
+            if is_derived(note):  # it may quote in its content as well
+                sources.setdefault(note.id, set()).update({*note.sources} - self._gone.keys())
         await self._add(notes, {other for others in sources.values() for other in others})
         elsewhere = {
             note_id: Fragments(
-                text for i in {note_id, *others} & notes.keys() for text in texts_of(notes[i])
+                text for i in {note_id, *others} & notes.keys() for text in own_words(notes[i])
             )
             for note_id, others in sources.items()
         }
@@ -228,8 +196,8 @@ class QuoteRemoval:
             texts += [supersession.reason for supersession in note.supersessions.values()]
         return any(is_quote(text, self._lost, elsewhere) for text in texts)
 
-    async def _take_out(self, quotes: _Quotes, *, deleted: bool) -> None:
-        """Take the quotes out of the notes, then out of their history, until both are without.
+    async def _take_out(self, quotes: _Quotes, *, deleted: bool) -> Collection[Note]:
+        """Take the quotes out of the notes, then out of their history, until both are without; return the notes.
 
         Who undoes a change meanwhile may have brought back what was in its record.
         """
@@ -246,6 +214,7 @@ class QuoteRemoval:
             base = await self._as_they_are(quotes.elsewhere)
             edit = self._edit_of(quotes, "", now(), deleted=deleted)
             is_changed = any(edit(note_id)(note)[0] != note for note_id, note in base.items())
+        return base.values()
 
     async def _as_they_are(self, ids: Iterable[str]) -> dict[str, Note]:
         stored = await resolve(self._runtime.store.get(self._namespace, sorted(ids)))
@@ -286,7 +255,7 @@ class QuoteRemoval:
         def edit(note: Note) -> tuple[Note, list[Change]]:
             entries = [
                 entry.change
-                for entry in note.contexts
+                for entry in (() if is_derived(note) else note.contexts)
                 if self._is_caused(entry, note, deleted) or any(map(is_quoted, texts_in(entry)))
             ]
             links = sorted(self._gone.keys() & note.links.keys()) if deleted else []
@@ -305,18 +274,35 @@ class QuoteRemoval:
                 reasons=reasons,
                 merged_into=self._gone.keys(),
             )
+            cause = next(iter(self._gone))
+            if is_derived(note):
+                made = derive("change", op, kind, note.id, cause)
+                revised = after_loss(
+                    revised, self._lost_sources(note), self._deleted, is_quoted, made
+                )
             if revised == note:
                 return note, []
             data: dict[str, Any] = {"entries": entries, "links": links, "reasons": reasons}
+            if is_derived(note):
+                data["fields"] = loss(note, revised)
             if supersessions:
                 data["supersessions"] = supersessions
             if revised.merged_into != note.merged_into:
                 into = {"before": note.merged_into, "after": None}
                 data["fields"] = {"merged_into": into}
-            cause = next(iter(self._gone))
             return revised, [change(op, kind, note, cause=cause, recorded_at=at, data=data)]
 
         return edit
+
+    def _lost_sources(self, note: Note) -> set[str]:
+        """Return the sources of a derived note that are gone, or did not say yet what they say now."""
+        return {i for i in note.sources if self._is_lost(i, written_at(note))}
+
+    def _is_lost(self, source: str, written: datetime) -> bool:
+        gone = self._gone.get(source)
+        if gone is None or gone.in_context:
+            return False
+        return gone.corrected_at is None or written <= gone.corrected_at
 
     def _is_caused(self, entry: ContextEntry, note: Note, deleted: bool) -> bool:
         """Return whether an entry came from a note that is gone, or from what a corrected one said before."""
@@ -353,7 +339,7 @@ class QuoteRemoval:
                 if self._came_from_gone(made, deleted)
                 else self._test(quotes.elsewhere.get(made.note_id))
             )
-            data = without_quotes_in(made.data, test)
+            data = without_quotes_in(blanked_sides(made.data, self._is_lost, test), test)
             if data != made.data:
                 blanked.append(replace(made, data={**data, "blanked": True}))
         return blanked
@@ -388,3 +374,16 @@ class QuoteRemoval:
 
 def _of_link(link: Link) -> tuple[str, str]:
     return link.reason, link.relation
+
+
+async def delete_emptied(runtime: Runtime, namespace: Namespace, notes: Iterable[Note]) -> None:
+    """Delete the derived notes that have lost all that they were derived from."""
+    if not (emptied := [note for note in notes if is_emptied(note)]):
+        return
+    op, at = new_operation(), now()
+    gone = [Gone(note_id=note.id, texts=()) for note in emptied]
+    removal = QuoteRemoval(runtime, namespace, op, gone, since=clock.tick())
+    await removal.remove()
+    receipts = [change(op, "delete", note, recorded_at=at) for note in emptied]
+    await resolve(runtime.store.delete(namespace, [note.id for note in emptied], receipts))
+    await removal.remove(deleted=True)

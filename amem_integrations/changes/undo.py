@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from ..digests import is_derived
 from ..errors import InvalidInputError, RevisionConflictError
 from ..ids import derive
-from ..kinds import kind_of
 from ..notes import Change, Link, Note
 from .edits import (
     DERIVED_FIELD,
@@ -44,6 +44,7 @@ INSTEAD = {
     "retract": "the text that it was taken from was corrected; evolve() works with what it says now",
     "prompt": "it only says what a model was shown",
     "usage": "it only says what calls of a model cost, which cannot be taken back",
+    "considered": "it only says which notes the digests know; delete or undo what they say",
     "reinforce": "it only says which links proved useful; they weaken again by themselves",
     "rejection": "nothing was written; approve() the proposal to have it after all",
 }
@@ -140,6 +141,11 @@ def is_of_text(made: Change) -> bool:
     return not {*GIVEN, "rest"}.isdisjoint(fields_of(made))
 
 
+def is_first_writing(made: Change) -> bool:
+    """Return whether a change made its note: a model wrote a digest or a fact, which was not there before."""
+    return made.kind == "digest" and fields_of(made)[DERIVED_FIELD]["before"]["own"] is None
+
+
 def undo(made: Change, op: str, at: datetime) -> Edit:
     """Return the edit that gives the fields which a change touched back what they held before."""
     return _give_back(made, {name: step["before"] for name, step in _steps(made)}, made, op, at)
@@ -211,6 +217,8 @@ def _id_at_other_end(made: Change, other: str) -> str:
 
 def _state(made: Change, note: Note) -> Any:  # noqa: ANN401 - a state
     """Return the state that goes with the note's own entry: without one it waits for another."""
+    if is_derived(note):
+        return "done"
     if note.own_entry is None:
         return "pending"
     before = made.data.get("state", {}).get("before")
@@ -302,7 +310,7 @@ def _with_derived(note: Note, value: Mapping[str, Any]) -> Note:
 def _with_own(note: Note, value: Any) -> Note:  # noqa: ANN401 - JSON values
     others = tuple(entry for entry in note.contexts if entry.cause != note.id)
     if value is None:
-        return note.revised(contexts=others, kind=kind_of(note.content))
+        return note.revised(contexts=others, content=note.content)  # and the kind of that
     kind = value.get("kind", note.kind)
     return note.revised(contexts=(ENTRIES.validate_python(value), *others), kind=kind)
 

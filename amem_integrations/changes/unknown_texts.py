@@ -7,12 +7,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from ..digests import is_derived
 from ..fetch import all_changes
-from ..ids import clock, new_operation, now
+from ..ids import clock, derive, new_operation, now
 from ..notes import Change, Namespace, Note
 from ..runtime import Runtime, resolve
-from .edits import ENTRY, LINK, SUPERSEDED, Edit, change, without
+from .derived import emptied
+from .edits import DERIVED_FIELD, ENTRY, LINK, SUPERSEDED, Edit, change, without
 from .quote_matching import without_quotes_in
+from .quotes import delete_emptied
 from .rewrite import rewrite
 from .undo import fields_of
 
@@ -31,7 +34,8 @@ async def remove_all_of(
         by_note.setdefault(made.note_id, []).append(made)
     prompts = [made for made in by_note.pop("", []) if made.kind == "prompt"]
     steps = {note_id: _without_all(mine, op, at) for note_id, mine in by_note.items()}
-    await rewrite(runtime, namespace, op, steps, removing=True)
+    done = await rewrite(runtime, namespace, op, steps, removing=True)
+    await delete_emptied(runtime, namespace, done.notes.values())
     ids, entries = {made.id for made in changes}, _entries(changes)
     records = {made.id: made for mine in by_note.values() for made in mine}
     for note_id in by_note:  # an entry that was replaced since stands in the record of that, too
@@ -70,15 +74,17 @@ def _entries(changes: Iterable[Change]) -> set[str]:
     for made in changes:
         found.add(made.id)
         for name, step in fields_of(made).items():
-            if (name == "own" or name.startswith(ENTRY)) and step["after"]:
-                found.add(step["after"]["change"])
+            entry = step["after"]["own"] if name == DERIVED_FIELD else step["after"]
+            if (name in ("own", DERIVED_FIELD) or name.startswith(ENTRY)) and entry:
+                found.add(entry["change"])
     return found
 
 
 def _without_entries(value: Any, made: Collection[str], *, all_of_it: bool) -> Any:  # noqa: ANN401
     """Return the data of a record without the texts of entries that these changes made; or without any."""
     if isinstance(value, Mapping):
-        inside = all_of_it or value.get("change") in made
+        own = value.get("own") or {}
+        inside = all_of_it or not {value.get("change"), own.get("change")}.isdisjoint(made)
         return (
             without_quotes_in(value, bool)
             if inside
@@ -100,7 +106,9 @@ def _without_all(changes: Sequence[Change], op: str, at: datetime) -> Edit:
     }
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
-        revised = without(note, entries=entries, reasons=reasons)
+        revised = without(note, entries=() if is_derived(note) else entries, reasons=reasons)
+        if is_derived(note) and note.own_entry and note.own_entry.change in entries:
+            revised = emptied(revised, derive("change", op, "forget", note.id, None))
         if revised == note:
             return note, []
         data = {"entries": sorted(entries), "links": [], "reasons": sorted(reasons)}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..changes.edits import stated
-from ..changes.quote_matching import texts_in, texts_of
-from ..changes.quotes import Gone, QuoteRemoval
+from ..changes.gone import Gone
+from ..changes.quote_matching import said_by_others, texts_in, texts_of
+from ..changes.quotes import QuoteRemoval
+from ..digests import is_derived
 from ..ids import now
 from ..notes import ContextEntry, Namespace, Note
 from ..runtime import Runtime, resolve
@@ -67,10 +69,10 @@ async def _gone(
             texts = (*texts_of(note), *_texts(lost[note_id]))
             found.append(Gone(note_id=note_id, texts=texts, kept=elsewhere))
             continue
-        if not _is_same(note, current):
+        if not _is_same(note, current) and not is_derived(note):
             kept, at = texts_of(current[note_id]), now()
             found.append(Gone(note_id=note_id, texts=texts_of(note), kept=kept, corrected_at=at))
-        if texts := tuple(_texts(e for e in lost[note_id] if e.change in purged)):
+        if texts := tuple(_texts_of_lost(note, lost[note_id], purged)):
             found.append(Gone(note_id=note_id, texts=texts, kept=elsewhere, in_context=True))
     return found
 
@@ -89,6 +91,15 @@ async def _purged(
 def _is_same(note: Note, current: Mapping[str, Note]) -> bool:
     """Return whether a note is there, and says what it said."""
     return note.id in current and stated(current[note.id]) == stated(note)
+
+
+def _texts_of_lost(
+    note: Note, lost: Sequence[ContextEntry], purged: Collection[str]
+) -> Iterable[str]:
+    """Yield the texts of contexts that had quoted something; with that of a derived note its content goes."""
+    gone = [entry for entry in lost if entry.change in purged]
+    yield from _texts(gone)
+    yield from said_by_others(note) if gone else ()
 
 
 def _texts(entries: Iterable[ContextEntry]) -> Iterable[str]:

@@ -8,12 +8,15 @@ from typing import Any
 
 from .. import texts
 from ..changes import edits
+from ..changes.derived import edited
+from ..changes.gone import Gone, corrections
 from ..changes.merging import changed_notes, merged_into, unmerge
 from ..changes.quote_matching import texts_of
-from ..changes.quotes import Gone, QuoteRemoval, corrections
+from ..changes.quotes import QuoteRemoval
 from ..changes.recovery import recover_interrupted
 from ..changes.rewrite import rewrite
 from ..chunks import chunk_id, chunks
+from ..digests import is_derived
 from ..embedding import embed_if_possible
 from ..fetch import not_found
 from ..filters import Condition
@@ -50,6 +53,8 @@ async def change_note(
     """
     if getattr(runtime.store, "interrupted", ()):
         await recover_interrupted(runtime)
+    if is_derived(note):
+        return [await _change_derived(runtime, namespace, note, values)]
     given = dict(values)
     others = await later_chunks(runtime, namespace, note)
     before, after = [other.content for other in others], [other.content for other in others]
@@ -73,6 +78,21 @@ async def change_note(
     if rest or (others and shared):
         await set_later_chunks(runtime, namespace, first, after, shared)
     return [first, *await later_chunks(runtime, namespace, first)]
+
+
+async def _change_derived(
+    runtime: Runtime, namespace: Namespace, note: Note, values: Mapping[str, Any]
+) -> Note:
+    """Return a derived note with other values; with another content it is the user's, and what it was made of stays."""
+    op, at = new_operation(), now()
+    rest = {name: value for name, value in values.items() if name != "content"}
+    parts = [edits.update(op, at, rest)]
+    if "content" in values:
+        parts.append(edited(values["content"], op, at))
+    done = await rewrite(runtime, namespace, op, {note.id: edits.chain(parts)})
+    if note.id not in done.notes:
+        raise not_found(namespace, note.id)
+    return done.notes[note.id]
 
 
 async def later_chunks(runtime: Runtime, namespace: Namespace, note: Note) -> list[Note]:
@@ -143,14 +163,16 @@ async def remove_notes(
     *,
     whole: str | None = None,
     look: Look | None = None,
-) -> None:
+    undone: Change | None = None,
+) -> list[Change]:
     """Remove notes for good, with their history, the links to them and every text that quotes them.
 
     Chunks of a text that goes on stay in the history of its first note, `whole`. `look` holds the backlinks of the notes
-    if these have been read with them: what was written since tells in the history that it is due to them.
+    if these have been read with them: what was written since tells in the history that it is due to them. Returned are
+    the receipts; they name the change that is `undone` by it.
     """
     if not notes:
-        return
+        return []
     if getattr(runtime.store, "interrupted", ()):
         await recover_interrupted(runtime)
     op, since, at = new_operation(), clock.tick(), now()
@@ -158,10 +180,15 @@ async def remove_notes(
     quotes = QuoteRemoval(runtime, namespace, op, gone, since=since, whole=whole)
     # Quotes go while the text is there to know them by: should this be interrupted, it can be done again. What is
     # written from then on names a note that is not there, and nothing else does (see `recovery`).
-    await quotes.remove()
-    receipts = [edits.change(op, "delete", note, recorded_at=at) for note in notes]
+    holders = look.backlinks if look else None
+    await quotes.remove(holders=holders)
+    data = {} if undone is None else {"undone": undone.id, "kind": undone.kind}
+    receipts = [edits.change(op, "delete", note, recorded_at=at, data=data) for note in notes]
     await resolve(runtime.store.delete(namespace, [note.id for note in notes], receipts))
-    await quotes.remove(deleted=True, holders=look.backlinks if look else None)
+    if holders is not None:  # derived notes have lost it by now
+        holders = [note for note in holders if not is_derived(note)]
+    await quotes.remove(deleted=True, holders=holders)
+    return receipts
 
 
 def _input(note: Note, values: Mapping[str, Any]) -> NoteInput:

@@ -62,6 +62,9 @@ async def update(
 ) -> Note:
     """Return the note with other content, other metadata, another end or time to expire, or all of these.
 
+    A digest or a fact whose content you change is yours from then on: what a model makes of its sources later is only
+    proposed (see `proposals`), and what is deleted from them takes only those of its sentences that quote it.
+
     The old values stay in the note's history, and nowhere else. With new content the note is pending again, and
     found by that content at once; its links stay, what its old content had added to other notes goes, and the
     next `evolve` makes attributes for it. For the first note of a long text, `content` is the whole text, and
@@ -128,7 +131,8 @@ async def supersede(
 
     Raises:
         NoteNotFoundError: One of them is not in this namespace.
-        InvalidInputError: `newer` is not later, it says so already, or an argument is no such value.
+        InvalidInputError: `newer` is not later, it says so already, one of them is a digest, or an argument is no such
+            value.
     """
     space = check_namespace(namespace)
     if relation not in RELATIONS:
@@ -137,6 +141,7 @@ async def supersede(
         raise InvalidInputError(f"reason must be a text of at most {MAX_REASON_CHARS} characters")
     check_time("since", since)
     first, later = await existing(runtime.store, space, [older, newer])
+    _check_no_digest(first, later)
     _check_later(first, later)
     op, at = new_operation(), now()
     edits = {
@@ -209,12 +214,13 @@ async def check_superseded(
 
     Raises:
         NoteNotFoundError: One is not there.
-        InvalidInputError: An item with an event time is not later than what it supersedes.
+        InvalidInputError: An item with an event time is not later than what it supersedes, or that is a digest.
     """
     wanted = {note_id: item for item in items for note_id in item.supersedes}
     if not wanted:
         return {}
     older = {note.id: note for note in await existing(runtime.store, namespace, sorted(wanted))}
+    _check_no_digest(*older.values())
     for note_id, item in wanted.items():
         when = item.at or item.default_at
         if when is not None and when < older[note_id].when:
@@ -263,6 +269,15 @@ def _plan(
         reason=" ".join(reason.split()),
         rejected=rejected,
     )
+
+
+def _check_no_digest(*notes: Note) -> None:
+    for note in notes:
+        if note.kind == "digest":
+            raise InvalidInputError(
+                f"note {note.id!r} is a digest, which neither supersedes nor is superseded: supersede one of the notes "
+                f"that it was made of ({', '.join(note.sources)}), or change its text by update()"
+            )
 
 
 def _check_later(older: Note, newer: Note) -> None:

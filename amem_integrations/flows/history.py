@@ -22,7 +22,14 @@ from ..ids import first_seq, new_operation, now
 from ..notes import Change, Namespace, Note, check_namespace, check_time
 from ..plans import UndoReport
 from ..runtime import Runtime, resolve
-from .content import SHARED, later_chunks, remove_old_text, set_later_chunks, show_merged
+from .content import (
+    SHARED,
+    later_chunks,
+    remove_notes,
+    remove_old_text,
+    set_later_chunks,
+    show_merged,
+)
 from .review import open_proposals
 
 BATCH = 64  # changes that are taken back by one write
@@ -45,7 +52,9 @@ async def history(
     changes = await all_changes(runtime.store, space, note_id)
     if note_id is not None and not (changes and note_id):
         await existing(runtime.store, space, [note_id])
-    return [made for made in changes if made.kind not in ("prompt", "reinforce", "usage")]
+    return [
+        made for made in changes if made.kind not in ("prompt", "considered", "reinforce", "usage")
+    ]
 
 
 @overload
@@ -74,7 +83,7 @@ async def undo(
 
     Of one change it returns the change that takes it back, which can be undone itself. What can be undone:
     `construct` (the note is pending again), `evolve`, `link` and `unlink` (at both ends), `supersede`, `update`,
-    `upgrade`, `merge`, `unmerge`, `condense` and `undo`.
+    `upgrade`, `merge`, `unmerge`, `condense`, `digest` (the first writing of a digest: it is deleted) and `undo`.
 
     Of several changes, and with `model` or `since`, it takes back the last change first and returns an
     `UndoReport`. What somebody else built on stays, and so does what a reviewer approved of a model's proposals:
@@ -110,6 +119,9 @@ async def _undo_one(runtime: Runtime, space: Namespace, change_id: str) -> Chang
     made = await existing_change(store, space, change_id)
     undoing.check_undoable(made)
     undoing.check_free(made, await all_changes(store, space, made.note_id, after=made.seq))
+    if undoing.is_first_writing(made):
+        (note,) = await existing(store, space, [made.note_id])
+        return (await remove_notes(runtime, space, [note], undone=made))[0]
     op, at = new_operation(), now()
     edits = _edits(made, op, at)
     known = {note.id: note for note in await existing(store, space, list(edits))}
@@ -158,6 +170,10 @@ async def _undo_later_chunks(
         await set_later_chunks(runtime, namespace, first, contents, shared)
 
 
+def _is_alone(made: Change) -> bool:
+    return undoing.is_of_text(made) or undoing.is_first_writing(made)
+
+
 def _edits(made: Change, op: str, at: datetime) -> dict[str, Edit]:
     """Return by note what takes a change back, at both ends of a link."""
     return {**undoing.undo_other_ends(made, op, at), made.note_id: undoing.undo(made, op, at)}
@@ -203,7 +219,7 @@ class _Undoing:
     def _report(self, rejected: Sequence[str] = ()) -> UndoReport:
         return UndoReport(
             undone=tuple(made.data["undone"] for made in self.records),
-            changes=tuple(made.id for made in self.records),
+            changes=tuple(made.id for made in self.records if made.kind == "undo"),
             skipped={i: why for i, why in self.skipped.items() if i not in self.cleared},
             rejected=tuple(rejected),
         )
@@ -213,15 +229,15 @@ class _Undoing:
         self.by_note = defaultdict(list)
         for made in changes:
             self.by_note[made.note_id].append(made)
-        for is_text, group in groupby(left, key=undoing.is_of_text):
+        for is_alone, group in groupby(left, key=_is_alone):
             alike = list(group)
-            step = 1 if is_text else BATCH
+            step = 1 if is_alone else BATCH
             for start in range(0, len(alike), step):
                 batch = alike[start : start + step]
-                await (self._take_text_back(*batch) if is_text else self._take_back(batch))
+                await (self._take_one_back(*batch) if is_alone else self._take_back(batch))
 
-    async def _take_text_back(self, made: Change) -> None:
-        """Take back what the user gave; what was made of it elsewhere goes as well, so it is done alone."""
+    async def _take_one_back(self, made: Change) -> None:
+        """Take back what the user gave, as what was made of it elsewhere goes too; or all of a digest."""
         if self._is_free(made):
             self.records.append(await _undo_one(self.runtime, self.space, made.id))
             self.cleared.add(made.id)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
+from .. import texts
 from ..changes import proposals as answers
+from ..changes.derived import approve_text, derived_note, text_of, written
 from ..changes.edits import Edit, change_of_namespace, prompt_id
 from ..changes.rewrite import Follow, rewrite
 from ..changes.unknown_texts import remove_brought_back
+from ..embedding import embed_if_possible
 from ..errors import InvalidInputError
 from ..evolution.commit import Planner
 from ..evolution.relink import Relinker
@@ -17,6 +20,7 @@ from ..fetch import all_changes, existing, existing_change, not_found
 from ..ids import derive, new_operation, now
 from ..notes import Change, Namespace, Note, check_namespace
 from ..plans import PlannedSupersession
+from ..ports import Indexed
 from ..runtime import Runtime, resolve
 
 Edited = Mapping[str, Any]
@@ -27,8 +31,8 @@ async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Chang
     """Return what the gate stopped, or (`MemoryConfig.review`) held back, and nobody has answered yet, oldest first.
 
     Each is about the note `note_id`, because of the note `cause`. `data` holds what would be written: `"entry"`, a
-    context entry; `"link"`, a link of the two; `"relink"`, a change of their link; or `"supersession"`; and under
-    `"rejected"` why it was not.
+    context entry; `"link"`, a link of the two; `"relink"`, a change of their link; `"supersession"`; or `"digest"`, what a
+    digest would say, of which only the last one waits; and under `"rejected"` why it was not.
     """
     _, waiting = await open_proposals(runtime, check_namespace(namespace))
     return waiting
@@ -40,7 +44,8 @@ async def open_proposals(
     """Return the proposals that wait for an answer, oldest first, and the notes that they are about."""
     store = runtime.store
     changes = await all_changes(store, space, kinds=("proposal", "rejection", "relink"))
-    ids = list(dict.fromkeys(made.note_id for made in changes if made.kind != "relink"))
+    waiting = [made for made in changes if made.kind != "relink"]
+    ids = list(dict.fromkeys(i for m in waiting for i in (m.note_id, answers.decided_by(m))))
     notes = {note.id: note for note in await resolve(store.get(space, ids))}
     # Only an entry that is there now is an answer; what was approved and undone is open again.
     entries = answers.possible_answers(changes, list(notes.values()))
@@ -120,8 +125,51 @@ async def reject(
     return [await _reject(runtime, space, one) for one in dict.fromkeys(change_id)]
 
 
+async def _approve_digest(runtime: Runtime, space: Namespace, proposal: Change) -> Change:
+    """Write what is proposed of a derived note, which may not be there yet."""
+    wanted, op, at = proposal.data["digest"], new_operation(), now()
+    sources = await existing(runtime.store, space, wanted["sources"])
+    stored = await resolve(runtime.store.get(space, [wanted["id"]]))
+    if any(answers.is_settled(proposal, note) for note in stored):
+        raise InvalidInputError(
+            f"what proposal {proposal.id!r} is about was written since; see history({wanted['id']!r})"
+        )
+    before = stored[0] if stored else derived_note(wanted["id"], space, wanted["kind"], op)
+    after = text_of(
+        before,
+        text=wanted["text"],
+        topic=wanted["own"]["text"],
+        keywords=wanted["own"]["keywords"],
+        sources=sources,
+        model=proposal.model or "",
+        op=op,
+        at=at,
+    )
+    records = await _prompts_of(runtime, space, proposal, op)
+    made = written(stored[0] if stored else None, after, op, at).with_data(proposal=proposal.id)
+    if stored:
+        steps = {after.id: approve_text(after, made)}
+        await rewrite(runtime, space, op, steps, base={after.id: before}, records=records)
+    else:
+        (vector,) = await embed_if_possible(runtime, [texts.embedding_text(after)])
+        item = Indexed(note=after, vector=vector, text=texts.lexical_text(after))
+        await resolve(runtime.store.insert(space, [item], [made, *records]))
+    await remove_brought_back(runtime, space, [made])
+    return made
+
+
+async def _prompts_of(
+    runtime: Runtime, space: Namespace, proposal: Change, op: str
+) -> list[Change]:
+    """Return the record of what the model was shown for a proposal, as one of an operation that writes it."""
+    shown = await resolve(runtime.store.changes_by_id(space, [prompt_id(proposal.op)]))
+    return [change_of_namespace(op, "prompt", space, now(), dict(made.data)) for made in shown]
+
+
 async def _approve(runtime: Runtime, space: Namespace, change_id: str, edited: Edited) -> Change:
     proposal = await _proposal(runtime, space, change_id)
+    if "digest" in proposal.data and not edited:
+        return await _approve_digest(runtime, space, proposal)
     target, source = await existing(runtime.store, space, [proposal.note_id, proposal.cause or ""])
     await _check_not_approved(runtime, space, proposal, target)
     if edited and "entry" not in proposal.data:
@@ -130,8 +178,7 @@ async def _approve(runtime: Runtime, space: Namespace, change_id: str, edited: E
         )
     answer = next(_ANSWERS[name] for name in _ANSWERS if name in proposal.data)
     op, edits, follow = answer(runtime, proposal, source, edited)
-    shown = await resolve(runtime.store.changes_by_id(space, [prompt_id(proposal.op)]))
-    records = [change_of_namespace(op, "prompt", space, now(), dict(made.data)) for made in shown]
+    records = await _prompts_of(runtime, space, proposal, op)
     base = {target.id: target, source.id: source}
     done = await rewrite(runtime, space, op, edits, base=base, records=records, follow=follow)
     await remove_brought_back(runtime, space, done.changes)
@@ -198,7 +245,7 @@ async def _reject(runtime: Runtime, space: Namespace, change_id: str) -> Change:
 async def _check_not_approved(
     runtime: Runtime, namespace: Namespace, proposal: Change, target: Note
 ) -> None:
-    if answers.is_settled(proposal, target):
+    if "digest" not in proposal.data and answers.is_settled(proposal, target):
         what = "was changed or removed since" if "relink" in proposal.data else "is there already"
         raise InvalidInputError(
             f"the link that proposal {proposal.id!r} is about {what}; see history({target.id!r})"

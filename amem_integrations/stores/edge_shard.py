@@ -253,7 +253,7 @@ def _spelled(number: int) -> str:
 
 def _edge_point(point: Point) -> edge.Point:
     vectors: dict[str, Any] = {}
-    if point.dense is not None:
+    if point.dense is not None and len(point.dense):
         vectors[DENSE] = point.dense
     if point.lexical is not None:
         vectors[LEXICAL] = edge.SparseVector(*point.lexical)

@@ -57,7 +57,7 @@ _CHANGE_IDS = UUID("5b0c7a62-7c1d-5a0e-9b1f-6d1f6f6c2f10")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One point, to be written or as it was read."""
+    """One point, to be written or as it was read; an empty `dense` takes away the one that is stored."""
 
     id: str
     payload: Payload

@@ -339,7 +339,7 @@ def _upserting(listed: models.PointsList) -> models.UpsertOperation:
 
 def _struct(point: Point) -> models.PointStruct:
     vectors: dict[str, Any] = {}
-    if point.dense is not None:
+    if point.dense is not None and len(point.dense):
         vectors[DENSE] = [float(number) for number in point.dense]
     if point.lexical is not None:
         vectors[LEXICAL] = _sparse(point.lexical)

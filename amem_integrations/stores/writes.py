@@ -370,8 +370,8 @@ class PointStore(PointReader):
         return [record for record in records if record.id in found]
 
     def _encode(self, namespace: Namespace, item: Indexed) -> Point:
-        note, dense = item.note, item.vector
-        if dense is not None:
+        note, dense = item.note, () if item.text == "" else item.vector
+        if dense is not None and len(dense):
             dense = check_vector(dense, self._dimensions, f"vector of {note.id}")
         lexical = None if item.text is None else self._bm25.encode_document(item.text)
         return Point(note.id, encode_note(note, namespace), dense, lexical)

@@ -14,6 +14,7 @@ from ..errors import ConfigurationError
 from ..ports import Completion, ModelRequest
 from ..prompts import (
     ConstructReply,
+    DigestReply,
     EvolveReply,
     LinkReply,
     NoteAttributes,
@@ -55,6 +56,7 @@ class RecordedModel:
             "evolve": self._evolve,
             "link": self._link,
             "revise": self._revise,
+            "digest": lambda _: DigestReply(digests=[]),
         }
 
     @property
