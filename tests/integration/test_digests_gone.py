@@ -11,7 +11,6 @@ from support.digests import digest
 from amem_integrations import (
     AgenticMemory,
     InvalidInputError,
-    MemoryConfig,
     NoteNotFoundError,
     RevisionConflictError,
 )

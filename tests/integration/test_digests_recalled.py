@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from time import sleep
 
 import pytest
+from support.digests import digest as write
 from support.digests import put_digest
 
 from amem_integrations import AgenticMemory, Note, NoteInput
@@ -153,6 +154,32 @@ def test_a_time_before_a_digest_was_written_knows_it_not(memory, notes):
     assert found(memory, known_at=before) == ["statement"] * 3
     after = put_digest(memory, CARS + " So.", notes).recorded_at
     assert found(memory, known_at=after) == ["digest", "digest", *["statement"] * 3]
+
+
+def test_at_a_time_a_digest_is_known_as_it_was_written_by_then(memory, notes):
+    write(memory, notes[:2], text="Ann has no car.", topic="Ann's cars")
+    then = memory.add("Nothing changes", namespace=ANN).recorded_at
+    write(memory, notes, text="Ann has a red Volvo.", topic="Ann's car")
+
+    def known(**options):
+        where = {"kind": "digest"}
+        hits = memory.search("Ann's cars", namespace=ANN, where=where, **options)
+        return [(hit.note.content, hit.note.own_entry.text, hit.note.sources) for hit in hits]
+
+    ids = tuple(note.id for note in notes)
+    assert known() == [("Ann has a red Volvo.", "Ann's car", ids)]
+    assert known(known_at=then) == [("Ann has no car.", "Ann's cars", ids[:2])]
+    memory.delete(notes[0].id, namespace=ANN)
+    assert known(known_at=then) == []
+
+
+def test_under_a_filter_a_digest_is_judged_by_the_sources_that_it_had_then(memory, notes):
+    write(memory, notes[:2], text="Ann has no car.", topic="Ann's cars")
+    then = memory.add("Nothing changes", namespace=ANN).recorded_at
+    write(memory, notes, text="Ann has a red Volvo.", topic="Ann's car")
+    by_ann = {"speaker": "Ann"}
+    assert "digest" not in found(memory, where=by_ann)
+    assert "digest" in found(memory, where=by_ann, known_at=then)
 
 
 def test_a_stale_digest_is_not_shown_and_can_be_read(memory, notes):
