@@ -11,6 +11,7 @@ from support.digests import digest
 from amem_integrations import (
     AgenticMemory,
     InvalidInputError,
+    MemoryConfig,
     NoteNotFoundError,
     RevisionConflictError,
 )
