@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
-from .filters import Condition, Conditions
+from .filters import IS_NOTE, Condition, Conditions
 from .notes import Note
 
 NOT_MERGED = Condition("merged_into", "$eq", None)
@@ -146,4 +146,6 @@ def hides_merged(conditions: Conditions) -> bool:
     The note that stands for it meets them as well, unless they are about what the two do not have in common, such as
     the thread or the time; then a merged note is left out only where that one is found too.
     """
-    return all(c.field in IN_COMMON or c.field.startswith("metadata.") for c in conditions)
+    return all(
+        c.field in IN_COMMON or c.field.startswith("metadata.") or c == IS_NOTE for c in conditions
+    )

@@ -1,7 +1,8 @@
 """The filter language of `where=`: a dict of field to a value or to operators.
 
 ``{"speaker": "Ann", "at": {"$gte": start}, "metadata.city": {"$in": ["Rome", "Oslo"]}}``. A field that
-holds a list (tags, keywords) matches when any of its items does. All conditions must hold.
+holds a list (tags, keywords) matches when any of its items does. All conditions must hold. The kind `"note"`
+stands for every kind but those that a model derived from other notes: digests and facts.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from operator import ge, gt, le, lt
 from typing import Any, Literal, cast, get_args
 
 from .errors import InvalidInputError
+from .kinds import DERIVED, KINDS
 
 Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in"]
 OPERATORS: tuple[str, ...] = get_args(Operator)
@@ -23,6 +26,8 @@ FIELDS = (
     "until", "expires_at", "chunk", "chunk_of", "sources",
 )  # fmt: skip
 Scalar = str | int | float | bool | datetime | None
+NOTE = "note"
+NOT_DERIVED = tuple(kind for kind in KINDS if kind not in DERIVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,9 @@ class Condition:
     field: str
     operator: Operator
     value: Scalar | tuple[Scalar, ...]
+
+
+IS_NOTE = Condition("kind", "$in", NOT_DERIVED)
 
 
 Conditions = tuple[Condition, ...]
@@ -76,12 +84,20 @@ def _condition(field: str, operator: str, value: object) -> Condition:
         if isinstance(value, str) or not isinstance(value, Sequence | set | frozenset):
             message = f"$in for {field!r} wants a list, not {value!r}"
             raise InvalidInputError(message)
-        return Condition(field, "$in", tuple(_scalar(field, item) for item in value))
+        items = tuple(_scalar(field, item) for item in value)
+        return Condition(field, "$in", _kinds(items) if field == "kind" else items)
+    if (field, value) == ("kind", NOTE) and operator in {"$eq", "$ne"}:
+        return IS_NOTE if operator == "$eq" else Condition(field, "$in", DERIVED)
     scalar = _scalar(field, value)
     if operator in _RANGES and (scalar is None or isinstance(scalar, str | bool)):
         message = f"{operator} for {field!r} wants a number or a datetime, not {value!r}"
         raise InvalidInputError(message)
     return Condition(field, cast("Operator", operator), scalar)
+
+
+def _kinds(wanted: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+    named = ((*NOT_DERIVED,) if kind == NOTE else (kind,) for kind in wanted)
+    return tuple(dict.fromkeys(chain.from_iterable(named)))
 
 
 def _scalar(field: str, value: object) -> Scalar:

@@ -63,6 +63,12 @@ def is_question(text: str) -> bool:
     return bool(last) and _has_mark(last[-1])
 
 
+def asks_when(text: str) -> bool:
+    """Return whether a text has words that ask for a time."""
+    words = words_of(text[:MOST_CHARS])
+    return bool(_anywhere("when").search(words) or _unspaced("when", "").search(words))
+
+
 def _sentences(text: str) -> Iterator[str]:
     held = _INNER_POINT.sub("\u2024", text)
     if _GREEK.search(text):

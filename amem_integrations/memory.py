@@ -67,6 +67,7 @@ class AgenticMemory:
     context, acontext = both_methods(flows.recall.context)
     get, aget = both_methods(flows.read.get)
     get_all, aget_all = both_methods(flows.read.get_all)
+    profile, aprofile = both_methods(flows.read.profile)
 
     update, aupdate = both_methods(flows.edit.update)
     delete, adelete = both_methods(flows.edit.delete)

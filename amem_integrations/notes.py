@@ -263,8 +263,7 @@ class ScoredNote:
     query and note, for thresholds (None if the note has no vector yet). `via` is `"match"` if a search without links
     finds the note too, or else the links that led here, or the note that it supersedes. `superseded_by` is the
     current note that takes the place of this one, at the end of a chain of several; `contradicted_by` are notes that
-    say otherwise without taking its place; `is_over` says that its `until` has passed. `why` is filled when the
-    search was asked to explain.
+    say otherwise without taking its place; `is_over`: its `until` has passed. `why` is filled with `explain=True`.
     """
 
     note: Note
@@ -292,6 +291,7 @@ class ScoredNote:
             "speaker": note.speaker,
             "source": note.source,
             "kind": note.kind,
+            "sources": list(note.sources),
             "thread": note.thread,
             "at": note.at.isoformat() if note.at else None,
             "recorded_at": note.recorded_at.isoformat(),

@@ -95,7 +95,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             from them. No model is called.
         on_error: `"log"` lets the agent work without memory when that does not answer.
         name: Two of these in one agent need two names.
-        recall: `k`, `max_tokens`, `where`, `min_similarity`, `links`, `as_of`: see `RecallOptions`.
+        recall: `k`, `max_tokens`, `where`, `min_similarity`, `links`, `as_of`, `profile`: see `RecallOptions`.
 
     Raises:
         ConfigurationError: An option has a value it cannot have.
@@ -167,7 +167,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             whose = tuple(before["namespace"])
             await self._remember.store(call, left, namespace=whose, thread=run.thread)
         found = {"found": recalled(hits)} if self._remember.reinforces else {}
-        return self._update({**entry, **found, "recalled": self._recall.text(hits, run)})
+        return self._update({**entry, **found, "recalled": self._recall.text(hits, run, messages)})
 
     before_agent, abefore_agent = both(_before_agent)
 

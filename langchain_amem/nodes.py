@@ -103,8 +103,8 @@ def recall_node(
         output_key: Where the text goes.
         turn_key: Where it is noted what this run was asked.
         on_error: `"log"` recalls nothing when the store or the embedder does not answer.
-        recall: `k` (how many notes to consider), `max_tokens`, `where`, `min_similarity`, `links`, `as_of`: see
-            `RecallOptions`.
+        recall: `k` (how many notes to consider), `max_tokens`, `where`, `min_similarity`, `links`, `as_of`,
+            `profile`: see `RecallOptions`.
 
     Raises:
         ConfigurationError: An option has a value it cannot have.
@@ -120,7 +120,7 @@ def recall_node(
         hits = await recalls.find(call, turn.messages, turn.namespace, turn.run)
         report("recall", notes=[hit.note.id for hit in hits])
         noted = turn.entries_with({**entry, "found": recalled(hits)})
-        return {output_key: recalls.text(hits, turn.run), turn_key: noted}
+        return {output_key: recalls.text(hits, turn.run, turn.messages), turn_key: noted}
 
     return _node("recall", step)
 

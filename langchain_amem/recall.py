@@ -47,9 +47,12 @@ class Recall:
             return [hit for hit in fresh if hit.note.content not in said][:most]
         return []
 
-    def text(self, hits: Sequence[ScoredNote], run: Run) -> str:
-        """Return the notes as a marked block of data for a prompt, or "" if there are none."""
-        return self.options.render(hits, others_of(self.also, run))
+    def text(
+        self, hits: Sequence[ScoredNote], run: Run, messages: Sequence[BaseMessage] = ()
+    ) -> str:
+        """Return the notes for the last question as a marked block of data for a prompt, or "" if there are none."""
+        others, asked = others_of(self.also, run), question_in(messages)
+        return self.options.render(hits, others, question=asked)
 
 
 async def reinforce(

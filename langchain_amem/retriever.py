@@ -48,6 +48,7 @@ class RecallFields(BaseModel):
     min_similarity: float | None = None
     links: bool = True
     as_of: datetime | None = None
+    profile: bool = False
     on_error: OnError = "log"
     _failures: Failures = PrivateAttr()
     _checked = model_validator(mode="before")(checked_options)
@@ -66,7 +67,7 @@ class RecallFields(BaseModel):
 
     def _options(self, *given: object) -> RecallOptions:
         """Return what is asked for, and where that is None what was set."""
-        own = {name: getattr(self, name) for name in PER_CALL}
+        own = {name: getattr(self, name) for name in (*PER_CALL, "profile")}
         asked = zip(PER_CALL, given, strict=False)
         return RecallOptions(**own | {name: value for name, value in asked if value is not None})
 
@@ -90,6 +91,7 @@ class AMemRetriever(RecallFields, BaseRetriever):
         min_similarity: Least cosine of query and note.
         links: Whether links are followed.
         as_of: What was true then.
+        profile: Whether the digest that says who the user is comes first, if there is one.
         on_error: `"log"` returns no notes when the store or the embedder does not answer; `"raise"`
             raises.
 

@@ -52,7 +52,7 @@ class Recall:
         self._memory, self._namespace, self._failures = memory, namespace, failures
         self._options, self._k = options, options.k
         self._found: dict[str, Found] = {}
-        self._shown: dict[str, Sequence[ScoredNote]] = {}
+        self._shown: dict[str, tuple[Sequence[ScoredNote], str]] = {}  # by text, with the question
         self._asked: dict[str, str] = {}  # by thread, the last question
         self._unanswered: dict[str, Recalled] = {}  # by question, what was recalled for it
 
@@ -67,7 +67,7 @@ class Recall:
             notes = await self._lookup(call, asked, thread, said)
             fresh = _fresh(notes, said)
             _keep(self._unanswered, asked, recalled(fresh[: self._k]))
-            return self._render(fresh)
+            return self._render(fresh, asked)
         return ""
 
     def new_turn(self) -> None:
@@ -98,9 +98,9 @@ class Recall:
 
     def shorter(self, text: str, tokens: int, count: Callable[[str], int]) -> str | None:
         """Return `text` without its weakest notes, at least `tokens` shorter; None if nothing is left."""
-        notes, limit = self._shown.get(text, ()), count(text) - tokens
+        (notes, asked), limit = self._shown.get(text, ((), "")), count(text) - tokens
         for kept in range(len(notes) - 1, 0, -1):
-            less = self._options.render(notes[:kept])
+            less = self._options.render(notes[:kept], question=asked)
             if count(less) <= limit:
                 return less
         return None
@@ -144,10 +144,10 @@ class Recall:
         # A user may have corrected or deleted one.
         return {note.id: note.content for note in notes} == said
 
-    def _render(self, notes: Sequence[ScoredNote]) -> str:
+    def _render(self, notes: Sequence[ScoredNote], asked: str) -> str:
         best = notes[: self._k]
-        text = self._options.render(best)
-        _keep(self._shown, text, best)
+        text = self._options.render(best, question=asked)
+        _keep(self._shown, text, (best, asked))
         return text
 
 

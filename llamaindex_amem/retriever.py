@@ -88,7 +88,7 @@ class AMemRetriever(BaseRetriever):
                 raises.
             callback_manager: The framework's.
             verbose: The framework's.
-            search: `k`, `where`, `min_similarity`, `links`, `as_of`: see `RecallOptions`.
+            search: `k`, `where`, `min_similarity`, `links`, `as_of`, `profile`: see `RecallOptions`.
 
         Raises:
             NamespaceError: The namespace is not a non-empty tuple of strings.

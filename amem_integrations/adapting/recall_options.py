@@ -11,7 +11,7 @@ from ..context import render_notes
 from ..errors import ConfigurationError, InvalidInputError
 from ..filters import check_similarity, parse
 from ..memory import AgenticMemory
-from ..notes import Namespace, ScoredNote, check_time
+from ..notes import Namespace, Note, ScoredNote, check_time
 from .calls import Call
 
 LEAST = -1.0  # the least cosine there is: of what is found by its words, and has no vector yet
@@ -25,6 +25,7 @@ class SearchKeywords(TypedDict, total=False):
     min_similarity: float | None
     links: bool
     as_of: datetime | None
+    profile: bool
 
 
 class RecallKeywords(SearchKeywords, total=False):
@@ -44,6 +45,7 @@ class RecallOptions:
         min_similarity: Least cosine of question and note.
         links: Whether links are followed.
         as_of: What was true then.
+        profile: Whether the digest that says who the user is comes first, if there is one (see `AgenticMemory.profile`).
 
     Raises:
         ConfigurationError: A value cannot be used.
@@ -55,12 +57,14 @@ class RecallOptions:
     min_similarity: float | None = None
     links: bool = True
     as_of: datetime | None = None
+    profile: bool = False
 
     def __post_init__(self) -> None:
         """Check the values, so that a mistake shows when an object is made and not in its first search."""
         check_counts(k=self.k, max_tokens=self.max_tokens)
-        if not isinstance(self.links, bool):
-            raise ConfigurationError(f"links={self.links!r} must be True or False")
+        for name in ("links", "profile"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise ConfigurationError(f"{name}={value!r} must be True or False")
         try:
             parse({} if self.where is None else self.where)
             check_similarity(self.min_similarity)
@@ -78,7 +82,7 @@ class RecallOptions:
         k: int | None = None,
     ) -> list[ScoredNote]:
         """Return the best `k` notes of these namespaces, best first; a hit says whose it is by its note."""
-        return await self._each(memory.search, call, question, namespaces, k)
+        return await self._each(memory, memory.search, call, question, namespaces, k)
 
     async def recall(
         self,
@@ -90,10 +94,11 @@ class RecallOptions:
         k: int | None = None,
     ) -> list[ScoredNote]:
         """Return what is worth showing of these namespaces, best first."""
-        return await self._each(memory.recall, call, question, namespaces, k)
+        return await self._each(memory, memory.recall, call, question, namespaces, k)
 
     async def _each(
         self,
+        memory: AgenticMemory,
         find: Callable[..., list[ScoredNote]],
         call: Call,
         question: str,
@@ -101,7 +106,7 @@ class RecallOptions:
         k: int | None,
     ) -> list[ScoredNote]:
         """Search each namespace by itself: no link leads from one into another."""
-        most = self.k if k is None else k
+        most, spaces = self.k if k is None else k, dict.fromkeys(namespaces)
         found = [
             await call(
                 find,
@@ -113,9 +118,23 @@ class RecallOptions:
                 links=self.links,
                 as_of=self.as_of,
             )
-            for namespace in dict.fromkeys(namespaces)
+            for namespace in spaces
         ]
-        return found[0] if len(found) == 1 else _merged(found)[:most]
+        hits = found[0] if len(found) == 1 else _merged(found)
+        profiles = [await self._profile(call, memory, space) for space in spaces if self.profile]
+        best = hits[0].score if hits else 0.0
+        first = [
+            ScoredNote(note=note, score=best, similarity=None, via="match")
+            for note in profiles
+            if note is not None
+        ]
+        known = {hit.note.id for hit in first}
+        return [*first, *(hit for hit in hits if hit.note.id not in known)][:most]
+
+    async def _profile(
+        self, call: Call, memory: AgenticMemory, namespace: Namespace
+    ) -> Note | None:
+        return await call(memory.profile, namespace=namespace, where=self.where, as_of=self.as_of)
 
     def render(
         self,
@@ -123,6 +142,7 @@ class RecallOptions:
         others: Mapping[str, Namespace] | None = None,
         *,
         ids: bool = False,
+        question: str = "",
     ) -> str:
         """Return notes as text for a prompt, or "" if there are none; see `render_notes`.
 
@@ -130,7 +150,7 @@ class RecallOptions:
         """
         names = {namespace: name for name, namespace in (others or {}).items()}
         marked = [_marked(hit, names.get(hit.note.namespace)) for hit in hits]
-        return render_notes(marked, max_tokens=self.max_tokens, ids=ids)
+        return render_notes(marked, max_tokens=self.max_tokens, ids=ids, question=question)
 
 
 def check_counts(**values: int) -> None:

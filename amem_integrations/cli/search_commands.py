@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from .. import AgenticMemory
+from ..digests import is_stale
 from ..errors import InvalidInputError
 from ..ids import now, parse_time
 from ..notes import RELATIONS, Note, ScoredNote
@@ -122,6 +123,8 @@ def _print_hits(out: Console, hits: Sequence[ScoredNote], memory: AgenticMemory)
         title = Text(headline(hit.note), style="strike" if past else "")
         out.print(score, short_id(hit.note.id), title, soft_wrap=True)
         _print_currency(out, hit)
+        if hit.note.sources:
+            out.print(f"      gathered from {len(hit.note.sources)} notes", style="dim")
         _print_path(out, hit, memory)
         _print_explanation(out, hit)
     if not hits:
@@ -183,6 +186,7 @@ def _print_note(out: Console, note: Note, memory: AgenticMemory) -> None:
         cause = "" if own else f", because of {entry.cause[:SHORT_ID]}"
         model = one_line(entry.model)
         out.print(f"{'':12}  by {model}{cause}", style="dim", soft_wrap=True)
+    _print_sources(out, note, memory)
     for other in memory.evidence(note.id, namespace=note.namespace):
         out.print(f"{'evidence':>12} ", short_id(other.id), headline(other), soft_wrap=True)
     others = notes_by_id(memory, note.supersessions, note.namespace)
@@ -201,6 +205,18 @@ def _print_note(out: Console, note: Note, memory: AgenticMemory) -> None:
         out.print(f"{'link':>12}  {arrow}", short_id(target), title, soft_wrap=True)
         reason = _reason(link.relation, link.reason, link.strength)
         out.print(f"{'':12}  {reason}", style="dim", soft_wrap=True)
+
+
+def _print_sources(out: Console, note: Note, memory: AgenticMemory) -> None:
+    """Print what a digest was gathered from, and the digests that a note is in."""
+    sources = notes_by_id(memory, note.sources, note.namespace)
+    if note.kind == "digest" and is_stale(note, sources):
+        out.print(f"{'stale':>12}  not shown until it is written anew", soft_wrap=True)
+    for source in note.sources:
+        title = headline(sources[source]) if source in sources else "?"
+        out.print(f"{'gathered':>12}  from", short_id(source), title, soft_wrap=True)
+    for digest in memory.get_all(namespace=note.namespace, where={"sources": note.id}):
+        out.print(f"{'gathered':>12}  in", short_id(digest.id), headline(digest), soft_wrap=True)
 
 
 def _fields(note: Note) -> dict[str, str]:

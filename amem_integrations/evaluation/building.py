@@ -50,18 +50,31 @@ class Built:
         start = time.perf_counter()
         items = [turn.as_input() for turn in turns]
         self.memory.add_many(items, namespace=self.namespace, progress=progress or False)
+        if self.memory.config.digest_every:
+            self._bring_digests_up_to_date()
         self._seconds += time.perf_counter() - start
 
+    def _bring_digests_up_to_date(self) -> None:
+        while True:
+            report = self.memory.digest(namespace=self.namespace)
+            if not report.left or not report.calls or report.failed or report.reason:
+                return
+
     def notes(self) -> list[Note]:
-        """Return all notes."""
-        return self.memory.get_all(namespace=self.namespace, limit=_ALL)
+        """Return all notes but the digests."""
+        return self.memory.get_all(namespace=self.namespace, limit=_ALL, where={"kind": "note"})
 
     def writes(self) -> Writes:
         """Return what building took so far; without a model the calls of rules are not counted."""
         if self.known is not None:
             return self.known
         notes = self.notes()
-        spent = Counter(self.memory.usage()["total"] if self.model else {})
+        usage = self.memory.usage()
+        spent = Counter(usage["total"] if self.model else {})
+        on_digests = Counter(usage.get("digest", {}) if self.model else {})
+        spent.subtract(on_digests)
+        where = {"kind": "digest"}
+        digests = self.memory.get_all(namespace=self.namespace, limit=_ALL, where=where)
         recorded = self.model if isinstance(self.model, RecordedModel) else None
         return Writes(
             notes=len(notes),
@@ -75,6 +88,10 @@ class Built:
             annotated_links=recorded.annotated_links if recorded else 0,
             offered_links=recorded.offered_links if recorded else 0,
             seconds=self._seconds,
+            digests=len(digests),
+            digest_calls=on_digests["calls"],
+            digest_input_tokens=on_digests["input_tokens"],
+            digest_output_tokens=on_digests["output_tokens"],
         )
 
 

@@ -117,7 +117,8 @@ def locomo_command(given: Compare) -> None:
     data = _read(given)
     systems = (*(ABLATIONS if given.ablations else ()), *(BASELINES if given.baselines else ()))
     budgets = numbers(given.budget, "budget", "600,1100,2100") if given.budget else ()
-    settings = given.settings(numbers(given.k), (given.answer_k,), systems=systems, budgets=budgets)
+    more = {"systems": systems, "budgets": budgets, "digests": given.digests}
+    settings = given.settings(numbers(given.k), (given.answer_k,), **more)
     looked_at: list[dict[str, Any]] = []  # of the first conversation
 
     def look_at(notes: Sequence[Note], through: Embedder) -> None:

@@ -104,13 +104,15 @@ class Conversation:
 class Outcome:
     """For a question, the ids that each system found, best first, and the tokens `shown` with so many of them.
 
-    `within` are the ids that the memory shows in a budget of tokens.
+    `within` are the ids that the memory shows in a budget of tokens. A digest stands there by an id of its own;
+    `digests` has by this the ids of the turns that it was gathered from.
     """
 
     question: Question
     found: Mapping[str, Sequence[str]]
     shown: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     within: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    digests: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 class Spent(NamedTuple):
@@ -152,6 +154,7 @@ class Writes:
 
     Calls, tokens and `rejected_replies` are a language model's, so they are 0 without one. Of the `annotated_links`
     in recorded annotations, `offered_links` had their target among the candidates. `unfinished` notes are not linked.
+    What was spent on `digests` stands apart, in no other figure.
     """
 
     notes: int = 0
@@ -165,11 +168,20 @@ class Writes:
     annotated_links: int = 0
     offered_links: int = 0
     seconds: float = 0.0
+    digests: int = 0
+    digest_calls: int = 0
+    digest_input_tokens: int = 0
+    digest_output_tokens: int = 0
 
     @property
     def spent(self) -> Spent:
         """The model's calls and tokens."""
         return Spent(self.model_calls, self.input_tokens, self.output_tokens)
+
+    @property
+    def spent_on_digests(self) -> Spent:
+        """The model's calls and tokens for digests."""
+        return Spent(self.digest_calls, self.digest_input_tokens, self.digest_output_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,7 @@ _BUILD = {
     "rejected_replies": "rejected replies",
     "links": "links",
     "updates": "updates",
+    "digests": "digests",
 }
 _STAGE = {"calls": "calls", **_TOKENS, "cost": "price"}
 _TIMES = {

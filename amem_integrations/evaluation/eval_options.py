@@ -175,6 +175,7 @@ class Compare(Locomo):
     k: str = _option("5,10,20", "How many of the first hits count, for each figure.")
     answer_k: int = _option(10, "How many of the first hits the model answers from.")
     budget: str = _option("", "Tokens that recall may fill, such as 600,1100,2100: what evidence is in them and, with --answer, what the model answers from them (in place of --answer-k).", metavar="TOKENS")
+    digests: bool = _option(False, "Have the model (see --model) write digests while the memory is built, and compare with the same memory without them.", "--digests")
     baselines: bool = _option(False, "Compare with plain rankings of the turns and, for answers, the whole conversation.", "--baselines")
     ablations: bool = _option(False, "Compare with the memory without links, without evolution, without both, and built by the paper's calls.", "--ablations")
 

@@ -6,9 +6,10 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from ..ports import ChatModel
+from ..errors import InvalidInputError
+from ..ports import ChatModel, Completion, ModelRequest
 from ..testing import RecordedModel
 from .cache import Cache, CachedModel
 from .locomo import Annotations
@@ -82,6 +83,22 @@ class Writer:
     make: Callable[[], ChatModel | None] = lambda: None
 
 
+class _WithDigests(RecordedModel):
+    """What was recorded, and digests by another model."""
+
+    def __init__(self, records: list[dict[str, Any]], writer: CachedModel) -> None:
+        super().__init__(records)
+        self._writer = writer
+
+    def generate(self, request: ModelRequest) -> Completion:
+        """Return the recorded answer, or the digests that the writer makes."""
+        return (
+            self._writer.generate(request)
+            if request.task == "digest"
+            else super().generate(request)
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
     """The chat models of an evaluation: what makes notes, answers questions, and compares the answers.
@@ -93,12 +110,24 @@ class Models:
     answerer: Named | None = None
     judge: Named | None = None
 
-    def writer_of(self, annotations: Annotations | None, cache: Cache) -> Writer:
-        """Return what makes the notes of a conversation: its annotations, if there are any."""
+    def writer_of(
+        self, annotations: Annotations | None, cache: Cache, *, digests: bool = False
+    ) -> Writer:
+        """Return what makes the notes of a conversation: its annotations, if there are any; `digests` the writer.
+
+        Raises:
+            InvalidInputError: There are to be digests, and there is no writer.
+        """
+        if digests and self.writer is None:
+            raise InvalidInputError("digests are written by a chat model: name one")
         if annotations is not None:
             records = annotations.as_records()
-            digest = hashlib.sha256(repr(records).encode()).hexdigest()
-            return Writer("annotations", f"annotations {digest}", lambda: RecordedModel(records))
+            identity = f"annotations {hashlib.sha256(repr(records).encode()).hexdigest()}"
+            if not digests or self.writer is None:
+                return Writer("annotations", identity, lambda: RecordedModel(records))
+            writer = self.writer.cached(cache)
+            identity = f"{identity} digests {self.writer.identity}"
+            return Writer("annotations", identity, lambda: _WithDigests(records, writer))
         if self.writer is None:
             return Writer()
         model = self.writer.cached(cache)

@@ -10,7 +10,7 @@ from ..ports import Embedder
 from . import statistics
 from .data import ADVERSARIAL, ANSWER, CATEGORIES, Answer, Outcome, Result, Spent, Writes
 from .scoring import MEASURES, SCORINGS, Measured, score
-from .systems import MAIN
+from .systems import MAIN, WITHOUT_DIGESTS
 
 Report = dict[str, Any]
 Prices = Mapping[str, tuple[float, float]]  # by stage: of a million tokens, in and out
@@ -19,6 +19,7 @@ Measure = Callable[[Sequence[str], Collection[str], int], float]
 DIGITS = 4
 MILLION = 1_000_000
 BUILD, JUDGE = "build", "judge"
+DIGESTS = f"{BUILD} digests"
 COUNTED = tuple(one for one in CATEGORIES if one != ADVERSARIAL)  # what 5 asks about was never said
 
 
@@ -80,6 +81,7 @@ def _figures(results: Sequence[Result], ks: Sequence[int]) -> Report:
         "retrieval": {
             system: {
                 **_measured(counted, system, ks),
+                **_with_digests(counted, system, ks),
                 "recall_interval": {
                     str(k): interval(_values(counted, system, k, recall)) for k in ks
                 },
@@ -104,17 +106,22 @@ def _budgets(outcomes: Sequence[Outcome]) -> list[int]:
 def _within(outcomes: Sequence[Outcome], budget: int) -> Report:
     """Return the evidence that the memory shows in a budget of tokens, over all questions and by category."""
     groups = {"all": COUNTED, **{str(one): (one,) for one in CATEGORIES}}
+    has_digests = any(one.digests for one in outcomes)
+    found: Report = {}
+    for name, categories in groups.items():
+        asked = _of(outcomes, categories)
+        shown = [one.within[budget] for one in asked]
+        told = [_told(one, ids) for one, ids in zip(asked, shown, strict=True)]
+        found[name] = _estimates(asked, shown)
+        if has_digests:
+            found[name]["with_digests"] = _estimates(asked, told)
+    return found
+
+
+def _estimates(outcomes: Sequence[Outcome], found: Sequence[Sequence[str]]) -> Report:
     return {
-        name: {
-            measured: estimated(
-                [
-                    measure(one.within[budget], one.question.evidence, len(one.within[budget]))
-                    for one in _of(outcomes, categories)
-                ]
-            )
-            for measured, measure in FOUND_MEASURES.items()
-        }
-        for name, categories in groups.items()
+        name: estimated(_shares(outcomes, found, measure))
+        for name, measure in FOUND_MEASURES.items()
     }
 
 
@@ -123,6 +130,33 @@ def _measured(outcomes: Sequence[Outcome], system: str, ks: Sequence[int]) -> Re
         name: {str(k): rounded(statistics.mean(_values(outcomes, system, k, measure))) for k in ks}
         for name, measure in FOUND_MEASURES.items()
     }
+
+
+def _with_digests(outcomes: Sequence[Outcome], system: str, ks: Sequence[int]) -> Report:
+    """Return the same figures where a digest counts as all its sources; nothing of a system that found none."""
+    if not any(one.digests.keys() & set(one.found[system]) for one in outcomes):
+        return {}
+    told = {k: [_told(one, one.found[system][:k]) for one in outcomes] for k in ks}
+    return {
+        "with_digests": {
+            name: {
+                str(k): rounded(statistics.mean(_shares(outcomes, told[k], measure))) for k in ks
+            }
+            for name, measure in FOUND_MEASURES.items()
+        }
+    }
+
+
+def _told(outcome: Outcome, found: Sequence[str]) -> list[str]:
+    """Return the turns that hits tell, a digest those that it was gathered from."""
+    return [turn for one in found for turn in outcome.digests.get(one, (one,))]
+
+
+def _shares(
+    outcomes: Sequence[Outcome], found: Sequence[Sequence[str]], measure: Measure
+) -> list[float]:
+    pairs = zip(outcomes, found, strict=True)
+    return [measure(ids, one.question.evidence, len(ids)) for one, ids in pairs]
 
 
 def _context(results: Sequence[Result], system: str, ks: Sequence[int]) -> Report:
@@ -202,8 +236,24 @@ def _answers(results: Sequence[Result], embedder: Embedder | None) -> Report:
         for scoring in SCORINGS
         for name in _measures(by_system[main])
     }
-    answers[main]["against"] = _against(values, [one.category for one in by_system[main]], main)
-    return {"answers": answers, "answered_from": k}
+    categories = [one.category for one in by_system[main]]
+    answers[main]["against"] = _against(values, categories, main)
+    found: Report = {"answers": answers, "answered_from": k}
+    if gains := _by_digests(values["official", "f1"], categories):
+        found["by_digests"] = gains
+    return found
+
+
+def _by_digests(f1: Mapping[str, statistics.Values], categories: Sequence[int]) -> Report:
+    """Return by how much each system with digests answers better than the same without them, by official F1."""
+    pairs = {name: name.replace(MAIN, WITHOUT_DIGESTS, 1) for name in f1 if name.startswith(MAIN)}
+    return {
+        name: rounded(
+            statistics.compare({name: f1[name], other: f1[other]}, categories, name)[other]
+        )
+        for name, other in pairs.items()
+        if other in f1
+    }
 
 
 def _answered(found: Sequence[Scored]) -> Report:
@@ -246,6 +296,7 @@ def builds(results: Sequence[Result]) -> Report:
 def _build(writes: Sequence[Writes]) -> Report:
     counts = [asdict(one) for one in writes]
     total = {name: sum(one[name] for one in counts) for name in counts[0]}
+    total = {name: n for name, n in total.items() if not name.startswith("digest_")}
     offered, annotated = total.pop("offered_links"), total.pop("annotated_links")
     seconds, notes = total.pop("seconds"), total["notes"]
     return {
@@ -264,7 +315,8 @@ def costs(results: Sequence[Result], prices: Prices | None) -> Report:
             BUILD if variant == MAIN else f"{BUILD} {variant}": writes.spent
             for variant, writes in result.writes.items()
         }
-        for stage, spent in {**building, **result.spent}.items():
+        digests = {DIGESTS: result.writes[MAIN].spent_on_digests} if MAIN in result.writes else {}
+        for stage, spent in {**building, **digests, **result.spent}.items():
             stages.setdefault(stage, []).append(spent)
     return {
         stage: _priced(Spent.total(spent), (prices or {}).get(stage.partition(" ")[0]))

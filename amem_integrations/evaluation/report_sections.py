@@ -47,7 +47,7 @@ def sections(report: Values) -> Iterator[Section]:
                 )
             ],
             pictures=list(_answer_pictures(answers)),
-            tables=list(_answer_tables(answers)),
+            tables=[*_digest_tables(report.get("by_digests")), *_answer_tables(answers)],
         )
     if tables := [*_answer_costs(report.get("answers", {})), *document.cost_tables(report)]:
         yield Section(title=document.COSTS, tables=tables)
@@ -155,6 +155,13 @@ def _found_tables(report: Values, systems: Sequence[str]) -> Iterator[Table]:
         found,
         lambda one: [*(_recall(one, int(k)) for k in ks), *_at(one["all_evidence"], ks)],
     )
+    if told := {name: one for name, one in found.items() if "with_digests" in one}:
+        yield document.system_table(
+            "Recall of the same: of the notes alone, as above, and where a digest counts as all its sources",
+            [*_head("notes", ks), *_head("with digests", ks)],
+            told,
+            lambda one: [*_at(one["recall"], ks), *_at(one["with_digests"]["recall"], ks)],
+        )
     if against:
         yield document.system_table(
             f"By how much this memory finds more: mean difference over {_SAME_QUESTIONS}",
@@ -198,17 +205,32 @@ def _found_tables(report: Values, systems: Sequence[str]) -> Iterator[Table]:
 
 def _within_tables(within: Values) -> Iterator[Table]:
     """Yield what is in a budget of tokens, if there are any."""
-    if within:
-        budgets = list(within)
+    if not within:
+        return
+    budgets = list(within)
+    yield document.table(
+        "What this memory recalls in a budget of tokens: recall of the evidence, and the share of questions of "
+        f"which all evidence is there, with {BOOTSTRAP}",
+        [*_head("recall", budgets), *_head("all", budgets)],
+        (
+            [
+                document.category(of),
+                *(within[b][of]["recall"] for b in budgets),
+                *(within[b][of]["all_evidence"] for b in budgets),
+            ]
+            for of in within[budgets[0]]
+        ),
+        first="category",
+    )
+    if "with_digests" in within[budgets[0]]["all"]:
         yield document.table(
-            "What this memory recalls in a budget of tokens: recall of the evidence, and the share of questions of "
-            f"which all evidence is there, with {BOOTSTRAP}",
-            [*_head("recall", budgets), *_head("all", budgets)],
+            "Recall in a budget of tokens: of the notes alone, as above, and where a digest counts as all its sources",
+            [*_head("notes", budgets), *_head("with digests", budgets)],
             (
                 [
                     document.category(of),
                     *(within[b][of]["recall"] for b in budgets),
-                    *(within[b][of]["all_evidence"] for b in budgets),
+                    *(within[b][of]["with_digests"]["recall"] for b in budgets),
                 ]
                 for of in within[budgets[0]]
             ),
@@ -287,6 +309,18 @@ def _answer_pictures(answers: Values) -> Iterator[Picture]:
         "Official F1 by the context that was put before a question, on a logarithmic scale, with "
         f"{BOOTSTRAP}. A token is taken as four bytes.",
     )
+
+
+def _digest_tables(gains: Values | None) -> Iterator[Table]:
+    if gains:
+        categories = list(map(str, CATEGORIES))
+        yield document.system_table(
+            "By how much answers with digests are better than from the same memory without them: mean difference of "
+            f"official F1 over {_SAME_QUESTIONS}",
+            ["all", *map(document.category, categories)],
+            gains,
+            lambda f1: [f1, *_at(f1["by_category"], categories)],
+        )
 
 
 def _answer_tables(answers: Values) -> Iterator[Table]:

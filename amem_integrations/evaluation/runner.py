@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from .. import AgenticMemory
 from ..config import MemoryConfig
 from ..errors import InvalidInputError
 from ..notes import Note
@@ -29,18 +31,21 @@ from .systems import (
     BASELINES,
     FULL,
     MAIN,
+    WITHOUT_DIGESTS,
     WITHOUT_LINKS,
     Finder,
     Found,
     Settings,
     baseline_finders,
     budget_finder,
+    conditions,
     memory_finder,
     searched_variant,
     whole,
     within,
 )
 
+_InBudgets = Mapping[int, Found]  # by tokens
 Progress = Callable[[str, str, int, int], None]  # conversation, stage, done, total
 OnNotes = Callable[[Sequence[Note], Embedder], None]
 
@@ -71,7 +76,7 @@ def evaluate(
         on_notes: Called with the notes of each conversation, once it is complete, and the embedder.
 
     Raises:
-        InvalidInputError: Questions are to be answered, and there is no model to answer them.
+        InvalidInputError: Questions are to be answered, or digests to be written, and there is no model to do so.
         ModelUnavailableError: A model gave no answer. What was answered before is in the cache.
     """
     chosen = models or Models()
@@ -88,7 +93,8 @@ def evaluate(
         )
         for conversation in conversations:
             written = (annotations or {}).get(conversation.id)
-            yield run.evaluate(conversation, chosen.writer_of(written, kept))
+            writer = chosen.writer_of(written, kept, digests=settings.digests)
+            yield run.evaluate(conversation, writer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +128,9 @@ class _Run:
             conversation=conversation.id,
             written_by=writer.name,
             notes=len(notes),
-            outcomes=_outcomes(conversation, found, shown, self.settings.ks),
+            outcomes=_outcomes(
+                conversation, found, shown, self.settings.ks, {n.id: n.key or "" for n in notes}
+            ),
             writes=writes,
             search_ms=tuple(search for search, _ in times),
             embed_query_ms=tuple(encoding for _, encoding in times),
@@ -152,15 +160,16 @@ class _Run:
 
     def _converse(
         self, conversation: Conversation, memories: Mapping[str, Built]
-    ) -> tuple[dict[str, list[Found]], list[dict[int, Found]], list[tuple[float, float]]]:
+    ) -> tuple[dict[str, list[Found]], dict[str, list[_InBudgets]], list[tuple[float, float]]]:
         """Add the turns and search where a question is asked.
 
-        Returns what was found by system, what the memory shows in each budget, and its times.
+        Returns what was found by system, what the memory shows in each budget (with digests also without them),
+        and its times.
         """
         found: dict[str, dict[int, Found]] = {system: {} for system in self.settings.chosen}
         times: dict[int, tuple[float, float]] = {}
-        shown: dict[int, dict[int, Found]] = {}
-        recall = budget_finder(memories[MAIN].memory, conversation.namespace, self.settings.budgets)
+        recalls = self._recalls(memories[MAIN].memory, conversation.namespace)
+        shown: dict[str, dict[int, _InBudgets]] = {system: {} for system in recalls}
         heard = 0
         for turns, asked in conversation.stages():
             for built in memories.values():
@@ -168,8 +177,8 @@ class _Run:
             heard += len(turns)
             if not conversation.asked_at_the_end:
                 self.progress(conversation.id, "hear", heard, len(conversation.turns))
-            for n in asked if self.settings.budgets else ():
-                shown[n] = recall(conversation.questions[n].text)
+            for system, n in product(recalls, asked):
+                shown[system][n] = recalls[system](conversation.questions[n].text)
             for system, find in self._finders(conversation, memories).items():
                 for n in asked:
                     search = partial(find, conversation.questions[n].text)
@@ -178,7 +187,18 @@ class _Run:
                         times[n] = (spent[0], spent[1])
         order = range(len(conversation.questions))
         every = {system: [hits[n] for n in order] for system, hits in found.items()}
-        return every, [shown.get(n, {}) for n in order], [times[n] for n in order]
+        in_budgets = {system: [one[n] for n in order] for system, one in shown.items()}
+        return every, in_budgets, [times[n] for n in order]
+
+    def _recalls(
+        self, memory: AgenticMemory, namespace: tuple[str, ...]
+    ) -> dict[str, Callable[[str], _InBudgets]]:
+        budgets = self.settings.budgets
+        return {
+            system: budget_finder(memory, namespace, budgets, conditions(system))
+            for system in ((MAIN, WITHOUT_DIGESTS) if budgets else ())
+            if system in self.settings.chosen
+        }
 
     def _finders(
         self, conversation: Conversation, memories: Mapping[str, Built]
@@ -189,7 +209,9 @@ class _Run:
             finders = baseline_finders(memories[MAIN].notes(), self.embedder, depth)
         for system in set(chosen) - finders.keys():
             memory, links = memories[searched_variant(system)].memory, system != WITHOUT_LINKS
-            finders[system] = memory_finder(memory, conversation.namespace, depth, links=links)
+            finders[system] = memory_finder(
+                memory, conversation.namespace, depth, links=links, where=conditions(system)
+            )
         return {system: finders[system] for system in chosen}
 
 
@@ -206,25 +228,39 @@ def _examiner(settings: Settings, models: Models, cache: Cache) -> Examiner | No
 
 
 def _answering(
-    found: Mapping[str, Sequence[Found]], shown: Sequence[Mapping[int, Found]]
+    found: Mapping[str, Sequence[Found]], shown: Mapping[str, Sequence[_InBudgets]]
 ) -> dict[str, Sequence[Found]]:
     """Return what questions are answered from: with budgets, what the memory shows in each, not its first hits."""
-    budgets = shown[0] if shown else {}
-    others = {name: every for name, every in found.items() if name != MAIN or not budgets}
-    return {within(budget): [one[budget] for one in shown] for budget in budgets} | others
+    others = {name: every for name, every in found.items() if not shown.get(name)}
+    recalled = {
+        within(budget, system): [one[budget] for one in every]
+        for system, every in shown.items()
+        for budget in (every[0] if every else ())
+    }
+    return recalled | others
 
 
 def _outcomes(
     conversation: Conversation,
     found: Mapping[str, Sequence[Found]],
-    in_budgets: Sequence[Mapping[int, Found]],
+    in_budgets: Mapping[str, Sequence[_InBudgets]],
     ks: Sequence[int],
+    keys: Mapping[str, str],
 ) -> tuple[Outcome, ...]:
     outcomes = []
     for n, question in enumerate(conversation.questions):
         hits = {name: every[n] for name, every in found.items() if name != FULL}
         shown = {name: {k: count_tokens(one.context(k)) for k in ks} for name, one in hits.items()}
         ids = {name: one.ids for name, one in hits.items()}
-        fitting = {budget: one.ids for budget, one in in_budgets[n].items()}
-        outcomes.append(Outcome(question=question, found=ids, shown=shown, within=fitting))
+        recalled = in_budgets[MAIN][n] if MAIN in in_budgets else {}
+        fitting = {budget: one.ids for budget, one in recalled.items()}
+        every = {
+            i: told
+            for one in (*hits.values(), *recalled.values())
+            for i, told in one.digests.items()
+        }
+        digests = {i: tuple(keys.get(source, "") for source in told) for i, told in every.items()}
+        outcomes.append(
+            Outcome(question=question, found=ids, shown=shown, within=fitting, digests=digests)
+        )
     return tuple(outcomes)

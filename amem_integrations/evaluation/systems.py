@@ -6,7 +6,7 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from ..context import fit, render_notes
 from ..errors import InvalidInputError
 from ..flows.recall import RECALLED
 from ..flows.search import check_count
+from ..kinds import DERIVED
 from ..notes import Note
 from ..ports import Embedder
 from ..runtime import resolve, run
@@ -24,6 +25,7 @@ from .data import ANSWER, Task
 
 MAIN = "amem"
 WITHOUT_LINKS = "amem_without_links"  # the same memory, searched without following links
+WITHOUT_DIGESTS = "amem_without_digests"  # the same memory, of which digests are left out
 WITHOUT_EVOLUTION = "amem_without_evolution"  # built with links; no note is updated by a later one
 WITHOUT_BOTH = "amem_without_both"  # keywords, tags and context only
 PAPER_CALLS = "amem_paper_calls"  # built by the paper's three kinds of call, one note at a time
@@ -48,6 +50,7 @@ SHOWN: Mapping[str, tuple[str, int, str]] = {
     WITHOUT_LINKS: ("… without links", 1, "^"),
     WITHOUT_EVOLUTION: ("… without evolution", 2, "s"),
     WITHOUT_BOTH: ("… without both", 3, "D"),
+    WITHOUT_DIGESTS: ("… without digests", 4, "p"),
     PAPER_CALLS: ("… the paper's calls", 5, "P"),
     "dense": ("dense", 6, "v"),
     "bm25": ("BM25", 6, "X"),
@@ -65,10 +68,14 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a system found for a question: `ids` of turns, best first; `context(k)` shows the first `k`."""
+    """What a system found for a question: `ids` of turns, best first; `context(k)` shows the first `k`.
+
+    A digest stands among them by its own id; `digests` has by this the ids of the notes that are its sources.
+    """
 
     ids: tuple[str, ...]
     context: Callable[[int], str]
+    digests: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 Finder = Callable[[str], Found]
@@ -84,6 +91,7 @@ class Settings:
         budgets: Tokens that the memory's `recall` may fill: what evidence is in them, and what is answered from
             them, in place of the memory's first hits.
         systems: What is measured, by the names in `systems`; the memory itself always is.
+        digests: Whether the memory itself has digests; then it is also measured without them.
         tasks: How questions are put to a model, each once in every way.
         concurrency: Calls of a language model at once.
         build_concurrency: `MemoryConfig.max_concurrency`, which decides which notes see each other.
@@ -93,6 +101,7 @@ class Settings:
     answer_ks: tuple[int, ...] = ()
     budgets: tuple[int, ...] = ()
     systems: tuple[str, ...] = (MAIN,)
+    digests: bool = False
     tasks: tuple[Task, ...] = (ANSWER,)
     concurrency: int = 4
     build_concurrency: int = 4
@@ -121,14 +130,20 @@ class Settings:
     def chosen(self) -> tuple[str, ...]:
         """The systems, each once and in the usual order; the whole conversation only answers."""
         named = {MAIN, *self.systems}
-        return tuple(name for name in KNOWN if name in named and (self.answer_ks or name != FULL))
+        known = [name for name in KNOWN if name in named and (self.answer_ks or name != FULL)]
+        return (MAIN, *((WITHOUT_DIGESTS,) if self.digests else ()), *known[1:])
 
     @property
     def variants(self) -> dict[str, MemoryConfig]:
         """The configuration of each memory that these systems search, by its name."""
         needed = {searched_variant(name) for name in self.chosen}
         return {
-            name: replace(config, max_concurrency=self.build_concurrency, on_model_error="raise")
+            name: replace(
+                config,
+                max_concurrency=self.build_concurrency,
+                on_model_error="raise",
+                digest_every=config.digest_every if self.digests and name == MAIN else 0,
+            )
             for name, config in VARIANTS.items()
             if name in needed
         }
@@ -136,46 +151,62 @@ class Settings:
 
 def searched_variant(system: str) -> str:
     """Return the variant of the memory that a system searches."""
-    return MAIN if system == WITHOUT_LINKS else system
+    return MAIN if system in (WITHOUT_LINKS, WITHOUT_DIGESTS) else system
+
+
+def conditions(system: str) -> dict[str, str] | None:
+    """Return the conditions under which a system searches its memory."""
+    return {"kind": "note"} if system == WITHOUT_DIGESTS else None
 
 
 def memory_finder(
-    memory: AgenticMemory, namespace: tuple[str, ...], depth: int, *, links: bool = True
+    memory: AgenticMemory,
+    namespace: tuple[str, ...],
+    depth: int,
+    *,
+    links: bool = True,
+    where: Mapping[str, str] | None = None,
 ) -> Finder:
     """Return a finder that searches a memory for `depth` notes."""
 
     def find(question: str) -> Found:
-        hits = memory.search(question, namespace=namespace, k=depth, links=links)
+        hits = memory.search(question, namespace=namespace, k=depth, links=links, where=where)
         return _found([hit.note for hit in hits])
 
     return find
 
 
-def within(budget: int) -> str:
+def within(budget: int, system: str = MAIN) -> str:
     """Return the name of the memory whose `recall` fills a budget of tokens, among the systems that answer."""
-    return f"{MAIN} in {budget} tokens"
+    return f"{system} in {budget} tokens"
 
 
 def budget_finder(
-    memory: AgenticMemory, namespace: tuple[str, ...], budgets: Sequence[int]
+    memory: AgenticMemory,
+    namespace: tuple[str, ...],
+    budgets: Sequence[int],
+    where: Mapping[str, str] | None = None,
 ) -> Callable[[str], dict[int, Found]]:
     """Return a finder of what the memory shows in each of some budgets of tokens."""
 
     def find(question: str) -> dict[int, Found]:
-        hits = memory.recall(question, namespace=namespace, k=max(RECALLED, max(budgets) // 20))
-        shown = {budget: fit(hits, max_tokens=budget) for budget in budgets}
+        most = max(RECALLED, max(budgets) // 20)
+        hits = memory.recall(question, namespace=namespace, k=most, where=where)
+        shown = {budget: fit(hits, max_tokens=budget, question=question) for budget in budgets}
         return {budget: _shown(notes, text) for budget, (notes, text) in shown.items()}
 
     return find
 
 
 def _shown(notes: Sequence[Note], text: str) -> Found:
-    return Found(ids=tuple(note.key or "" for note in notes), context=lambda _: text)
+    return replace(_found(notes), context=lambda _: text)
 
 
 def _found(notes: Sequence[Note]) -> Found:
     return Found(
-        ids=tuple(note.key or "" for note in notes), context=lambda k: _rendered(notes[:k])
+        ids=tuple(note.id if note.kind in DERIVED else note.key or "" for note in notes),
+        context=lambda k: _rendered(notes[:k]),
+        digests={note.id: note.sources for note in notes if note.kind in DERIVED},
     )
 
 

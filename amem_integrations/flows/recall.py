@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from ..context import render_notes
+from ..filters import NOTE
 from ..kinds import kind_of
 from ..notes import Namespace, Note, ScoredNote, Via, check_namespace
 from ..relevance import FLOORS, asked_before, distinct, relevant, telling
@@ -56,9 +57,10 @@ async def recall(
         return []
     if min_similarity is None:
         hits = relevant(query, hits, _floor(runtime))
-    hits = distinct(hits if "kind" in (where or {}) else telling(query, hits))
+    asks_for_a_kind = (where or {}).get("kind", NOTE) != NOTE  # such as filler
+    hits = distinct(hits if asks_for_a_kind else telling(query, hits))
     # What a reply is linked to has not been checked against conditions and times.
-    is_plain = where is None and as_of is None and known_at is None
+    is_plain = where in (None, {"kind": NOTE}) and as_of is None and known_at is None
     return await _with_questions(runtime, space, hits) if is_plain else hits
 
 
@@ -78,7 +80,7 @@ async def context(
 
     The text is marked as data, at most about `max_tokens` long, and holds no template placeholder; of the `k` notes
     that are considered it has as many as fit, by day, oldest first. What was superseded is shown in a clause of what
-    takes its place.
+    takes its place. Digests stand above the notes (see `render_notes`).
 
     Raises:
         InvalidInputError: As for `search`, or a bad `max_tokens`.
@@ -95,7 +97,7 @@ async def context(
         as_of=as_of,
         known_at=known_at,
     )
-    return render_notes(hits, max_tokens=max_tokens)
+    return render_notes(hits, max_tokens=max_tokens, question=query)
 
 
 def _floor(runtime: Runtime) -> float | None:

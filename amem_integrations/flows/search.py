@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Literal
 
 from .. import ranking
 from ..changes.known_at import Past, past_at
 from ..context import as_of as seen_from
 from ..current_facts import NOT_MERGED, CurrentFacts, hides_merged, named
+from ..digest_filter import DIGEST, DigestFilter
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
 from ..filters import Condition, Conditions, check_similarity, matches, parse
@@ -45,7 +48,8 @@ async def search(
     Dense and BM25 hits are fused by reciprocal rank; then activation spreads over links, so that notes
     which belong to a hit are found as well (Eq. 8-10 of the paper). A note that was superseded never stands above
     what takes its place, which is brought in beside it if the query does not find it by itself (and `where` lets
-    it). Of merged notes one is found. While the embedder is unavailable, notes are found by their words alone.
+    it). Of merged notes one is found, and of digests those that are current and whose sources all meet `where` and the
+    times. While the embedder is unavailable, notes are found by their words alone.
 
     Args:
         query: What to look for.
@@ -69,11 +73,10 @@ async def search(
     check_count("k", k)
     check_similarity(min_similarity)
     conditions = (*conditions_of(where), *by_then(as_of, known_at))
-    if not isinstance(query, str) or not query.strip():
-        raise InvalidInputError(f"query={query!r} must be text that says what to look for")
-    past = await past_at(runtime.store, space, known_at)
-    limits = (k, min_similarity)
-    found, notes = await _ranked(runtime, space, query, conditions, limits, past, links=links)
+    _check_query(query)
+    past, limits = await past_at(runtime.store, space, known_at), (k, min_similarity)
+    new = _nothing(runtime, past, DigestFilter(conditions, as_of, known_at))
+    found, notes = await _ranked(runtime, space, query, conditions, limits, new, links=links)
     await fetch_related(runtime, space, found, notes)
     current = CurrentFacts(found.notes, as_of or known_at or now(), now=now())
     return _hits(found, current, notes, conditions, k=k, explain=explain, as_of=as_of)
@@ -87,6 +90,8 @@ class Found:
     activations: ranking.Activations = field(default_factory=dict)
     cosines: dict[str, float] = field(default_factory=dict)
     notes: dict[str, Note] = field(default_factory=dict)
+    sources: dict[str, Note] = field(default_factory=dict)  # of digests; not all are in `notes`
+    digests: DigestFilter = field(default_factory=DigestFilter)
     links: Mapping[str, Mapping[str, Link]] = field(default_factory=dict)
     past: Past = field(default_factory=Past)
     time: datetime = field(default_factory=now)
@@ -98,9 +103,20 @@ class Found:
         self.notes |= {note.id: self.past.of(note) for note in notes}
 
 
+def _nothing(runtime: Runtime, past: Past, digests: DigestFilter) -> Callable[..., Found]:
+    """Return what makes the start of a search, at which nothing is known."""
+    time, half_life = past.time or now(), runtime.config.link_half_life
+    return partial(Found, past=past, digests=digests, time=time, half_life=half_life)
+
+
 def conditions_of(where: Mapping[str, Any] | None) -> Conditions:
     """Return the conditions of a filter dict; there may be none."""
     return () if where is None else parse(where)
+
+
+def _check_query(query: object) -> None:
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidInputError(f"query={query!r} must be text that says what to look for")
 
 
 def by_then(as_of: datetime | None, known_at: datetime | None) -> Conditions:
@@ -127,14 +143,14 @@ async def _ranked(
     query: str,
     where: Conditions,
     limits: tuple[int, float | None],
-    past: Past,
+    new: Callable[..., Found],
     *,
     links: bool,
 ) -> tuple[Found, list[Note]]:
     """Return what a query finds, and the first k notes of it; again without merged notes, if these took all places."""
     k, floor = limits
     for conditions in (where, (*where, NOT_MERGED)):
-        found = await _find(runtime, namespace, query, conditions, k, past)
+        found = await _find(runtime, namespace, query, conditions, k, new)
         if links:
             _spread(found, k)
         likely = ranking.order(found.activations)[: min(2 * k, ranking.FUSION_DEPTH)]
@@ -147,15 +163,19 @@ async def _ranked(
 
 
 async def _find(
-    runtime: Runtime, namespace: Namespace, query: str, where: Conditions, k: int, past: Past
+    runtime: Runtime,
+    namespace: Namespace,
+    query: str,
+    where: Conditions,
+    k: int,
+    new: Callable[..., Found],
 ) -> Found:
     """Return what the dense and the BM25 list find, fused."""
     vector = await _query_vector(runtime, query)
     depth = max(ranking.FUSION_DEPTH, k)
     # A few more than are looked at: the server orders equal scores otherwise, and weights move some.
     bring = Bring(limit=ranking.looked_at(k) + SPARE, k=ranking.RRF_K)
-    time, half_life = past.time or now(), runtime.config.link_half_life
-    found = Found(vector, past=past, time=time, half_life=half_life)
+    found = new(vector)
     asked = Query(vector=vector, text=query, limit=depth, where=where, bring=bring)
     lists = await _lists(runtime, namespace, asked, found)
     weights = await _weigh(runtime, namespace, query, lists, found, k)
@@ -170,10 +190,14 @@ async def _find(
 
 
 async def _lists(runtime: Runtime, namespace: Namespace, query: Query, found: Found) -> Ranked:
-    (lists,) = await resolve(runtime.store.search(namespace, [query]))
-    found.cosines |= {**lists.cosines, **dict(lists.dense)}
-    found.add(item.note for item in lists.brought.values())
-    return lists
+    """Return what the store finds, and among it the digests that conditions on their sources may let through."""
+    alone = found.digests.alone()
+    queries = [query] if alone is None else [query, replace(query, where=alone)]
+    answers = await resolve(runtime.store.search(namespace, queries))
+    for lists in answers:
+        found.cosines |= {**lists.cosines, **dict(lists.dense)}
+        found.add(item.note for item in lists.brought.values())
+    return ranking.merged(answers)
 
 
 async def _weigh(
@@ -224,9 +248,9 @@ async def _best(
     for start in range(0, len(ordered), size):
         page = ordered[start : start + size]
         await _fetch(runtime, namespace, found, page)
+        await _fetch_sources(runtime, namespace, found, page)
         for note in (found.notes[note_id] for note_id in page if note_id in found.notes):
-            # What the store found meets the conditions; what a link led to has yet to.
-            if not found.activations[note.id].fusion and not matches(note, where):
+            if not _is_admitted(note, found, where):
                 continue
             if note.merged_into and (hides or found.activations.get(note.merged_into, NONE).fusion):
                 found.merged = hides  # the note in its place is shown
@@ -249,6 +273,24 @@ async def _fetch(runtime: Runtime, namespace: Namespace, found: Found, ids: Sequ
             found.add([item.note])
             if found.vector is not None and item.vector is not None:
                 found.cosines[item.note.id] = float(item.vector @ found.vector)
+
+
+async def _fetch_sources(
+    runtime: Runtime, namespace: Namespace, found: Found, ids: Sequence[str]
+) -> None:
+    """Fetch the sources of the digests among some notes, by which these are judged."""
+    digests = [note for i in ids if (note := found.notes.get(i)) and note.kind == DIGEST]
+    known = {*found.notes, *found.sources}
+    if missing := sorted({source for note in digests for source in note.sources} - known):
+        stored = await resolve(runtime.store.get(namespace, missing))
+        found.sources |= {note.id: found.past.of(note) for note in stored}
+
+
+def _is_admitted(note: Note, found: Found, where: Conditions) -> bool:
+    """Return whether a note meets the conditions: what the store found does, what a link led to has yet to."""
+    if note.kind == DIGEST:
+        return found.digests.admits(note, ChainMap(found.notes, found.sources))
+    return bool(found.activations[note.id].fusion) or matches(note, where)
 
 
 async def fetch_related(
@@ -290,7 +332,7 @@ def _hits(
         activation = found.activations.get(note.id, NONE)
         view = current.view(note)
         hit = ScoredNote(
-            note=seen_from(view, as_of) if as_of else view,
+            note=seen_from(view, as_of) if as_of and note.kind != DIGEST else view,
             score=found.activations[place.id].score,
             similarity=found.cosines.get(note.id),
             via="match" if note.id in matched else _path(note, place, found),

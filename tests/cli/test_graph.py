@@ -303,3 +303,72 @@ def test_only_known_kinds_of_files_are_written(talk, tmp_path):
 def test_all_namespaces_are_drawn_without_one(talk, tmp_path):
     talk("add", "Elsewhere.", namespace="bo")
     assert talk.json("graph", tmp_path / "x.html", namespace=None)["notes"] == 31
+
+
+def gathered():
+    """A flat, then another, which a later note says is left again; and a digest of the first two."""
+    told = [
+        ("Ann lives in Berlin", 1),
+        ("Ann moved to Munich", 3),
+        ("Ann left Munich", 5),
+        ("A cat", 2),
+    ]
+    notes = [make_note(text, at=NOW.replace(day=day)) for text, day in told]
+    digest = make_note(
+        "Ann lives in Munich; until May 2026 in Berlin.",
+        kind="digest",
+        source="derived",
+        sources=tuple(note.id for note in notes[:2]),
+    )
+    topic = ContextEntry(text="Where Ann lives", cause=digest.id, model="writer", change="c",
+                         at=NOW.replace(day=3), recorded_at=NOW)  # fmt: skip
+    return [*replaced(notes, [(0, 1, "updates")]), digest.revised(contexts=(topic,))]
+
+
+@needs_browser
+def test_the_page_shows_a_digest_with_its_sources_and_a_note_with_its_digests(tmp_path):
+    notes, out = gathered(), tmp_path / "digest.html"
+    out.write_text(render(notes, [], title="Flats"), encoding="utf-8")
+    whole, text = dom(out, f"note={notes[-1].id}")
+    assert "4 notes" in whole
+    assert "1 digest" in whole
+    assert 'class="dot digest"' in whole
+    assert "gathered from 2 notes" in whole
+    told = text.partition("Gathered from")[2]
+    assert told.index("Ann lives in Berlin") < told.index("Ann moved to Munich")
+    assert "Where Ann lives" in text
+    assert "stale" not in text
+    _, text = dom(out, f"note={notes[0].id}")
+    assert notes[-1].content in text.partition("Gathered in")[2]
+    _, text = dom(out, f"note={notes[3].id}")
+    assert "Gathered" not in text
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    ("day", "is_there"), [("2026-05-02", False), ("2026-05-04", True), ("2026-05-06", False)]
+)
+def test_the_page_shows_a_digest_on_days_of_which_it_is_true(tmp_path, day, is_there):
+    notes, out = replaced(gathered(), [(1, 2, "updates")]), tmp_path / "digest.html"
+    out.write_text(render(notes, [], title="Flats"), encoding="utf-8")
+    assert ("Ann lives in Munich" in dom(out, f"day={day}")[0].partition("<canvas")[0]) is is_there
+
+
+@needs_browser
+def test_the_page_marks_a_stale_digest(tmp_path):
+    notes = gathered()
+    notes[-1] = notes[-1].revised(sources=(*notes[-1].sources, make_note("gone").id))
+    out = tmp_path / "stale.html"
+    out.write_text(render(notes, [], title="Flats"), encoding="utf-8")
+    assert "It is stale" in dom(out, f"note={notes[-1].id}")[1]
+
+
+def test_the_picture_draws_digests_with_dashed_lines_to_their_sources(tmp_path):
+    pytest.importorskip("matplotlib")
+    graph_picture.draw(gathered(), tmp_path / "x.svg", title="Flats")
+    graph_picture.draw(gathered()[:-1], tmp_path / "none.svg", title="Flats")
+    with_digest, without = (
+        (tmp_path / name).read_text(encoding="utf-8") for name in ("x.svg", "none.svg")
+    )
+    assert with_digest.count("stroke-dasharray") == 2
+    assert without.count("stroke-dasharray") == 0

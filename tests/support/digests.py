@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
 
-from amem_integrations import AgenticMemory, Note, texts
+from amem_integrations import AgenticMemory, ContextEntry, Note, texts
 from amem_integrations.changes.derived import derived_note, text_of, write, written
 from amem_integrations.changes.edits import prompt_records
 from amem_integrations.changes.quoted_from import sources_of
 from amem_integrations.changes.rewrite import rewrite
 from amem_integrations.evolution.deleted_meanwhile import remove_what_is_gone
-from amem_integrations.ids import clock, derive, new_operation, now
+from amem_integrations.ids import clock, derive, new_operation, now, time_of
 from amem_integrations.kinds import Kind
 from amem_integrations.ports import Indexed
 from amem_integrations.runtime import resolve, run
@@ -63,3 +65,45 @@ async def _write(runtime, sources, text, topic, name, kind, shown, meanwhile) ->
         await resolve(runtime.store.insert(space, [item], changes))
     current = await remove_what_is_gone(runtime, space, seen, since)
     return next(iter(await resolve(runtime.store.get(space, [note_id]))), current.get(note_id))
+
+
+def put_digest(
+    memory: AgenticMemory,
+    text: str,
+    sources: Sequence[Note],
+    *,
+    topic: str = "what is known",
+    keywords: tuple[str, ...] = (),
+    written: datetime | None = None,
+    **fields: Any,
+) -> Note:
+    """Store a digest of notes of one namespace as it is, without any record, and return it."""
+    namespace, seq = sources[0].namespace, clock.tick()
+    time = written or time_of(seq)
+    digest = derive("digest", namespace, topic, text)
+    entry = ContextEntry(
+        text=topic,
+        keywords=keywords,
+        cause=digest,
+        model="tester",
+        change="",
+        at=max(source.when for source in sources),
+        recorded_at=time,
+    )
+    note = Note(
+        id=digest,
+        seq=seq,
+        namespace=namespace,
+        content=text,
+        recorded_at=time,
+        kind="digest",
+        source="derived",
+        sources=tuple(source.id for source in sources),
+        contexts=(entry,),
+        state="done",
+        **fields,
+    )
+    (vector,) = memory.embedder.embed_documents([texts.embedding_text(note)])
+    item = Indexed(note=note, vector=vector, text=texts.lexical_text(note))
+    memory._runtime.store.insert(namespace, [item], [])
+    return note

@@ -131,3 +131,94 @@ def test_as_of_leaves_out_what_was_understood_later():
     )
     seen = as_of(note.revised(contexts=(before, after)), NOON + timedelta(days=1))
     assert seen.contexts == (before,)
+
+
+def make_digest(text, *sources, **fields):
+    ids = tuple(source.id for source in sources)
+    digest = make_note(text, kind="digest", source="derived", sources=ids, **fields)
+    entry = make_entry("topic", digest.id, at=max(source.when for source in sources))
+    return digest.revised(contexts=(entry,))
+
+
+def lines_of(notes, **options):
+    return render_notes(notes, **options).splitlines()[2:-1]
+
+
+def test_digests_stand_first_and_say_what_they_were_gathered_from():
+    notes = [make_note(f"fact {n}", at=NOON + timedelta(days=n)) for n in range(2)]
+    digest = make_digest("Both facts.", *notes)
+    expected = [
+        "Gathered by a model from several notes:",
+        "- (2 notes, the latest of 9 May 2024) Both facts.",
+        *("8 May 2024:", "- fact 0", "9 May 2024:", "- fact 1"),
+    ]
+    assert lines_of([*notes, digest]) == lines_of([digest, *notes]) == expected
+    assert lines_of([digest], ids=True)[1].startswith(f"- [{digest.id}] (2 notes")
+    assert lines_of([digest])[1:] == expected[1:2]
+
+
+def test_digests_take_a_share_of_the_budget_and_are_never_cut():
+    notes = [make_note(f"{n} " + "note " * 20) for n in range(40)]
+    digests = [make_digest(f"{n} " + "digest " * 50, *notes[:4]) for n in range(10)]
+    for budget in (200, 400, 600, 1000, 2000):
+        text = render_notes([*digests, *notes], max_tokens=budget)
+        gathered = [line for line in text.splitlines() if "(4 notes" in line]
+        assert sum(map(len, gathered)) <= budget  # a quarter of it, at four bytes a token
+        assert all(line.count("digest ") >= 49 for line in gathered)
+        assert len(text) <= 4 * budget
+        assert text.count("note note") > 0
+    assert len(gathered) > 3
+
+
+def test_a_source_of_a_shown_digest_makes_room_and_comes_back_where_there_is_some():
+    best = [make_note(f"best {n} " + "note " * 20) for n in range(3)]
+    source = make_note("source " * 20)
+    others = [make_note(f"other {n} " + "note " * 20) for n in range(6)]
+    digest = make_digest("All of it.", best[0], source)
+    hits = [best[0], digest, best[1], source, *others]
+    for budget, comes_back in ((250, False), (2000, True)):
+        text = render_notes(hits, max_tokens=budget)
+        assert "best 0" in text
+        assert "other 0" in text
+        assert ("source source" in text) is comes_back
+    without = render_notes([hit for hit in hits if hit is not digest], max_tokens=250)
+    assert "source source" in without
+
+
+def test_a_source_ranked_above_a_digest_or_among_the_best_hits_stays():
+    notes = [make_note(f"note {n} " + "words " * 20) for n in range(9)]
+    digest = make_digest("All of it.", *notes[:6])
+    for place, expected in ((0, [0, 1, 6]), (2, [0, 1, 6]), (3, [0, 1, 2]), (4, [0, 1, 2])):
+        hits = [*notes[:place], digest, *notes[place:]]
+        text = render_notes(hits, max_tokens=175)
+        shown = [n for n in range(9) if f"note {n} " in text]
+        assert shown[:3] == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "stays"),
+    [
+        ("When did Ann sell the car?", True),
+        ("Wann hat Ann das Auto verkauft?", True),
+        ("アンはいつ車を売りましたか", True),
+        ("安什么时候卖的车?", True),
+        ("In what year, roughly?", True),
+        ("How long ago was it?", True),
+        ("What did Ann sell?", False),
+        ("Was hat Ann verkauft?", False),
+    ],
+)
+def test_a_digest_takes_no_place_of_a_dated_note_where_the_question_asks_for_a_time(
+    question, stays
+):
+    notes = [make_note(f"note {n} " + "words " * 20) for n in range(9)]
+    digest = make_digest("All of it.", *notes[:6])
+    text = render_notes([digest, *notes], max_tokens=200, question=question)
+    assert ("note 2 " in text) is stays
+
+
+def test_a_placeholder_or_tag_in_a_digest_is_neutralised():
+    source = make_note("x")
+    (_, line) = lines_of([make_digest("a {name} </memories> b\nnew line", source)])
+    assert "{" not in line
+    assert "</mem" not in line
