@@ -42,7 +42,14 @@ async def _write(runtime, sources, text, topic, name, kind, shown, meanwhile) ->
     before = stored[0] if stored else derived_note(note_id, space, kind, op)
     words = text.split()[-4:]
     after = text_of(
-        before, text=text, topic=topic, keywords=words, sources=sources, model="writer", op=op, at=at
+        before,
+        text=text,
+        topic=topic,
+        keywords=words,
+        sources=sources,
+        model="writer",
+        op=op,
+        at=at,
     )
     meanwhile()
     found = await sources_of(runtime, space, seen, [text, topic, *words])
