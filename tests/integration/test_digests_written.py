@@ -241,7 +241,9 @@ def test_with_review_all_of_it_is_only_proposed():
 
 def test_a_digest_whose_source_is_gone_is_written_anew_from_the_others():
     text = "Ann drives a Tesla car after the Prius."
-    memory, model, notes, digest = written(rewritten("Ann has a Volvo and a Prius."), rewritten(text))
+    memory, model, notes, digest = written(
+        rewritten("Ann has a Volvo and a Prius."), rewritten(text)
+    )
     more = say(memory, VOLVO, after=3)
     memory.digest(namespace=ANN)
     memory.delete(more[0].id, namespace=ANN)
