@@ -20,6 +20,7 @@ from ..evolution.digest_offer import (
     offer_of,
 )
 from ..evolution.write_digests import Written, considered, write_digests
+from ..evolution.write_profile import profile_id, write_profile
 from ..fetch import all_changes
 from ..filters import Condition
 from ..ids import new_operation, now
@@ -152,6 +153,7 @@ class _Place:
             lists.append(await resolve(store.backlinks(self.namespace, ids)))
         time = now()
         found = {note.id: note for notes in lists for note in notes if note.kind == "digest"}
+        found.pop(profile_id(self.namespace), None)  # it is written from the others
         return [note for note in found.values() if not note.is_expired(time)]
 
     async def next_notes(self) -> list[Note]:
@@ -193,6 +195,7 @@ class _Work:
             while self._left(before) > 0 and await place.number_left() >= fewest:
                 if not await self._next(place, before):
                     break
+            await self._profile(before)
         except (ModelUnavailableError, ClaimLost, RevisionConflictError) as error:
             if (
                 isinstance(error, ModelUnavailableError)
@@ -220,6 +223,19 @@ class _Work:
                 self.report = replace(self.report, failed=(*self.report.failed, str(error)))
             done = {*removed, *(one.id for one in offer.digests)}
             digests = [one for one in digests if one.id not in done]
+
+    async def _profile(self, before: int) -> None:
+        """Write the profile anew if it is wanted and digests have changed."""
+        if self.runtime.config.profile and self.report.written and self._left(before) > 0:
+            calls = self._left(before)
+            try:
+                done = await write_profile(
+                    self.runtime, self.namespace, self.report.written, calls=calls
+                )
+            except ModelReplyError as error:
+                self.report = replace(self.report, failed=(*self.report.failed, str(error)))
+            else:
+                self._add(done)
 
     async def _next(self, place: _Place, before: int) -> bool:
         """Take the next batch; return whether there was one."""
@@ -273,5 +289,5 @@ class _Work:
 
 def _calls(runtime: Runtime) -> int:
     """Return how often the model was asked for digests, answered or not."""
-    counts = runtime.usage.snapshot().get("digest", {})
-    return sum(counts.get(name, 0) for name in ("calls", "refused", "unavailable"))
+    counts = [runtime.usage.snapshot().get(task, {}) for task in ("digest", "profile")]
+    return sum(one.get(name, 0) for one in counts for name in ("calls", "refused", "unavailable"))

@@ -124,6 +124,15 @@ def test_what_another_digest_took_of_it_goes_though_it_is_no_source_of_that(
     assert SECRET not in exported(memory, tmp_path)
 
 
+def test_what_was_taken_from_a_digest_that_the_user_edited_goes_too(memory, three, tmp_path):
+    one = digest(memory, three[:2])
+    mine = memory.update(one.id, namespace=ANN, content=f"Mine. {one.content}.")
+    two = digest(memory, three[1:], text=f"Oslo, {SECRET}", name="e", shown=[mine])
+    memory.delete(three[0].id, namespace=ANN)
+    assert stored(memory, two.id).content == ""
+    assert SECRET not in exported(memory, tmp_path)
+
+
 def test_another_digest_that_took_nothing_of_it_stays(memory, three):
     one = digest(memory, three[:2])
     two = digest(memory, three[1:], name="e", shown=[three[0], one])

@@ -241,7 +241,9 @@ def test_with_review_all_of_it_is_only_proposed():
 
 def test_a_digest_whose_source_is_gone_is_written_anew_from_the_others():
     text = "Ann drives a Tesla car after the Prius."
-    memory, model, notes, digest = written(rewritten("Ann has a Volvo and a Prius."), rewritten(text))
+    memory, model, notes, digest = written(
+        rewritten("Ann has a Volvo and a Prius."), rewritten(text)
+    )
     more = say(memory, VOLVO, after=3)
     memory.digest(namespace=ANN)
     memory.delete(more[0].id, namespace=ANN)
@@ -436,3 +438,27 @@ def test_the_asynchronous_form_does_the_same():
 
     reports = asyncio.run(both())
     assert sorted(len(report.written) for report in reports) == [0, 1]
+
+
+def test_the_profile_is_written_from_the_digests_if_it_is_wanted():
+    text = "Ann drives a Tesla car; before that she had a blue Prius."
+    for wanted in (False, True):
+        memory, model = open_memory(begun, profile=wanted)
+        model._always["profile"] = {"text": text, "from": ["d1", "d9"]}
+        notes = say(memory, *SAID)
+        report = memory.digest(namespace=ANN)
+        found = memory.get_all(namespace=ANN, where={"metadata.profile": True})
+        assert [one.content for one in found] == [text] * wanted
+        assert report.calls == 1 + wanted
+    assert found[0].sources == tuple(note.id for note in notes)
+    assert found[0].kind == "digest"
+    assert "Ann" in model.asked("profile")[0].prompt
+    assert memory.digest(namespace=ANN).calls == 0
+
+
+def test_a_profile_says_nothing_that_is_not_in_the_sources():
+    memory, model = open_memory(begun, profile=True)
+    model._always["profile"] = {"text": "Ann is a pilot of Lufthansa.", "from": ["d1"]}
+    say(memory, *SAID)
+    assert len(memory.digest(namespace=ANN).proposed) == 1
+    assert len(digests(memory)) == 1
