@@ -14,7 +14,7 @@ DATE_WORDS = frozenset([*DAYS, *MONTHS])
 ANY_LANGUAGE = 31  # days around a source in a language whose words for times are not known here
 
 _MONTH, _YEAR, _DAY = (
-    rf"(?P<month>{any_of(MONTHS)})\b\.?",
+    rf"(?P<month>{any_of(MONTHS)})\b(?:\.(?=,?\s*\d))?",
     r"(?P<year>\d{4})(?!\d)",
     r"(?P<day>\d{1,2})(?!\d)(?:st|nd|rd|th|\.)?",
 )
@@ -49,6 +49,19 @@ _NAMED_DAYS = {
     "yesterday": (-1, -1), "last night": (-1, -1), "tomorrow": (1, 1), "day before yesterday": (-2, -2),
     "day after tomorrow": (2, 2), "weekend": (-9, 9), "fortnight": (-21, 21),
 }  # fmt: skip
+_SHORT_DAYS = {
+    "mon": 0,
+    "tue": 1,
+    "tues": 1,
+    "wed": 2,
+    "thu": 3,
+    "thur": 3,
+    "thurs": 3,
+    "fri": 4,
+    "sat": 5,
+    "sun": 6,
+}
+_SHORT_DAY = re.compile(rf"\b(?:last|this|next|past|on|since|until)\s+({any_of(_SHORT_DAYS)})\b")
 _ORDINAL = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)\b")
 VAGUE = 5  # "a few" is up to so many
 
@@ -162,7 +175,9 @@ class _Source:
             spans.append((-ANY_LANGUAGE, ANY_LANGUAGE))
             years |= {day.year - 1, day.year + 1}
         stated = [*dates_in(note.content), *_bare_months(note.content)]
-        weekdays = frozenset(DAYS[word] for word in words & DAYS.keys())
+        weekdays = frozenset(DAYS[word] for word in words & DAYS.keys()) | {
+            _SHORT_DAYS[short] for short in _SHORT_DAY.findall(text)
+        }
         ordinals = frozenset(int(number) for number in _ORDINAL.findall(text))
         return cls(
             day=day,
