@@ -17,7 +17,7 @@ from ..ports import Query
 from ..prompts import ProposedDigest
 from ..runtime import Runtime, resolve
 from .digest_offer import IS_TOPIC, Offer, is_enough, sources_of_digests
-from .grounding import unsupported
+from .grounding import tells_of, unsupported
 
 MAX_WORDS = 90  # 70 are asked for
 SAME = 0.9  # cosine of two digests of one topic
@@ -100,13 +100,31 @@ def _draft(
         return None
     shown = offer.shown
     kept = [i for one in (old, parent) if one is not None for i in offer.sources_of(one)]
-    sources = in_order([*(shown[i] for i in kept if i in shown), *cited])
-    about = (topic(old) if old is not None else "") or about
+    sources = sources_used(text, [shown[i] for i in kept if i in shown], cited, _people(offer))
+    if old is not None and (not about or is_same_topic(topic(old), about)):
+        about = topic(old)
     draft = Draft(topic=about, text=text, sources=sources, old=old)
     if old is not None and not about:  # it went with a source, and the model gave no other
         draft = replace(draft, topic=", ".join(draft.keywords()[:3]))
     is_one = bool(draft.topic and sources) and (old is not None or is_enough(sources))
     return draft if is_one else None
+
+
+def sources_used(
+    text: str, kept: Sequence[Note], cited: Sequence[Note], people: Sequence[str]
+) -> tuple[Note, ...]:
+    """Return the sources of a text: what it cites, and of those it had before what it still says something of.
+
+    What was dropped, or went to another digest in a split, goes from the sources too, unless something rests on it or
+    too few would be left.
+    """
+    every = in_order([*kept, *cited])
+    used = in_order([*(note for note in kept if tells_of(text, note, people)), *cited])
+    return used if is_enough(used) and unsupported(text, used, people) is None else every
+
+
+def _people(offer: Offer) -> list[str]:
+    return sorted({note.speaker for note in offer.shown.values() if note.speaker})
 
 
 def in_order(notes: Iterable[Note]) -> tuple[Note, ...]:

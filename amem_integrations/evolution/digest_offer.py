@@ -12,6 +12,7 @@ from ..current_facts import NOT_MERGED
 from ..digests import is_stale, is_users, topic
 from ..filters import Condition, Conditions
 from ..ids import now
+from ..kinds import words_of
 from ..notes import Namespace, Note
 from ..ports import Indexed, Query, Ranked
 from ..runtime import Runtime, resolve
@@ -150,6 +151,7 @@ async def offer_of(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]
     digests = await _nearest(runtime, namespace, items, IS_TOPIC, DIGESTS_OF_A_NOTE, -1.0)
     before = (STATEMENT, DONE, NOT_MERGED, Condition("seq", "$lt", first))
     earlier = await _nearest(runtime, namespace, items, before, EARLIER_OF_A_NOTE, LEAST_SIMILARITY)
+    earlier = _with_keywords_of(notes, earlier)
     taken = await in_digests(runtime, namespace, [note.id for note in earlier])
     shown = [one for one in digests if one.content][:DIGESTS_SHOWN]
     offer = Offer(
@@ -213,6 +215,16 @@ async def _successors(runtime: Runtime, namespace: Namespace, sources: Mapping[s
     found += [note.merged_into for note in sources.values()]
     ids = {i for i in found if i is not None} - sources.keys()
     return {note.id: note for note in await resolve(runtime.store.get(namespace, sorted(ids)))}
+
+
+def _with_keywords_of(notes: Sequence[Note], earlier: Sequence[Note]) -> list[Note]:
+    """Return the earlier notes that share a word of their keywords with new ones: praise is near to much."""
+    words = {word for note in notes for word in _keyword_words(note)}
+    return [note for note in earlier if not words.isdisjoint(_keyword_words(note))]
+
+
+def _keyword_words(note: Note) -> set[str]:
+    return set(words_of(" ".join(note.keywords)).split())
 
 
 def _standing(digest: Note, notes: Mapping[str, Note]) -> list[str]:

@@ -23,6 +23,7 @@ from .number_words import numbers_in
 SHARED = 0.3  # least share of the words of a sentence that stand in the sources
 SHARED_PAIRS = 0.4  # of pairs of characters, in scripts without spaces
 FEWEST = 3  # words or pairs that a sentence has for that to be counted
+TELLING = 2  # words, or pairs, that a text shares with a note of which it says something
 STEM = 4  # first letters by which words are compared
 
 
@@ -80,6 +81,17 @@ def unsupported(text: str, sources: Sequence[Note], participants: Iterable[str] 
         if not held.shares(sentence):
             return f"the sources do not say {sentence.strip()!r}"
     return None
+
+
+def tells_of(text: str, note: Note, participants: Iterable[str] = ()) -> bool:
+    """Return whether a text has words of a note, so that it may say something of it; names of speakers do not count."""
+    small = function_words() | {part for name in participants for part in _words(name)}
+    own = {word[:STEM] for word in _words(note.content) if word not in small}
+    said = {word[:STEM] for word in _words(text) if word not in small}
+    return (
+        len(own & said) >= min(TELLING, len(own))
+        or len({*_pairs(text)} & {*_pairs(note.content)}) >= TELLING
+    )
 
 
 @dataclass(frozen=True)

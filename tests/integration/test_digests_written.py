@@ -209,7 +209,32 @@ def test_a_digest_of_a_topic_there_is_becomes_a_new_version_of_it():
     assert text != now.content
 
 
-def test_a_split_digest_keeps_its_sources_in_both_parts():
+def test_each_part_of_a_split_digest_has_the_sources_that_it_tells_of():
+    def split(request):
+        add = [note["alias"] for note in request.inputs["notes"]]
+        new = {
+            "topic": "Ann's sports",
+            "text": "Ann plays tennis in a club.",
+            "from": "d1",
+            "add": [],
+        }
+        old = {"id": "d1", "topic": "Ann's cars", "text": "Ann had a blue Prius car.", "add": add}
+        return {"digests": [old, new]}
+
+    cars = [f"My blue Prius car went well on trip {n}." for n in range(3)]
+    sports = [f"I play tennis in the club of town {n}." for n in range(3)]
+    text = "Ann had a blue Prius car and plays tennis in a club."
+    memory, _ = open_memory(lambda request: begun(request, text, "Ann's life"), split)
+    notes = say(memory, *cars, *sports)
+    memory.digest(namespace=ANN)
+    (more,) = say(memory, "My blue Prius car was a good car.", after=9)
+    memory.digest(namespace=ANN)
+    found = {one.own_entry.text: one.sources for one in digests(memory)}
+    ids = [note.id for note in notes]
+    assert found == {"Ann's cars": (*ids[:3], more.id), "Ann's sports": tuple(ids[3:])}
+
+
+def test_a_split_digest_keeps_all_sources_where_a_part_would_have_too_few():
     def split(request):
         names = [note["alias"] for note in request.inputs["notes"]]
         new = {"topic": "Ann's Tesla", "text": "Ann drives a Tesla car.", "from": "d1", "add": []}
@@ -242,7 +267,8 @@ def test_with_review_all_of_it_is_only_proposed():
 def test_a_digest_whose_source_is_gone_is_written_anew_from_the_others():
     text = "Ann drives a Tesla car after the Prius."
     memory, model, notes, digest = written(
-        rewritten("Ann has a Volvo and a Prius."), rewritten(text)
+        rewritten("Ann drives a Volvo car after the Tesla and a blue Prius, which broke down."),
+        rewritten(text),
     )
     more = say(memory, VOLVO, after=3)
     memory.digest(namespace=ANN)

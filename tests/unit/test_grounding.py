@@ -23,10 +23,13 @@ CARS = [
     source("I bought a Prius yesterday, it is blue and cost 12,000 dollars."),
     source("The Prius broke down last week on the way to Oslo with my two kids!", (2023, 6, 20)),
     source("I sold it and drive a Tesla now. We moved to Bergen three years ago.", (2023, 8, 1)),
+    source("We went to the zoo last Sat. and it was fun.", (2023, 8, 8)),
     source('Dr. Lee gave me "Becoming Nicole" on Friday, at the LGBTQ centre.', (2023, 8, 9)),
 ]
 
 HELD = [
+    "Ann went to the zoo on 5 August 2023.",
+    "Ann had a blue Prius in May. Recent car: a Tesla.",
     "Ann drives a Tesla since August 2023. Before that she had a blue Prius, bought on 7 May 2023 for $12,000.",
     "The Prius broke down in June 2023 on the way to Oslo.",
     "Ann's Prius broke down between 7 and 14 June 2023.",
@@ -40,6 +43,7 @@ HELD = [
     "",
 ]
 NOT_HELD = [
+    "Ann went to the zoo on 3 August 2023.",
     "Ann drives a Volvo.",
     "Ann drives a volvo truck, a scooter and tractors.",
     "Berlin is where Ann drives her Prius.",
