@@ -151,6 +151,11 @@ class AgenticMemory:
         """How notes are made, linked and evolved."""
         return self._runtime.config
 
+    @property
+    def model_name(self) -> str:
+        """The name by which notes and history know the model; `"rules"` without a language model."""
+        return self._runtime.model_name
+
     def reindex(
         self, embedder: Embedder | None = None, *, progress: bool | Progress = False
     ) -> int:

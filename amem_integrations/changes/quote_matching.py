@@ -60,6 +60,11 @@ def texts_of(note: Note) -> tuple[str, str]:
     return note.content, note.speaker or ""
 
 
+def own_texts(note: Note) -> tuple[str, ...]:
+    """Return what a note says in words that are not a model's: of a derived note none."""
+    return () if note.source == "derived" else texts_of(note)
+
+
 def texts_in(entry: ContextEntry) -> tuple[str, ...]:
     """Return the texts of a context entry."""
     return (entry.text, *entry.keywords, *entry.tags)

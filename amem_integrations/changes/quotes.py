@@ -31,58 +31,22 @@ from ..notes import (
     Supersession,
 )
 from ..runtime import Runtime, resolve
-from .edits import STATED, Edit, change, without
+from .edits import Edit, change, without
+from .gone import Gone
 from .quote_matching import (
     FROM_PROMPTS,
     Fragments,
     is_quote,
+    own_texts,
     texts_in,
     texts_of,
     without_quotes_in,
     written_texts,
 )
 from .rewrite import rewrite
+from .unfounded import evidence_left, remove_facts
 
 _Written = Sequence[tuple[Change, set[str]]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
-    """A text that is not there any more.
-
-    Attributes:
-        note_id: The note that it stood in.
-        texts: The text, in parts.
-        kept: What a corrected note says instead.
-        corrected_at: When, if it was corrected rather than deleted. What the note brought to others after that
-            comes from what it says now, and stays.
-        in_context: Whether it stood in contexts of the note, which had quoted something. The history of the note
-            must not hold it either, and what the note brought to others stays.
-    """
-
-    note_id: str
-    texts: tuple[str, ...]
-    kept: tuple[str, ...] = ()
-    corrected_at: datetime | None = None
-    in_context: bool = False
-
-
-def corrections(changes: Iterable[Change]) -> list[Gone]:
-    """Return the texts that these changes replaced in their own notes."""
-    found = []
-    for made in changes:
-        steps: Mapping[str, Any] = made.data.get("fields", made.data)
-        if made.kind in ("update", "undo") and not steps.keys().isdisjoint(STATED):
-            texts = [steps[name] for name in ("content", "speaker") if name in steps]
-            found.append(
-                Gone(
-                    note_id=made.note_id,
-                    texts=tuple(str(step["before"] or "") for step in texts),
-                    kept=tuple(str(step["after"] or "") for step in texts),
-                    corrected_at=made.recorded_at,
-                )
-            )
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +157,7 @@ class QuoteRemoval:
         notes = {note.id: note for note in holders}
         await self._add(notes, [made.note_id for made, _ in written])
         due = {made.note_id for made, _ in written if deleted and made.cause in self._gone}
-        own = {note.id: Fragments(texts_of(note)) for note in notes.values()}
+        own = {note.id: Fragments(own_texts(note)) for note in notes.values()}
         sources: dict[str, set[str]] = {}
         for made, others in written:
             if made.note_id in own and self._quotes(made, notes[made.note_id], own[made.note_id]):
@@ -201,7 +165,7 @@ class QuoteRemoval:
         await self._add(notes, {other for others in sources.values() for other in others})
         elsewhere = {
             note_id: Fragments(
-                text for i in {note_id, *others} & notes.keys() for text in texts_of(notes[i])
+                text for i in {note_id, *others} & notes.keys() for text in own_texts(notes[i])
             )
             for note_id, others in sources.items()
         }
@@ -233,6 +197,7 @@ class QuoteRemoval:
 
         Who undoes a change meanwhile may have brought back what was in its record.
         """
+        await self._remove_facts(quotes, deleted=deleted)
         base = {note_id: quotes.notes[note_id] for note_id in quotes.edited}
         is_changed = True
         while is_changed:
@@ -246,6 +211,19 @@ class QuoteRemoval:
             base = await self._as_they_are(quotes.elsewhere)
             edit = self._edit_of(quotes, "", now(), deleted=deleted)
             is_changed = any(edit(note_id)(note)[0] != note for note_id, note in base.items())
+
+    async def _remove_facts(self, quotes: _Quotes, *, deleted: bool) -> None:
+        """Remove the facts that quote, or that nothing shows any more, as notes."""
+        facts = [
+            note
+            for note in (quotes.notes[i] for i in quotes.edited if quotes.notes[i].kind == "fact")
+            if not evidence_left(note, self._gone, deleted=deleted)
+            or self._test(quotes.elsewhere.get(note.id))(note.content)
+        ]
+        if facts:
+            op, gone = f"{self._op}:facts", [Gone(note_id=f.id, texts=texts_of(f)) for f in facts]
+            removal = QuoteRemoval(self._runtime, self._namespace, op, gone, since=self._since)
+            await remove_facts(self._runtime, self._namespace, op, facts, removal)
 
     async def _as_they_are(self, ids: Iterable[str]) -> dict[str, Note]:
         stored = await resolve(self._runtime.store.get(self._namespace, sorted(ids)))
@@ -305,6 +283,9 @@ class QuoteRemoval:
                 reasons=reasons,
                 merged_into=self._gone.keys(),
             )
+            if note.kind == "fact":
+                left = evidence_left(note, self._gone, deleted=deleted)
+                revised = revised.revised(sources=left)
             if revised == note:
                 return note, []
             data: dict[str, Any] = {"entries": entries, "links": links, "reasons": reasons}

@@ -22,7 +22,8 @@ from ..notes import Change, Namespace, Note
 from ..runtime import Runtime, resolve
 from . import edits
 from .edits import LINK
-from .quotes import Gone, QuoteRemoval, corrections
+from .gone import Gone, corrections
+from .quotes import QuoteRemoval
 from .rewrite import rewrite
 from .undo import fields_of
 from .unknown_texts import remove_all_of, remove_brought_back

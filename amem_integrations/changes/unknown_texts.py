@@ -12,9 +12,12 @@ from ..ids import clock, new_operation, now
 from ..notes import Change, Namespace, Note
 from ..runtime import Runtime, resolve
 from .edits import ENTRY, LINK, SUPERSEDED, Edit, change, without
-from .quote_matching import without_quotes_in
+from .gone import Gone
+from .quote_matching import texts_of, without_quotes_in
+from .quotes import QuoteRemoval
 from .rewrite import rewrite
 from .undo import fields_of
+from .unfounded import remove_facts
 
 
 async def remove_all_of(
@@ -30,6 +33,7 @@ async def remove_all_of(
     for made in changes:
         by_note.setdefault(made.note_id, []).append(made)
     prompts = [made for made in by_note.pop("", []) if made.kind == "prompt"]
+    await _remove_facts(runtime, namespace, changes, op)
     steps = {note_id: _without_all(mine, op, at) for note_id, mine in by_note.items()}
     await rewrite(runtime, namespace, op, steps, removing=True)
     ids, entries = {made.id for made in changes}, _entries(changes)
@@ -47,6 +51,17 @@ async def remove_all_of(
         rewritten.append(replace(made, data={"shown": shown, "since": clock.tick()}))
     if rewritten:
         await resolve(store.rewrite_changes(namespace, rewritten))
+
+
+async def _remove_facts(
+    runtime: Runtime, namespace: Namespace, changes: Sequence[Change], op: str
+) -> None:
+    """Remove the facts that a model wrote."""
+    ids = sorted({made.note_id for made in changes if made.kind == "add" and "text" in made.data})
+    if facts := await resolve(runtime.store.get(namespace, ids)) if ids else []:
+        gone = [Gone(note_id=fact.id, texts=texts_of(fact)) for fact in facts]
+        removal = QuoteRemoval(runtime, namespace, op, gone, since=clock.tick())
+        await remove_facts(runtime, namespace, op, facts, removal)
 
 
 async def remove_brought_back(

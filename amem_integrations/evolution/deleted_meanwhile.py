@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..changes.edits import stated
+from ..changes.gone import Gone
 from ..changes.quote_matching import texts_in, texts_of
-from ..changes.quotes import Gone, QuoteRemoval
+from ..changes.quotes import QuoteRemoval
 from ..ids import now
 from ..notes import ContextEntry, Namespace, Note
 from ..runtime import Runtime, resolve

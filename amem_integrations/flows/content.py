@@ -8,9 +8,10 @@ from typing import Any
 
 from .. import texts
 from ..changes import edits
+from ..changes.gone import Gone, corrections
 from ..changes.merging import changed_notes, merged_into, unmerge
 from ..changes.quote_matching import texts_of
-from ..changes.quotes import Gone, QuoteRemoval, corrections
+from ..changes.quotes import QuoteRemoval
 from ..changes.recovery import recover_interrupted
 from ..changes.rewrite import rewrite
 from ..chunks import chunk_id, chunks

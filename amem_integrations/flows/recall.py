@@ -7,11 +7,15 @@ from datetime import datetime
 from typing import Any
 
 from ..context import render_notes
+from ..conversation import gives_way
+from ..evolution.facts import IS_FACT
+from ..fetch import note_pages
+from ..filters import Condition, Conditions
 from ..kinds import kind_of
 from ..notes import Namespace, Note, ScoredNote, Via, check_namespace
 from ..relevance import FLOORS, asked_before, distinct, relevant, telling
 from ..runtime import Runtime, resolve
-from .search import check_count, search
+from .search import by_then, check_count, conditions_of, search
 
 # Notes to choose from; 2,000 tokens hold about 50.
 RECALLED = 60
@@ -34,24 +38,32 @@ async def recall(
     A search that leaves out filler, the question itself, statements made again (the last one stands for all), and
     what has nothing to do with the question: notes under `MemoryConfig.min_relevance` that have neither a name of the
     question nor half of its telling words. So there may be nothing to show. With `min_similarity` that counts instead.
-    A short reply is followed by the question that it answers. The other arguments are those of `search`.
+    A short reply is followed by the question that it answers. A turn that was remembered by its facts only is left out
+    once there are any. The other arguments are those of `search`.
 
     Raises:
         InvalidInputError: As for `search`.
         NamespaceError: The namespace is missing or malformed.
     """
     space = check_namespace(namespace)
-    hits = await search(
-        runtime,
-        query,
-        namespace=space,
-        k=k,
-        where=where,
-        min_similarity=min_similarity,
-        links=links,
-        as_of=as_of,
-        known_at=known_at,
-    )
+    limits = (*conditions_of(where), *by_then(as_of, known_at))
+    hits, most = list[ScoredNote](), k
+    while len(hits) < k:
+        found = await search(
+            runtime,
+            query,
+            namespace=space,
+            k=most,
+            where=where,
+            min_similarity=min_similarity,
+            links=links,
+            as_of=as_of,
+            known_at=known_at,
+        )
+        hits = (await _without_told(runtime, space, found, limits))[:k]
+        if len(found) < most or len(found) == len(hits):
+            break
+        most *= 4
     if kind_of(query) == "filler":  # nothing is asked
         return []
     if min_similarity is None:
@@ -96,6 +108,19 @@ async def context(
         known_at=known_at,
     )
     return render_notes(hits, max_tokens=max_tokens)
+
+
+async def _without_told(
+    runtime: Runtime, namespace: Namespace, hits: Sequence[ScoredNote], limits: Conditions
+) -> list[ScoredNote]:
+    """Return the hits without turns that are to give way to facts, where a fact that can be found stands for them."""
+    turns = tuple(hit.note.id for hit in hits if gives_way(hit.note))
+    if not turns:
+        return list(hits)
+    where = (IS_FACT, Condition("sources", "$in", turns), *limits)
+    pages = note_pages(runtime.store, namespace, where)
+    told = {i async for page in pages for fact in page for i in fact.sources}.intersection(turns)
+    return [hit for hit in hits if hit.note.id not in told]
 
 
 def _floor(runtime: Runtime) -> float | None:

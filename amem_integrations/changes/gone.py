@@ -1,0 +1,50 @@
+"""Pure: texts that are not there any more, since their notes were deleted or corrected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ..notes import Change
+from .edits import STATED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """A text that is not there any more.
+
+    Attributes:
+        note_id: The note that it stood in.
+        texts: The text, in parts.
+        kept: What a corrected note says instead.
+        corrected_at: When, if it was corrected rather than deleted. What the note brought to others after that
+            comes from what it says now, and stays.
+        in_context: Whether it stood in contexts of the note, which had quoted something. The history of the note
+            must not hold it either, and what the note brought to others stays.
+    """
+
+    note_id: str
+    texts: tuple[str, ...]
+    kept: tuple[str, ...] = ()
+    corrected_at: datetime | None = None
+    in_context: bool = False
+
+
+def corrections(changes: Iterable[Change]) -> list[Gone]:
+    """Return the texts that these changes replaced in their own notes."""
+    found = []
+    for made in changes:
+        steps: Mapping[str, Any] = made.data.get("fields", made.data)
+        if made.kind in ("update", "undo") and not steps.keys().isdisjoint(STATED):
+            texts = [steps[name] for name in ("content", "speaker") if name in steps]
+            found.append(
+                Gone(
+                    note_id=made.note_id,
+                    texts=tuple(str(step["before"] or "") for step in texts),
+                    kept=tuple(str(step["after"] or "") for step in texts),
+                    corrected_at=made.recorded_at,
+                )
+            )
+    return found
