@@ -18,6 +18,7 @@ from ..changes.edits import (
     usage_records,
 )
 from ..changes.rewrite import rewrite
+from ..conversation import REMEMBER
 from ..errors import ModelReplyError, ModelUnavailableError
 from ..ids import clock, end_of, new_operation, now
 from ..kinds import Kind
@@ -28,7 +29,6 @@ from ..prompts import ConstructFactsReply, ConstructReply, NoteAttributes
 from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens
 from .ask import ask, counting, fits
-from .facts import REPLY_TOKENS as FACT_TOKENS
 from .facts import FactWriting, Learned, Wanted
 from .show import aliases, raw, speakers, turns
 
@@ -74,6 +74,11 @@ class Batch:
     notes: Sequence[Note]
     before: Sequence[Note] = ()
     facts: Sequence[Note] = ()
+
+    @property
+    def is_learned_from(self) -> bool:
+        """Whether facts may be wanted of some of the notes."""
+        return any(REMEMBER in note.metadata for note in self.notes)
 
     @property
     def shown_before(self) -> Sequence[Note]:
@@ -175,10 +180,12 @@ async def construct_all(
         shown = shown_ids(batches)
         prompts = prompt_records(op, namespace, shown, at, since=since, apart=bool(learned))
         records = [*prompts, *cost] if steps else []
-        writing = FactWriting(runtime=runtime, namespace=namespace, op=op, at=at)
-        steps |= await writing.store(learned, prompts)
+        writing = facts_of(runtime, namespace, op, at, batches)
+        if writing:
+            steps |= await writing.store(learned, prompts)
         done = await rewrite(runtime, namespace, op, steps, base=given, records=records, look=look)
-        await writing.forget_others([given[i] for i in done.notes if i in given])
+        if writing:
+            await writing.forget_others([given[i] for i in done.notes if i in given])
         reasons = {note_id: why for answer in answers for note_id, why in answer.failed.items()}
         left = [] if steps else cost
         await mark_failed(runtime, namespace, reasons, op, base=given, records=left)
@@ -191,6 +198,14 @@ async def construct_all(
         report=EvolutionReport(constructed=made, failed={**reasons, **unusable}),
         error=next((answer.error for answer in answers if answer.error is not None), None),
     )
+
+
+def facts_of(
+    runtime: Runtime, namespace: Namespace, op: str, at: datetime, batches: Sequence[Batch]
+) -> FactWriting | None:
+    """Return what stores the facts of batches; None where none are wanted."""
+    wanted = any(batch.is_learned_from for batch in batches)
+    return FactWriting(runtime=runtime, namespace=namespace, op=op, at=at) if wanted else None
 
 
 def shown_ids(batches: Sequence[Batch]) -> list[str]:
@@ -210,9 +225,10 @@ async def describe(runtime: Runtime, batch: Batch) -> Description:
     """
     alias = aliases(batch.notes, "n")
     notes = {alias[note.id]: note for note in batch.notes}
-    wanted = Wanted.of(notes, batch.facts)
-    values, besides = _values(batch, alias, wanted), "facts" if wanted.notes else None
-    tokens = REPLY_TOKENS * (len(batch.notes) + 1) + FACT_TOKENS * len(wanted.notes)
+    wanted = Wanted.of(notes, batch.facts) if batch.is_learned_from else None
+    values = _values(batch, alias) | (wanted.values if wanted else {})
+    besides = "facts" if wanted else None
+    tokens = REPLY_TOKENS * (len(batch.notes) + 1) + (wanted.reply_tokens if wanted else 0)
     if not fits(runtime, "construct", values, tokens, besides):
         if len(batch.notes) > 1:
             return await _in_halves(runtime, batch)
@@ -228,12 +244,12 @@ async def describe(runtime: Runtime, batch: Batch) -> Description:
         reply = await ask(
             runtime,
             "construct",
-            ConstructFactsReply if wanted.notes else ConstructReply,
+            ConstructFactsReply if wanted else ConstructReply,
             namespace=batch.notes[0].namespace,
             inputs={
                 "notes": [raw(note, name) for name, note in notes.items()],
                 "before": [raw(note) for note in batch.shown_before],
-                **wanted.inputs,
+                **(wanted.inputs if wanted else {}),
             },
             values=values,
             problem_with=missing,
@@ -243,18 +259,17 @@ async def describe(runtime: Runtime, batch: Batch) -> Description:
         return Description(failed={note.id: str(error) for note in batch.notes})
     found = {note.id: _described(reply, name, note) for name, note in notes.items()}
     made = {note_id: one for note_id, one in found.items() if one is not None}
-    learned, dropped = wanted.learned(reply, made)
+    learned, dropped = wanted.learned(reply, made) if wanted else ([], 0)
     runtime.usage.count("construct", dropped=_unknown(reply, notes) + dropped)
     left = {note.id: LEFT_OUT for note in batch.notes if note.id not in made}
     return Description(described=made, failed=left, learned=learned)
 
 
-def _values(batch: Batch, alias: Mapping[str, str], wanted: Wanted) -> dict[str, str]:
+def _values(batch: Batch, alias: Mapping[str, str]) -> dict[str, str]:
     return {
         "speakers": speakers([*batch.shown_before, *batch.notes]),
         "before": turns(batch.shown_before),
         "notes": turns(batch.notes, alias),
-        **wanted.values,
     }
 
 

@@ -57,15 +57,20 @@ class Learned:
 class Wanted:
     """The notes of a batch whose facts are wanted, and stored facts that these may repeat or change, by alias."""
 
-    notes: Mapping[str, Note] = field(default_factory=dict)
-    known: Mapping[str, Note] = field(default_factory=dict)
+    notes: Mapping[str, Note]
+    known: Mapping[str, Note]
 
     @classmethod
-    def of(cls, notes: Mapping[str, Note], known: Sequence[Note]) -> Wanted:
-        """Return what is wanted of some notes by alias; nothing, if none of them is to be learned from."""
+    def of(cls, notes: Mapping[str, Note], known: Sequence[Note]) -> Wanted | None:
+        """Return what is wanted of some notes by alias; None, if none of them is to be learned from."""
         wanted = {alias: note for alias, note in notes.items() if wants_facts(note)}
         names = aliases(known, "f")
-        return cls(notes=wanted, known={names[n.id]: n for n in known} if wanted else {})
+        return cls(notes=wanted, known={names[n.id]: n for n in known}) if wanted else None
+
+    @property
+    def reply_tokens(self) -> int:
+        """How many tokens the facts of a reply take, about."""
+        return REPLY_TOKENS * len(self.notes)
 
     @property
     def values(self) -> dict[str, str]:
@@ -74,22 +79,20 @@ class Wanted:
             f"[{alias}] ({texts.day(fact.when)}) {clipped(fact.content, len(fact.content))}"
             for alias, fact in self.known.items()
         ]
-        return {"wanted": ", ".join(self.notes), "known": lines(rows)} if self.notes else {}
+        return {"wanted": ", ".join(self.notes), "known": lines(rows)}
 
     @property
     def inputs(self) -> dict[str, Any]:
         """The same as data."""
         known: list[Shown] = [{"alias": a, "content": f.content} for a, f in self.known.items()]
-        return {"facts_of": list(self.notes), "known_facts": known} if self.notes else {}
+        return {"facts_of": list(self.notes), "known_facts": known}
 
     def learned(
         self, reply: ConstructReply, described: Collection[str]
     ) -> tuple[list[Learned], int]:
         """Return the facts of a reply that notes show which it describes, and how many others there are."""
-        if not isinstance(reply, ConstructFactsReply) or not self.notes:
-            return [], 0
-        found = []
-        for item in reply.facts:
+        found, facts = [], reply.facts if isinstance(reply, ConstructFactsReply) else []
+        for item in facts:
             named = [self.notes[i] for i in _named(item.of) if i in self.notes]
             if not item.of and len(self.notes) == 1:
                 named = list(self.notes.values())
@@ -98,7 +101,7 @@ class Wanted:
             named = [note for note in named if note.id in described]
             if named and text:
                 found.append(Learned(text=text, sources=tuple(named), until=item.until, old=old))
-        return found, len(reply.facts) - len(found)
+        return found, len(facts) - len(found)
 
 
 def _named(ids: Sequence[str]) -> list[str]:

@@ -20,8 +20,7 @@ from ..plans import EvolutionReport
 from ..runtime import RULES, Runtime, resolve
 from . import construct
 from .ask import counting
-from .construct import Batch, Outcome, describe, shown_ids
-from .facts import FactWriting
+from .construct import Batch, Outcome, describe, facts_of, shown_ids
 
 log = logging.getLogger("amem_integrations")
 
@@ -75,10 +74,11 @@ async def _upgrade_batch(
     shown, apart = shown_ids([batch]) if chained else (), bool(said.learned)
     prompts = edits.prompt_records(op, namespace, shown, at, since=since, apart=apart)
     records = [*prompts, *edits.usage_records(op, namespace, asking.usage.cost(), at)]
-    writing = FactWriting(runtime=runtime, namespace=namespace, op=op, at=at)
-    chained |= await writing.store(said.learned, prompts)
+    if writing := facts_of(runtime, namespace, op, at, [batch]):
+        chained |= await writing.store(said.learned, prompts)
     done = await rewrite(runtime, namespace, op, chained, records=records)
-    await writing.forget_others([note for note in batch.notes if note.id in done.notes])
+    if writing:
+        await writing.forget_others([note for note in batch.notes if note.id in done.notes])
     for note_id in touched:
         await _reject(runtime, namespace, note_id, op)
     for note_id, reason in reasons.items():

@@ -115,8 +115,7 @@ def shown_notes(batches: Sequence[Batch]) -> dict[str, Note]:
 async def batch_of(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]) -> Batch:
     """Return some notes of one thread, with the turns before them and the facts that they may change."""
     count = max(TURNS_BEFORE, runtime.config.recent)
-    return Batch(
-        notes=notes,
-        before=await turns_before(runtime, namespace, notes[0], count),
-        facts=await known_facts(runtime, namespace, notes),
-    )
+    batch = Batch(notes=notes, before=await turns_before(runtime, namespace, notes[0], count))
+    if not batch.is_learned_from:
+        return batch
+    return replace(batch, facts=await known_facts(runtime, namespace, notes))

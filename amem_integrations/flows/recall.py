@@ -10,7 +10,7 @@ from ..context import render_notes
 from ..conversation import gives_way
 from ..evolution.facts import IS_FACT
 from ..fetch import note_pages
-from ..filters import Condition, Conditions
+from ..filters import Condition
 from ..kinds import kind_of
 from ..notes import Namespace, Note, ScoredNote, Via, check_namespace
 from ..relevance import FLOORS, asked_before, distinct, relevant, telling
@@ -46,24 +46,9 @@ async def recall(
         NamespaceError: The namespace is missing or malformed.
     """
     space = check_namespace(namespace)
-    limits = (*conditions_of(where), *by_then(as_of, known_at))
-    hits, most = list[ScoredNote](), k
-    while len(hits) < k:
-        found = await search(
-            runtime,
-            query,
-            namespace=space,
-            k=most,
-            where=where,
-            min_similarity=min_similarity,
-            links=links,
-            as_of=as_of,
-            known_at=known_at,
-        )
-        hits = (await _without_told(runtime, space, found, limits))[:k]
-        if len(found) < most or len(found) == len(hits):
-            break
-        most *= 4
+    options = {"where": where, "min_similarity": min_similarity, "links": links}
+    times = {"as_of": as_of, "known_at": known_at}
+    hits = await _found(runtime, query, space, k, {**options, **times})
     if kind_of(query) == "filler":  # nothing is asked
         return []
     if min_similarity is None:
@@ -110,17 +95,34 @@ async def context(
     return render_notes(hits, max_tokens=max_tokens)
 
 
+async def _found(
+    runtime: Runtime, query: str, namespace: Namespace, k: int, options: Mapping[str, Any]
+) -> list[ScoredNote]:
+    """Return the k best hits that facts do not stand for; more is looked for in place of those that give way."""
+    most = k
+    while True:
+        found = await search(runtime, query, namespace=namespace, k=most, **options)
+        hits = await _without_told(runtime, namespace, found, options)
+        if len(hits) >= k or len(found) < most or len(found) == len(hits):
+            return hits[:k]
+        most *= 4
+
+
 async def _without_told(
-    runtime: Runtime, namespace: Namespace, hits: Sequence[ScoredNote], limits: Conditions
+    runtime: Runtime, namespace: Namespace, hits: list[ScoredNote], options: Mapping[str, Any]
 ) -> list[ScoredNote]:
     """Return the hits without turns that are to give way to facts, where a fact that can be found stands for them."""
     turns = tuple(hit.note.id for hit in hits if gives_way(hit.note))
     if not turns:
-        return list(hits)
-    where = (IS_FACT, Condition("sources", "$in", turns), *limits)
+        return hits
+    given = (
+        *conditions_of(options["where"]),
+        *by_then(options["as_of"], options["known_at"]),
+    )
+    where = (IS_FACT, Condition("sources", "$in", turns), *given)
     pages = note_pages(runtime.store, namespace, where)
-    told = {i async for page in pages for fact in page for i in fact.sources}.intersection(turns)
-    return [hit for hit in hits if hit.note.id not in told]
+    told = {i async for page in pages for fact in page for i in fact.sources}
+    return [hit for hit in hits if not (hit.note.id in turns and hit.note.id in told)]
 
 
 def _floor(runtime: Runtime) -> float | None:
