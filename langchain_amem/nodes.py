@@ -30,9 +30,11 @@ from amem_integrations.adapting import (
     RecallKeywords,
     RecallOptions,
     both,
+    checked_remember,
     evolve_turn,
     recalled,
 )
+from amem_integrations.adapting import Remember as RememberMode
 
 from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken, merged
 from .recall import Recall
@@ -125,12 +127,13 @@ def recall_node(
     return _node("recall", step)
 
 
-def remember_node(
+def remember_node(  # noqa: PLR0913 - options, by keyword
     memory: AgenticMemory,
     *,
     namespace: NamespaceOf,
     should_store: ShouldStore = is_spoken,
     remember_unanswered: bool = True,
+    remember: RememberMode = "turns",
     reinforce: bool = False,
     messages_key: str = "messages",
     output_key: str = "remembered",
@@ -148,6 +151,7 @@ def remember_node(
         namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`).
         should_store: Says of each message whether it is stored; by default questions and answers are.
         remember_unanswered: Whether what was said in a run that failed is stored with the next one.
+        remember: `"turns"`, `"facts"` or `"facts_only"` (see `AMemMiddleware`); `evolve_node` writes the facts.
         reinforce: Whether the links that led to what the answer used are reinforced (see `AMemMiddleware`).
         messages_key: Where the state keeps its messages.
         output_key: Where the ids go.
@@ -155,21 +159,22 @@ def remember_node(
         on_error: `"log"` goes on when the store does not answer.
 
     Raises:
-        ConfigurationError: `should_store` is no plain function.
+        ConfigurationError: `should_store` is no plain function, or facts are wanted without a language model.
         NamespaceError: In a run that does not say whose memory it is.
     """
-    remember = Remember(
+    storing = Remember(
         memory=memory,
         failures=Failures(on_error),
         should_store=checked_filter(should_store),
         unanswered=remember_unanswered,
         reinforces=reinforce,
+        keeps=checked_remember(memory, remember),
     )
     whose = checked_source(namespace)
 
     async def step(call: Call, state: State, config: RunnableConfig) -> Update:
         turn = _Turn.of(whose, state, config, messages_key, turn_key)
-        stored, after = await turn.remembered(call, remember)
+        stored, after = await turn.remembered(call, storing)
         ids = [note_id for found in stored.values() for note_id in found]
         report("remember", notes=ids)
         return {output_key: ids, turn_key: turn.entries_with(after)}
