@@ -161,7 +161,8 @@ class QuoteRemoval:
         sources: dict[str, set[str]] = {}
         for made, others in written:
             if made.note_id in own and self._quotes(made, notes[made.note_id], own[made.note_id]):
-                sources.setdefault(made.note_id, set()).update(others)
+                more = notes[made.note_id].sources  # of what is derived: since then, too
+                sources.setdefault(made.note_id, set()).update(others, more)
         await self._add(notes, {other for others in sources.values() for other in others})
         elsewhere = {
             note_id: Fragments(
