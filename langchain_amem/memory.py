@@ -104,7 +104,7 @@ class AMemMemory(RecallFields, BaseMemory):
         """Choose how many documents to return.
 
         Raises:
-            ConfigurationError: Facts are wanted of a memory without a language model.
+            ConfigurationError: Facts are wanted of a memory without a language model; pydantic shows it as its own.
         """
         if self.return_docs and "k" not in self.model_fields_set:
             self.k = DOCUMENTS

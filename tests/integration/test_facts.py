@@ -9,7 +9,7 @@ import pytest
 from support import models
 from support.openai_server import OpenAIServer
 
-from amem_integrations import AgenticMemory, MemoryConfig, ModelUnavailableError, NoteInput
+from amem_integrations import AgenticMemory, ModelUnavailableError, NoteInput
 from amem_integrations.config import PARTED
 from amem_integrations.conversation import remembered
 from amem_integrations.prompts import TEMPLATES, ConstructReply
@@ -247,7 +247,7 @@ def test_a_reply_that_breaks_off_before_its_facts_is_not_taken(open_memory):
     memory = open_memory(ScriptedModel({"construct": notes, "evolve": models.nothing}))
     turns = tell(memory, "I have a dog", "I have a cat")
     assert {turn.state for turn in turns} == {"failed"}
-    assert [hit.note.content for hit in memory.search("dog", namespace=ANN)][0] == "I have a dog"
+    assert next(hit.note.content for hit in memory.search("dog", namespace=ANN)) == "I have a dog"
 
 
 def test_a_reply_that_breaks_off_after_its_facts_gives_those_of_the_finished_notes(open_memory):
