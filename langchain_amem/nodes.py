@@ -151,10 +151,8 @@ def remember_node(  # noqa: PLR0913 - options, by keyword
         namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`).
         should_store: Says of each message whether it is stored; by default questions and answers are.
         remember_unanswered: Whether what was said in a run that failed is stored with the next one.
-        remember: `"turns"`, `"facts"` or `"facts_only"` (see `AMemMiddleware`); `evolve_node` writes the facts.
-        reinforce: Whether the links that led to what the answer used are reinforced (see `AMemMiddleware`).
-        messages_key: Where the state keeps its messages.
-        output_key: Where the ids go.
+        remember, reinforce: As in `AMemMiddleware`; the facts are written where the notes are constructed.
+        messages_key, output_key: Where the state keeps its messages, and where the ids go.
         turn_key: Where it is noted what has been stored.
         on_error: `"log"` goes on when the store does not answer.
 
