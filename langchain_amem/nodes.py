@@ -142,22 +142,24 @@ def remember_node(  # noqa: PLR0913 - options, by keyword
 ) -> Node:
     """Return a node that stores this turn of the conversation; the ids of its notes go to `output_key`.
 
-    The notes are raw (`pending`): no model is called, and they can be found at once. A message is known
-    by its id, so running the node again stores nothing. What was said to somebody else in the same thread
-    is not stored; what an earlier run could not store is, if the state has `turn_key`.
+    The notes are raw (`pending`): no model is called, and they can be found at once. A message is known by its id, so
+    running the node again stores nothing. What was said to somebody else in the same thread is not stored; what an
+    earlier run could not store is, if the state has `turn_key`.
 
     Args:
         memory: The memory to write to.
         namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`).
         should_store: Says of each message whether it is stored; by default questions and answers are.
         remember_unanswered: Whether what was said in a run that failed is stored with the next one.
-        remember, reinforce: As in `AMemMiddleware`; the facts are written where the notes are constructed.
-        messages_key, output_key: Where the state keeps its messages, and where the ids go.
+        remember: As in `AMemMiddleware`; the facts are written where the notes are constructed.
+        reinforce: Whether the links that led to what the answer used are reinforced (see `AMemMiddleware`).
+        messages_key: Where the state keeps its messages.
+        output_key: Where the ids go.
         turn_key: Where it is noted what has been stored.
         on_error: `"log"` goes on when the store does not answer.
 
     Raises:
-        ConfigurationError: `should_store` is no plain function, or facts are wanted without a language model.
+        ConfigurationError: An option has a value it cannot have, or facts are wanted without a language model.
         NamespaceError: In a run that does not say whose memory it is.
     """
     storing = Remember(

@@ -17,6 +17,7 @@ import typer
 from ..cli.options import Ports
 from ..cli.terminal import console, progress
 from ..cli.terminal import table as rich_table
+from ..conversation import Remember
 from ..errors import InvalidInputError
 from .cache import write_json
 from .document import COSTS, Section, System, Values, markdown, system
@@ -175,6 +176,7 @@ class Compare(Locomo):
     k: str = _option("5,10,20", "How many of the first hits count, for each figure.")
     answer_k: int = _option(10, "How many of the first hits the model answers from.")
     budget: str = _option("", "Tokens that recall may fill, such as 600,1100,2100: what evidence is in them and, with --answer, what the model answers from them (in place of --answer-k).", metavar="TOKENS")
+    remember: Remember = _option("turns", "What the memory keeps: turns, facts beside them, or facts_only, which recall (--budget) shows in place of their turns. Facts need --model, and are not evidence.")
     baselines: bool = _option(False, "Compare with plain rankings of the turns and, for answers, the whole conversation.", "--baselines")
     ablations: bool = _option(False, "Compare with the memory without links, without evolution, without both, and built by the paper's calls.", "--ablations")
 
