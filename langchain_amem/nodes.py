@@ -38,7 +38,7 @@ from amem_integrations.adapting import Remember as RememberMode
 
 from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken, merged
 from .recall import Recall
-from .remember import Remember, Stored
+from .remember import Remember
 from .runs import (
     Failures,
     Namespace,
@@ -174,10 +174,7 @@ def remember_node(  # noqa: PLR0913 - options, by keyword
 
     async def step(call: Call, state: State, config: RunnableConfig) -> Update:
         turn = _Turn.of(whose, state, config, messages_key, turn_key)
-        stored, after = await turn.remembered(call, storing)
-        ids = [note_id for found in stored.values() for note_id in found]
-        report("remember", notes=ids)
-        return {output_key: ids, turn_key: turn.entries_with(after)}
+        return await turn.remembered(call, storing, output_key, turn_key)
 
     return _node("remember", step)
 
@@ -269,9 +266,16 @@ class _Turn:
             entries=_value(state, turn_key) or {},
         )
 
-    async def remembered(self, call: Call, remember: Remember) -> tuple[Stored, Entry]:
-        """Store what the run was asked and has answered."""
-        return await remember.turn(call, self.messages, self.entry, self.namespace, self.run.thread)
+    async def remembered(
+        self, call: Call, remember: Remember, output_key: str, turn_key: str
+    ) -> Update:
+        """Store what the run was asked and has answered; return what the node writes into the state."""
+        stored, after = await remember.turn(
+            call, self.messages, self.entry, self.namespace, self.run.thread
+        )
+        ids = [note_id for found in stored.values() for note_id in found]
+        report("remember", notes=ids)
+        return {output_key: ids, turn_key: self.entries_with(after)}
 
     @property
     def entry(self) -> Entry:
