@@ -74,6 +74,7 @@ class AgenticMemory:
     reinforce, areinforce = both_methods(flows.reinforce.reinforce)
     clear, sweep = sync_method(flows.edit.clear), sync_method(flows.edit.sweep)
 
+    fill, afill = both_methods(flows.fill.fill)
     consolidate, aconsolidate = both_methods(flows.consolidate.consolidate)
     evidence, aevidence = both_methods(flows.consolidate.evidence)
 

@@ -21,14 +21,18 @@ class Removal(Protocol):
 
 
 def evidence_left(fact: Note, gone: Mapping[str, Gone], *, deleted: bool) -> tuple[str, ...]:
-    """Return the sources of a fact that say still what they said when it was learned from them."""
+    """Return the sources of a fact that say still what they said when it was learned from them.
+
+    A form, which has a key, has none if one of them does not: it is filled anew.
+    """
 
     def is_lost(lost: Gone) -> bool:
         if lost.in_context:
             return False
         return deleted if lost.corrected_at is None else fact.recorded_at <= lost.corrected_at
 
-    return tuple(i for i in fact.sources if i not in gone or not is_lost(gone[i]))
+    left = tuple(i for i in fact.sources if i not in gone or not is_lost(gone[i]))
+    return () if fact.key is not None and left != fact.sources else left
 
 
 async def remove_facts(

@@ -35,7 +35,8 @@ from ..runtime import Runtime, resolve
 from .show import Shown, aliases, clipped, lines
 from .supersede import NOT_BY_USER, supersede
 
-IS_FACT = Condition("kind", "$eq", "fact")
+# A form that was filled from notes (see `flows.fill`) has a key.
+IS_FACT = (Condition("kind", "$eq", "fact"), Condition("key", "$eq", None))
 NEAREST = 4  # stored facts that are shown for a new note
 MOST_SHOWN = 12  # for a batch
 ALIKE = 8  # stored facts that a new one is compared with
@@ -117,7 +118,7 @@ async def known_facts(
         return ()
     rows = await embed_if_possible(runtime, [texts.embedding_text(note) for note in asked])
     queries = [
-        Query(vector=row, text=texts.lexical_text(note), limit=NEAREST, where=(IS_FACT,))
+        Query(vector=row, text=texts.lexical_text(note), limit=NEAREST, where=IS_FACT)
         for note, row in zip(asked, rows, strict=True)
     ]
     best: dict[str, float] = {}
@@ -173,7 +174,7 @@ class FactWriting:
         ids = [note.id for note in notes if wants_facts(note)]
         if not ids:
             return
-        where = (IS_FACT, Condition("sources", "$in", tuple(ids)))
+        where = (*IS_FACT, Condition("sources", "$in", tuple(ids)))
         found = [
             f async for page in note_pages(self.runtime.store, self.namespace, where) for f in page
         ]
@@ -191,7 +192,7 @@ class FactWriting:
     ) -> list[list[Indexed]]:
         """Return for each fact the stored ones that may say the same."""
         queries = [
-            Query(vector=row, text=one.text, limit=ALIKE, where=(IS_FACT,))
+            Query(vector=row, text=one.text, limit=ALIKE, where=IS_FACT)
             for one, row in zip(learned, rows, strict=True)
         ]
         found = await resolve(self.runtime.store.search(self.namespace, queries))

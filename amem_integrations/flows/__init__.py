@@ -9,6 +9,7 @@ from . import (
     edit,
     embed,
     evolve,
+    fill,
     history,
     ledger,
     read,
@@ -21,6 +22,6 @@ from . import (
 )  # fmt: skip
 
 __all__ = [
-    "add", "admin", "consolidate", "edit", "embed", "evolve", "history", "ledger", "read", "recall", "reinforce", "review",
+    "add", "admin", "consolidate", "edit", "embed", "evolve", "fill", "history", "ledger", "read", "recall", "reinforce", "review",
     "search", "transfer", "work",
 ]  # fmt: skip

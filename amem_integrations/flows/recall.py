@@ -119,7 +119,7 @@ async def _without_told(
         *conditions_of(options["where"]),
         *by_then(options["as_of"], options["known_at"]),
     )
-    where = (IS_FACT, Condition("sources", "$in", turns), *given)
+    where = (*IS_FACT, Condition("sources", "$in", turns), *given)
     pages = note_pages(runtime.store, namespace, where)
     told = {i async for page in pages for fact in page for i in fact.sources}
     return [hit for hit in hits if not (hit.note.id in turns and hit.note.id in told)]

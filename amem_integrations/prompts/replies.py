@@ -152,6 +152,13 @@ class ReviseReply(Reply):
     tags: list[str] = _words("t", "further tags")
 
 
+class FillReply(Reply):
+    """Reply to `fill`: the fields of a form that new notes change, and which of these show it."""
+
+    value: dict[str, Any]
+    of: list[str] = Field(default_factory=list, description="ids of the notes that show it")
+
+
 class CondenseReply(Reply):
     """Reply to `condense`: what several context entries say, as one."""
 
