@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, PydanticUserError, ValidationError
 
 from .. import texts
 from ..changes.edits import change, prompt_records, update, usage_records
@@ -69,8 +69,8 @@ def _check(runtime: Runtime, schema: type[BaseModel]) -> None:
             "fill needs a language model; give AgenticMemory.open(model=…) one"
         )
     try:
-        schema()
-    except ValidationError as error:
+        schema.model_validate({})
+    except (PydanticUserError, ValidationError) as error:
         raise ConfigurationError(
             f"every field of {schema.__name__} needs a default, since a form begins empty: {error}"
         ) from error
