@@ -40,7 +40,7 @@ IS_FACT = (Condition("kind", "$eq", "fact"), Condition("key", "$eq", None))
 NEAREST = 4  # stored facts that are shown for a new note
 MOST_SHOWN = 12  # for a batch
 ALIKE = 8  # stored facts that a new one is compared with
-MAX_WORDS = 60
+MAX_WORDS, MAX_CHARS = 60, 600
 REPLY_TOKENS = 60  # for a note
 
 
@@ -97,7 +97,7 @@ class Wanted:
             named = [self.notes[i] for i in _named(item.of) if i in self.notes]
             if not item.of and len(self.notes) == 1:
                 named = list(self.notes.values())
-            text = " ".join(item.fact.split()[:MAX_WORDS])
+            text = " ".join(item.fact.split()[:MAX_WORDS])[:MAX_CHARS]
             old = tuple(self.known[i] for i in _named(item.old) if i in self.known)
             named = [note for note in named if note.id in described]
             if named and text:

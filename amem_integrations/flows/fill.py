@@ -77,12 +77,13 @@ def _check(runtime: Runtime, schema: type[BaseModel]) -> None:
 
 
 async def _stored(runtime: Runtime, namespace: Namespace, schema: type[BaseModel]) -> Note | None:
-    found = await resolve(runtime.store.get(namespace, [_id(namespace, schema)]))
+    where = (Condition("kind", "$eq", "fact"), Condition("key", "$eq", _key(schema)))
+    found = await resolve(runtime.store.scan(namespace, where=where, limit=1))
     return found[0] if found else None
 
 
-def _id(namespace: Namespace, schema: type[BaseModel]) -> str:
-    return derive("schema", namespace, schema.__name__)
+def _key(schema: type[BaseModel]) -> str:
+    return f"schema:{schema.__name__}"
 
 
 def _held(form: Note | None) -> dict[str, Any]:
@@ -193,14 +194,14 @@ class _Filling:
     ) -> None:
         at = clock.tick()
         form = Note(
-            id=_id(self.namespace, self.schema),
+            id=derive("form", self.namespace, _key(self.schema)),
             seq=at,
             namespace=self.namespace,
             content=content,
             recorded_at=time_of(at),
             source="derived",
             kind="fact",
-            key=f"schema:{self.schema.__name__}",
+            key=_key(self.schema),
             sources=tuple(sources),
             state="done",
             ops=(op,),

@@ -120,6 +120,15 @@ def test_a_form_of_a_text_that_is_gone_is_filled_anew_from_the_rest(
     assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=1)
 
 
+def test_a_form_that_was_imported_is_gone_on_with(open_memory, tmp_path):
+    memory = open_memory(filling({"value": {"diet": "vegan"}, "of": ["n1"]}))
+    say(memory, "I am a vegan")
+    memory.fill(Preferences, namespace=ANN)
+    memory.export(tmp_path / "ann.jsonl", namespace=ANN)
+    memory.import_(tmp_path / "ann.jsonl", namespace=("copy",))
+    assert memory.fill(Preferences, namespace=("copy",)) == Preferences(diet="vegan")
+
+
 def test_a_form_is_no_fact_that_turns_are_compared_with(open_memory):
     memory = open_memory(filling({"value": {"diet": "vegan"}, "of": ["n1"]}))
     say(memory, "I am a vegan")
@@ -132,8 +141,8 @@ def test_a_form_needs_a_language_model_and_defaults(open_memory):
     class Strict(BaseModel):
         name: str
 
-    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
-        with pytest.raises(ConfigurationError, match="needs a language model"):
-            memory.fill(Preferences, namespace=ANN)
+    memory = AgenticMemory.open(":memory:", embedder=HashEmbedder())
+    with memory, pytest.raises(ConfigurationError, match="needs a language model"):
+        memory.fill(Preferences, namespace=ANN)
     with pytest.raises(ConfigurationError, match="needs a default"):
         open_memory(filling()).fill(Strict, namespace=ANN)
