@@ -13,12 +13,16 @@ from .errors import ConfigurationError
 # By task, the placeholders of its prompt; one that takes its place has them all.
 PLACEHOLDERS: Mapping[str, frozenset[str]] = {
     "construct": frozenset({"speakers", "before", "notes"}),
+    "facts": frozenset(
+        {"wanted", "known"}
+    ),  # what `construct` asks besides, where facts are wanted
     "evolve": frozenset({"notes", "links"}),
     "link": frozenset({"notes"}),
     "revise": frozenset({"neighbour", "notes", "others"}),
     "condense": frozenset({"note", "entries"}),
     "digest": frozenset({"digests", "earlier", "notes"}),
     "profile": frozenset({"user", "profile", "digests"}),
+    "fill": frozenset({"schema", "value", "notes"}),
 }
 PARTED = "\n---\n"  # between the system message of a prompt, which never changes, and the rest
 LONGEST_CLAIM = 3600.0  # seconds
@@ -83,8 +87,8 @@ class MemoryConfig:
 
         instructions: What matters here, what to leave alone, in which language to write: a text that every prompt
             has at the end of its system message, marked as the user's.
-        prompts: By task (`"construct"`, `"evolve"`, `"link"`, `"revise"`, `"condense"`, `"digest"`,
-            `"profile"`), prompts that take the place
+        prompts: By task (`"construct"`, `"evolve"`, `"link"`, `"revise"`, `"condense"`, `"digest"`, `"profile"`, `"fill"`;
+            `"facts"` is what follows `"construct"` where facts are wanted), prompts that take the place
             of the built-in ones: the system message, a line `---`, and the rest with all `$placeholders` of
             the built-in one (in `amem_integrations/prompts`). A `$` of its own is written `$$`.
         context_tokens: How many tokens of a prompt and its reply the model can take. What is longer is asked in

@@ -84,3 +84,18 @@ def parse_time(text: str) -> datetime:
             f"{text!r} is not a time; give one such as 2026-05-08 or 2026-05-08T18:30Z"
         ) from error
     return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def end_of(text: str, when: datetime) -> datetime | None:
+    """Return the end of the day, or the moment, until which a note holds, as a model named it.
+
+    None where it named none, nothing that can be read, or one before the note itself.
+    """
+    try:
+        end = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    if len(text.strip()) <= len("2024-05-31"):
+        end += timedelta(days=1)
+    end = end if end.tzinfo else end.replace(tzinfo=when.tzinfo)
+    return end if end > when else None

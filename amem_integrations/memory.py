@@ -75,6 +75,7 @@ class AgenticMemory:
     reinforce, areinforce = both_methods(flows.reinforce.reinforce)
     clear, sweep = sync_method(flows.edit.clear), sync_method(flows.edit.sweep)
 
+    fill, afill = both_methods(flows.fill.fill)
     consolidate, aconsolidate = both_methods(flows.consolidate.consolidate)
     digest, adigest = both_methods(flows.digest.digest)
     evidence, aevidence = both_methods(flows.consolidate.evidence)
@@ -152,6 +153,11 @@ class AgenticMemory:
     def config(self) -> MemoryConfig:
         """How notes are made, linked and evolved."""
         return self._runtime.config
+
+    @property
+    def model_name(self) -> str:
+        """The name by which notes and history know the model; `"rules"` without a language model."""
+        return self._runtime.model_name
 
     def reindex(
         self, embedder: Embedder | None = None, *, progress: bool | Progress = False

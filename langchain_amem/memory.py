@@ -24,10 +24,13 @@ from amem_integrations.adapting import (
     RECALLED,
     Call,
     Evolving,
+    Remember,
     both,
+    checked_remember,
     evolve_turn,
     evolves_now,
     in_thread,
+    remembered,
 )
 from amem_integrations.conversation import SPEAKING, Message, note_inputs
 
@@ -79,6 +82,7 @@ class AMemMemory(RecallFields, BaseMemory):
         max_tokens: Most tokens of notes, about.
         evolve: Whether notes evolve when a turn is saved; False leaves it to `memory.evolve()`, and
             `"worker"` to `amem worker`, on a server.
+        remember: `"turns"`, or what was learned in them as well: `"facts"` or `"facts_only"` (see `AMemMiddleware`).
         on_error: `"log"` lets the chain run without memory when that does not answer; `"raise"` raises.
     """
 
@@ -95,11 +99,17 @@ class AMemMemory(RecallFields, BaseMemory):
     k: int = Field(default=RECALLED, ge=1)
     max_tokens: int = Field(default=1000, ge=1)
     evolve: Evolving = True
+    remember: Remember = "turns"
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
-        """Choose how many documents to return."""
+        """Choose how many documents to return.
+
+        Raises:
+            ConfigurationError: Facts are wanted of a memory without a language model; pydantic shows it as its own.
+        """
         if self.return_docs and "k" not in self.model_fields_set:
             self.k = DOCUMENTS
+        checked_remember(self.memory, self.remember)
         super().model_post_init(context)
 
     @property
@@ -127,7 +137,7 @@ class AMemMemory(RecallFields, BaseMemory):
         """
         turn, notes = self._turn(inputs, outputs), list[Note]()
         with self._failures.tolerated("remember", answered=True):
-            items = await self._items(call, turn)
+            items = remembered(await self._items(call, turn), self.remember)
             notes = await add_each(call, self.memory, items, self.namespace, self._failures)
         if evolves_now(self.evolve) and notes:
             with self._failures.tolerated("evolve", answered=True):

@@ -25,9 +25,11 @@ from amem_integrations.adapting import (
     RecallKeywords,
     RecallOptions,
     both,
+    checked_remember,
     evolve_turn,
     recalled,
 )
+from amem_integrations.adapting import Remember as RememberMode
 
 from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken, merged
 from .recall import Recall
@@ -90,6 +92,9 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         remember_unanswered: Whether what was said in a run that failed, or that another middleware
             blocked, is stored with the next run. Without it, a run that could not be stored is not
             stored later either.
+        remember: What is kept of the conversation: its turns; with `"facts"` also what was learned in them, as
+            statements that name their turns as sources; with `"facts_only"` a turn is not recalled once there are
+            facts of it. The call that constructs the notes writes the facts.
         reinforce: Whether the links that led to what the answer used are reinforced, which counts with
             `MemoryConfig.link_half_life`: of the notes recalled, those with a word that the answer can only have
             from them. No model is called.
@@ -98,7 +103,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         recall: `k`, `max_tokens`, `where`, `min_similarity`, `links`, `as_of`, `profile`: see `RecallOptions`.
 
     Raises:
-        ConfigurationError: An option has a value it cannot have.
+        ConfigurationError: An option has a value it cannot have, or facts are wanted without a language model.
         NamespaceError: The namespace is malformed.
     """
 
@@ -114,6 +119,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         write: Write = "inline",
         should_store: ShouldStore = is_spoken,
         remember_unanswered: bool = True,
+        remember: RememberMode = "turns",
         reinforce: bool = False,
         on_error: OnError = "log",
         name: str = "AMemMiddleware",
@@ -138,6 +144,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             should_store=checked_filter(should_store),
             unanswered=remember_unanswered,
             reinforces=reinforce,
+            keeps=checked_remember(memory, remember),
         )
         self._background: Background[Namespace | None] = Background(self._evolve_step)
         if write == "background":

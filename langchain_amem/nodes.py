@@ -30,13 +30,15 @@ from amem_integrations.adapting import (
     RecallKeywords,
     RecallOptions,
     both,
+    checked_remember,
     evolve_turn,
     recalled,
 )
+from amem_integrations.adapting import Remember as RememberMode
 
 from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken, merged
 from .recall import Recall
-from .remember import Remember, Stored
+from .remember import Remember
 from .runs import (
     Failures,
     Namespace,
@@ -125,12 +127,13 @@ def recall_node(
     return _node("recall", step)
 
 
-def remember_node(
+def remember_node(  # noqa: PLR0913 - options, by keyword
     memory: AgenticMemory,
     *,
     namespace: NamespaceOf,
     should_store: ShouldStore = is_spoken,
     remember_unanswered: bool = True,
+    remember: RememberMode = "turns",
     reinforce: bool = False,
     messages_key: str = "messages",
     output_key: str = "remembered",
@@ -139,15 +142,16 @@ def remember_node(
 ) -> Node:
     """Return a node that stores this turn of the conversation; the ids of its notes go to `output_key`.
 
-    The notes are raw (`pending`): no model is called, and they can be found at once. A message is known
-    by its id, so running the node again stores nothing. What was said to somebody else in the same thread
-    is not stored; what an earlier run could not store is, if the state has `turn_key`.
+    The notes are raw (`pending`): no model is called, and they can be found at once. A message is known by its id, so
+    running the node again stores nothing. What was said to somebody else in the same thread is not stored; what an
+    earlier run could not store is, if the state has `turn_key`.
 
     Args:
         memory: The memory to write to.
         namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`).
         should_store: Says of each message whether it is stored; by default questions and answers are.
         remember_unanswered: Whether what was said in a run that failed is stored with the next one.
+        remember: As in `AMemMiddleware`; the facts are written where the notes are constructed.
         reinforce: Whether the links that led to what the answer used are reinforced (see `AMemMiddleware`).
         messages_key: Where the state keeps its messages.
         output_key: Where the ids go.
@@ -155,24 +159,22 @@ def remember_node(
         on_error: `"log"` goes on when the store does not answer.
 
     Raises:
-        ConfigurationError: `should_store` is no plain function.
+        ConfigurationError: An option has a value it cannot have, or facts are wanted without a language model.
         NamespaceError: In a run that does not say whose memory it is.
     """
-    remember = Remember(
+    storing = Remember(
         memory=memory,
         failures=Failures(on_error),
         should_store=checked_filter(should_store),
         unanswered=remember_unanswered,
         reinforces=reinforce,
+        keeps=checked_remember(memory, remember),
     )
     whose = checked_source(namespace)
 
     async def step(call: Call, state: State, config: RunnableConfig) -> Update:
         turn = _Turn.of(whose, state, config, messages_key, turn_key)
-        stored, after = await turn.remembered(call, remember)
-        ids = [note_id for found in stored.values() for note_id in found]
-        report("remember", notes=ids)
-        return {output_key: ids, turn_key: turn.entries_with(after)}
+        return await turn.remembered(call, storing, output_key, turn_key)
 
     return _node("remember", step)
 
@@ -264,9 +266,16 @@ class _Turn:
             entries=_value(state, turn_key) or {},
         )
 
-    async def remembered(self, call: Call, remember: Remember) -> tuple[Stored, Entry]:
-        """Store what the run was asked and has answered."""
-        return await remember.turn(call, self.messages, self.entry, self.namespace, self.run.thread)
+    async def remembered(
+        self, call: Call, remember: Remember, output_key: str, turn_key: str
+    ) -> Update:
+        """Store what the run was asked and has answered; return what the node writes into the state."""
+        stored, after = await remember.turn(
+            call, self.messages, self.entry, self.namespace, self.run.thread
+        )
+        ids = [note_id for found in stored.values() for note_id in found]
+        report("remember", notes=ids)
+        return {output_key: ids, turn_key: self.entries_with(after)}
 
     @property
     def entry(self) -> Entry:

@@ -10,7 +10,8 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 
 from amem_integrations import AgenticMemory, InvalidInputError, Note, NoteInput
-from amem_integrations.adapting import Call
+from amem_integrations.adapting import Call, remembered
+from amem_integrations.adapting import Remember as RememberMode
 
 from .messages import (
     ANSWERS,
@@ -48,6 +49,7 @@ class Remember:
     should_store: ShouldStore
     unanswered: bool = True
     reinforces: bool = False
+    keeps: RememberMode = "turns"
 
     async def turn(
         self,
@@ -105,6 +107,7 @@ class Remember:
                 now=datetime.now(UTC),
                 max_chars=self.memory.config.max_content_chars,
             )
+            items = remembered(items, self.keeps)
             if len(items) > RECENT and await self._known(call, items[-RECENT:][:1], namespace):
                 items = items[-RECENT:]
             known = await self._known(call, items, namespace)

@@ -302,7 +302,7 @@ class AMemMemory(Uncopied, Memory):
         # Some engines put the question when it has been answered.
         answered = ended or question(messages) == self._asked != ""
         with on_callers_loop():
-            await self.block.remember(
+            await self.block.store_messages(
                 messages,
                 thread=self.session_id,
                 offset=offset,

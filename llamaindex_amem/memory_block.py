@@ -25,8 +25,10 @@ from amem_integrations.adapting import (
     OnError,
     RecallKeywords,
     RecallOptions,
+    Remember,
     awaited,
     check_namespace,
+    checked_remember,
     directly,
     in_thread,
 )
@@ -92,6 +94,7 @@ class BlockOptions(RecallKeywords, total=False):
     roles: tuple[MessageRole, ...]
     should_store: ShouldStore | None
     evolve: Evolve
+    remember: Remember
     reinforce: bool
     on_error: OnError
     tokenizer_fn: Callable[[str], Sequence[Any]]
@@ -126,6 +129,9 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         evolve: `"inline"` links and evolves notes at the end of a turn, `"background"` does so in a
             thread, `"worker"` leaves it to `amem worker`, `"off"` to calls of `AgenticMemory.evolve`. The
             notes are found at once either way.
+        remember: What is kept of the conversation: its turns; with `"facts"` also what was learned in them, as
+            statements that name their turns as sources; with `"facts_only"` a turn is not recalled once there are
+            facts of it. The call that constructs the notes writes the facts.
         reinforce: Whether the links that led to what an answer used are reinforced, which counts with
             `MemoryConfig.link_half_life`: of the notes recalled, those with a word that the answer can only have
             from them. No model is called.
@@ -134,7 +140,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
 
     Raises:
         NamespaceError: The namespace is not a non-empty tuple of strings.
-        ConfigurationError: An option has a value that cannot be used.
+        ConfigurationError: An option has a value that cannot be used, or facts are wanted without a language model.
 
     Example:
         >>> from amem_integrations import AgenticMemory
@@ -163,6 +169,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     roles: tuple[MessageRole, ...] = SPOKEN
     should_store: ShouldStore | None = Field(default=None, exclude=True)
     evolve: Evolve = "inline"
+    remember: Remember = "turns"
     reinforce: bool = False
     on_error: OnError = "log"
     tokenizer_fn: Callable[[str], Sequence[Any]] = Field(
@@ -182,6 +189,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         check_options(options, type(self).model_fields)
         space = check_namespace(namespace)
         _check_hook(options.get("should_store"))
+        checked_remember(memory, options.get("remember", "turns"))
         failures = Failures(options.get("on_error", "log"))
         fields: dict[str, Any] = {"memory": memory, "namespace": space, **options}
         super().__init__(**fields)
@@ -189,7 +197,9 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         recall = {name: getattr(self, name) for name in get_type_hints(RecallKeywords)}
         self._recall = Recall(memory, space, failures, RecallOptions(**recall))
         roles = [role.value for role in self.roles]
-        self._writer = Writer(memory, space, failures, roles=roles, evolve=self.evolve)
+        self._writer = Writer(
+            memory, space, failures, roles=roles, evolve=self.evolve, remember=self.remember
+        )
 
     @property
     def failures(self) -> dict[str, int]:
@@ -207,9 +217,9 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     async def _aput(self, messages: list[ChatMessage]) -> None:
         thread = next((m.additional_kwargs.get("session_id") for m in messages), None)
         # An overflow happens after an answer as well as before one.
-        await self.remember(messages, thread=thread, answered=True)
+        await self.store_messages(messages, thread=thread, answered=True)
 
-    async def remember(
+    async def store_messages(
         self,
         messages: Sequence[ChatMessage],
         *,
@@ -271,7 +281,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         active = await memory.aget_all(status=MessageStatus.ACTIVE)
         archived = await memory.aget_all(status=MessageStatus.ARCHIVED)
         offset = count_spoken(map(to_message, archived))
-        await self.remember(active, thread=memory.session_id, offset=offset)
+        await self.store_messages(active, thread=memory.session_id, offset=offset)
         await self.aflush()
 
     def flush_from(self, memory: Memory) -> None:

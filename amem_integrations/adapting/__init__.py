@@ -2,7 +2,7 @@
 
 - `both`, `Call`: one body of code for a method and its asynchronous twin.
 - `Failures`: go on without a memory that does not answer, and say so.
-- `evolve_turn`, `Evolving`: when notes evolve.
+- `evolve_turn`, `Evolving`: when notes evolve. `Remember`, `checked_remember`, `remembered`: whether facts are kept.
 - `RecallOptions` and its keywords: what is recalled, by the same words at every door; `falling`: scores of several
   searches, to sort by; `FIELDS`: what `where` knows of a note.
 - `recalled`, `reinforce_used`: which of the recalled notes an answer used; their links are reinforced.
@@ -19,6 +19,7 @@ Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a 
 
 from __future__ import annotations
 
+from ..conversation import Remember, remembered
 from ..filters import FIELDS
 from ..flows.recall import RECALLED
 from ..notes import check_namespace
@@ -27,7 +28,7 @@ from ..providers._reading import Prefixes, Truncation
 from .background import Background
 from .calls import Call, awaited, both, directly, in_thread
 from .documents import RECORD, DocumentInput, DocumentReport, Documents, described
-from .evolution import LEFT_OVERS, Evolving, evolve_turn, evolves_now
+from .evolution import LEFT_OVERS, Evolving, checked_remember, evolve_turn, evolves_now
 from .failures import PASSING, Failures, OnError
 from .recall_options import RecallKeywords, RecallOptions, SearchKeywords, falling
 from .usefulness import Recalled, recalled, reinforce_used, used_in
@@ -51,11 +52,13 @@ __all__ = [
     "RecallKeywords",
     "RecallOptions",
     "Recalled",
+    "Remember",
     "SearchKeywords",
     "Truncation",
     "awaited",
     "both",
     "check_namespace",
+    "checked_remember",
     "described",
     "directly",
     "evolve_turn",
@@ -64,5 +67,6 @@ __all__ = [
     "in_thread",
     "recalled",
     "reinforce_used",
+    "remembered",
     "used_in",
 ]

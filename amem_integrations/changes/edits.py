@@ -90,15 +90,18 @@ def prompt_records(
     *,
     since: int,
     stale: bool = False,
+    apart: bool = False,
 ) -> list[Change]:
     """Return the record of which notes' words may stand in what a model wrote in an operation.
 
-    There is none if it was shown one note only: it can have quoted no other. `since` is the instant at which they
+    There is none if it was shown one note only: it can have quoted no other; unless what it wrote stands `apart`, in a
+    note of its own. `since` is the instant at which they
     were shown; `stale` says that they held a quote of a text that was being removed.
     """
     ids = list(dict.fromkeys(note.id if isinstance(note, Note) else note for note in sources))
     data = {"shown": ids, "since": since, **({"stale": True} if stale else {})}
-    return [change_of_namespace(op, "prompt", namespace, at, data)] if len(ids) > 1 else []
+    named = apart or len(ids) > 1
+    return [change_of_namespace(op, "prompt", namespace, at, data)] if named else []
 
 
 def prompt_id(op: str) -> str:
@@ -262,7 +265,7 @@ def update(
         }
         if rest:
             data["rest"] = {name: list(texts) for name, texts in rest.items()}
-        if not new.keys().isdisjoint(STATED):
+        if not new.keys().isdisjoint(STATED) and note.source != "derived":
             data["own"] = entry_json(note.own_entry)
             data["state"] = {"before": note.state, "after": "pending"}
             revised = unconstructed(revised)

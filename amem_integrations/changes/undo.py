@@ -261,7 +261,7 @@ def fields_of(made: Change) -> Fields:
 
 def _updated(data: Mapping[str, Any]) -> Fields:
     fields = {name: data[name] for name in (*GIVEN, "rest") if name in data}
-    if not fields.keys().isdisjoint(STATED):
+    if not fields.keys().isdisjoint(STATED) and not {"own", "state"}.isdisjoint(data):
         # The entry that described the old statement is gone.
         fields["own"] = {"before": data.get("own"), "after": None}
     return fields

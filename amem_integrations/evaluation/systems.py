@@ -212,8 +212,8 @@ def _found(notes: Sequence[Note]) -> Found:
 
 def baseline_finders(notes: Sequence[Note], embedder: Embedder, depth: int) -> dict[str, Finder]:
     """Return the baselines' finders, over the turns without what a model added to them."""
-    bare = [_bare(note) for note in notes]
-    rankings = Rankings([f"{note.speaker}: {note.content}" for note in notes], embedder)
+    bare = _turns(notes)
+    rankings = Rankings([f"{note.speaker}: {note.content}" for note in bare], embedder)
 
     def finder(rank: Callable[[str], Sequence[int]]) -> Finder:
         return lambda question: _found([bare[index] for index in rank(question)[:depth]])
@@ -227,15 +227,16 @@ def baseline_finders(notes: Sequence[Note], embedder: Embedder, depth: int) -> d
 
 def whole(notes: Sequence[Note]) -> str:
     """Return the whole conversation as context, without what a model added to the notes."""
-    return _rendered([_bare(note) for note in notes])
+    return _rendered(_turns(notes))
 
 
 def _rendered(notes: Sequence[Note]) -> str:
     return render_notes(notes, max_tokens=sys.maxsize)
 
 
-def _bare(note: Note) -> Note:
-    return replace(note, contexts=(), links={})
+def _turns(notes: Sequence[Note]) -> list[Note]:
+    """Return what was said, without what a model added to it or derived from it."""
+    return [replace(note, contexts=(), links={}) for note in notes if not note.sources]
 
 
 class Rankings:

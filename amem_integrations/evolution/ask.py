@@ -71,18 +71,20 @@ async def ask(
     values: Mapping[str, str],
     problem_with: Callable[[M], str | None] = no_problem,
     attempts: int = 2,
+    besides: str | None = None,
 ) -> M:
     """Return the model's reply to the prompt of `task`, filled with `values`.
 
     A reply that cannot be read, or with which `problem_with` finds a problem, is asked for once more, unless only
-    one of the `attempts` is allowed. If neither is complete, the last one that can be read is returned: what it has is worth keeping.
+    one of the `attempts` is allowed. If neither is complete, the last one that can be read is returned: what it has is
+    worth keeping. `besides` names a further part of the prompt (see `prompts`).
 
     Raises:
         ModelReplyError: No reply could be read.
         ModelUnavailableError: The model gave no answer.
         BudgetExceededError: The call would go over a limit of the namespace.
     """
-    system, prompt = render(runtime.config, task, **values)
+    system, prompt = render(runtime.config, task, besides, **values)
     request = ModelRequest(task=task, system=system, prompt=prompt, reply=wanted, inputs=inputs)
     reply, problem = await _attempt(runtime, namespace, request, wanted, problem_with)
     if problem and attempts > 1:
@@ -152,8 +154,10 @@ async def _completion(runtime: Runtime, request: ModelRequest) -> Completion:
         ) from error
 
 
-def render(config: MemoryConfig, task: str, **values: str) -> tuple[str, str]:
-    """Return the system message and the prompt of a task.
+def render(
+    config: MemoryConfig, task: str, besides: str | None = None, /, **values: str
+) -> tuple[str, str]:
+    """Return the system message and the prompt of a task, and of what is asked `besides`.
 
     The system message is the same for all calls of a task, so that endpoints which keep the beginning of a prompt
     can do so.
@@ -161,12 +165,13 @@ def render(config: MemoryConfig, task: str, **values: str) -> tuple[str, str]:
     Raises:
         KeyError: There is no template for the task, or a placeholder of it has no value.
     """
-    system, _, prompt = (config.prompts.get(task) or TEMPLATES[task]).partition(PARTED)
+    parts = [
+        (config.prompts.get(t) or TEMPLATES[t]).partition(PARTED) for t in (task, besides) if t
+    ]
+    system = "\n\n".join(Template(part[0].strip()).substitute() for part in parts)
+    prompt = "\n\n".join(Template(part[2].strip()).substitute(values) for part in parts)
     own = OWN.format(config.instructions.strip()) if config.instructions else ""
-    return (
-        Template(system.strip()).substitute() + own,
-        Template(prompt.strip()).substitute(values),
-    )
+    return system + own, prompt
 
 
 def room(runtime: Runtime) -> int | None:
@@ -174,9 +179,11 @@ def room(runtime: Runtime) -> int | None:
     return runtime.config.context_tokens or getattr(runtime.model, "context_tokens", None) or None
 
 
-def fits(runtime: Runtime, task: str, values: Mapping[str, str], reply: int) -> bool:
+def fits(
+    runtime: Runtime, task: str, values: Mapping[str, str], reply: int, besides: str | None = None
+) -> bool:
     """Return whether the prompt of a task and a reply of so many tokens have room in what the model can take."""
     if (most := room(runtime)) is None:
         return True
-    asked = sum(map(texts.count_tokens, render(runtime.config, task, **values)))
+    asked = sum(map(texts.count_tokens, render(runtime.config, task, besides, **values)))
     return asked * MARGIN + reply <= most

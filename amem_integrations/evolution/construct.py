@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import groupby
 
 from ..changes.edits import (
@@ -18,16 +18,18 @@ from ..changes.edits import (
     usage_records,
 )
 from ..changes.rewrite import rewrite
+from ..conversation import REMEMBER
 from ..errors import ModelReplyError, ModelUnavailableError
-from ..ids import clock, new_operation, now
+from ..ids import clock, end_of, new_operation, now
 from ..kinds import Kind
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..plans import EvolutionReport
 from ..ports import Look
-from ..prompts import ConstructReply, NoteAttributes
+from ..prompts import ConstructFactsReply, ConstructReply, NoteAttributes
 from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens
 from .ask import ask, counting, fits
+from .facts import FactWriting, Learned, Wanted
 from .show import aliases, raw, speakers, turns
 
 log = logging.getLogger("amem_integrations")
@@ -67,10 +69,16 @@ Part = list[Note]  # some notes of one thread, in order of seq
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """New notes of one thread in order of seq, and the turns before them, oldest first."""
+    """New notes of one thread in order of seq, the turns before them, oldest first, and facts they may change."""
 
     notes: Sequence[Note]
     before: Sequence[Note] = ()
+    facts: Sequence[Note] = ()
+
+    @property
+    def is_learned_from(self) -> bool:
+        """Whether facts may be wanted of some of the notes."""
+        return any(REMEMBER in note.metadata for note in self.notes)
 
     @property
     def shown_before(self) -> Sequence[Note]:
@@ -89,6 +97,23 @@ class Described:
 
     attributes: NoteAttributes
     kind: Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """What a model says of a batch: by note id of each note, or why nothing is known of it, and what was learned."""
+
+    described: Mapping[str, Described] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    learned: Sequence[Learned] = ()
+
+    def __add__(self, other: Description) -> Description:
+        """Return what is said of both of two batches."""
+        return Description(
+            described={**self.described, **other.described},
+            failed={**self.failed, **other.failed},
+            learned=(*self.learned, *other.learned),
+        )
 
 
 def in_parts(notes: Sequence[Note], size: int) -> list[Part]:
@@ -130,6 +155,7 @@ class _Answer:
 
     edits: Mapping[str, Edit] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
+    learned: Sequence[Learned] = ()
     error: ModelUnavailableError | None = None
 
 
@@ -153,11 +179,17 @@ async def construct_all(
         await runtime.confirm_hold()
         steps = {note_id: edit for answer in answers for note_id, edit in answer.edits.items()}
         given = {note.id: note for batch in batches for note in batch.notes}
-        shown = [note for batch in batches for note in (*batch.shown_before, *batch.notes)]
         cost = usage_records(op, namespace, asking.usage.cost(), at)
-        prompts = prompt_records(op, namespace, shown, at, since=since)
+        learned = [one for answer in answers for one in answer.learned]
+        shown = shown_ids(batches)
+        prompts = prompt_records(op, namespace, shown, at, since=since, apart=bool(learned))
         records = [*prompts, *cost] if steps else []
+        writing = facts_of(runtime, namespace, op, at, batches)
+        if writing:
+            steps |= await writing.store(learned, prompts)
         done = await rewrite(runtime, namespace, op, steps, base=given, records=records, look=look)
+        if writing:
+            await writing.forget_others([given[i] for i in done.notes if i in given])
         reasons = {note_id: why for answer in answers for note_id, why in answer.failed.items()}
         left = [] if steps else cost
         await mark_failed(runtime, namespace, reasons, op, base=given, records=left)
@@ -173,20 +205,40 @@ async def construct_all(
     )
 
 
-async def describe(runtime: Runtime, batch: Batch) -> tuple[dict[str, Described], dict[str, str]]:
-    """Return by note id what the model says of each note, and why nothing is known of the others.
+def facts_of(
+    runtime: Runtime, namespace: Namespace, op: str, at: datetime, batches: Sequence[Batch]
+) -> FactWriting | None:
+    """Return what stores the facts of batches; None where none are wanted."""
+    wanted = any(batch.is_learned_from for batch in batches)
+    return FactWriting(runtime=runtime, namespace=namespace, op=op, at=at) if wanted else None
+
+
+def shown_ids(batches: Sequence[Batch]) -> list[str]:
+    """Return the notes whose words may stand in what is written of batches: a fact has those of its sources."""
+    ids = [note.id for batch in batches for note in (*batch.shown_before, *batch.notes)]
+    return [
+        *ids,
+        *(i for batch in batches for fact in batch.facts for i in (fact.id, *fact.sources)),
+    ]
+
+
+async def describe(runtime: Runtime, batch: Batch) -> Description:
+    """Return what the model says of each note, and what is learned from those that want it.
 
     Raises:
         ModelUnavailableError: No reply.
     """
     alias = aliases(batch.notes, "n")
-    values = _values(batch, alias)
-    if not fits(runtime, "construct", values, REPLY_TOKENS * (len(batch.notes) + 1)):
+    notes = {alias[note.id]: note for note in batch.notes}
+    wanted = Wanted.of(notes, batch.facts) if batch.is_learned_from else None
+    values = _values(batch, alias) | (wanted.values if wanted else {})
+    besides = "facts" if wanted else None
+    tokens = REPLY_TOKENS * (len(batch.notes) + 1) + (wanted.reply_tokens if wanted else 0)
+    if not fits(runtime, "construct", values, tokens, besides):
         if len(batch.notes) > 1:
             return await _in_halves(runtime, batch)
         if batch.before:
             return await describe(runtime, replace(batch, before=batch.before[1:]))
-    notes = {alias[note.id]: note for note in batch.notes}
 
     def missing(reply: ConstructReply) -> str | None:
         said = {item.id for item in reply.notes}
@@ -197,21 +249,25 @@ async def describe(runtime: Runtime, batch: Batch) -> tuple[dict[str, Described]
         reply = await ask(
             runtime,
             "construct",
-            ConstructReply,
+            ConstructFactsReply if wanted else ConstructReply,
             namespace=batch.notes[0].namespace,
             inputs={
                 "notes": [raw(note, name) for name, note in notes.items()],
                 "before": [raw(note) for note in batch.shown_before],
+                **(wanted.inputs if wanted else {}),
             },
             values=values,
             problem_with=missing,
+            besides=besides,
         )
     except ModelReplyError as error:
-        return {}, {note.id: str(error) for note in batch.notes}
-    runtime.usage.count("construct", dropped=_unknown(reply, notes))
+        return Description(failed={note.id: str(error) for note in batch.notes})
     found = {note.id: _described(reply, name, note) for name, note in notes.items()}
     made = {note_id: one for note_id, one in found.items() if one is not None}
-    return made, {note.id: LEFT_OUT for note in batch.notes if note.id not in made}
+    learned, dropped = wanted.learned(reply, made) if wanted else ([], 0)
+    runtime.usage.count("construct", dropped=_unknown(reply, notes) + dropped)
+    left = {note.id: LEFT_OUT for note in batch.notes if note.id not in made}
+    return Description(described=made, failed=left, learned=learned)
 
 
 def _values(batch: Batch, alias: Mapping[str, str]) -> dict[str, str]:
@@ -222,14 +278,13 @@ def _values(batch: Batch, alias: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-async def _in_halves(runtime: Runtime, batch: Batch) -> tuple[dict[str, Described], dict[str, str]]:
+async def _in_halves(runtime: Runtime, batch: Batch) -> Description:
     """Ask about a batch in two calls: together it is too long for the model."""
     middle = len(batch.notes) // 2
     first, second = batch.notes[:middle], batch.notes[middle:]
     before = [*batch.before, *first]
-    made, failed = await describe(runtime, replace(batch, notes=first))
-    later, later_failed = await describe(runtime, Batch(notes=second, before=before))
-    return made | later, failed | later_failed
+    made = await describe(runtime, replace(batch, notes=first))
+    return made + await describe(runtime, replace(batch, notes=second, before=before))
 
 
 def _named(ids: Sequence[str]) -> set[str]:
@@ -290,30 +345,15 @@ def apply(described: Described, asked: Note, *, model: str, op: str, at: datetim
     return edit
 
 
-def end_of(text: str, when: datetime) -> datetime | None:
-    """Return the end of the day, or the moment, until which a note holds, as a model named it.
-
-    None where it named none, nothing that can be read, or one before the note itself.
-    """
-    try:
-        end = datetime.fromisoformat(text.strip())
-    except ValueError:
-        return None
-    if len(text.strip()) <= len("2024-05-31"):
-        end += timedelta(days=1)
-    end = end if end.tzinfo else end.replace(tzinfo=when.tzinfo)
-    return end if end > when else None
-
-
 async def _answer(runtime: Runtime, op: str, at: datetime, batch: Batch) -> _Answer:
     try:
-        described, failed = await describe(runtime, batch)
+        said = await describe(runtime, batch)
     except ModelUnavailableError as error:
         return _Answer(error=error)
     model = runtime.model_name
     edits = {
-        note.id: apply(described[note.id], note, model=model, op=op, at=at)
+        note.id: apply(said.described[note.id], note, model=model, op=op, at=at)
         for note in batch.notes
-        if note.id in described
+        if note.id in said.described
     }
-    return _Answer(edits=edits, failed=failed)
+    return _Answer(edits=edits, failed=said.failed, learned=said.learned)

@@ -14,6 +14,7 @@ from .candidates import turns_before
 from .commit import commit_plan
 from .construct import TURNS_BEFORE, Batch, Outcome, construct_all
 from .deleted_meanwhile import remove_what_is_gone
+from .facts import known_facts
 from .propose import propose_all
 from .upgrade import upgrade_all
 
@@ -26,7 +27,7 @@ async def evolve_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Bat
         ModelUnavailableError: The model did not answer.
     """
     raw = [
-        Batch(notes=waiting, before=batch.before)
+        replace(batch, notes=waiting)
         for batch in wave
         if (waiting := [note for note in batch.notes if note.own_entry is None])
     ]
@@ -110,10 +111,13 @@ def ready_notes(notes: Sequence[Note]) -> list[Note]:
 
 def shown_notes(batches: Sequence[Batch]) -> dict[str, Note]:
     """Return the notes that a model is shown, as it is shown them."""
-    return {note.id: note for batch in batches for note in (*batch.before, *batch.notes)}
+    return {n.id: n for batch in batches for n in (*batch.before, *batch.notes, *batch.facts)}
 
 
 async def batch_of(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]) -> Batch:
-    """Return some notes of one thread, with the turns before them."""
+    """Return some notes of one thread, with the turns before them and the facts that they may change."""
     count = max(TURNS_BEFORE, runtime.config.recent)
-    return Batch(notes=notes, before=await turns_before(runtime, namespace, notes[0], count))
+    batch = Batch(notes=notes, before=await turns_before(runtime, namespace, notes[0], count))
+    if not batch.is_learned_from:
+        return batch
+    return replace(batch, facts=await known_facts(runtime, namespace, notes))

@@ -10,6 +10,7 @@ from . import (
     edit,
     embed,
     evolve,
+    fill,
     history,
     ledger,
     read,
@@ -22,6 +23,6 @@ from . import (
 )  # fmt: skip
 
 __all__ = [
-    "add", "admin", "consolidate", "digest", "edit", "embed", "evolve", "history", "ledger", "read", "recall", "reinforce", "review",
+    "add", "admin", "consolidate", "digest", "edit", "embed", "evolve", "fill", "history", "ledger", "read", "recall", "reinforce", "review",
     "search", "transfer", "work",
 ]  # fmt: skip

@@ -7,12 +7,15 @@ from datetime import datetime
 from typing import Any
 
 from ..context import render_notes
-from ..filters import NOTE
+from ..conversation import gives_way
+from ..evolution.facts import IS_FACT
+from ..fetch import note_pages
+from ..filters import NOTE, Condition
 from ..kinds import kind_of
 from ..notes import Namespace, Note, ScoredNote, Via, check_namespace
 from ..relevance import FLOORS, asked_before, distinct, relevant, telling
 from ..runtime import Runtime, resolve
-from .search import check_count, search
+from .search import by_then, check_count, conditions_of, search
 
 # Notes to choose from; 2,000 tokens hold about 50.
 RECALLED = 60
@@ -35,24 +38,17 @@ async def recall(
     A search that leaves out filler, the question itself, statements made again (the last one stands for all), and
     what has nothing to do with the question: notes under `MemoryConfig.min_relevance` that have neither a name of the
     question nor half of its telling words. So there may be nothing to show. With `min_similarity` that counts instead.
-    A short reply is followed by the question that it answers. The other arguments are those of `search`.
+    A short reply is followed by the question that it answers. A turn that was remembered by its facts only is left out
+    once there are any. The other arguments are those of `search`.
 
     Raises:
         InvalidInputError: As for `search`.
         NamespaceError: The namespace is missing or malformed.
     """
     space = check_namespace(namespace)
-    hits = await search(
-        runtime,
-        query,
-        namespace=space,
-        k=k,
-        where=where,
-        min_similarity=min_similarity,
-        links=links,
-        as_of=as_of,
-        known_at=known_at,
-    )
+    options = {"where": where, "min_similarity": min_similarity, "links": links}
+    times = {"as_of": as_of, "known_at": known_at}
+    hits = await _found(runtime, query, space, k, {**options, **times})
     if kind_of(query) == "filler":  # nothing is asked
         return []
     if min_similarity is None:
@@ -98,6 +94,36 @@ async def context(
         known_at=known_at,
     )
     return render_notes(hits, max_tokens=max_tokens, question=query)
+
+
+async def _found(
+    runtime: Runtime, query: str, namespace: Namespace, k: int, options: Mapping[str, Any]
+) -> list[ScoredNote]:
+    """Return the k best hits that facts do not stand for; more is looked for in place of those that give way."""
+    most = k
+    while True:
+        found = await search(runtime, query, namespace=namespace, k=most, **options)
+        hits = await _without_told(runtime, namespace, found, options)
+        if len(hits) >= k or len(found) < most or len(found) == len(hits):
+            return hits[:k]
+        most *= 4
+
+
+async def _without_told(
+    runtime: Runtime, namespace: Namespace, hits: list[ScoredNote], options: Mapping[str, Any]
+) -> list[ScoredNote]:
+    """Return the hits without turns that are to give way to facts, where a fact that can be found stands for them."""
+    turns = tuple(hit.note.id for hit in hits if gives_way(hit.note))
+    if not turns:
+        return hits
+    given = (
+        *conditions_of(options["where"]),
+        *by_then(options["as_of"], options["known_at"]),
+    )
+    where = (*IS_FACT, Condition("sources", "$in", turns), *given)
+    pages = note_pages(runtime.store, namespace, where)
+    told = {i async for page in pages for fact in page for i in fact.sources}
+    return [hit for hit in hits if not (hit.note.id in turns and hit.note.id in told)]
 
 
 def _floor(runtime: Runtime) -> float | None:

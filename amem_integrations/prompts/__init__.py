@@ -1,6 +1,7 @@
 """Prompts for a chat model: templates with $placeholders, and the replies they request.
 
-The template of a task is the file `<task>.md`; the text before the line `---` is the system message.
+The template of a task is the file `<task>.md`; the text before the line `---` is the system message. Both parts of
+`facts.md` follow those of `construct.md` where facts are wanted.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from importlib.resources import files
 
 from .replies import (
     CondenseReply,
+    ConstructFactsReply,
     ConstructReply,
     DigestReply,
     EvolveReply,
+    FillReply,
+    LearnedFact,
     LinkReply,
     NoteAttributes,
     NoteEvolution,
@@ -29,9 +33,12 @@ __all__ = [
     "PROMPT_TEXTS",
     "TEMPLATES",
     "CondenseReply",
+    "ConstructFactsReply",
     "ConstructReply",
     "DigestReply",
     "EvolveReply",
+    "FillReply",
+    "LearnedFact",
     "LinkReply",
     "NoteAttributes",
     "NoteEvolution",

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from ..errors import ModelReplyError
-from .replies import ConstructReply
+from .replies import ConstructFactsReply, ConstructReply
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -80,7 +80,7 @@ def parse(text: str, reply: type[M]) -> M:
         except ValidationError as error:
             errors.append(error)
         else:
-            return _finished_part(result) if truncated else result
+            return _finished_part(result, next(reversed(shape), "")) if truncated else result
     raise ModelReplyError(_explanation(values, errors, reply)) from next(iter(errors), None)
 
 
@@ -97,10 +97,13 @@ def _candidates(values: list[_Json], reply: type[BaseModel]) -> list[tuple[dict[
     return [(shape, cut) for cut, _, shape in sorted(readings, key=itemgetter(0, 1))]
 
 
-def _finished_part(result: M) -> M:
-    """Return a truncated reply without its last item, which may be incomplete."""
+def _finished_part(result: M, last: str) -> M:
+    """Return a truncated reply without its last item, which may be incomplete; `last` is its last field."""
     name = _list_field(type(result))
-    if name and isinstance(result, _PARTIAL_ALLOWED) and len(getattr(result, name)) > 1:
+    allowed = type(result) in _PARTIAL_ALLOWED
+    # Facts that were not written are not missed later: those of the notes that are there have to stand before them.
+    allowed |= isinstance(result, ConstructFactsReply) and last == name
+    if name and allowed and len(getattr(result, name)) > 1:
         return result.model_copy(update={name: getattr(result, name)[:-1]})
     raise ModelReplyError("the answer breaks off before its end; reply again, more briefly")
 
@@ -239,8 +242,9 @@ def _is_by_alias(value: Mapping[str, Any]) -> bool:
 
 
 def _list_field(model: type[BaseModel]) -> str | None:
-    """Return the name of the only field that is a list of objects."""
-    names = [name for name, field in model.model_fields.items() if _item_type(field.annotation)]
+    """Return the name of the only field that has to be there and is a list of objects."""
+    fields = model.model_fields.items()
+    names = [name for name, one in fields if one.is_required() and _item_type(one.annotation)]
     return names[0] if len(names) == 1 else None
 
 

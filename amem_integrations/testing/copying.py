@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 from ..ports import Completion, ModelRequest
@@ -18,7 +19,7 @@ class CopyingModel:
     """A chat model that copies all that it is shown into all that it writes.
 
     Contexts, keywords, tags, relations and reasons quote the notes of the prompt, and what was copied into those
-    before: at second hand too. Each note is linked to its first candidates, and updates two of them.
+    before: at second hand too; so do facts, where they are wanted. Each note is linked to its first candidates, and updates two of them.
 
     Attributes:
         name: What the notes record as their model.
@@ -30,10 +31,13 @@ class CopyingModel:
     def generate(self, request: ModelRequest) -> Completion:
         """Return quotes, for `construct` and for every other task."""
         notes = request.inputs["notes"]
-        earlier = [*request.inputs.get("before", ()), *request.inputs.get("candidates", ())]
-        quoted = " ".join(_texts([*earlier, *notes]))
+        shown = (request.inputs.get(name, ()) for name in ("known_facts", "before", "candidates"))
+        quoted = " ".join(_texts([*chain(*shown), *notes]))
         answer = _attributes if request.task == "construct" else _updates
-        return as_completion(request, {"notes": [answer(note, quoted) for note in notes]})
+        facts = [{"fact": quoted, "of": [one]} for one in request.inputs.get("facts_of", ())]
+        return as_completion(
+            request, {"facts": facts, "notes": [answer(note, quoted) for note in notes]}
+        )
 
 
 def _texts(shown: Iterable[Shown]) -> Iterable[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
+from pydantic import BaseModel
 from support import models
 from support.openai_server import OpenAIServer
 
 from amem_integrations import AgenticMemory, ConfigurationError, MemoryConfig, NoteInput
 from amem_integrations.config import PARTED, PLACEHOLDERS
 from amem_integrations.evolution.ask import MARGIN
-from amem_integrations.prompts import TEMPLATES, CondenseReply, LinkReply, ReviseReply
+from amem_integrations.prompts import TEMPLATES, CondenseReply, FillReply, LinkReply, ReviseReply
 from amem_integrations.providers.openai import OpenAIChatModel
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from amem_integrations.texts import count_tokens
@@ -45,6 +46,12 @@ def test_no_system_message_has_a_placeholder():
     assert not any("$" in text.split(PARTED)[0] for text in TEMPLATES.values())
 
 
+class Form(BaseModel):
+    """What somebody does."""
+
+    sport: str = ""
+
+
 def paper_model():
     return ScriptedModel(
         {
@@ -52,6 +59,7 @@ def paper_model():
             "link": LinkReply(links=[]),
             "revise": ReviseReply(change=True, context="It was a kayak trip " * 10),
             "condense": CondenseReply(context="It was a kayak trip"),
+            "fill": FillReply(value={}),
         }
     )
 
@@ -64,8 +72,11 @@ def test_instructions_reach_every_prompt_in_one_marked_place():
         for content in TURNS:
             paper.add(content, namespace=ANN)
         paper.consolidate(namespace=ANN)
+        paper.fill(Form, namespace=ANN)
         requests = [*model.requests, *paper_model_.requests]
-        assert {request.task for request in requests} == set(PLACEHOLDERS)
+        assert {request.task for request in requests} == set(PLACEHOLDERS) - {
+            "facts"
+        }  # no task of its own
         for request in requests:
             assert request.system.endswith(f"<instructions>\n{OWN}\n</instructions>")
             assert OWN not in request.prompt

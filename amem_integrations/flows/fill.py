@@ -1,0 +1,214 @@
+"""Fill: a form of the user's own, a pydantic model, filled from what was said and kept current, with history."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, PydanticUserError, ValidationError
+
+from .. import texts
+from ..changes.edits import change, prompt_records, update, usage_records
+from ..changes.rewrite import rewrite
+from ..embedding import embed_if_possible
+from ..errors import ConfigurationError, InvalidInputError, ModelReplyError
+from ..evolution.ask import ask, counting
+from ..evolution.deleted_meanwhile import remove_what_is_gone
+from ..evolution.show import aliases, raw, turns
+from ..fetch import note_pages
+from ..filters import Condition
+from ..ids import clock, derive, new_operation, now, time_of
+from ..notes import Change, Namespace, Note, check_namespace
+from ..ports import Indexed
+from ..prompts import FillReply
+from ..runtime import RULES, Runtime, resolve
+
+M = TypeVar("M", bound=BaseModel)
+
+READ_TO = "read_to"  # in the metadata of the note that holds a form
+EMPTY = "{}"  # a form in which nothing is filled yet
+PAGE = 20  # notes read by one call
+
+
+async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -> M | None:
+    """Return a form of your own, such as preferences or a profile, filled from all that was said so far.
+
+    The language model reads the statements that were added since the last call, twenty at a time, and says which fields
+    they change; pydantic checks the result. The form is a note (`key` is `"schema:<name>"`) that names what it was filled
+    from as its `sources`: `history` shows each change of it, and `undo` takes it back. If one of these is corrected or
+    deleted the form goes, and the next call fills it anew from what is left. What does not pass the check is asked for
+    once more; then the form stays as it was, and the next call tries again.
+
+    Args:
+        schema: A pydantic model whose fields have defaults; its name says which form of the namespace it is.
+        namespace: Whose memory.
+
+    Returns None if nothing was said yet that it could be filled from.
+
+    Raises:
+        ConfigurationError: There is no language model, or `schema` cannot be empty.
+        ModelReplyError: The model gave no usable answer twice; what was filled before stays.
+        ModelUnavailableError: The model did not answer; what was filled before stays.
+        BudgetExceededError: A limit of the day is reached.
+    """
+    space = check_namespace(namespace)
+    _check(runtime, schema)
+    form = await _stored(runtime, space, schema)
+    read_to = form.metadata[READ_TO] if form else -1
+    where = (Condition("kind", "$eq", "statement"), Condition("seq", "$gt", read_to))
+    async for page in note_pages(runtime.store, space, where, size=PAGE):
+        form = await _Filling(runtime, space, schema, form).read(page)
+    return schema.model_validate(_held(form)) if form and form.content != EMPTY else None
+
+
+def _check(runtime: Runtime, schema: type[BaseModel]) -> None:
+    if runtime.model_name == RULES:
+        raise ConfigurationError(
+            "fill needs a language model; give AgenticMemory.open(model=…) one"
+        )
+    try:
+        schema.model_validate({})
+    except (PydanticUserError, ValidationError) as error:
+        raise ConfigurationError(
+            f"every field of {schema.__name__} needs a default, since a form begins empty: {error}"
+        ) from error
+
+
+async def _stored(runtime: Runtime, namespace: Namespace, schema: type[BaseModel]) -> Note | None:
+    where = (Condition("kind", "$eq", "fact"), Condition("key", "$eq", _key(schema)))
+    found = await resolve(runtime.store.scan(namespace, where=where, limit=1))
+    return found[0] if found else None
+
+
+def _key(schema: type[BaseModel]) -> str:
+    return f"schema:{schema.__name__}"
+
+
+def _held(form: Note | None) -> dict[str, Any]:
+    """Return the fields that are filled.
+
+    Raises:
+        InvalidInputError: Somebody wrote something else into the note.
+    """
+    try:
+        held: dict[str, Any] = json.loads(form.content) if form else {}
+    except ValueError as error:
+        raise InvalidInputError(
+            f"note {form and form.id!r} holds no JSON any more; correct it, or delete it to fill the form anew"
+        ) from error
+    return held
+
+
+@dataclass(frozen=True, slots=True)
+class _Filling:
+    """One call: some notes, and what they change in the form."""
+
+    runtime: Runtime
+    namespace: Namespace
+    schema: type[BaseModel]
+    form: Note | None
+
+    async def read(self, notes: Sequence[Note]) -> Note | None:
+        """Have notes read, and return the note of the form as it is then."""
+        runtime, held, alias = self.runtime, _held(self.form), aliases(notes, "n")
+        op, since, at = new_operation(), clock.tick(), now()
+        async with counting(runtime, self.namespace, op, at) as asking:
+            reply = await ask(
+                asking,
+                "fill",
+                FillReply,
+                namespace=self.namespace,
+                inputs={"notes": [raw(note, alias[note.id]) for note in notes], "value": held},
+                values={
+                    "schema": json.dumps(self.schema.model_json_schema(), ensure_ascii=False),
+                    "value": json.dumps(held, ensure_ascii=False),
+                    "notes": turns(notes, alias),
+                },
+                problem_with=self._problem,
+            )
+            if problem := self._problem(reply):
+                raise ModelReplyError(
+                    f"{runtime.model_name} filled {self.schema.__name__} wrongly: {problem}"
+                )
+            named = {one.strip("[]() ") for one in reply.of}
+            shows = [n.id for n in notes if alias[n.id] in named] or [n.id for n in notes]
+            shown = [*(note.id for note in notes), *(self.form.sources if self.form else ())]
+            records = [
+                *prompt_records(op, self.namespace, shown, at, since=since, apart=True),
+                *usage_records(op, self.namespace, asking.usage.cost(), at),
+            ]
+            await self._write(op, self._filled(reply), shows, notes[-1].seq, records)
+        await remove_what_is_gone(runtime, self.namespace, {n.id: n for n in notes}, since)
+        return await _stored(runtime, self.namespace, self.schema)
+
+    def _filled(self, reply: FillReply) -> dict[str, Any]:
+        """Return the fields as they are with a reply.
+
+        Raises:
+            ValidationError: They do not fit the schema.
+        """
+        merged = {**_held(self.form), **reply.value}
+        given = {name: value for name, value in merged.items() if value is not None}
+        made = self.schema.model_validate(given)
+        return made.model_dump(mode="json", exclude_unset=True)
+
+    def _problem(self, reply: FillReply) -> str | None:
+        try:
+            self._filled(reply)
+        except ValidationError as error:
+            return "; ".join(f"{e['loc']}: {e['msg']}" for e in error.errors()[:3])
+        return None
+
+    async def _write(
+        self,
+        op: str,
+        value: Mapping[str, Any],
+        shows: Sequence[str],
+        seq: int,
+        records: list[Change],
+    ) -> None:
+        """Write the form, and how far was read; where it stays as it was, the history gets nothing but the cost."""
+        content = json.dumps(value, ensure_ascii=False)
+        if self.form is None:
+            await self._insert(op, content, shows if value else (), seq, records)
+            return
+
+        def edit(note: Note) -> tuple[Note, list[Change]]:
+            revised, made = update(op, now(), {"content": content})(note)
+            more = shows if made else ()
+            return revised.revised(
+                sources=tuple(dict.fromkeys((*note.sources, *more))),
+                metadata={**note.metadata, READ_TO: seq},
+            ), [self._by_model(one, content, more) for one in made]
+
+        await rewrite(self.runtime, self.namespace, op, {self.form.id: edit}, records=records)
+
+    def _by_model(self, made: Change, text: str, sources: Sequence[str]) -> Change:
+        made = replace(made, cause=sources[0], model=self.runtime.model_name)
+        return made.with_data(text=text, sources=list(sources))
+
+    async def _insert(
+        self, op: str, content: str, sources: Sequence[str], seq: int, records: list[Change]
+    ) -> None:
+        at = clock.tick()
+        form = Note(
+            id=derive("form", self.namespace, _key(self.schema)),
+            seq=at,
+            namespace=self.namespace,
+            content=content,
+            recorded_at=time_of(at),
+            source="derived",
+            kind="fact",
+            key=_key(self.schema),
+            sources=tuple(sources),
+            state="done",
+            ops=(op,),
+            metadata={READ_TO: seq},
+        )
+        made = change(op, "add", form, recorded_at=form.recorded_at)
+        added = self._by_model(made, content, sources) if sources else made
+        (row,) = await embed_if_possible(self.runtime, [texts.embedding_text(form)])
+        item = Indexed(note=form, vector=row, text=texts.lexical_text(form))
+        await resolve(self.runtime.store.insert(self.namespace, [item], [*records, added]))

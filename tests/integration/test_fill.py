@@ -1,0 +1,148 @@
+"""A form of the user's own, filled from what was said and kept current."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import BaseModel, Field
+from support import models
+
+from amem_integrations import AgenticMemory, ConfigurationError, ModelReplyError, NoteInput
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+
+ANN = ("ann",)
+
+
+class Preferences(BaseModel):
+    """What somebody likes."""
+
+    diet: str | None = None
+    drinks: list[str] = Field(default_factory=list)
+    cups: int = Field(default=0, ge=0)
+
+
+def filling(*replies):
+    script = {"construct": models.construct, "evolve": models.nothing, "fill": list(replies)}
+    return ScriptedModel(script)
+
+
+def say(memory, *contents):
+    items = [NoteInput(content=content, thread="t", speaker="Ann") for content in contents]
+    return memory.add_many(items, namespace=ANN, evolve=False)
+
+
+def form(memory):
+    (note,) = memory.get_all(namespace=ANN, where={"key": "schema:Preferences"})
+    return note
+
+
+@pytest.mark.on_a_server
+def test_a_form_is_filled_from_what_was_said_and_names_it(open_memory):
+    model = filling({"value": {"diet": "vegan", "drinks": ["tea"]}, "of": ["n2"]})
+    memory = open_memory(model)
+    _, shows = say(memory, "I moved to Oslo", "I am a vegan who drinks tea")
+    assert memory.fill(Preferences, namespace=ANN) == Preferences(diet="vegan", drinks=["tea"])
+    assert form(memory).sources == (shows.id,)
+    assert memory.fill(Preferences, namespace=ANN) == Preferences(diet="vegan", drinks=["tea"])
+    assert len(model.asked("fill")) == 1  # nothing was said since
+    assert "I moved to Oslo" in model.asked("fill")[0].prompt
+
+
+async def test_the_asynchronous_twin_does_the_same(open_memory):
+    memory = open_memory(filling({"value": {"diet": "vegan"}, "of": ["n1"]}))
+    say(memory, "I am a vegan")
+    assert await memory.afill(Preferences, namespace=ANN) == Preferences(diet="vegan")
+
+
+@pytest.mark.on_a_server
+def test_it_is_kept_current_with_history_and_undo(open_memory):
+    now_meat = {"value": {"diet": None, "cups": 2}, "of": ["n1"]}
+    memory = open_memory(filling({"value": {"diet": "vegan"}, "of": ["n1"]}, now_meat))
+    (first,) = say(memory, "I am a vegan")
+    memory.fill(Preferences, namespace=ANN)
+    (second,) = say(memory, "I eat meat again, and drink two cups")
+    assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=2)
+    assert form(memory).sources == (first.id, second.id)
+    made, changed = memory.history(form(memory).id, namespace=ANN)
+    assert (made.kind, changed.kind, changed.model, changed.cause) == (
+        "add",
+        "update",
+        "scripted",
+        second.id,
+    )
+    memory.undo(changed.id, namespace=ANN)
+    assert memory.fill(Preferences, namespace=ANN) == Preferences(
+        diet="vegan"
+    )  # and it stays undone
+    assert (form(memory).kind, form(memory).state) == ("fact", "done")
+
+
+def test_what_does_not_fit_is_asked_for_again_and_else_the_old_value_stays(open_memory):
+    wrong = {"value": {"cups": -1}, "of": ["n1"]}
+    right = {"value": {"cups": 1}, "of": ["n1"]}
+    model = filling(wrong, right, wrong, wrong, {"value": {"cups": 2}, "of": ["n1"]})
+    memory = open_memory(model)
+    say(memory, "I drink a cup")
+    assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=1)
+    assert "greater than or equal to 0" in model.asked("fill")[1].prompt
+    say(memory, "I drink another cup")
+    with pytest.raises(ModelReplyError, match="cups"):
+        memory.fill(Preferences, namespace=ANN)
+    assert form(memory).content == '{"cups": 1}'
+    assert memory.usage()["fill"]["rejected_replies"] == 3
+    assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=2)
+
+
+def test_before_anything_is_known_there_is_none(open_memory):
+    memory = open_memory(filling({"value": {}, "of": []}))
+    assert memory.fill(Preferences, namespace=ANN) is None
+    say(memory, "I moved to Oslo")
+    assert memory.fill(Preferences, namespace=ANN) is None
+    assert memory.fill(Preferences, namespace=ANN) is None  # it is read once
+
+
+@pytest.mark.on_a_server
+@pytest.mark.parametrize("corrected", [False, True])
+def test_a_form_of_a_text_that_is_gone_is_filled_anew_from_the_rest(
+    open_memory, tmp_path, corrected
+):
+    both = {"value": {"diet": "zanzibar4711", "cups": 1}, "of": ["n1", "n2"]}
+    memory = open_memory(filling(both, {"value": {"cups": 1}, "of": ["n1"]}))
+    secret, _ = say(memory, "I only eat zanzibar4711", "I drink one cup")
+    memory.fill(Preferences, namespace=ANN)
+    if corrected:
+        memory.update(secret.id, namespace=ANN, content="I eat little")
+    else:
+        memory.delete(secret.id, namespace=ANN)
+    assert memory.get_all(namespace=ANN, where={"kind": "fact"}) == []
+    memory.export(tmp_path / "all", namespace=ANN)
+    lines = (tmp_path / "all").read_text(encoding="utf-8").splitlines()
+    assert all(secret.id in line for line in lines if "zanzibar4711" in line)
+    assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=1)
+
+
+def test_a_form_that_was_imported_is_gone_on_with(open_memory, tmp_path):
+    memory = open_memory(filling({"value": {"diet": "vegan"}, "of": ["n1"]}))
+    say(memory, "I am a vegan")
+    memory.fill(Preferences, namespace=ANN)
+    memory.export(tmp_path / "ann.jsonl", namespace=ANN)
+    memory.import_(tmp_path / "ann.jsonl", namespace=("copy",))
+    assert memory.fill(Preferences, namespace=("copy",)) == Preferences(diet="vegan")
+
+
+def test_a_form_is_no_fact_that_turns_are_compared_with(open_memory):
+    memory = open_memory(filling({"value": {"diet": "vegan"}, "of": ["n1"]}))
+    say(memory, "I am a vegan")
+    memory.fill(Preferences, namespace=ANN)
+    hits = memory.recall("vegan diet", namespace=ANN)
+    assert "I am a vegan" in [hit.note.content for hit in hits]
+
+
+def test_a_form_needs_a_language_model_and_defaults(open_memory):
+    class Strict(BaseModel):
+        name: str
+
+    memory = AgenticMemory.open(":memory:", embedder=HashEmbedder())
+    with memory, pytest.raises(ConfigurationError, match="needs a language model"):
+        memory.fill(Preferences, namespace=ANN)
+    with pytest.raises(ConfigurationError, match="needs a default"):
+        open_memory(filling()).fill(Strict, namespace=ANN)
