@@ -192,7 +192,7 @@ def after_loss(
     sources = tuple(source for source in note.sources if source not in deleted)
     if is_users(note):
         content = "".join(s for s in _SENTENCE.findall(note.content) if not is_quoted(s)).strip()
-    elif note.kind == "fact" and not quotes and not lost >= set(note.sources):
+    elif note.kind == "fact" and not quotes and not set(lost) >= set(note.sources):
         return note.revised(sources=sources)
     else:
         content = ""

@@ -11,6 +11,7 @@ from ..notes import Change, ChangeKind, Note
 from .edits import STATED
 from .quote_matching import texts_of
 
+BROUGHT: tuple[ChangeKind, ...] = ("evolve", "supersede", "proposal", "condense")
 CORRECTING: tuple[ChangeKind, ...] = ("update", "undo")
 
 
@@ -33,6 +34,14 @@ class Gone:
     kept: tuple[str, ...] = ()
     corrected_at: datetime | None = None
     in_context: bool = False
+
+    def brought(self, made: Change, *, deleted: bool) -> bool:
+        """Return whether a model wrote because of it what this change of another note records."""
+        if self.in_context or made.note_id == self.note_id:
+            return False
+        if self.corrected_at is None:
+            return deleted
+        return made.kind in BROUGHT and made.recorded_at <= self.corrected_at
 
 
 def stated_texts(note: Note, changes: Iterable[Change]) -> tuple[str, ...]:

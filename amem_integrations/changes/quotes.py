@@ -374,16 +374,7 @@ class QuoteRemoval:
     def _came_from_gone(self, made: Change, deleted: bool) -> bool:
         """Return whether all that a record holds of a model's words came from a text that is gone."""
         causes = self._causes_of(made) & self._gone.keys()
-        return any(self._is_source(self._gone[i], made, deleted) for i in causes)
-
-    @staticmethod
-    def _is_source(gone: Gone, made: Change, deleted: bool) -> bool:
-        if gone.in_context or made.note_id == gone.note_id:
-            return False
-        if gone.corrected_at is None:
-            return deleted
-        kinds = ("evolve", "supersede", "proposal", "condense")
-        return made.kind in kinds and made.recorded_at <= gone.corrected_at
+        return any(self._gone[i].brought(made, deleted=deleted) for i in causes)
 
 
 def _of_link(link: Link) -> tuple[str, str]:

@@ -49,7 +49,7 @@ def _step(name: str, step: Data) -> list[str]:
         return [_link_line(sign, {**link, "target": other}) for sign, link in sides if link]
     if kind == "superseded":
         return [*_supersession_lines("-", before), *_supersession_lines("+", after)]
-    if kind == "derived":
+    if kind == "derived" and before is not None and after is not None:
         texts = [*_compared("text", before["text"], after["text"])]
         entries = [*_lines("-", before["own"]), *_lines("+", after["own"])]
         return [*texts, *entries, *_compared("sources", *map(_by_line, (before, after)))]

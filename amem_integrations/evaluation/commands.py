@@ -108,7 +108,8 @@ def _read(given: Locomo) -> _Data:
 
 def _remembered(asked: Sequence[Conversation]) -> set[str]:
     """Return what is kept of the conversations, if that is not only their turns."""
-    return {turn.remember for one in asked for turn in one.turns} - {"turns"}
+    kept: set[str] = {turn.remember for one in asked for turn in one.turns}
+    return kept - {"turns"}
 
 
 def _remembering(given: Compare, data: _Data) -> _Data:

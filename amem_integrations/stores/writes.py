@@ -367,11 +367,12 @@ class PointStore(PointReader):
         await resolve(self._history.upsert(points))
 
     def _encode(self, namespace: Namespace, item: Indexed) -> Point:
-        note, dense = item.note, () if item.text == "" else item.vector
-        if dense is not None and len(dense):
+        note, dense = item.note, item.vector
+        if dense is not None:
             dense = check_vector(dense, self._dimensions, f"vector of {note.id}")
         lexical = None if item.text is None else self._bm25.encode_document(item.text)
-        return Point(note.id, encode_note(note, namespace), dense, lexical)
+        is_empty = item.text == ""  # nothing is left to find it by
+        return Point(note.id, encode_note(note, namespace), () if is_empty else dense, lexical)
 
     async def _ready_to_swap(
         self, namespace: Namespace, points: Mapping[str, Point]
