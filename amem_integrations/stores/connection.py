@@ -74,6 +74,11 @@ class Connection:
         self._loops: dict[int, _OfLoop] = {}
 
     @property
+    def is_local(self) -> bool:
+        """Whether there is no server: qdrant-client's local mode."""
+        return not self._make_async
+
+    @property
     def where(self) -> str:
         """The address, or that of the node which is asked at present."""
         return self._addresses[self._at]

@@ -24,8 +24,9 @@ from .connection import CONNECTIONS, Connection, connect, locations
 from .hybrid import ranked_with_notes
 from .layout import ServerLayout
 from .payloads import DENSE, Point, decode_note, namespace_key
-from .qdrant_collection import PAGE, QdrantCollection, client_dialect
+from .qdrant_collection import QdrantCollection, client_dialect
 from .qdrant_setup import Setup, ordered_paths
+from .query_requests import PAGE
 from .reads import driven, twin
 from .sidecar import AS_MADE, Sidecar
 from .writes import PointStore

@@ -8,7 +8,6 @@ from typing import Any
 
 from qdrant_client import models
 
-from .bm25 import Sparse
 from .collection import Also, Fused, Nearest, Those
 from .conditions import Dialect, Filter, IndexKind
 from .connection import Connection
@@ -20,8 +19,8 @@ from .payloads import (
     is_written,
     points_of,
 )
+from .query_requests import PAGE, QueryRequests, sparse_vector
 
-PAGE = 256  # points with their payloads in one request
 PAGE_OF_IDS = 1024  # points that are looked for
 PAGE_OF_RECORDS = 512  # points without vectors
 QUICK = 2  # seconds
@@ -194,17 +193,34 @@ class QdrantCollection:
         self, queries: Sequence[Nearest], points: Sequence[Fused | Those], namespace: str | None
     ) -> tuple[list[list[tuple[str, float]]], list[list[Point]]]:
         """Return (id, score) for each query, and the points that others find, by one request."""
-        make = _Requests(self._key(namespace))
+        make = QueryRequests(self._key(namespace))
         requests = [make.scored(query) for query in queries]
         requests += [make.bringing(each) for each in points]
         if not requests:
             return [], []
-        answers = await self._connection.call(
-            lambda c: c.query_batch_points(self._name, requests, consistency=self._consistency)
-        )
+        answers = await self._answers(requests)
         hits = [[(str(p.id), p.score) for p in answer.points] for answer in answers[: len(queries)]]
         lists = [sorted(found, key=lambda hit: (-hit[1], hit[0])) for found in hits]
         return lists, [list(points_of(answer.points)) for answer in answers[len(queries) :]]
+
+    async def _answers(
+        self, requests: Sequence[models.QueryRequest]
+    ) -> Sequence[models.QueryResponse]:
+        """Return the answers to a batch of queries.
+
+        The client itself copies every request, numbers and all, to look for texts to embed; ours have none.
+        """
+        name, how = self._name, {"consistency": self._consistency}
+        answers: Sequence[models.QueryResponse]
+        if self._connection.is_local:
+            answers = await self._connection.call(lambda c: c.query_batch_points(name, requests))
+            return answers
+        batch = models.QueryRequestBatch(searches=list(requests))
+        answer = await self._connection.call(
+            lambda c: c.http.search_api.query_batch_points(name, query_request_batch=batch, **how)
+        )
+        answers = answer.result
+        return answers
 
     async def scroll(
         self,
@@ -342,50 +358,5 @@ def _struct(point: Point) -> models.PointStruct:
     if point.dense is not None and len(point.dense):
         vectors[DENSE] = [float(number) for number in point.dense]
     if point.lexical is not None:
-        vectors[LEXICAL] = _sparse(point.lexical)
+        vectors[LEXICAL] = sparse_vector(point.lexical)
     return models.PointStruct(id=point.id, vector=vectors, payload=point.payload)
-
-
-def _sparse(terms: Sparse) -> models.SparseVector:
-    return models.SparseVector(indices=terms[0], values=terms[1])
-
-
-class _Requests:
-    """Makes the requests of one batch; a vector that stands in several of them is converted once."""
-
-    def __init__(self, shard: str | None) -> None:
-        self._shard, self._converted = shard, dict[int, list[float]]()
-
-    def scored(self, query: Nearest) -> models.QueryRequest:
-        """Return the request for ids and scores."""
-        among = None if query.among is None else models.Prefetch(**self._query(query.among))
-        how: dict[str, Any] = {"prefetch": among, "with_payload": False, "shard_key": self._shard}
-        return models.QueryRequest(**self._query(query), **how)
-
-    def bringing(self, wanted: Fused | Those) -> models.QueryRequest:
-        """Return the request for points themselves: the best of several lists, or those that match."""
-        how: dict[str, Any] = {"with_payload": True, "shard_key": self._shard}
-        if wanted.vectors:
-            how["with_vector"] = [DENSE]
-        if isinstance(wanted, Those):
-            if wanted.fields is not None:
-                how["with_payload"] = list(wanted.fields)
-            return models.QueryRequest(filter=wanted.filter, limit=PAGE, **how)
-        parts = [self._query(part) for part in wanted.parts]
-        how["limit"] = wanted.limit
-        if len(parts) == 1:
-            return models.QueryRequest(**{**parts[0], **how})
-        # The engine counts ranks from 0.
-        fusion = models.RrfQuery(rrf=models.Rrf(k=wanted.k + 1))
-        lists = [models.Prefetch(**part) for part in parts]
-        return models.QueryRequest(prefetch=lists, query=fusion, **how)
-
-    def _query(self, query: Nearest) -> dict[str, Any]:
-        common = {"filter": query.filter, "limit": query.limit}
-        if isinstance(query.vector, tuple):
-            params = models.SearchParams(idf=models.IdfCorpusParams(corpus=query.corpus))
-            return {**common, "query": _sparse(query.vector), "using": LEXICAL, "params": params}
-        numbers = self._converted.setdefault(id(query.vector), [])
-        if not numbers:
-            numbers += query.vector.tolist()
-        return {**common, "query": numbers, "using": DENSE}

@@ -119,13 +119,13 @@ def test_a_note_that_is_evolved_again_updates_another_once(open_memory):
 @pytest.mark.parametrize("by_rules", [True, False])
 def test_what_was_deleted_is_not_quoted_by_the_turns_after_it(open_memory, by_rules):
     memory = open_memory(None if by_rules else models.model(construct=quoting))
-    turns = ["My PIN is 4711, keep it secret", "I will", "Thank you", "What about lunch?"]
+    turns = ["My PIN is zq4x, keep it secret", "I will", "Thank you", "What about lunch?"]
     notes = memory.add_many([NoteInput(content=t, thread="t") for t in turns], namespace=ANN)
-    assert "4711" in memory.get(notes[1].id, namespace=ANN).contexts[0].text
+    assert "zq4x" in memory.get(notes[1].id, namespace=ANN).contexts[0].text
     memory.delete(notes[0].id, namespace=ANN)
     for _ in range(2):
-        assert "4711" not in repr(memory.get_all(namespace=ANN))
-        assert "4711" not in repr(memory.history(None, namespace=ANN))
+        assert "zq4x" not in repr(memory.get_all(namespace=ANN))
+        assert "zq4x" not in repr(memory.history(None, namespace=ANN))
         memory.evolve()
     assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
 
@@ -205,12 +205,12 @@ def test_a_commit_is_written_whole_though_one_of_its_notes_was_changed_meanwhile
     store = memory._runtime.store
     replace, calls = store.replace, []
 
-    def race(namespace, items, changes):
+    def race(namespace, items, changes, **how):
         if not calls:  # another writer is faster, at the last moment
             store.replace = replace
             memory.update(one.id, namespace=ANN, metadata={"meanwhile": True})
             store.replace = race
-        unwritten = replace(namespace, items, changes)
+        unwritten = replace(namespace, items, changes, **how)
         calls.append(({item.note.id for item in items}, unwritten))
         return unwritten
 
@@ -218,8 +218,9 @@ def test_a_commit_is_written_whole_though_one_of_its_notes_was_changed_meanwhile
     report = memory.commit(plan, namespace=ANN)
 
     both = {one.id, two.id}
-    assert calls[0] == (both, both)  # nothing of it was written
-    assert calls[1] == (both, set())
+    stale = {one.id} if store.remote else both  # in this process: nothing of it was written
+    assert calls[0] == (both, stale)
+    assert calls[1] == (stale, set())
     first, second = memory.get(one.id, namespace=ANN), memory.get(two.id, namespace=ANN)
     assert (set(first.links), set(second.links)) == ({two.id}, {one.id})
     assert first.metadata == {"meanwhile": True}
