@@ -18,6 +18,7 @@ PLACEHOLDERS: Mapping[str, frozenset[str]] = {
     "revise": frozenset({"neighbour", "notes", "others"}),
     "condense": frozenset({"note", "entries"}),
     "digest": frozenset({"digests", "earlier", "notes"}),
+    "profile": frozenset({"user", "profile", "digests"}),
 }
 PARTED = "\n---\n"  # between the system message of a prompt, which never changes, and the rest
 LONGEST_CLAIM = 3600.0  # seconds
@@ -55,6 +56,8 @@ class MemoryConfig:
         digest_every: After so many new notes that say something the digests are brought up to date, in the course of
             the evolution that finished the last of them, by one call of the model. 0 leaves that to `digest` and
             `consolidate`.
+        profile: Whether one of the digests says who the user of the namespace is, in at most 120 words; it is written
+            anew by a call of its own when digests have changed.
         review: Whether everything that a model proposes for earlier notes waits in `proposals()` for a person:
             context entries, links and supersessions. The new notes are finished all the same, without them.
         max_concurrency: Batches asked about at once. They do not see what each other evolved, so another
@@ -80,7 +83,8 @@ class MemoryConfig:
 
         instructions: What matters here, what to leave alone, in which language to write: a text that every prompt
             has at the end of its system message, marked as the user's.
-        prompts: By task (`"construct"`, `"evolve"`, `"link"`, `"revise"`, `"condense"`, `"digest"`), prompts that take the place
+        prompts: By task (`"construct"`, `"evolve"`, `"link"`, `"revise"`, `"condense"`, `"digest"`,
+            `"profile"`), prompts that take the place
             of the built-in ones: the system message, a line `---`, and the rest with all `$placeholders` of
             the built-in one (in `amem_integrations/prompts`). A `$` of its own is written `$$`.
         context_tokens: How many tokens of a prompt and its reply the model can take. What is longer is asked in
@@ -103,7 +107,8 @@ class MemoryConfig:
     min_duplicate_similarity: float = 0.96
     min_link_strength: float = 0.1
     assistant_supersedes: bool = False
-    digest_every: int = 24
+    digest_every: int = 30
+    profile: bool = False
     review: bool = False
     max_concurrency: int = 4
     max_attempts: int = 5

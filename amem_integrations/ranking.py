@@ -14,6 +14,7 @@ from . import kinds
 from .digests import topic
 from .filters import Condition
 from .notes import Link, Note
+from .plans import FOLLOWS
 from .ports import Ranked
 
 # How much of the lists counts, and how flat: 1 / (k + rank). 10 favours the top more than the usual 60.
@@ -24,7 +25,8 @@ RRF_K = 10
 TELLING = 1.0
 
 # Each of the best hits gives every note it is linked to SPREAD · score / √(number of its links): of as many hits as are
-# wanted, within these bounds. Each costs a note to fetch.
+# wanted, within these bounds. Each costs a note to fetch. Links that only say that one turn came after another do not
+# count in that number: every note has two of them.
 SPREAD = 0.4
 SPREAD_FROM = (20, 40)
 
@@ -136,7 +138,8 @@ def looked_at(k: int) -> int:
 def spread(notes: Activations, links: Mapping[str, Mapping[str, Link]]) -> Activations:
     """Let the notes in `links` activate what they are linked to, and return all activations."""
     for note_id, targets in links.items():
-        share = SPREAD * notes[note_id].fusion / sqrt(len(targets) or 1)
+        stated = sum(link.relation != FOLLOWS for link in targets.values())
+        share = SPREAD * notes[note_id].fusion / sqrt(stated or 1)
         for target in targets:
             activation = notes.setdefault(target, Activation())
             activation.spread += share

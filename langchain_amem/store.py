@@ -116,7 +116,7 @@ class AMemStore(BaseStore):
         return group.results
 
     def _work(self, groups: Sequence[Group]) -> None:
-        # What is evolved when it is put is written by itself, so that each call waits for its own notes.
+        # What is evolved when it is put is written by itself, so that each call works on its own notes first.
         Batch(self._items, self._fields, groups).run(together=not self._evolve)
 
     def note(self, namespace: Namespace, key: str) -> Note | None:

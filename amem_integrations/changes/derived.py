@@ -17,7 +17,7 @@ from ..digests import expires_with, is_derived, is_users
 from ..ids import clock, derive, time_of
 from ..kinds import Kind
 from ..notes import USER, Change, ContextEntry, Namespace, Note
-from .edits import DERIVED_FIELD, Edit, change, derived_json
+from .edits import DERIVED_FIELD, Edit, change, derived_json, entry_json
 from .proposals import proposal
 from .quote_matching import texts_in, without_quotes_in
 
@@ -220,7 +220,8 @@ def is_emptied(note: Note) -> bool:
 def loss(before: Note, after: Note) -> dict[str, Any]:
     """Return how a derived note changed by a loss; what was lost is in no record."""
     new = derived_json(after)
-    old = {**new, "sources": list(before.sources)}
+    own = before.own_entry and replace(before.own_entry, text="", keywords=(), tags=())
+    old = {**new, "own": entry_json(own), "sources": list(before.sources)}
     return {DERIVED_FIELD: {"before": old, "after": new}}
 
 

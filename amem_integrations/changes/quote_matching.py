@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from ..digests import is_derived
+from ..kinds import DERIVED
 from ..notes import RELATIONS, ContextEntry, Note
 from ..prompts import PROMPT_TEXTS
 
@@ -63,12 +63,12 @@ def texts_of(note: Note) -> tuple[str, str]:
 
 def own_words(note: Note) -> tuple[str, ...]:
     """Return what a note says that is its own; all words of a derived note are those of others."""
-    return () if is_derived(note) else texts_of(note)
+    return () if note.kind in DERIVED else texts_of(note)
 
 
 def said_by_others(note: Note) -> tuple[str, ...]:
     """Return what a derived note says: its own entry tells who wrote it, and so of which notes."""
-    return texts_of(note) if is_derived(note) else ()
+    return texts_of(note) if note.kind in DERIVED else ()
 
 
 def texts_in(entry: ContextEntry) -> tuple[str, ...]:

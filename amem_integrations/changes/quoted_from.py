@@ -39,18 +39,26 @@ async def sources_of(
     left = Fragments(written).minus(FROM_PROMPTS)
     left = left.minus(Fragments(text for note in shown.values() for text in own_words(note)))
     made = await _copied_from(runtime, namespace, shown, left) if left else []
-    if not made:
+    said = [note for note in shown.values() if Fragments(said_by_others(note)).shares(left)]
+    if not (made or said):
         return Sources(tuple(shown))
-    store = runtime.store
-    prompts = await resolve(
-        store.changes_by_id(namespace, sorted({prompt_id(one.op) for one in made}))
-    )
-    far = sorted({note_id for prompt in prompts for note_id in prompt.data["shown"]} - shown.keys())
+    store, made_of = runtime.store, {source for note in said for source in note.sources}
+    earlier = [one for note in said for one in await _writings(runtime, namespace, note)]
+    ops = {prompt_id(one.op) for one in (*made, *earlier)}
+    prompts = await resolve(store.changes_by_id(namespace, sorted(ops)))
+    named = {note_id for prompt in prompts for note_id in prompt.data["shown"]}
+    far = sorted((named | made_of) - shown.keys())
     stored = {note.id: note for note in await resolve(store.get(namespace, far))}
     quoted = [i for i in far if i not in stored or Fragments(texts_of(stored[i])).shares(left)]
     stale = any(one.data.get("blanked") for one in made)
-    stale |= any(prompt.data.get("stale") for prompt in prompts)
+    current = {one.op for one in made}
+    stale |= any(prompt.data.get("stale") for prompt in prompts if prompt.op in current)
     return Sources((*shown, *quoted), stale=stale)
+
+
+async def _writings(runtime: Runtime, namespace: Namespace, note: Note) -> list[Change]:
+    """Return how a derived note was written each time: an edit by the user may have left a part of any of it."""
+    return await all_changes(runtime.store, namespace, note.id, ("digest",))
 
 
 async def _copied_from(

@@ -30,7 +30,7 @@ def diff(change: Change, note: Note | None = None) -> list[str]:
         made = next((entry for entry in note.contexts if entry.change == change.id), None)
         return [] if made is None else _lines("+", {n: getattr(made, n) for n in _ENTRY})
     if isinstance(data.get("fields"), Mapping):
-        hidden = ("fields", "ends", "target")
+        hidden = ("fields", "ends", "target", "shown")
         rest = {name: value for name, value in data.items() if name not in hidden}
         return [line for name, step in data["fields"].items() for line in _step(name, step)] + (
             _plain(rest)
@@ -39,7 +39,7 @@ def diff(change: Change, note: Note | None = None) -> list[str]:
 
 
 def _step(name: str, step: Data) -> list[str]:
-    """Return the diff of one field: `content`, `metadata`, `own`, `entry:…`, `link:…` or `superseded:…`."""
+    """Return the diff of one field: `content`, `own`, `entry:…`, `link:…`, `superseded:…`, `derived` and so on."""
     kind, _, other = name.partition(":")
     before, after = step.get("before"), step.get("after")
     if kind in ("own", "entry"):
@@ -49,7 +49,15 @@ def _step(name: str, step: Data) -> list[str]:
         return [_link_line(sign, {**link, "target": other}) for sign, link in sides if link]
     if kind == "superseded":
         return [*_supersession_lines("-", before), *_supersession_lines("+", after)]
+    if kind == "derived":
+        texts = [*_compared("text", before["text"], after["text"])]
+        entries = [*_lines("-", before["own"]), *_lines("+", after["own"])]
+        return [*texts, *entries, *_compared("sources", *map(_by_line, (before, after)))]
     return _compared(name, before, after)
+
+
+def _by_line(derived: Data) -> str:
+    return "\n".join(source[:SHORT_ID] for source in derived["sources"])
 
 
 def _compared(name: str, before: object, after: object) -> list[str]:
@@ -84,7 +92,7 @@ def _lines(sign: str, entry: Data | None) -> list[str]:
 
 def _entry(data: Data) -> list[str]:
     """Return the lines of an entry that was added, or of anything that was proposed and not written."""
-    shown = ("entry", "link", "supersession", "relink", "rejected")
+    shown = ("entry", "link", "supersession", "relink", "digest", "rejected")
     rest = {name: value for name, value in data.items() if name not in shown}
     why = [f" not written: {_text(data['rejected'])}"] if data.get("rejected") else []
     return [
@@ -92,6 +100,7 @@ def _entry(data: Data) -> list[str]:
         *([_link_line("+", data["link"])] if data.get("link") else []),
         *_supersession_lines("+", data.get("supersession")),
         *_relink(data.get("relink")),
+        *_digest(data.get("digest")),
         *_plain(rest),
         *why,
     ]
@@ -128,6 +137,11 @@ def _relink(relink: Data | None) -> list[str]:
     if not relink:
         return []
     return [f" {relink['change']} the link ({_text(relink['before'])}): {relink['reason']}"]
+
+
+def _digest(digest: Data | None) -> list[str]:
+    """Return the lines of a digest that was proposed and not written."""
+    return [] if not digest else [f"+text: {digest['text']}", *_lines("+", digest["own"])]
 
 
 def _failure(data: Data) -> list[str]:

@@ -14,6 +14,7 @@ from rich.text import Text
 from .. import AgenticMemory
 from ..errors import StoreError
 from ..fetch import note_pages
+from ..kinds import DERIVED
 from ..notes import Namespace, Note
 from ..ports import NoteStore
 from ..runtime import resolve, run
@@ -59,6 +60,7 @@ class Survey:
     """Counts over all notes, and the ids of those that something is wrong with."""
 
     states: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
     failed: list[Note] = field(default_factory=list)
     pairs: dict[str, list[tuple[str, str]]] = field(
         default_factory=lambda: {about: [] for about in _PAIRS}
@@ -148,6 +150,7 @@ async def _all_notes(store: NoteStore, namespace: Namespace) -> list[Note]:
 
 def _survey_note(survey: Survey, note: Note, links: Mapping[str, set[str]]) -> None:
     survey.states[note.state] += 1
+    survey.kinds[note.kind] += 1
     survey.links += sum(link.direction == "out" for link in note.links.values())
     if note.state == "failed":
         survey.failed.append(note)
@@ -164,11 +167,15 @@ def _without_vector(store: NoteStore, namespace: Namespace, ids: Sequence[str]) 
     for start in range(0, len(ids), PAGE):
         page = ids[start : start + PAGE]
         found = run(resolve(store.get_indexed(namespace, page)))
-        yield from (item.note.id for item in found if item.vector is None)
+        # A digest whose text is gone has nothing to be found by until it is written anew.
+        bare = (item.note for item in found if item.vector is None)
+        yield from (note.id for note in bare if note.content)
 
 
 def _check_notes(survey: Survey) -> Iterator[Check]:
-    states = ", ".join(f"{count} {state}" for state, count in sorted(survey.states.items()))
+    counts = [f"{count} {state}" for state, count in sorted(survey.states.items())]
+    counts += [f"{survey.kinds[kind]} {kind}s" for kind in DERIVED if survey.kinds[kind]]
+    states = ", ".join(counts)
     text = f"{survey.notes}, {survey.links} links" + (f" ({states})" if states else "")
     yield Check("good", "notes", text)
     if waiting := survey.states["pending"] + survey.states["constructed"]:

@@ -16,7 +16,7 @@ from ..plans import HELD
 from ..ports import Query
 from ..prompts import ProposedDigest
 from ..runtime import Runtime, resolve
-from .digest_offer import DIGEST, Offer, is_enough, sources_of_digests
+from .digest_offer import IS_TOPIC, Offer, is_enough, sources_of_digests
 from .grounding import unsupported
 
 MAX_WORDS = 90  # 70 are asked for
@@ -27,13 +27,18 @@ MAX_TOPIC = 120  # characters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A digest as a model wants it: a new version of `old`, or a new one. `why_not` makes it a proposal."""
+    """A digest as a model wants it: a new version of `old`, or a new one. `why_not` makes it a proposal.
+
+    The profile has a `new_id` of its own, and may be longer than others.
+    """
 
     topic: str
     text: str
     sources: tuple[Note, ...]
     old: Note | None = None
     why_not: str | None = None
+    new_id: str = ""
+    most_words: int = MAX_WORDS
 
     def keywords(self) -> tuple[str, ...]:
         """Return the words that the sources are found by, the most frequent first."""
@@ -48,13 +53,15 @@ class Draft:
     def own_id(self, namespace: Namespace) -> str:
         """Return the id of the digest, which a new one has from its topic."""
         words = sorted(kinds.words_of(self.topic).split())
-        return self.old.id if self.old is not None else derive("digest", namespace, words)
+        own = self.new_id or derive("digest", namespace, words)
+        return self.old.id if self.old is not None else own
 
     def note(self, namespace: Namespace, model: str, op: str, note_id: str = "") -> Note:
         """Return the note that it becomes; a new one can be given another id."""
-        own = note_id or self.own_id(namespace)
+        own = derived_note(note_id or self.own_id(namespace), namespace, "digest", op)
+        metadata = {"profile": True} if self.new_id else {}
         return text_of(
-            self.old or derived_note(own, namespace, "digest", op),
+            self.old or own.revised(metadata=metadata),
             text=self.text,
             topic=self.topic,
             keywords=self.keywords(),
@@ -93,14 +100,17 @@ def _draft(
         return None
     shown = offer.shown
     kept = [i for one in (old, parent) if one is not None for i in offer.sources_of(one)]
-    sources = _in_order([*(shown[i] for i in kept if i in shown), *cited])
+    sources = in_order([*(shown[i] for i in kept if i in shown), *cited])
     about = (topic(old) if old is not None else "") or about
-    if not about or not sources or (old is None and not is_enough(sources)):
-        return None
-    return Draft(topic=about, text=text, sources=sources, old=old)
+    draft = Draft(topic=about, text=text, sources=sources, old=old)
+    if old is not None and not about:  # it went with a source, and the model gave no other
+        draft = replace(draft, topic=", ".join(draft.keywords()[:3]))
+    is_one = bool(draft.topic and sources) and (old is not None or is_enough(sources))
+    return draft if is_one else None
 
 
-def _in_order(notes: Iterable[Note]) -> tuple[Note, ...]:
+def in_order(notes: Iterable[Note]) -> tuple[Note, ...]:
+    """Return notes by their time, each once."""
     unique = {note.id: note for note in notes}.values()
     return tuple(sorted(unique, key=lambda note: (note.when, note.seq)))
 
@@ -115,9 +125,11 @@ def judged(draft: Draft, offer: Offer, *, review: bool) -> Draft:
     threads = {note.thread for note in draft.sources if note.thread}
     people = [n.speaker for n in offer.shown.values() if n.thread in threads and n.speaker]
     words = kinds.number_of_words(draft.text)
-    why = f"the text has {words} words, more than {MAX_WORDS}" if words > MAX_WORDS else None
+    most = draft.most_words
+    why = f"the text has {words} words, more than {most}" if words > most else None
     why = why or unsupported(draft.text, draft.sources, people)
-    why = why or unsupported(draft.topic, draft.sources, people)
+    if not draft.new_id:
+        why = why or unsupported(draft.topic, draft.sources, people)
     if why is None and draft.old is not None and is_users(draft.old):
         why = NOT_BY_USER
     return replace(draft, why_not=why or (HELD if review else None))
@@ -135,7 +147,7 @@ async def without_known_topics(
         runtime, [texts.embedding_text(draft.note(namespace, "", "")) for draft in new]
     )
     pairs = [(draft, row) for draft, row in zip(new, rows, strict=True) if row is not None]
-    queries = [Query(vector=row, limit=NEAREST, where=(DIGEST,)) for _, row in pairs]
+    queries = [Query(vector=row, limit=NEAREST, where=IS_TOPIC) for _, row in pairs]
     found = await resolve(runtime.store.search(namespace, queries)) if queries else []
     ids = sorted({i for ranked in found for i, _ in ranked.dense} - {n.id for n in offer.digests})
     stored = {one.id: one for one in await resolve(runtime.store.get(namespace, ids))}

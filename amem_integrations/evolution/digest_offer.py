@@ -19,15 +19,17 @@ from .ask import fits
 from .show import aliases, clipped, day_of, lines, speaker
 
 DIGEST = Condition("kind", "$eq", "digest")
+IS_TOPIC = (DIGEST, Condition("metadata.profile", "$ne", True))  # any but the profile
 STATEMENT = Condition("kind", "$eq", "statement")
 DONE = Condition("state", "$eq", "done")
 
 DIGESTS_SHOWN = 8
-EARLIER_SHOWN = 8
+EARLIER_SHOWN = 10
 DIGESTS_OF_A_NOTE = 3  # its nearest
 EARLIER_OF_A_NOTE = 4
 LEAST_SIMILARITY = 0.3  # of an earlier note to a new one; unrelated notes have about .1 with MiniLM
-CONTENT_CHARS = 400
+CONTENT_CHARS = 320
+EARLIER_CHARS = 160  # of an earlier note
 SHORT_CHARS = 40  # what a note of so few characters means is shown too
 FEWEST = 3  # notes that say something, of a new digest
 NOTES_SHOWN = 40  # for digests that are written anew
@@ -87,7 +89,7 @@ class Offer:
         alias = self.alias
         return {
             "digests": lines([self._digest(one, alias) for one in self.digests]),
-            "earlier": _under_days(self.earlier, alias),
+            "earlier": _under_days(self.earlier, alias, EARLIER_CHARS),
             "notes": _under_days(self.notes, alias),
         }
 
@@ -123,20 +125,20 @@ class Offer:
         return f"[{alias[one.id]}] {topic(one)}: {texts.inline(text, len(text))}"
 
 
-def _under_days(notes: Sequence[Note], alias: Mapping[str, str]) -> str:
+def _under_days(notes: Sequence[Note], alias: Mapping[str, str], most: int = CONTENT_CHARS) -> str:
     ordered = sorted(notes, key=lambda note: (note.when, note.seq))
     rows: list[str] = []
     for day, group in groupby(ordered, key=day_of):
-        rows += [f"({day})", *(_line(note, alias[note.id]) for note in group)]
+        rows += [f"({day})", *(_line(note, alias[note.id], most) for note in group)]
     return lines(rows)
 
 
-def _line(note: Note, alias: str) -> str:
+def _line(note: Note, alias: str, most: int) -> str:
     """Return a note in one line, with what it means if its own words do not say."""
     who, own = speaker(note), note.own_entry.text if note.own_entry else ""
     meaning = f" ({own})" if own and len(note.content) <= SHORT_CHARS else ""
     outdated = " (outdated)" if note.superseded_by is not None else ""
-    said = clipped(note.content, CONTENT_CHARS)
+    said = clipped(note.content, most)
     return f"[{alias}] {who + ': ' if who else ''}{said}{meaning}{outdated}"
 
 
@@ -145,7 +147,7 @@ async def offer_of(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]
     first = min(note.seq for note in notes)
     stored = await resolve(runtime.store.get_indexed(namespace, [note.id for note in notes]))
     items = [item for item in stored if item.vector is not None]
-    digests = await _nearest(runtime, namespace, items, (DIGEST,), DIGESTS_OF_A_NOTE, -1.0)
+    digests = await _nearest(runtime, namespace, items, IS_TOPIC, DIGESTS_OF_A_NOTE, -1.0)
     before = (STATEMENT, DONE, NOT_MERGED, Condition("seq", "$lt", first))
     earlier = await _nearest(runtime, namespace, items, before, EARLIER_OF_A_NOTE, LEAST_SIMILARITY)
     taken = await in_digests(runtime, namespace, [note.id for note in earlier])

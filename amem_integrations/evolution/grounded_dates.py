@@ -35,7 +35,7 @@ _BARE_MONTH = re.compile(
     r"\b(January|February|March|April|May|June|July|August|September|October|November|December)\b"
 )
 _ENGLISH = re.compile(
-    r"\b(?:i|i'm|my|me|the|a|an|and|of|to|it|is|was|we|you|for|in|on|at|yesterday|today|tomorrow)\b"
+    r"\bI\b|(?i:\b(?:the|my|and|of|to|is|we|you|for|on|with|this|that|yesterday|today|tomorrow|last|ago)\b)"
 )
 _COUNT = (
     rf"(?P<count>\d{{1,3}}|{any_of(NUMBERS)}|a|an|few|couple of|several|last|next|past|this|some)"
@@ -158,7 +158,7 @@ class _Source:
                     range(1, VAGUE + 1) if match["count"] in ("few", "several", "some") else [step]
                 )
                 years |= {day.year + sign * n for n in vague for sign in (-1, 1)}
-        if not _ENGLISH.search(text):
+        if not _ENGLISH.search(note.content):
             spans.append((-ANY_LANGUAGE, ANY_LANGUAGE))
             years |= {day.year - 1, day.year + 1}
         stated = [*dates_in(note.content), *_bare_months(note.content)]

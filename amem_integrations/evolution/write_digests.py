@@ -7,7 +7,7 @@ against the sources (see `grounding`); what fails is a proposal, and so is what 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from .. import texts
@@ -56,8 +56,7 @@ async def write_digests(
         ClaimLost: Another process has taken the digests over.
     """
     since, op = clock.tick(), new_operation()
-    at = time_of(since)
-    async with counting(runtime, namespace, op, at) as asking:
+    async with counting(runtime, namespace, op, time_of(since)) as asking:
         reply = await ask(
             asking,
             "digest",
@@ -69,17 +68,31 @@ async def write_digests(
         )
         drafts, dropped = drafts_of(offer, reply.digests)
         drafts, again = await without_known_topics(runtime, namespace, offer, drafts)
-        drafts = [judged(draft, offer, review=runtime.config.review) for draft in drafts]
         asking.usage.count("digest", dropped=dropped)
-        await runtime.confirm_hold()
-        records = [
-            *await _prompt(runtime, namespace, op, offer, drafts, since),
-            *usage_records(op, namespace, asking.usage.cost(), at),
-        ]
-        done = await _write(runtime, namespace, op, offer, drafts, records, until)
-    await remove_what_is_gone(runtime, namespace, offer.shown, since)
-    digests, proposals = done
-    return Written(digests=digests, proposals=proposals, dropped=dropped, again=tuple(again))
+        done = await write_drafts(asking, namespace, op, offer, drafts, since=since, until=until)
+    return replace(done, dropped=dropped, again=tuple(again))
+
+
+async def write_drafts(
+    asking: Runtime,
+    namespace: Namespace,
+    op: str,
+    offer: Offer,
+    drafts: Sequence[Draft],
+    *,
+    since: int,
+    until: int | None = None,
+) -> Written:
+    """Write what of the drafts stands in their sources, and propose the others; `asking` has counted what they cost."""
+    drafts = [judged(draft, offer, review=asking.config.review) for draft in drafts]
+    await asking.confirm_hold()
+    records = [
+        *await _prompt(asking, namespace, op, offer, drafts, since),
+        *usage_records(op, namespace, asking.usage.cost(), time_of(since)),
+    ]
+    digests, proposals = await _write(asking, namespace, op, offer, drafts, records, until)
+    await remove_what_is_gone(asking, namespace, offer.shown, since)
+    return Written(digests=digests, proposals=proposals)
 
 
 def considered(op: str, namespace: Namespace, until: int | None, attempts: int = 0) -> list[Change]:

@@ -19,9 +19,9 @@ from ..fetch import existing, note_pages
 from ..filters import Condition
 from ..ids import new_operation, now
 from ..notes import ContextEntry, Namespace, Note, check_namespace
-from ..plans import ConsolidationReport
+from ..plans import ConsolidationReport, DigestReport
 from ..runtime import RULES, Runtime, resolve
-from .digest import digest_all
+from .digest import digest, number_left
 from .edit import sweep
 from .review import proposals
 
@@ -59,7 +59,7 @@ async def consolidate(
     merged = await work.merge()
     pruned = await work.prune()
     trails = await work.condense(budget)
-    digests = await digest_all(runtime, work.namespace, budget - trails.calls, dry_run=dry_run)
+    digests = await work.digest(budget - trails.calls)
     return ConsolidationReport(
         swept=tuple(swept),
         dropped=tuple(dropped),
@@ -193,6 +193,12 @@ class _Work:
             elif len(entries) > 1:
                 await self._condense(note, entries, trails, budget)
         return trails
+
+    async def digest(self, budget: int) -> DigestReport:
+        """Bring the digests up to date, with at most `budget` calls of the model."""
+        if self.dry_run and self.runtime.model_name != RULES:
+            return DigestReport(left=await number_left(self.runtime, self.namespace))
+        return await digest(self.runtime, namespace=self.namespace, budget=budget)
 
     async def _cut(self, note: Note, entries: Sequence[ContextEntry]) -> str | None:
         """Drop entries that are not shown; return why that failed, if it did."""

@@ -20,6 +20,7 @@ from ..evolution.digest_offer import (
     offer_of,
 )
 from ..evolution.write_digests import Written, considered, write_digests
+from ..evolution.write_profile import profile_id, write_profile
 from ..fetch import all_changes
 from ..filters import Condition
 from ..ids import new_operation, now
@@ -31,7 +32,7 @@ from .content import remove_notes
 log = logging.getLogger("amem_integrations")
 
 CALLS = 20
-BATCH = 24  # notes that say something, shown in one call
+BATCH = 30  # notes that say something, shown in one call
 MOST = 2 * BATCH  # notes in one call, with the questions between
 THREAD = "\0digests"  # the claim of who writes digests
 BY_RULES = "rules write no digests; give a model"
@@ -43,35 +44,38 @@ CHANGING: tuple[ChangeKind, ...] = ("supersede", "merge", "unmerge", "update", "
 
 
 async def digest(
-    runtime: Runtime, *, namespace: Sequence[str], budget: int = CALLS
+    runtime: Runtime, *, namespace: Sequence[str], budget: int = CALLS, at_least: int = 1
 ) -> DigestReport:
     """Bring the digests of a namespace up to date with its finished notes, and return what was done.
 
     A digest is a note of kind `"digest"` that a model derived from others, its `sources`: all that they say on one
     narrow topic. First the stale ones are written anew; then notes that were not considered yet are shown, about
-    two dozen a call, with the digests nearest to them. Doing it again, or after an interruption, goes on where
+    thirty a call, with the digests nearest to them. Doing it again, or after an interruption, goes on where
     it was. Notes that are not evolved yet wait until they are.
 
     Args:
         namespace: Whose memory.
         budget: Most calls of the model; what is left waits for the next call.
+        at_least: Only if so many notes that say something wait, and until fewer do.
 
     Raises:
         ModelUnavailableError: Only with `on_model_error="raise"`.
         StoreError: The store refused; what was written before stays.
     """
-    return await digest_all(runtime, check_namespace(namespace), budget)
-
-
-async def digest_all(
-    runtime: Runtime, namespace: Namespace, budget: int = CALLS, *, dry_run: bool = False
-) -> DigestReport:
-    """Bring the digests up to date; with `dry_run` only say how many notes wait."""
+    space = check_namespace(namespace)
     if runtime.model_name == RULES:
         return DigestReport(reason=BY_RULES)
-    if dry_run:
-        return DigestReport(left=await _Place(runtime, namespace).number_left())
-    return await _run(runtime, namespace, budget, fewest=1)
+    if at_least > 1 and (left := await number_left(runtime, space)) < at_least:
+        return DigestReport(left=left)
+    async with _holding(runtime, space) as held:
+        if held is None:
+            return DigestReport(reason=BUSY)
+        return await _Work(held, space, budget).all(at_least)
+
+
+async def number_left(runtime: Runtime, namespace: Namespace) -> int:
+    """Return how many finished notes that say something were not considered yet."""
+    return await _Place(runtime, namespace).number_left()
 
 
 async def digest_if_due(runtime: Runtime, namespace: Namespace, added: int) -> DigestReport:
@@ -84,21 +88,14 @@ async def digest_if_due(runtime: Runtime, namespace: Namespace, added: int) -> D
         return DigestReport()
     waiting = runtime.undigested
     if namespace not in waiting:
-        waiting[namespace] = await _Place(runtime, namespace).number_left()
+        waiting[namespace] = await number_left(runtime, namespace)
     else:
         waiting[namespace] += added
     if waiting[namespace] < every:
         return DigestReport()
-    report = await _run(runtime, namespace, CALLS, fewest=every)
+    report = await digest(runtime, namespace=namespace, at_least=every)
     waiting[namespace] = 0 if report.reason else report.left
     return report
-
-
-async def _run(runtime: Runtime, namespace: Namespace, budget: int, fewest: int) -> DigestReport:
-    async with _holding(runtime, namespace) as held:
-        if held is None:
-            return DigestReport(reason=BUSY)
-        return await _Work(held, namespace, budget).all(fewest)
 
 
 @asynccontextmanager
@@ -156,6 +153,7 @@ class _Place:
             lists.append(await resolve(store.backlinks(self.namespace, ids)))
         time = now()
         found = {note.id: note for notes in lists for note in notes if note.kind == "digest"}
+        found.pop(profile_id(self.namespace), None)  # it is written from the others
         return [note for note in found.values() if not note.is_expired(time)]
 
     async def next_notes(self) -> list[Note]:
@@ -197,6 +195,7 @@ class _Work:
             while self._left(before) > 0 and await place.number_left() >= fewest:
                 if not await self._next(place, before):
                     break
+            await self._profile(before)
         except (ModelUnavailableError, ClaimLost, RevisionConflictError) as error:
             if (
                 isinstance(error, ModelUnavailableError)
@@ -224,6 +223,19 @@ class _Work:
                 self.report = replace(self.report, failed=(*self.report.failed, str(error)))
             done = {*removed, *(one.id for one in offer.digests)}
             digests = [one for one in digests if one.id not in done]
+
+    async def _profile(self, before: int) -> None:
+        """Write the profile anew if it is wanted and digests have changed."""
+        if self.runtime.config.profile and self.report.written and self._left(before) > 0:
+            calls = self._left(before)
+            try:
+                done = await write_profile(
+                    self.runtime, self.namespace, self.report.written, calls=calls
+                )
+            except ModelReplyError as error:
+                self.report = replace(self.report, failed=(*self.report.failed, str(error)))
+            else:
+                self._add(done)
 
     async def _next(self, place: _Place, before: int) -> bool:
         """Take the next batch; return whether there was one."""
@@ -277,5 +289,5 @@ class _Work:
 
 def _calls(runtime: Runtime) -> int:
     """Return how often the model was asked for digests, answered or not."""
-    counts = runtime.usage.snapshot().get("digest", {})
-    return sum(counts.get(name, 0) for name in ("calls", "refused", "unavailable"))
+    counts = [runtime.usage.snapshot().get(task, {}) for task in ("digest", "profile")]
+    return sum(one.get(name, 0) for one in counts for name in ("calls", "refused", "unavailable"))

@@ -62,14 +62,11 @@ async def update(
 ) -> Note:
     """Return the note with other content, other metadata, another end or time to expire, or all of these.
 
-    A digest or a fact whose content you change is yours from then on: what a model makes of its sources later is only
-    proposed (see `proposals`), and what is deleted from them takes only those of its sentences that quote it.
-
     The old values stay in the note's history, and nowhere else. With new content the note is pending again, and
     found by that content at once; its links stay, what its old content had added to other notes goes, and the
     next `evolve` makes attributes for it. For the first note of a long text, `content` is the whole text, and
     its other notes change with it. While the embedder is down the note is found by its new words, and has
-    the vector of the old ones until it is constructed.
+    the vector of the old ones until it is constructed. A digest is the user's then: models only propose to change it.
 
     Args:
         note_id: Which note.
@@ -131,8 +128,7 @@ async def supersede(
 
     Raises:
         NoteNotFoundError: One of them is not in this namespace.
-        InvalidInputError: `newer` is not later, it says so already, one of them is a digest, or an argument is no such
-            value.
+        InvalidInputError: `newer` is not later, it says so already, one is a digest, or an argument is no such value.
     """
     space = check_namespace(namespace)
     if relation not in RELATIONS:
@@ -141,7 +137,6 @@ async def supersede(
         raise InvalidInputError(f"reason must be a text of at most {MAX_REASON_CHARS} characters")
     check_time("since", since)
     first, later = await existing(runtime.store, space, [older, newer])
-    _check_no_digest(first, later)
     _check_later(first, later)
     op, at = new_operation(), now()
     edits = {
@@ -281,6 +276,7 @@ def _check_no_digest(*notes: Note) -> None:
 
 
 def _check_later(older: Note, newer: Note) -> None:
+    _check_no_digest(older, newer)
     if not is_later(newer, older):
         raise InvalidInputError(
             f"note {newer.id!r} of {newer.when} is not later than note {older.id!r} of {older.when}, so it cannot "

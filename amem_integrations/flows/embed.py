@@ -34,7 +34,7 @@ async def embed(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[str
     whole = {note.id: [note, *await later_chunks(runtime, space, note)] for note in notes}
     known = [part.id for parts in whole.values() for part in parts]
     found = await resolve(runtime.store.get_indexed(space, known))
-    bare = [item.note for item in found if item.vector is None]
+    bare = [item.note for item in found if item.vector is None and item.note.content]
     rows = await embed_if_possible(runtime, [texts.embedding_text(note) for note in bare])
     op = new_operation()
     ready = [

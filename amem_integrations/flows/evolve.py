@@ -31,7 +31,7 @@ from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan
 from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
-from .digest import digest_all, digest_if_due
+from .digest import digest, digest_if_due
 from .ledger import read_budget
 
 log = logging.getLogger("amem_integrations")
@@ -95,10 +95,17 @@ async def evolve(
     report, busy = await _work_through(runtime, work, limit, meter, until=0.0)
     if limit is None and busy and (report.limited or not report.interrupted):
         report += (await _work_through(runtime, busy, None, meter, deadline(runtime)))[0]
-    if upgrade and not report.interrupted and runtime.config.digest_every:
-        for space in dict.fromkeys(space for space, _, _ in work):
-            digests = await digest_all(runtime, space)
-            report += EvolutionReport(digests=digests.written)
+    return await _with_digests(runtime, report, work) if upgrade else report
+
+
+async def _with_digests(
+    runtime: Runtime, report: EvolutionReport, work: Sequence[Work]
+) -> EvolutionReport:
+    """Write the digests of all namespaces in which notes were made anew."""
+    for space in dict.fromkeys(space for space, _, step in work if step is upgrade_wave):
+        if runtime.config.digest_every and not report.interrupted:
+            done = await digest(runtime, namespace=space)
+            report += EvolutionReport(digests=done.written)
     return report
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..current_facts import CurrentFacts, named
+from ..digests import is_derived
 from ..fetch import note_pages
 from ..ids import now
 from ..notes import Namespace, Note
@@ -28,8 +29,11 @@ class Health:
     threads: set[tuple[Namespace, str]] = field(default_factory=set)
 
     def add(self, note: Note) -> None:
-        """Count a note."""
+        """Count a note; what is derived of others has no links, threads or evolution."""
         self.states[note.state] += 1
+        if is_derived(note):
+            self.counts[f"{note.kind}s"] += 1
+            return
         self.degrees[len(note.links)] += 1
         self.counts["links"] += sum(link.direction == "out" for link in note.links.values())
         self.counts["evolved"] += any(entry.cause != note.id for entry in note.contexts)
@@ -43,6 +47,8 @@ class Health:
         return {
             "notes": notes,
             "states": dict(self.states),
+            "digests": self.counts["digests"],
+            "facts": self.counts["facts"],
             "threads": len(self.threads),
             "links": self.counts["links"],
             "evolved": self.counts["evolved"],
@@ -62,6 +68,8 @@ async def examine(runtime: Runtime, namespace: Namespace, health: Health) -> Non
     async for page in note_pages(runtime.store, namespace):
         for note in page:
             health.add(note)
+            if is_derived(note):
+                continue
             words = _normalised(note.content)
             health.counts["duplicates"] += words in seen
             seen.add(words)

@@ -119,9 +119,10 @@ def made_by(embedder: Embedder) -> Vectors:
     """Return a function that embeds notes."""
 
     async def vectors(_namespace: Namespace, notes: Sequence[Note]) -> Mapping[str, Vector]:
-        rows = await embed_by(embedder, [texts.embedding_text(note) for note in notes])
-        found = zip(notes, rows, strict=True)
-        return {note.id: row for note, row in found if row is not None}
+        # A derived note whose text is gone has nothing to be found by.
+        known = {note.id: text for note in notes if (text := texts.embedding_text(note))}
+        found = zip(known, await embed_by(embedder, list(known.values())), strict=True)
+        return {note_id: row for note_id, row in found if row is not None}
 
     return vectors
 
@@ -227,14 +228,14 @@ async def _embed_page(
     runtime: Runtime, namespace: Namespace, notes: Sequence[Note], op: str
 ) -> None:
     for _ in range(MAX_TRIES):
-        rows = await embed_by(runtime.embedder, [texts.embedding_text(note) for note in notes])
+        rows = await made_by(runtime.embedder)(namespace, notes)
         items = [
             Indexed(
                 note=note.revised(revision=note.revision + 1, ops=(*note.ops, op)[-OPS_KEPT:]),
-                vector=row,
+                vector=rows.get(note.id),
                 text=texts.lexical_text(note),
             )
-            for note, row in zip(notes, rows, strict=True)
+            for note in notes
         ]
         unwritten = await resolve(runtime.store.replace(namespace, items, []))
         notes = await resolve(runtime.store.get(namespace, sorted(unwritten)))

@@ -155,3 +155,10 @@ class DigestReply(Reply):
     """Reply to `digest`: the digests that are to be written; the others stay as they are."""
 
     digests: list[ProposedDigest]
+
+
+class ProfileReply(Reply):
+    """Reply to `profile`: who the user is; without a text the profile stays as it is."""
+
+    text: str = Field(default="", description="the whole profile, at most 120 words")
+    sources: list[str] = _words("from", "ids of the digests it is taken from")

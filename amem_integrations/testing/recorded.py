@@ -19,6 +19,7 @@ from ..prompts import (
     LinkReply,
     NoteAttributes,
     NoteEvolution,
+    ProfileReply,
     ProposedLink,
     ProposedUpdate,
     ReviseReply,
@@ -57,6 +58,7 @@ class RecordedModel:
             "link": self._link,
             "revise": self._revise,
             "digest": lambda _: DigestReply(digests=[]),
+            "profile": lambda _: ProfileReply(),
         }
 
     @property

@@ -11,11 +11,12 @@ from support.digests import digest
 from amem_integrations import (
     AgenticMemory,
     InvalidInputError,
-    MemoryConfig,
     NoteNotFoundError,
     RevisionConflictError,
 )
+from amem_integrations.changes.derived import derived_note, proposed, text_of
 from amem_integrations.digests import is_stale, is_users
+from amem_integrations.ids import derive, new_operation, now
 from amem_integrations.testing import CopyingModel, HashEmbedder
 
 ANN, BOB = ("ann",), ("bob",)
@@ -120,6 +121,15 @@ def test_what_another_digest_took_of_it_goes_though_it_is_no_source_of_that(
     memory.delete(three[0].id, namespace=ANN)
     assert stored(memory, two.id).content == ""
     assert stored(memory, two.id).sources == two.sources
+    assert SECRET not in exported(memory, tmp_path)
+
+
+def test_what_was_taken_from_a_digest_that_the_user_edited_goes_too(memory, three, tmp_path):
+    one = digest(memory, three[:2])
+    mine = memory.update(one.id, namespace=ANN, content=f"Mine. {one.content}.")
+    two = digest(memory, three[1:], text=f"Oslo, {SECRET}", name="e", shown=[mine])
+    memory.delete(three[0].id, namespace=ANN)
+    assert stored(memory, two.id).content == ""
     assert SECRET not in exported(memory, tmp_path)
 
 
@@ -250,11 +260,11 @@ def test_of_what_the_user_wrote_only_the_sentences_go_that_quote_what_is_gone(
     memory, three, tmp_path
 ):
     made = digest(memory, three)
-    text = f"She lives by the sea. {SECRET} is the word. Two cats live with her!"
+    text = f"By the sea it is quiet. {SECRET} is the word. Two cats live with her!"
     memory.update(made.id, namespace=ANN, content=text)
     memory.delete(three[0].id, namespace=ANN)
     left = stored(memory, made.id)
-    assert left.content == "She lives by the sea. Two cats live with her!"
+    assert left.content == "By the sea it is quiet. Two cats live with her!"
     assert is_users(left)
     assert left.sources == (three[1].id, three[2].id)
     assert left.keywords == ()
@@ -289,9 +299,6 @@ def test_the_users_edit_can_be_undone_and_redone(memory, three):
 
 
 def test_a_proposed_digest_that_is_not_there_yet_is_made_by_approval(memory, three):
-    from amem_integrations.changes.derived import derived_note, proposed, text_of
-    from amem_integrations.ids import derive, new_operation, now
-
     op, at = new_operation(), now()
     new = derived_note(derive("digest", "new"), ANN, "digest", op)
     after = text_of(
@@ -464,5 +471,5 @@ def test_stats_count_digests(memory, three):
     digest(memory, three[1:], name="e")
     memory.delete(three[1].id, namespace=ANN)
     stats = memory.stats(namespace=ANN)
-    assert stats["digests"] == 2
-    assert stats["duplicates"] == 0
+    assert (stats["notes"], stats["digests"], stats["duplicates"]) == (3, 2, 0)
+    assert stats["degree"]["histogram"] == [1]

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support import models
+from support.digests import digest
 
 from amem_integrations import (
     AgenticMemory,
@@ -23,6 +24,7 @@ from amem_integrations import (
     Note,
     RevisionConflictError,
 )
+from amem_integrations.digests import is_derived, is_users
 from amem_integrations.export_format import read
 from amem_integrations.testing import HashEmbedder
 
@@ -133,6 +135,30 @@ class MemoryMachine(RuleBasedStateMachine):
         self.memory.update(note_id, namespace=ANN, content=self.contents[note_id])
 
     @precondition(lambda self: self.contents)
+    @rule(one=st.integers(0, 99), other=st.integers(0, 99), name=st.sampled_from("de"))
+    def gather(self, one: int, other: int, name: str) -> None:
+        """A model writes a digest, or writes one anew; it is shown the other one, and copies that too."""
+        ids = dict.fromkeys((self.some(one), self.some(other)))
+        sources = [self.memory.get(note_id, namespace=ANN) for note_id in ids]
+        seen = [note for note in self.digests() if note.content]
+        said = " ".join(note.content for note in (*sources, *seen))
+        digest(self.memory, sources, text=said, name=name, shown=seen)
+
+    @precondition(lambda self: self.contents)
+    @rule(number=st.integers(0, 9), how=st.sampled_from(["edit", "delete"]))
+    def take_a_digest_in_hand(self, number: int, how: str) -> None:
+        if not (found := self.digests()):
+            return
+        note = found[number % len(found)]
+        if how == "edit":
+            self.memory.update(note.id, namespace=ANN, content=f"{note.content} Mine.".strip())
+        else:
+            self.memory.delete(note.id, namespace=ANN)
+
+    def digests(self) -> list[Note]:
+        return self.memory.get_all(namespace=ANN, where={"kind": "digest"})
+
+    @precondition(lambda self: self.contents)
     @rule(number=st.integers(0, 999))
     def undo(self, number: int) -> None:
         changes = self.memory.history(None, namespace=ANN)
@@ -141,7 +167,8 @@ class MemoryMachine(RuleBasedStateMachine):
             self.memory.undo(made.id, namespace=ANN)
         except (InvalidInputError, RevisionConflictError):
             return
-        self.contents[made.note_id] = self.memory.get(made.note_id, namespace=ANN).content
+        if made.note_id in self.contents:
+            self.contents[made.note_id] = self.memory.get(made.note_id, namespace=ANN).content
 
     @precondition(lambda self: self.contents)
     @rule(number=st.integers(0, 99), expire=st.booleans())
@@ -170,7 +197,9 @@ class MemoryMachine(RuleBasedStateMachine):
         live = self.exported()
         notes = {item.id: item for item in live if isinstance(item, Note)}
         changes = [item for item in live if isinstance(item, Change)]
-        assert {note.id: note.content for note in notes.values()} == self.contents
+        said = {note.id: note.content for note in notes.values() if not note.sources}
+        assert {i: said.get(i) for i in self.contents} == self.contents
+        assert all(is_users(notes[i]) for i in said.keys() - self.contents.keys())
         for note in notes.values():
             assert_sound(note, notes)
             assert_replays(note, [made for made in changes if made.note_id == note.id])
@@ -208,6 +237,9 @@ def assert_sound(note: Note, notes: dict[str, Note]) -> None:
         other = notes[target].links[note.id]
         turned = "in" if link.direction == "out" else "out"
         assert other == replace(link, direction=turned)
+    if is_derived(note):  # the user's text may be all that is left of what a digest was made of
+        assert set(note.sources) <= notes.keys()
+        assert (note.state, bool(note.sources or is_users(note))) == ("done", True)
     for newer in note.supersessions:
         assert (notes[newer].when, notes[newer].seq) > (note.when, note.seq)
     assert {entry.cause for entry in note.contexts} <= notes.keys()
@@ -242,12 +274,17 @@ def assert_replays(note: Note, changes: Sequence[Change]) -> None:
 def play_fields(fields, entries: set[str], links: set[str], newer: set[str]) -> None:
     for name, step in fields.items():
         kind, _, other = name.partition(":")
-        if kind == "own":
-            entries -= {(step["before"] or {}).get("change", "")}
-            entries |= {(step["after"] or {}).get("change", "")} - {""}
+        if kind in ("own", "derived"):
+            old, new = (_own(step[side], kind) for side in ("before", "after"))
+            entries -= {old.get("change", "")}
+            entries |= {new.get("change", "")} - {""}
         elif kind in ("entry", "link", "superseded"):
             values = {"entry": entries, "link": links, "superseded": newer}[kind]
             (values.discard if step["after"] is None else values.add)(other)
+
+
+def _own(value, kind: str) -> dict:
+    return (value["own"] if kind == "derived" else value) or {}
 
 
 TestMemory = MemoryMachine.TestCase
