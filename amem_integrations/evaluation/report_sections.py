@@ -155,13 +155,7 @@ def _found_tables(report: Values, systems: Sequence[str]) -> Iterator[Table]:
         found,
         lambda one: [*(_recall(one, int(k)) for k in ks), *_at(one["all_evidence"], ks)],
     )
-    if told := {name: one for name, one in found.items() if "with_digests" in one}:
-        yield document.system_table(
-            "Recall of the same: of the notes alone, as above, and where a digest counts as all its sources",
-            [*_head("notes", ks), *_head("with digests", ks)],
-            told,
-            lambda one: [*_at(one["recall"], ks), *_at(one["with_digests"]["recall"], ks)],
-        )
+    yield from _told_tables(found, ks)
     if against:
         yield document.system_table(
             f"By how much this memory finds more: mean difference over {_SAME_QUESTIONS}",
@@ -200,6 +194,17 @@ def _found_tables(report: Values, systems: Sequence[str]) -> Iterator[Table]:
             (_conversation(name, one, ks) for name, one in conversations.items()),
             words=2,
             folded=True,
+        )
+
+
+def _told_tables(found: Values, ks: Sequence[str]) -> Iterator[Table]:
+    """Yield what is found where a digest counts as its sources, if any was found."""
+    if told := {name: one for name, one in found.items() if "with_digests" in one}:
+        yield document.system_table(
+            "Recall of the same: of the notes alone, as above, and where a digest counts as all its sources",
+            [*_head("notes", ks), *_head("with digests", ks)],
+            told,
+            lambda one: [*_at(one["recall"], ks), *_at(one["with_digests"]["recall"], ks)],
         )
 
 
