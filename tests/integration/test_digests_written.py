@@ -265,7 +265,7 @@ def test_a_digest_with_too_few_sources_left_goes():
 
 def test_a_digest_is_written_anew_when_a_source_is_superseded():
     text = "Ann drives a Volvo car, before that a Tesla and a Prius."
-    memory, model, notes, digest = written(rewritten(text), {"digests": []})
+    memory, model, notes, _ = written(rewritten(text), {"digests": []})
     (newer,) = say(memory, VOLVO, after=3)
     memory.supersede(notes[2].id, newer.id, namespace=ANN)
     memory.digest(namespace=ANN)
@@ -424,7 +424,7 @@ def test_the_record_of_how_far_it_is_cannot_be_undone_and_is_no_history():
 def test_it_goes_on_where_it_was_after_an_export_and_import(tmp_path):
     memory, _, _, digest = written()
     memory.export(tmp_path / "all.jsonl", namespace=ANN)
-    other, model = open_memory()
+    other, _ = open_memory()
     other.import_(tmp_path / "all.jsonl", namespace=ANN)
     assert other.digest(namespace=ANN).calls == 0
     assert digests(other)[0].content == digest.content
