@@ -387,10 +387,12 @@ def test_a_fact_goes_with_its_only_source_deleted_or_corrected(memory, three, tm
 
 def test_a_fact_with_other_sources_stays_unless_it_quotes(memory, three, tmp_path):
     quotes = fact(memory, three, f"Ann has {SECRET}")
-    stays = fact(memory, three, "Ann has two cats in Oslo")
+    stays = fact(memory, three, "Ann has some cats")
     memory.delete(three[0].id, namespace=ANN)
     left = stored(memory, stays.id)
     assert (left.content, left.sources) == (stays.content, (three[1].id, three[2].id))
+    memory.update(three[1].id, namespace=ANN, content="Ann lives in Rome")
+    assert stored(memory, stays.id).sources == (three[2].id,)
     with pytest.raises(NoteNotFoundError):
         stored(memory, quotes.id)
     assert SECRET not in exported(memory, tmp_path)
