@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
 from . import texts
+from .digests import is_users
 from .kinds import asks_when
 from .notes import Note, ScoredNote
 
@@ -126,9 +127,7 @@ class _Page:
     def take_digest(self, digest: Note) -> None:
         """Take a digest, if all of it fits."""
         mark = f"[{digest.id}] " if self.ids else ""
-        latest = digest.own_entry.at if digest.own_entry else digest.when
-        gathered = f"({len(digest.sources)} notes, the latest of {texts.day(latest)})"
-        line = neutral(f"- {mark}{gathered} {_said(digest)}")
+        line = neutral(f"- {mark}{_gathered(digest)} {_said(digest)}")
         heading = "" if self.digests else f"{GATHERED}\n"
         size = texts.count_tokens(f"{heading}{line}\n")
         is_asked_for = digest.metadata.get("profile") is True and digest.id == self.hits[0].note.id
@@ -171,6 +170,13 @@ class _Page:
         """Return the line above the first note of a session, "" for another."""
         shown = {_session(hit.note) for hit in self.hits if hit.note.id in self.lines}
         return "" if _session(note) in shown else f"{texts.day(note.when)}:\n"
+
+
+def _gathered(digest: Note) -> str:
+    """Return in brackets from how much a digest was gathered, and who wrote it, if that was the user."""
+    count, latest = len(digest.sources), digest.own_entry.at if digest.own_entry else digest.when
+    notes = f"{count} note{'s' * (count != 1)}, the latest of {texts.day(latest)}" if count else ""
+    return f"({', '.join(filter(None, [notes, 'edited by the user' * is_users(digest)]))})"
 
 
 def _session(note: Note) -> tuple[date, str | None]:

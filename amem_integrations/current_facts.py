@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
-from .filters import IS_NOTE, Condition, Conditions
+from .filters import Condition, Conditions
+from .kinds import DERIVED
 from .notes import Note
 
 NOT_MERGED = Condition("merged_into", "$eq", None)
@@ -147,5 +148,8 @@ def hides_merged(conditions: Conditions) -> bool:
     the thread or the time; then a merged note is left out only where that one is found too.
     """
     return all(
-        c.field in IN_COMMON or c.field.startswith("metadata.") or c == IS_NOTE for c in conditions
+        c.field in IN_COMMON
+        or c.field.startswith("metadata.")
+        or ((c.field, c.operator) == ("kind", "$ne") and c.value in DERIVED)
+        for c in conditions
     )

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain
 from operator import ge, gt, le, lt
 from typing import Any, Literal, cast, get_args
 
 from .errors import InvalidInputError
-from .kinds import DERIVED, KINDS
+from .kinds import DERIVED
 
 Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in"]
 OPERATORS: tuple[str, ...] = get_args(Operator)
@@ -27,7 +26,6 @@ FIELDS = (
 )  # fmt: skip
 Scalar = str | int | float | bool | datetime | None
 NOTE = "note"
-NOT_DERIVED = tuple(kind for kind in KINDS if kind not in DERIVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +35,6 @@ class Condition:
     field: str
     operator: Operator
     value: Scalar | tuple[Scalar, ...]
-
-
-IS_NOTE = Condition("kind", "$in", NOT_DERIVED)
 
 
 Conditions = tuple[Condition, ...]
@@ -61,7 +56,8 @@ def parse(where: Mapping[str, Any]) -> Conditions:
             raise InvalidInputError(
                 f"{field!r} in where has no operator; give a value, or one of them"
             )
-        conditions += [_condition(field, operator, value) for operator, value in tests.items()]
+        for operator, value in tests.items():
+            conditions += _of_kinds(_condition(field, operator, value))
     return tuple(conditions)
 
 
@@ -84,10 +80,7 @@ def _condition(field: str, operator: str, value: object) -> Condition:
         if isinstance(value, str) or not isinstance(value, Sequence | set | frozenset):
             message = f"$in for {field!r} wants a list, not {value!r}"
             raise InvalidInputError(message)
-        items = tuple(_scalar(field, item) for item in value)
-        return Condition(field, "$in", _kinds(items) if field == "kind" else items)
-    if (field, value) == ("kind", NOTE) and operator in {"$eq", "$ne"}:
-        return IS_NOTE if operator == "$eq" else Condition(field, "$in", DERIVED)
+        return Condition(field, "$in", tuple(_scalar(field, item) for item in value))
     scalar = _scalar(field, value)
     if operator in _RANGES and (scalar is None or isinstance(scalar, str | bool)):
         message = f"{operator} for {field!r} wants a number or a datetime, not {value!r}"
@@ -95,9 +88,14 @@ def _condition(field: str, operator: str, value: object) -> Condition:
     return Condition(field, cast("Operator", operator), scalar)
 
 
-def _kinds(wanted: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-    named = ((*NOT_DERIVED,) if kind == NOTE else (kind,) for kind in wanted)
-    return tuple(dict.fromkeys(chain.from_iterable(named)))
+def _of_kinds(condition: Condition) -> list[Condition]:
+    """Return what stands for a condition; one on the kind "note" is put into words that the stores know."""
+    asked = condition.value if isinstance(condition.value, tuple) else (condition.value,)
+    if condition.field != "kind" or NOTE not in asked:
+        return [condition]
+    if condition.operator == "$ne":
+        return [Condition("kind", "$in", DERIVED)]
+    return [Condition("kind", "$ne", kind) for kind in DERIVED if kind not in asked]
 
 
 def _scalar(field: str, value: object) -> Scalar:

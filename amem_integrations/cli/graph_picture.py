@@ -63,12 +63,7 @@ def draw(notes: Sequence[Note], path: Path, *, title: str) -> None:
         [(xy[a], xy[b]) for a, b, _ in gathered], colors=ACCENT, linewidths=0.8, linestyles="dashed"
     )
     axes.add_collection(dashed)
-    colours = _colours(notes, matplotlib.colors)
-    for is_digest, look in ((False, _NOTE), (True, _DIGEST)):
-        some = [i for i, note in enumerate(notes) if bool(note.sources) is is_digest]
-        sizes = [18 + 14 * max(len(notes[i].links), len(notes[i].sources)) for i in some]
-        fill = {} if is_digest else {"c": [colours[i] for i in some]}
-        axes.scatter(xy[some, 0], xy[some, 1], s=sizes, zorder=2, **look, **fill)
+    _mark(axes, notes, xy, _colours(notes, matplotlib.colors))
     _label(axes, notes, xy, [matplotlib.patheffects.withStroke(linewidth=2.5, foreground=PAPER)])
     digests = sum(bool(note.sources) for note in notes)
     links = f"{len(notes) - digests} notes, {len(edges)} links"
@@ -126,6 +121,15 @@ def _colours(notes: Sequence[Note], colors: Any) -> list[tuple[float, ...]]:  # 
     }
     turns = [(0.62 + groups[note.namespace, note.thread] * 0.381966) % 1 for note in notes]
     return [tuple(colors.hsv_to_rgb((turn, 0.62, 0.78))) for turn in turns]
+
+
+def _mark(axes: Any, notes: Sequence[Note], xy: Vector, colours: Sequence[object]) -> None:  # noqa: ANN401
+    """Draw the notes as discs, and the digests as squares."""
+    for is_digest, look in ((False, _NOTE), (True, _DIGEST)):
+        some = [i for i, note in enumerate(notes) if bool(note.sources) is is_digest]
+        sizes = [18 + 14 * max(len(notes[i].links), len(notes[i].sources)) for i in some]
+        fill = {} if is_digest else {"c": [colours[i] for i in some]}
+        axes.scatter(xy[some, 0], xy[some, 1], s=sizes, zorder=2, **look, **fill)
 
 
 def _label(axes: Any, notes: Sequence[Note], xy: Vector, effects: list[Any]) -> None:  # noqa: ANN401

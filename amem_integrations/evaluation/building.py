@@ -24,6 +24,7 @@ from ..ports import ChatModel, Embedder
 from ..testing import RecordedModel
 from .cache import write_json
 from .data import Turn, Writes
+from .models import DIGESTING
 
 log = logging.getLogger("amem_integrations")
 
@@ -71,7 +72,9 @@ class Built:
         notes = self.notes()
         usage = self.memory.usage()
         spent = Counter(usage["total"] if self.model else {})
-        on_digests = Counter(usage.get("digest", {}) if self.model else {})
+        on_digests = Counter[str]()
+        for task in DIGESTING if self.model else ():
+            on_digests.update(usage.get(task, {}))
         spent.subtract(on_digests)
         where = {"kind": "digest"}
         digests = self.memory.get_all(namespace=self.namespace, limit=_ALL, where=where)

@@ -23,6 +23,7 @@ ADDRESSES: Mapping[Backend, str | None] = {
     "ollama": "http://localhost:11434/v1",
     "sglang": "http://localhost:30000/v1",
 }
+DIGESTING = ("digest", "profile")  # what a model is asked for digests
 _NO_KEY = "none"  # a local server needs no key, but the SDK does
 
 
@@ -92,11 +93,8 @@ class _WithDigests(RecordedModel):
 
     def generate(self, request: ModelRequest) -> Completion:
         """Return the recorded answer, or the digests that the writer makes."""
-        return (
-            self._writer.generate(request)
-            if request.task == "digest"
-            else super().generate(request)
-        )
+        writes = request.task in DIGESTING
+        return self._writer.generate(request) if writes else super().generate(request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,11 @@ def sections(report: Values) -> Iterator[Section]:
             title="Evidence found",
             about=list(_about(report)),
             pictures=list(_found_pictures(report, systems)),
-            tables=[*_found_tables(report, systems), *_within_tables(report.get("within", {}))],
+            tables=[
+                *_found_tables(report, systems),
+                *_told_tables(report),
+                *_within_tables(report.get("within", {})),
+            ],
         )
     if answers := report.get("answers"):
         yield Section(
@@ -155,13 +159,6 @@ def _found_tables(report: Values, systems: Sequence[str]) -> Iterator[Table]:
         found,
         lambda one: [*(_recall(one, int(k)) for k in ks), *_at(one["all_evidence"], ks)],
     )
-    if told := {name: one for name, one in found.items() if "with_digests" in one}:
-        yield document.system_table(
-            "Recall of the same: of the notes alone, as above, and where a digest counts as all its sources",
-            [*_head("notes", ks), *_head("with digests", ks)],
-            told,
-            lambda one: [*_at(one["recall"], ks), *_at(one["with_digests"]["recall"], ks)],
-        )
     if against:
         yield document.system_table(
             f"By how much this memory finds more: mean difference over {_SAME_QUESTIONS}",
@@ -200,6 +197,19 @@ def _found_tables(report: Values, systems: Sequence[str]) -> Iterator[Table]:
             (_conversation(name, one, ks) for name, one in conversations.items()),
             words=2,
             folded=True,
+        )
+
+
+def _told_tables(report: Values) -> Iterator[Table]:
+    """Yield what is found where a digest counts as its sources, if any was found."""
+    ks = list(map(str, report["settings"]["k"]))
+    told = {name: one for name, one in report["retrieval"].items() if "with_digests" in one}
+    if told:
+        yield document.system_table(
+            "Recall of the same: of the notes alone, as above, and where a digest counts as all its sources",
+            [*_head("notes", ks), *_head("with digests", ks)],
+            told,
+            lambda one: [*_at(one["recall"], ks), *_at(one["with_digests"]["recall"], ks)],
         )
 
 

@@ -272,3 +272,18 @@ def test_an_expired_profile_is_not_returned(memory, notes):
     past = datetime.now(UTC) - timedelta(days=1)
     put_digest(memory, "Ann is busy.", notes, metadata={"profile": True}, expires_at=past)
     assert memory.profile(namespace=ANN) is None
+
+
+def test_where_there_are_no_digests_to_ask_for_notes_changes_nothing(memory):
+    said = [("Do you like jazz?", "Bob"), ("Yes.", "Ann"), ("I like loud jazz a lot", "Ann")]
+    for thread in ("one", "two"):
+        items = [NoteInput(content=text, speaker=who, thread=thread) for text, who in said]
+        memory.add_many(items, namespace=ANN)
+    assert memory.consolidate(namespace=ANN).merged
+    for find in (memory.search, memory.recall):
+        hits, same = (
+            [hit.note.id for hit in find("Who likes loud jazz? Yes", namespace=ANN, **more)]
+            for more in ({}, {"where": {"kind": "note"}})
+        )
+        assert hits == same
+    assert len(hits) < len(memory.get_all(namespace=ANN))

@@ -157,6 +157,17 @@ def test_digests_stand_first_and_say_what_they_were_gathered_from():
     assert lines_of([digest])[1:] == expected[1:2]
 
 
+def test_a_digest_that_the_user_edited_says_so():
+    source = make_note("fact", at=NOON)
+    digest = make_digest("Edited.", source)
+    entry = make_entry("topic", digest.id, model="user")
+    edited = digest.revised(contexts=(entry,))
+    assert (
+        lines_of([edited])[1] == "- (1 note, the latest of 8 May 2024, edited by the user) Edited."
+    )
+    assert lines_of([edited.revised(sources=())])[1] == "- (edited by the user) Edited."
+
+
 def test_digests_take_a_share_of_the_budget_and_are_never_cut():
     notes = [make_note(f"{n} " + "note " * 20) for n in range(40)]
     digests = [make_digest(f"{n} " + "digest " * 50, *notes[:4]) for n in range(10)]
