@@ -32,7 +32,7 @@ from ..notes import (
 )
 from ..runtime import Runtime, resolve
 from .edits import Edit, change, without
-from .gone import Gone
+from .gone_texts import Gone
 from .quote_matching import (
     FROM_PROMPTS,
     Fragments,

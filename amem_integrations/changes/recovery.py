@@ -22,7 +22,7 @@ from ..notes import Change, Namespace, Note
 from ..runtime import Runtime, resolve
 from . import edits
 from .edits import LINK
-from .gone import Gone, corrections
+from .gone_texts import Gone, corrections
 from .quotes import QuoteRemoval
 from .rewrite import rewrite
 from .undo import fields_of

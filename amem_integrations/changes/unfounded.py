@@ -9,7 +9,7 @@ from ..ids import now
 from ..notes import Namespace, Note
 from ..runtime import Runtime, resolve
 from .edits import change
-from .gone import Gone
+from .gone_texts import Gone
 
 
 class Removal(Protocol):

@@ -12,7 +12,7 @@ from ..ids import clock, new_operation, now
 from ..notes import Change, Namespace, Note
 from ..runtime import Runtime, resolve
 from .edits import ENTRY, LINK, SUPERSEDED, Edit, change, without
-from .gone import Gone
+from .gone_texts import Gone
 from .quote_matching import texts_of, without_quotes_in
 from .quotes import QuoteRemoval
 from .rewrite import rewrite

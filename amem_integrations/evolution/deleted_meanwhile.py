@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..changes.edits import stated
-from ..changes.gone import Gone
+from ..changes.gone_texts import Gone
 from ..changes.quote_matching import texts_in, texts_of
 from ..changes.quotes import QuoteRemoval
 from ..ids import now

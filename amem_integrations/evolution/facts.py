@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import ranking, texts
 from ..changes.edits import Edit, chain, change
-from ..changes.gone import Gone
+from ..changes.gone_texts import Gone
 from ..changes.quote_matching import texts_of
 from ..changes.quotes import QuoteRemoval
 from ..changes.rewrite import rewrite

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from ..changes.gone import corrections
+from ..changes.gone_texts import corrections
 from ..changes.quote_matching import Fragments, is_quote
 from ..fetch import all_changes
 from ..notes import Change, ChangeKind, Note

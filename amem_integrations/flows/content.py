@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import texts
 from ..changes import edits
-from ..changes.gone import Gone, corrections
+from ..changes.gone_texts import Gone, corrections
 from ..changes.merging import changed_notes, merged_into, unmerge
 from ..changes.quote_matching import texts_of
 from ..changes.quotes import QuoteRemoval

@@ -1,4 +1,4 @@
-"""Pure: texts that are not there any more, since their notes were deleted or corrected."""
+"""Texts that are not there any more: of notes that were deleted, and what corrected ones said before."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ..notes import Change
+from ..notes import Change, ChangeKind, Note
 from .edits import STATED
+from .quote_matching import texts_of
+
+CORRECTING: tuple[ChangeKind, ...] = ("update", "undo")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +35,19 @@ class Gone:
     in_context: bool = False
 
 
+def stated_texts(note: Note, changes: Iterable[Change]) -> tuple[str, ...]:
+    """Return what a note says, and what it has said before by its corrections among these changes."""
+    made = corrections(change for change in changes if change.note_id == note.id)
+    texts = [text for gone in made for text in (*gone.texts, *gone.kept)]
+    return tuple(dict.fromkeys([*texts_of(note), *texts]))
+
+
 def corrections(changes: Iterable[Change]) -> list[Gone]:
     """Return the texts that these changes replaced in their own notes."""
     found = []
     for made in changes:
         steps: Mapping[str, Any] = made.data.get("fields", made.data)
-        if made.kind in ("update", "undo") and not steps.keys().isdisjoint(STATED):
+        if made.kind in CORRECTING and not steps.keys().isdisjoint(STATED):
             texts = [steps[name] for name in ("content", "speaker") if name in steps]
             found.append(
                 Gone(
