@@ -10,6 +10,7 @@ import typer
 
 from ..cli.command import add_command
 from ..cli.options import Ports
+from ..conversation import Remember
 from ..errors import InvalidInputError
 from ..notes import Note
 from ..ports import Embedder
@@ -106,7 +107,7 @@ def _read(given: Locomo) -> _Data:
     return chosen, {name: one for name, one in written.items() if name in ids}, corrected
 
 
-def _remembered(asked: Sequence[Conversation]) -> set[str]:
+def _remembered(asked: Sequence[Conversation]) -> set[Remember]:
     """Return what is kept of the conversations, if that is not only their turns."""
     kept: set[str] = {turn.remember for one in asked for turn in one.turns}
     return kept - {"turns"}

@@ -69,8 +69,9 @@ def model_with_digests():
     digest, profile = {"digests": [new]}, {"text": TURNS[0], "from": ["d1"]}
     answers = models.model(models.link_to_first)
     return ScriptedModel(
-        lambda request: {"digest": digest, "profile": profile}.get(request.task)
-        or answers.generate(request)
+        lambda request: (
+            {"digest": digest, "profile": profile}.get(request.task) or answers.generate(request)
+        )
     )
 
 
