@@ -109,8 +109,7 @@ def _read(given: Locomo) -> _Data:
 
 def _remembered(asked: Sequence[Conversation]) -> set[Remember]:
     """Return what is kept of the conversations, if that is not only their turns."""
-    kept: set[str] = {turn.remember for one in asked for turn in one.turns}
-    return kept - {"turns"}
+    return {turn.remember for one in asked for turn in one.turns if turn.remember != "turns"}
 
 
 def _remembering(given: Compare, data: _Data) -> _Data:

@@ -43,18 +43,11 @@ async def write_profile(
         return Written()
     shown = [*digests, *([old] if old is not None else [])]
     sources = await sources_of_digests(runtime, namespace, shown)
-    offer, since, op = (
-        Offer(notes=(), digests=digests, sources=sources),
-        clock.tick(),
-        new_operation(),
-    )
-    user = _user(sources.values())
+    offer = Offer(notes=(), digests=digests, sources=sources)
+    user, since, op = _user(sources.values()), clock.tick(), new_operation()
     async with counting(runtime, namespace, op, time_of(since)) as asking:
-        values = {
-            "user": user,
-            "profile": old.content if old else "",
-            "digests": offer.values["digests"],
-        }
+        profile = old.content if old else ""
+        values = {"user": user, "profile": profile, "digests": offer.values["digests"]}
         reply = await ask(
             asking,
             "profile",
@@ -66,17 +59,15 @@ async def write_profile(
         )
         used = [one for name in reply.sources if (one := offer.digest(name)) is not None]
         ids = dict.fromkeys(i for one in (*([old] if old else []), *used) for i in one.sources)
-        held = in_order(sources[i] for i in ids if i in sources)
-        text = " ".join(reply.text.split())
         draft = Draft(
             topic=f"Who {user} is",
-            text=text,
-            sources=held,
+            text=" ".join(reply.text.split()),
+            sources=in_order(sources[i] for i in ids if i in sources),
             old=old,
             new_id=profile_id(namespace),
             most_words=MAX_WORDS,
         )
-        drafts = [draft] if text and used and held else []
+        drafts = [draft] if draft.text and used and draft.sources else []
         return await write_drafts(asking, namespace, op, offer, drafts, since=since)
 
 

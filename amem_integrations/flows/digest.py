@@ -84,7 +84,7 @@ async def digest_if_due(runtime: Runtime, namespace: Namespace, added: int) -> D
     How many wait is read once by a process, and counted from then on.
     """
     every = runtime.config.digest_every
-    if not every or not added or runtime.model_name == RULES:
+    if not every or not added:
         return DigestReport()
     waiting = runtime.undigested
     if namespace not in waiting:

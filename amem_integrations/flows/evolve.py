@@ -67,8 +67,8 @@ async def evolve(
         ids: Only these notes of the namespace.
         limit: Most notes to work on.
         upgrade: Also make anew the notes that were made without a language model: what rules wrote and linked for
-            them goes (the history keeps it), all else stays; so does a note for which the model has no answer.
-            Then write the digests that there are none of without a model.
+            them goes (the history keeps it), all else stays; so does a note for which the model has no answer. Then
+            write digests, of which rules make none.
         retry: Also try notes again that failed `MemoryConfig.max_attempts` times: after a change of the model.
         progress: True logs how far it is; a function is called with (notes worked on, notes in all).
 
@@ -82,15 +82,14 @@ async def evolve(
     jobs: list[tuple[Conditions, Step]] = [((UNFINISHED, *tried, *within), evolve_wave)]
     if upgrade and runtime.model_name != RULES:
         jobs.insert(0, ((MADE_BY_RULES, *within), upgrade_wave))
-    store = runtime.store
     work = [
         (space, where, step)
         for where, step in jobs
-        for space in ([given] if given else await resolve(store.namespaces(where)))
+        for space in ([given] if given else await resolve(runtime.store.namespaces(where)))
     ]
     meter = None
     if progress is not False:
-        total = sum([await resolve(store.count(space, where)) for space, where, _ in work])
+        total = sum([await resolve(runtime.store.count(space, where)) for space, where, _ in work])
         meter = Meter(reporter(progress), total if limit is None else min(total, limit))
     report, busy = await _work_through(runtime, work, limit, meter, until=0.0)
     if limit is None and busy and (report.limited or not report.interrupted):
@@ -242,8 +241,10 @@ async def evolve_notes(
         )
     if done.error is not None:
         return done.notes, done.report + _interrupted(runtime, done.error), bool(busy)
-    digests = await digest_if_due(runtime, namespace, len(done.report.done))
-    return done.notes, done.report + EvolutionReport(digests=digests.written), bool(busy)
+    if runtime.model_name != RULES:
+        due = await digest_if_due(runtime, namespace, len(done.report.done))
+        done.report += EvolutionReport(digests=due.written)
+    return done.notes, done.report, bool(busy)
 
 
 async def _in_waves(
