@@ -241,10 +241,11 @@ async def evolve_notes(
         )
     if done.error is not None:
         return done.notes, done.report + _interrupted(runtime, done.error), bool(busy)
+    report = done.report
     if runtime.model_name != RULES:
-        due = await digest_if_due(runtime, namespace, len(done.report.done))
-        done.report += EvolutionReport(digests=due.written)
-    return done.notes, done.report, bool(busy)
+        due = await digest_if_due(runtime, namespace, len(report.done))
+        report += EvolutionReport(digests=due.written)
+    return done.notes, report, bool(busy)
 
 
 async def _in_waves(
