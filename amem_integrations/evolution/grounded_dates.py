@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+from ..calendar_names import DAYS, MONTHS, NUMBERS, any_of
 from ..notes import Note
-from ..providers._calendar_names import DAYS, MONTHS, NUMBERS, any_of
 
 DATE_WORDS = frozenset([*DAYS, *MONTHS])
 ANY_LANGUAGE = 31  # days around a source in a language whose words for times are not known here

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from ..providers._calendar_names import NUMBERS
+from ..calendar_names import NUMBERS
 
 _NAMES = "twenty thirty forty fifty sixty seventy eighty ninety"
 _TENS = {name: n * 10 for n, name in enumerate(_NAMES.split(), start=2)}

@@ -7,7 +7,7 @@ from calendar import monthrange
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 
-from ._calendar_names import DAYS, MONTHS, NUMBERS, any_of
+from ..calendar_names import DAYS, MONTHS, NUMBERS, any_of
 from .statement_reading import CHARACTERS
 
 _DAY, _MONTH = rf"(?P<day>{any_of(DAYS)})", rf"(?P<month>{any_of(MONTHS)})"

@@ -22,7 +22,7 @@ from unicodedata import normalize
 
 import snowballstemmer
 
-from ._calendar_names import DAYS, MONTHS, NUMBERS, any_of
+from ..calendar_names import DAYS, MONTHS, NUMBERS, any_of
 
 CACHED_READINGS = 4096
 
