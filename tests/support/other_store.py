@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import wraps
 from typing import Any
 from unittest.mock import patch
 from uuid import uuid4
@@ -35,6 +36,7 @@ def instead_of_memory() -> Iterator[None]:
         stack.callback(_remove, client, made)
         original, closing = QdrantStore.__init__, QdrantStore.close
 
+        @wraps(original)  # what it takes is looked up
         def opened(self: QdrantStore, location: str, **given: Any) -> None:
             if location == ":memory:":
                 given["metadata_indexes"] = {
