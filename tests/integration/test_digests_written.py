@@ -486,10 +486,10 @@ def test_an_interruption_after_a_digest_was_begun_does_not_begin_it_again(monkey
 def test_expired_notes_are_passed_over():
     memory, model = open_memory(begun)
     past = datetime.now(UTC) + timedelta(milliseconds=300)
-    say(memory, *SAID, *[f"Old thing number {n}." for n in range(70)], expires_at=past)
+    say(memory, *[f"Old thing number {n}." for n in range(70)], after=9, expires_at=past)
     while datetime.now(UTC) < past:
         pass
-    notes = say(memory, *SAID, after=100)
+    notes = say(memory, *SAID)
     memory.digest(namespace=ANN)
     assert digests(memory)[0].sources == tuple(note.id for note in notes)
     assert len(model.asked("digest")[0].inputs["notes"]) == 3
