@@ -176,7 +176,7 @@ def after_loss(
     """Return a derived note after a text is gone; nothing of that text stands in it.
 
     A digest mixes the words of its sources, so all that a model wrote goes with any of them. Of what the user
-    wrote, the sentences go that quote the text. A fact goes with the last of its sources, or if it quotes the text.
+    wrote, the sentences go that quote the text. A fact goes with the last source that still says so, or if it quotes.
 
     Args:
         note: The derived note.
@@ -192,8 +192,8 @@ def after_loss(
     sources = tuple(source for source in note.sources if source not in deleted)
     if is_users(note):
         content = "".join(s for s in _SENTENCE.findall(note.content) if not is_quoted(s)).strip()
-    elif note.kind == "fact" and not quotes and not lost >= set(note.sources):
-        return note.revised(sources=sources)
+    elif note.kind == "fact" and not quotes and (left := [i for i in sources if i not in lost]):
+        return note.revised(sources=tuple(left))
     else:
         content = ""
     return _with_nothing_but(note.revised(sources=sources), content, made)

@@ -41,6 +41,7 @@ from .quote_matching import (
     is_quote,
     own_words,
     texts_in,
+    texts_of,
     without_quotes_in,
     written_texts,
 )
@@ -377,13 +378,17 @@ def _of_link(link: Link) -> tuple[str, str]:
 
 
 async def delete_emptied(runtime: Runtime, namespace: Namespace, notes: Iterable[Note]) -> None:
-    """Delete the derived notes that have lost all that they were derived from."""
-    if not (emptied := [note for note in notes if is_emptied(note)]):
-        return
+    """Delete those derived notes that have lost all that they were derived from."""
+    if emptied := [note for note in notes if is_emptied(note)]:
+        await delete_derived(runtime, namespace, emptied)
+
+
+async def delete_derived(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]) -> None:
+    """Delete derived notes, and what quotes them."""
     op, at = new_operation(), now()
-    gone = [Gone(note_id=note.id, texts=()) for note in emptied]
+    gone = [Gone(note_id=note.id, texts=texts_of(note)) for note in notes]
     removal = QuoteRemoval(runtime, namespace, op, gone, since=clock.tick())
     await removal.remove()
-    receipts = [change(op, "delete", note, recorded_at=at) for note in emptied]
-    await resolve(runtime.store.delete(namespace, [note.id for note in emptied], receipts))
+    receipts = [change(op, "delete", note, recorded_at=at) for note in notes]
+    await resolve(runtime.store.delete(namespace, [note.id for note in notes], receipts))
     await removal.remove(deleted=True)

@@ -97,6 +97,7 @@ def _without_entries(value: Any, made: Collection[str], *, all_of_it: bool) -> A
 
 def _without_all(changes: Sequence[Change], op: str, at: datetime) -> Edit:
     """Return the edit that takes what these changes brought from their note."""
+    is_new = any(made.kind == "add" and "text" in made.data for made in changes)
     entries, names = _entries(changes), [name for made in changes for name in fields_of(made)]
     reasons = {
         name.removeprefix(prefix)
@@ -107,7 +108,7 @@ def _without_all(changes: Sequence[Change], op: str, at: datetime) -> Edit:
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
         revised = without(note, entries=() if is_derived(note) else entries, reasons=reasons)
-        if is_derived(note) and note.own_entry and note.own_entry.change in entries:
+        if is_derived(note) and (note.own_entry.change in entries if note.own_entry else is_new):
             revised = emptied(revised, derive("change", op, "forget", note.id, None))
         if revised == note:
             return note, []

@@ -387,10 +387,12 @@ def test_a_fact_goes_with_its_only_source_deleted_or_corrected(memory, three, tm
 
 def test_a_fact_with_other_sources_stays_unless_it_quotes(memory, three, tmp_path):
     quotes = fact(memory, three, f"Ann has {SECRET}")
-    stays = fact(memory, three, "Ann has two cats in Oslo")
+    stays = fact(memory, three, "Ann has some cats")
     memory.delete(three[0].id, namespace=ANN)
     left = stored(memory, stays.id)
     assert (left.content, left.sources) == (stays.content, (three[1].id, three[2].id))
+    memory.update(three[1].id, namespace=ANN, content="Ann lives in Rome")
+    assert stored(memory, stays.id).sources == (three[2].id,)
     with pytest.raises(NoteNotFoundError):
         stored(memory, quotes.id)
     assert SECRET not in exported(memory, tmp_path)
@@ -473,3 +475,12 @@ def test_stats_count_digests(memory, three):
     stats = memory.stats(namespace=ANN)
     assert (stats["notes"], stats["digests"], stats["duplicates"]) == (3, 2, 0)
     assert stats["degree"]["histogram"] == [1]
+
+
+def test_a_digest_of_the_user_without_sources_is_merged_into_nothing(memory, three):
+    made = digest(memory, three[:1])
+    memory.update(made.id, namespace=ANN, content="The yoga class is on Friday")
+    memory.delete(three[0].id, namespace=ANN)
+    assert stored(memory, made.id).sources == ()
+    memory.add("The yoga class is on Friday", namespace=ANN)
+    assert memory.consolidate(namespace=ANN).merged == {}
