@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     )
     from .memory import AgenticMemory
     from .notes import Change, ContextEntry, Link, Note, NoteInput, ScoredNote, Via, Why
-    from .plans import ConsolidationReport, EvolutionReport, Plan, UndoReport, WorkReport
+    from .plans import (
+        ConsolidationReport,
+        DigestReport,
+        EvolutionReport,
+        Plan,
+        UndoReport,
+        WorkReport,
+    )
     from .ports import ChatModel, Completion, Embedder, ModelRequest, NoteStore
     from .providers.fastembed import FastEmbedEmbedder
     from .providers.minilm import MiniLmEmbedder
@@ -48,6 +55,7 @@ __all__ = [
     "ConfigurationError",
     "ConsolidationReport",
     "ContextEntry",
+    "DigestReport",
     "EdgeStore",
     "Embedder",
     "EmbedderMismatchError",
@@ -116,6 +124,7 @@ _MODULES = {
     "Via": "notes",
     "Why": "notes",
     "ConsolidationReport": "plans",
+    "DigestReport": "plans",
     "EvolutionReport": "plans",
     "Plan": "plans",
     "UndoReport": "plans",

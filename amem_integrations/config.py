@@ -17,6 +17,8 @@ PLACEHOLDERS: Mapping[str, frozenset[str]] = {
     "link": frozenset({"notes"}),
     "revise": frozenset({"neighbour", "notes", "others"}),
     "condense": frozenset({"note", "entries"}),
+    "digest": frozenset({"digests", "earlier", "notes"}),
+    "profile": frozenset({"user", "profile", "digests"}),
 }
 PARTED = "\n---\n"  # between the system message of a prompt, which never changes, and the rest
 LONGEST_CLAIM = 3600.0  # seconds
@@ -51,6 +53,11 @@ class MemoryConfig:
         min_link_strength: Under this strength `consolidate` drops a link; 0 keeps all.
         assistant_supersedes: Whether what an assistant or a tool said may take the place of what a user said. Off,
             it becomes a proposal.
+        digest_every: After so many new notes that say something the digests are brought up to date, in the course of
+            the evolution that finished the last of them, by one call of the model. 0 leaves that to `digest` and
+            `consolidate`.
+        profile: Whether one of the digests says who the user of the namespace is, in at most 120 words; it is written
+            anew by a call of its own when digests have changed.
         review: Whether everything that a model proposes for earlier notes waits in `proposals()` for a person:
             context entries, links and supersessions. The new notes are finished all the same, without them.
         max_concurrency: Batches asked about at once. They do not see what each other evolved, so another
@@ -76,7 +83,8 @@ class MemoryConfig:
 
         instructions: What matters here, what to leave alone, in which language to write: a text that every prompt
             has at the end of its system message, marked as the user's.
-        prompts: By task (`"construct"`, `"evolve"`, `"link"`, `"revise"`, `"condense"`), prompts that take the place
+        prompts: By task (`"construct"`, `"evolve"`, `"link"`, `"revise"`, `"condense"`, `"digest"`,
+            `"profile"`), prompts that take the place
             of the built-in ones: the system message, a line `---`, and the rest with all `$placeholders` of
             the built-in one (in `amem_integrations/prompts`). A `$` of its own is written `$$`.
         context_tokens: How many tokens of a prompt and its reply the model can take. What is longer is asked in
@@ -99,6 +107,8 @@ class MemoryConfig:
     min_duplicate_similarity: float = 0.96
     min_link_strength: float = 0.1
     assistant_supersedes: bool = False
+    digest_every: int = 30
+    profile: bool = False
     review: bool = False
     max_concurrency: int = 4
     max_attempts: int = 5
@@ -127,6 +137,8 @@ class MemoryConfig:
             value = getattr(self, name)
             _require(_is_count(value) and value >= 1, name, value, "a whole number of at least 1")
         _require(_is_count(self.recent), "recent", self.recent, "a whole number")
+        every = self.digest_every
+        _require(_is_count(every) and every >= 0, "digest_every", every, "a whole number, or 0")
         _require(0 <= self.recent <= self.candidates, "recent", self.recent, "0 to `candidates`")
         _require((self.split_tokens or 20) >= 20, "split_tokens", self.split_tokens, "at least 20")  # noqa: PLR2004
         for name in ("min_gate_similarity", "min_duplicate_similarity"):
@@ -188,7 +200,7 @@ class MemoryConfig:
     @classmethod
     def paper(cls) -> MemoryConfig:
         """Return the settings of the paper: one note at a time, a call each for Eq. 2, 6 and 7."""
-        return cls(calls="paper", batch_size=1, recent=0)
+        return cls(calls="paper", batch_size=1, recent=0, digest_every=0)
 
 
 def _is_count(value: object) -> bool:

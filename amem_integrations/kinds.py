@@ -118,7 +118,7 @@ def _states(sentence: str, words: str) -> bool:
     """Return whether a question also says something: "Did you know I moved?", "I moved, can you help?"."""
     told = _opening("told").match(words)
     if told and not _opening("ask").match(words[told.end() :].lstrip()):
-        return _length(words[told.end() :]) >= LEAST_CLAUSE - 1
+        return number_of_words(words[told.end() :]) >= LEAST_CLAUSE - 1
     asked = _unspaced("ask", "").search(words)
     if _unspaced("told", "").search(words) and not asked:
         return True
@@ -137,19 +137,19 @@ def _clauses_state(clauses: list[str]) -> bool:
         subject = _opening("subject").match(clause)
         if asked:
             if subject or (number and _opening("relative").match(clause)):
-                return _length(clause) >= LEAST_CLAUSE
+                return number_of_words(clause) >= LEAST_CLAUSE
         elif asks:
             asked = True
         elif number == len(clauses) - 1:
             return bool(subject) and number == 0
-        elif _length(clause) >= LEAST_CLAUSE and not _opening("if").match(clause):
+        elif number_of_words(clause) >= LEAST_CLAUSE and not _opening("if").match(clause):
             return True
     return False
 
 
-def _length(words: str) -> int:
-    """Return the number of words; two characters of a script without spaces are about one."""
-    return max(len(words.split()), len(_UNSPACED.findall(words)) // 2)
+def number_of_words(text: str) -> int:
+    """Return the number of words of a text; two characters of a script without spaces are about one."""
+    return max(len(text.split()), len(_UNSPACED.findall(text)) // 2)
 
 
 @cache

@@ -75,6 +75,7 @@ class AgenticMemory:
     clear, sweep = sync_method(flows.edit.clear), sync_method(flows.edit.sweep)
 
     consolidate, aconsolidate = both_methods(flows.consolidate.consolidate)
+    digest, adigest = both_methods(flows.digest.digest)
     evidence, aevidence = both_methods(flows.consolidate.evidence)
 
     history, undo = sync_method(flows.history.history), sync_method(flows.history.undo)

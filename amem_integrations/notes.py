@@ -24,7 +24,7 @@ Direction = Literal["out", "in"]
 Relation = Literal["updates", "corrects", "retracts", "contradicts"]
 ChangeKind = Literal[
     "add", "update", "delete", "forget", "retract", "construct", "link", "unlink", "relink", "reinforce", "evolve",
-    "proposal", "rejection", "failure", "undo", "upgrade", "supersede", "merge", "unmerge", "condense", "digest", "clear", "prompt", "usage",
+    "proposal", "rejection", "failure", "undo", "upgrade", "supersede", "merge", "unmerge", "condense", "digest", "considered", "clear", "prompt", "usage",
 ]  # fmt: skip
 
 SOURCES: tuple[Source, ...] = get_args(Source)[:-1]  # those of a caller, who derives nothing
@@ -308,7 +308,7 @@ class Change:
     """One entry of the history: what happened to `note_id`, because of `cause`, by operation `op`.
 
     A change of kind `clear` is about the whole namespace, and its `note_id` is empty. So is one of kind `prompt` (which
-    notes a model was `shown` for what the operation brought), `usage` (what calls cost, by task, on which day) and
+    notes a model was `shown` for what the operation brought), `considered` (up to which `seq` digests know the notes), `usage` (what calls cost, by task, on which day) and
     `reinforce` (which `links`, by two notes, had their strength restored, and since when it had decayed).
     """
 

@@ -175,6 +175,7 @@ class EvolutionReport:
         evolved: Ids of the earlier notes that were updated.
         superseded: Ids of the earlier notes that a new one replaced or contradicted.
         proposals: Ids of the changes that the gate stopped, or held back for a review; they wait in `proposals()`.
+        digests: Ids of the digests that were begun or rewritten (`MemoryConfig.digest_every`).
         failed: Ids of notes that could not be finished, and why; a later `evolve` tries them again, up to
             `MemoryConfig.max_attempts` times.
         dropped: Number of links, updates, supersessions and changes of links that named a note which was not
@@ -191,6 +192,7 @@ class EvolutionReport:
     evolved: tuple[str, ...] = ()
     superseded: tuple[str, ...] = ()
     proposals: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
     dropped: int = 0
     interrupted: str | None = None
@@ -206,6 +208,7 @@ class EvolutionReport:
             evolved=tuple(dict.fromkeys(self.evolved + other.evolved)),
             superseded=tuple(dict.fromkeys(self.superseded + other.superseded)),
             proposals=self.proposals + other.proposals,
+            digests=tuple(dict.fromkeys(self.digests + other.digests)),
             failed={**self.failed, **other.failed},
             dropped=self.dropped + other.dropped,
             interrupted=self.interrupted or other.interrupted,
@@ -275,6 +278,37 @@ class UndoReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DigestReport:
+    """What was done to bring digests up to date.
+
+    Attributes:
+        written: Ids of the digests that were begun or rewritten.
+        removed: Ids of stale digests that were deleted, since too few of their sources are left.
+        proposed: Ids of the changes that wait in `proposals()`: what a digest would say is not in its sources, it is
+            too long, or the user wrote what it says now.
+        left: Number of finished notes that say something and were not considered yet.
+        failed: Why there was no usable answer, for each batch without one; a later call tries again.
+        dropped: Number of answers about what was not shown, or from too few notes.
+        calls: Calls of the model.
+        reason: Why nothing was written, or not all: a model that does not answer, a limit of the day, another
+            process that is at it, or that there is no model.
+    """
+
+    written: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    proposed: tuple[str, ...] = ()
+    left: int = 0
+    failed: tuple[str, ...] = ()
+    dropped: int = 0
+    calls: int = 0
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsolidationReport:
     """What a consolidation did, or, with `dry_run`, would do.
 
@@ -289,6 +323,7 @@ class ConsolidationReport:
             not answer.
         failed: Ids of notes that could not be condensed, and why; a later call tries again.
         calls: Calls of the model.
+        digests: What was done to bring the digests up to date, by calls of its own that the budget counts too.
         dry_run: Whether nothing was written.
     """
 
@@ -301,6 +336,7 @@ class ConsolidationReport:
     left: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
     calls: int = 0
+    digests: DigestReport = field(default_factory=DigestReport)
     dry_run: bool = False
 
     @property
@@ -315,6 +351,10 @@ class ConsolidationReport:
             "context trails condensed": len(self.condensed),
             "context trails left for later": len(self.left),
             "context trails failed": len(self.failed),
+            "digests written": len(self.digests.written),
+            "digests removed": len(self.digests.removed),
+            "digests proposed": len(self.digests.proposed),
+            "digests failed": len(self.digests.failed),
         }
 
     def __str__(self) -> str:
@@ -323,7 +363,8 @@ class ConsolidationReport:
         if not done:
             return "Nothing to do: the memory is in order."
         lead = "Would be done: " if self.dry_run else ""
-        calls = f" ({self.calls} calls of the model)" if self.calls else ""
+        number = self.calls + self.digests.calls
+        calls = f" ({number} calls of the model)" if number else ""
         return f"{lead}{', '.join(done)}{calls}."
 
     def to_dict(self) -> dict[str, Any]:

@@ -44,6 +44,7 @@ INSTEAD = {
     "retract": "the text that it was taken from was corrected; evolve() works with what it says now",
     "prompt": "it only says what a model was shown",
     "usage": "it only says what calls of a model cost, which cannot be taken back",
+    "considered": "it only says which notes the digests know; delete or undo what they say",
     "reinforce": "it only says which links proved useful; they weaken again by themselves",
     "rejection": "nothing was written; approve() the proposal to have it after all",
 }

@@ -6,6 +6,7 @@ from . import (
     add,
     admin,
     consolidate,
+    digest,
     edit,
     embed,
     evolve,
@@ -21,6 +22,6 @@ from . import (
 )  # fmt: skip
 
 __all__ = [
-    "add", "admin", "consolidate", "edit", "embed", "evolve", "history", "ledger", "read", "recall", "reinforce", "review",
+    "add", "admin", "consolidate", "digest", "edit", "embed", "evolve", "history", "ledger", "read", "recall", "reinforce", "review",
     "search", "transfer", "work",
 ]  # fmt: skip

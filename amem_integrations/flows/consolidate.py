@@ -19,8 +19,9 @@ from ..fetch import existing, note_pages
 from ..filters import Condition
 from ..ids import new_operation, now
 from ..notes import ContextEntry, Namespace, Note, check_namespace
-from ..plans import ConsolidationReport
+from ..plans import ConsolidationReport, DigestReport
 from ..runtime import RULES, Runtime, resolve
+from .digest import digest, number_left
 from .edit import sweep
 from .review import proposals
 
@@ -40,7 +41,7 @@ async def consolidate(
     rejected; notes that say the same are merged: the most complete of them (of equally complete ones the earliest)
     is found in place of the others, which stay stored, and are its `evidence`; weak links are dropped, but for the
     last one of a note; context trails that are longer than what is shown of them are condensed by the model, or,
-    without one, cut to what is shown. A second call finds nothing more to do. Each step is a write of its own, so
+    without one, cut to what is shown; the digests are brought up to date (see `digest`). A second call finds nothing more to do. Each step is a write of its own, so
     after an interruption the next call goes on from there.
 
     Args:
@@ -58,6 +59,7 @@ async def consolidate(
     merged = await work.merge()
     pruned = await work.prune()
     trails = await work.condense(budget)
+    digests = await work.digest(budget - trails.calls)
     return ConsolidationReport(
         swept=tuple(swept),
         dropped=tuple(dropped),
@@ -68,6 +70,7 @@ async def consolidate(
         left=tuple(trails.left),
         failed=trails.failed,
         calls=trails.calls,
+        digests=digests,
         dry_run=dry_run,
     )
 
@@ -190,6 +193,12 @@ class _Work:
             elif len(entries) > 1:
                 await self._condense(note, entries, trails, budget)
         return trails
+
+    async def digest(self, budget: int) -> DigestReport:
+        """Bring the digests up to date, with at most `budget` calls of the model."""
+        if self.dry_run and self.runtime.model_name != RULES:
+            return DigestReport(left=await number_left(self.runtime, self.namespace))
+        return await digest(self.runtime, namespace=self.namespace, budget=budget)
 
     async def _cut(self, note: Note, entries: Sequence[ContextEntry]) -> str | None:
         """Drop entries that are not shown; return why that failed, if it did."""

@@ -31,6 +31,7 @@ from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan
 from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
+from .digest import digest, digest_if_due
 from .ledger import read_budget
 
 log = logging.getLogger("amem_integrations")
@@ -67,6 +68,7 @@ async def evolve(
         limit: Most notes to work on.
         upgrade: Also make anew the notes that were made without a language model: what rules wrote and linked for
             them goes (the history keeps it), all else stays; so does a note for which the model has no answer.
+            Then write the digests that there are none of without a model.
         retry: Also try notes again that failed `MemoryConfig.max_attempts` times: after a change of the model.
         progress: True logs how far it is; a function is called with (notes worked on, notes in all).
 
@@ -91,9 +93,20 @@ async def evolve(
         total = sum([await resolve(store.count(space, where)) for space, where, _ in work])
         meter = Meter(reporter(progress), total if limit is None else min(total, limit))
     report, busy = await _work_through(runtime, work, limit, meter, until=0.0)
-    if limit is not None or not busy or (report.interrupted and not report.limited):
-        return report
-    return report + (await _work_through(runtime, busy, None, meter, deadline(runtime)))[0]
+    if limit is None and busy and (report.limited or not report.interrupted):
+        report += (await _work_through(runtime, busy, None, meter, deadline(runtime)))[0]
+    return await _with_digests(runtime, report, work) if upgrade else report
+
+
+async def _with_digests(
+    runtime: Runtime, report: EvolutionReport, work: Sequence[Work]
+) -> EvolutionReport:
+    """Write the digests of all namespaces in which notes were made anew."""
+    for space in dict.fromkeys(space for space, _, step in work if step is upgrade_wave):
+        if runtime.config.digest_every and not report.interrupted:
+            done = await digest(runtime, namespace=space)
+            report += EvolutionReport(digests=done.written)
+    return report
 
 
 def _within(
@@ -229,7 +242,8 @@ async def evolve_notes(
         )
     if done.error is not None:
         return done.notes, done.report + _interrupted(runtime, done.error), bool(busy)
-    return done.notes, done.report, bool(busy)
+    digests = await digest_if_due(runtime, namespace, len(done.report.done))
+    return done.notes, done.report + EvolutionReport(digests=digests.written), bool(busy)
 
 
 async def _in_waves(

@@ -52,7 +52,9 @@ async def history(
     changes = await all_changes(runtime.store, space, note_id)
     if note_id is not None and not (changes and note_id):
         await existing(runtime.store, space, [note_id])
-    return [made for made in changes if made.kind not in ("prompt", "reinforce", "usage")]
+    return [
+        made for made in changes if made.kind not in ("prompt", "considered", "reinforce", "usage")
+    ]
 
 
 @overload

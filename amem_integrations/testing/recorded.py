@@ -14,10 +14,12 @@ from ..errors import ConfigurationError
 from ..ports import Completion, ModelRequest
 from ..prompts import (
     ConstructReply,
+    DigestReply,
     EvolveReply,
     LinkReply,
     NoteAttributes,
     NoteEvolution,
+    ProfileReply,
     ProposedLink,
     ProposedUpdate,
     ReviseReply,
@@ -55,6 +57,8 @@ class RecordedModel:
             "evolve": self._evolve,
             "link": self._link,
             "revise": self._revise,
+            "digest": lambda _: DigestReply(digests=[]),
+            "profile": lambda _: ProfileReply(),
         }
 
     @property
