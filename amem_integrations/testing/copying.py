@@ -18,7 +18,7 @@ class CopyingModel:
     """A chat model that copies all that it is shown into all that it writes.
 
     Contexts, keywords, tags, relations and reasons quote the notes of the prompt, and what was copied into those
-    before: at second hand too. Each note is linked to its first candidates, and updates two of them.
+    before: at second hand too; so do digests, each of which cites all notes shown. Each note is linked to its first candidates, and updates two of them.
 
     Attributes:
         name: What the notes record as their model.
@@ -28,7 +28,9 @@ class CopyingModel:
         self.name = name
 
     def generate(self, request: ModelRequest) -> Completion:
-        """Return quotes, for `construct` and for every other task."""
+        """Return quotes, for `construct`, for `digest` and for every other task."""
+        if request.task == "digest":
+            return as_completion(request, _digests(request.inputs))
         notes = request.inputs["notes"]
         earlier = [*request.inputs.get("before", ()), *request.inputs.get("candidates", ())]
         quoted = " ".join(_texts([*earlier, *notes]))
@@ -51,6 +53,16 @@ def _attributes(note: Shown, quoted: str) -> dict[str, Any]:
         "keywords": words[-6:],
         "tags": words[:4],
     }
+
+
+def _digests(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one digest anew and one that is begun, both with words of all notes and digests shown."""
+    notes, digests = [*inputs["notes"], *inputs["earlier"]], inputs["digests"]
+    said = [*(note["content"] for note in notes), *(digest["text"] for digest in digests)]
+    words = list(dict.fromkeys(" ".join(said).split()))[-CONTEXT_WORDS:]
+    text = {"text": " ".join(words), "add": [note["alias"] for note in notes]}
+    anew = [{**text, "id": digest["alias"]} for digest in digests[:1]]
+    return {"digests": [*anew, {**text, "topic": " ".join(words[:5])}]}
 
 
 def _updates(note: Shown, quoted: str) -> dict[str, Any]:
