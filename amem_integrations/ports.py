@@ -93,7 +93,7 @@ class Indexed:
     """A note with what it is searched by.
 
     `vector` is its dense vector (None: not known yet), `text` what BM25 reads. In a `replace`, None
-    keeps what is stored; an empty text says that nothing is left to find it by, and takes the vector with it.
+    keeps what is stored; with an empty text, and no vector, nothing is kept to find it by.
     """
 
     note: Note

@@ -49,15 +49,19 @@ def _step(name: str, step: Data) -> list[str]:
         return [_link_line(sign, {**link, "target": other}) for sign, link in sides if link]
     if kind == "superseded":
         return [*_supersession_lines("-", before), *_supersession_lines("+", after)]
-    if kind == "derived":
-        texts = [*_compared("text", before["text"], after["text"])]
-        entries = [*_lines("-", before["own"]), *_lines("+", after["own"])]
-        return [*texts, *entries, *_compared("sources", *map(_by_line, (before, after)))]
-    return _compared(name, before, after)
+    return _derived(step) if kind == "derived" else _compared(name, before, after)
 
 
-def _by_line(derived: Data) -> str:
-    return "\n".join(source[:SHORT_ID] for source in derived["sources"])
+def _derived(step: Data) -> list[str]:
+    """Return the diff of what a digest or a fact says."""
+    before, after = step["before"], step["after"]
+    old, new = ("\n".join(i[:SHORT_ID] for i in side["sources"]) for side in (before, after))
+    return [
+        *_compared("text", before["text"], after["text"]),
+        *_lines("-", before["own"]),
+        *_lines("+", after["own"]),
+        *_compared("sources", old, new),
+    ]
 
 
 def _compared(name: str, before: object, after: object) -> list[str]:
@@ -141,7 +145,8 @@ def _relink(relink: Data | None) -> list[str]:
 
 def _digest(digest: Data | None) -> list[str]:
     """Return the lines of a digest that was proposed and not written."""
-    return [] if not digest else [f"+text: {digest['text']}", *_lines("+", digest["own"])]
+    text = [f"+text: {digest['text']}"] if digest and digest["text"] else []
+    return [*text, *_lines("+", digest["own"] if digest else None)]
 
 
 def _failure(data: Data) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..current_facts import NOT_MERGED, named
+from ..digests import is_derived
 from ..duplicates import completeness, difference, identity, is_equal, text_difference
 from ..embedding import embed_if_possible
 from ..notes import Namespace, Note
@@ -63,7 +64,7 @@ async def find_duplicates(
 
 def _is_mergeable(note: Note) -> bool:
     """Return whether a note is finished, current, and all of its text."""
-    if note.state != "done" or note.chunk or note.merged_into is not None or note.sources:
+    if note.state != "done" or note.chunk or note.merged_into is not None or is_derived(note):
         return False
     return not note.supersessions
 

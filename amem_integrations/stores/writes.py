@@ -361,8 +361,7 @@ class PointStore(PointReader):
         return sorted(changes, key=lambda change: (change.seq, change.id))
 
     async def _upsert_history(self, intent: Point | None, records: Sequence[Point]) -> None:
-        points = [*records] if intent is None else [intent, *records]
-        await resolve(self._history.upsert(points))
+        await resolve(self._history.upsert([*([intent] if intent else []), *records]))
 
     async def _stored_only(self, namespace: str, records: Sequence[Point]) -> list[Point]:
         ids = [record.id for record in records]
@@ -370,11 +369,12 @@ class PointStore(PointReader):
         return [record for record in records if record.id in found]
 
     def _encode(self, namespace: Namespace, item: Indexed) -> Point:
-        note, dense = item.note, () if item.text == "" else item.vector
-        if dense is not None and len(dense):
+        note, dense = item.note, item.vector
+        if dense is not None:
             dense = check_vector(dense, self._dimensions, f"vector of {note.id}")
         lexical = None if item.text is None else self._bm25.encode_document(item.text)
-        return Point(note.id, encode_note(note, namespace), dense, lexical)
+        kept = () if dense is None and item.text == "" else dense
+        return Point(note.id, encode_note(note, namespace), kept, lexical)
 
     async def _ready_to_swap(
         self, namespace: Namespace, points: Mapping[str, Point]

@@ -475,3 +475,12 @@ def test_stats_count_digests(memory, three):
     stats = memory.stats(namespace=ANN)
     assert (stats["notes"], stats["digests"], stats["duplicates"]) == (3, 2, 0)
     assert stats["degree"]["histogram"] == [1]
+
+
+def test_a_digest_of_the_user_without_sources_is_merged_into_nothing(memory, three):
+    made = digest(memory, three[:1])
+    memory.update(made.id, namespace=ANN, content="The yoga class is on Friday")
+    memory.delete(three[0].id, namespace=ANN)
+    assert stored(memory, made.id).sources == ()
+    memory.add("The yoga class is on Friday", namespace=ANN)
+    assert memory.consolidate(namespace=ANN).merged == {}

@@ -133,7 +133,7 @@ class NoteStoreMachine(RuleBasedStateMachine):
         stale = {wanted}
         if held and ahead == 1:
             stale = set()
-            keep = held.vector if vector is None else vector
+            keep = held.vector if vector is None and text != "" else vector
             model.notes[wanted] = Indexed(
                 note=version, vector=keep, text=held.text if text is None else text
             )

@@ -167,6 +167,13 @@ class WritingRules:
         assert [note for note, _ in first.lexical] == [note_id("a")]
         assert list(second.lexical) == []
 
+    def test_replace_with_an_empty_text_takes_the_vector_away(self, store: NoteStore) -> None:
+        done(store.insert(ANN, [item("a", [1, 2], "pottery")], []))
+        done(store.replace(ANN, [item("a", text="", revision=1)], []))
+        (found,) = done(store.search(ANN, [Query(vector=unit(1, 2), text="pottery")]))
+        assert list(found.dense) == list(found.lexical) == []
+        assert done(store.get_indexed(ANN, [note_id("a")]))[0].vector is None
+
     def test_replace_refuses_two_versions_of_one_note(self, store: NoteStore) -> None:
         done(store.insert(ANN, [item("a")], []))
         with pytest.raises(InvalidInputError):
