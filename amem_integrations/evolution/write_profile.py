@@ -33,28 +33,16 @@ async def write_profile(
         ModelReplyError: No reply could be read.
         ModelUnavailableError: The model, or the embedder, did not answer.
     """
-    stored = await resolve(runtime.store.get(namespace, [profile_id(namespace), *changed]))
-    old = next((note for note in stored if note.id == profile_id(namespace)), None)
-    digests = [note for note in stored if note is not old and note.content][:MOST]
-    if old is None or not old.content:
-        found = await resolve(runtime.store.scan(namespace, where=IS_TOPIC, newest_first=True))
-        digests = sorted(filter(_says, found), key=lambda one: -len(one.sources))[:MOST]
+    old, digests = await _shown(runtime, namespace, changed)
     if not digests:
         return Written()
     shown = [*digests, *([old] if old is not None else [])]
     sources = await sources_of_digests(runtime, namespace, shown)
-    offer, since, op = (
-        Offer(notes=(), digests=digests, sources=sources),
-        clock.tick(),
-        new_operation(),
-    )
-    user = _user(sources.values())
+    offer, user = Offer(notes=(), digests=digests, sources=sources), _user(sources.values())
+    since, op = clock.tick(), new_operation()
     async with counting(runtime, namespace, op, time_of(since)) as asking:
-        values = {
-            "user": user,
-            "profile": old.content if old else "",
-            "digests": offer.values["digests"],
-        }
+        text = old.content if old is not None else ""
+        values = {"user": user, "profile": text, "digests": offer.values["digests"]}
         reply = await ask(
             asking,
             "profile",
@@ -64,24 +52,37 @@ async def write_profile(
             values=values,
             attempts=min(calls, 2),
         )
-        used = [one for name in reply.sources if (one := offer.digest(name)) is not None]
-        ids = dict.fromkeys(i for one in (*([old] if old else []), *used) for i in one.sources)
-        held = in_order(sources[i] for i in ids if i in sources)
-        text = " ".join(reply.text.split())
-        draft = Draft(
-            topic=f"Who {user} is",
-            text=text,
-            sources=held,
-            old=old,
-            new_id=profile_id(namespace),
-            most_words=MAX_WORDS,
-        )
-        drafts = [draft] if text and used and held else []
+        drafts = _drafts(reply, offer, old, user, profile_id(namespace))
         return await write_drafts(asking, namespace, op, offer, drafts, since=since)
 
 
-def _says(digest: Note) -> bool:
-    return bool(digest.content)
+async def _shown(
+    runtime: Runtime, namespace: Namespace, changed: Sequence[str]
+) -> tuple[Note | None, list[Note]]:
+    """Return the profile as it is, and the digests to write it anew from."""
+    stored = await resolve(runtime.store.get(namespace, [profile_id(namespace), *changed]))
+    old = next((note for note in stored if note.id == profile_id(namespace)), None)
+    if old is not None and old.content:
+        return old, [note for note in stored if note is not old and note.content][:MOST]
+    found = await resolve(runtime.store.scan(namespace, where=IS_TOPIC, newest_first=True))
+    says = [one for one in found if one.content]
+    return old, sorted(says, key=lambda one: -len(one.sources))[:MOST]
+
+
+def _drafts(
+    reply: ProfileReply, offer: Offer, old: Note | None, user: str, new_id: str
+) -> list[Draft]:
+    """Return the profile that a reply wants; none if it names no digest that was shown."""
+    used = [one for name in reply.sources if (one := offer.digest(name)) is not None]
+    ids = [i for one in (*([old] if old is not None else []), *used) for i in one.sources]
+    sources = in_order(offer.sources[i] for i in ids if i in offer.sources)
+    text = " ".join(reply.text.split())
+    if not (text and used and sources):
+        return []
+    about = f"Who {user} is"
+    return [
+        Draft(topic=about, text=text, sources=sources, old=old, new_id=new_id, most_words=MAX_WORDS)
+    ]
 
 
 def _user(notes: Iterable[Note]) -> str:

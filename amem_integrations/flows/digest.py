@@ -21,7 +21,7 @@ from ..evolution.digest_offer import (
 )
 from ..evolution.write_digests import Written, considered, write_digests
 from ..evolution.write_profile import profile_id, write_profile
-from ..fetch import all_changes
+from ..fetch import all_changes, note_pages
 from ..filters import Condition
 from ..ids import new_operation, now
 from ..notes import ChangeKind, Namespace, Note, check_namespace
@@ -34,6 +34,7 @@ log = logging.getLogger("amem_integrations")
 CALLS = 20
 BATCH = 30  # notes that say something, shown in one call
 MOST = 2 * BATCH  # notes in one call, with the questions between
+FEW = 16  # unfinished notes read at a time, to find the first that has not expired
 THREAD = "\0digests"  # the claim of who writes digests
 BY_RULES = "rules write no digests; give a model"
 BUSY = "another process writes them"
@@ -156,18 +157,31 @@ class _Place:
         found.pop(profile_id(self.namespace), None)  # it is written from the others
         return [note for note in found.values() if not note.is_expired(time)]
 
-    async def next_notes(self) -> list[Note]:
-        """Return the notes of the next call, oldest first; those after an unfinished one wait for it."""
+    async def next_notes(self) -> tuple[list[Note], int | None]:
+        """Return the notes of the next call, oldest first, and the `seq` of the last that is considered by it.
+
+        Those after an unfinished one wait for it; None: there are no others.
+        """
         await self.read()
         after, store = Condition("seq", "$gt", self.until), self.runtime.store
-        tried = Condition("attempts", "$lt", self.runtime.config.max_attempts)
-        first = await resolve(store.scan(self.namespace, where=(UNFINISHED, tried, after), limit=1))
-        before = [Condition("seq", "$lt", note.seq) for note in first]
+        first = await self._first_unfinished(after)
+        before = [] if first is None else [Condition("seq", "$lt", first.seq)]
         where = (SAYING, DONE, NOT_MERGED, after, *before)
         page = await resolve(store.scan(self.namespace, where=where, limit=MOST))
         saying = [place for place, note in enumerate(page) if note.kind == "statement"]
         time, last = now(), saying[BATCH - 1] if len(saying) >= BATCH else len(page) - 1
-        return [note for note in page[: last + 1] if not note.is_expired(time)]
+        notes = page[: last + 1]
+        until = notes[-1].seq if notes else None
+        return [note for note in notes if not note.is_expired(time)], until
+
+    async def _first_unfinished(self, after: Condition) -> Note | None:
+        """Return the first note that is still to be finished."""
+        time, tried = now(), Condition("attempts", "$lt", self.runtime.config.max_attempts)
+        where = (UNFINISHED, tried, after)
+        async for page in note_pages(self.runtime.store, self.namespace, where, size=FEW):
+            if found := next((note for note in page if not note.is_expired(time)), None):
+                return found
+        return None
 
     async def number_left(self) -> int:
         """Return how many finished notes that say something were not considered."""
@@ -239,12 +253,14 @@ class _Work:
 
     async def _next(self, place: _Place, before: int) -> bool:
         """Take the next batch; return whether there was one."""
-        notes = await place.next_notes()
-        if not any(note.kind == "statement" for note in notes):
+        notes, until = await place.next_notes()
+        if until is None:
             return False
-        offer = await offer_of(self.runtime, self.namespace, notes)
-        until = offer.notes[-1].seq
-        if not offer.digests and not is_enough([*offer.notes, *offer.earlier]):
+        offer = Offer(notes=())
+        if any(note.kind == "statement" for note in notes):
+            offer = await offer_of(self.runtime, self.namespace, notes)
+            until = offer.notes[-1].seq if len(offer.notes) < len(notes) else until
+        if not offer.notes or not (offer.digests or is_enough([*offer.notes, *offer.earlier])):
             await self._record(until)  # there is nothing that could be written yet
             return True
         try:

@@ -67,8 +67,7 @@ async def evolve(
         ids: Only these notes of the namespace.
         limit: Most notes to work on.
         upgrade: Also make anew the notes that were made without a language model: what rules wrote and linked for
-            them goes (the history keeps it), all else stays; so does a note for which the model has no answer.
-            Then write the digests that there are none of without a model.
+            them goes (the history keeps it), all else stays; so does a note without an answer. Then digests follow.
         retry: Also try notes again that failed `MemoryConfig.max_attempts` times: after a change of the model.
         progress: True logs how far it is; a function is called with (notes worked on, notes in all).
 

@@ -29,6 +29,8 @@ Answering = Callable[[ModelRequest], Answer]
 Script = Answering | Mapping[str, Answer | Answering | Sequence[Answer | Answering]]
 
 _WORDS = re.compile(r"\w+")
+# What is asked for now and then, besides what a test is about: to write nothing.
+_NOTHING: Mapping[str, Answer] = {"digest": {"digests": []}, "profile": {"text": ""}}
 
 
 @cache
@@ -102,6 +104,8 @@ class ScriptedModel:
     - one answer, given every time, or
     - a list of answers, given in order, one per request.
 
+    Without an answer for `digest` or `profile` it writes none.
+
     An answer is a text, a dict or a pydantic model (sent as JSON), a `Completion` (for exact token
     counts), an exception (raised), or a function of the request that returns one of these. A slow
     model is a function that sleeps; a model that is down is `ModelUnavailableError("…")`.
@@ -141,6 +145,8 @@ class ScriptedModel:
     def _next(self, task: str) -> Answer | Answering:
         if task in self._always:
             return self._always[task]
+        if task in _NOTHING and task not in self._queues:
+            return _NOTHING[task]
         if task not in self._queues:
             known = ", ".join(sorted({*self._always, *self._queues})) or "nothing"
             raise ScriptError(f"the script has no answer to {task!r}; it answers {known}")

@@ -13,6 +13,7 @@ from amem_integrations import (
     MemoryConfig,
     ModelUnavailableError,
     RuleModel,
+    StoreUnavailableError,
 )
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
@@ -265,7 +266,7 @@ def test_a_digest_with_too_few_sources_left_goes():
 
 def test_a_digest_is_written_anew_when_a_source_is_superseded():
     text = "Ann drives a Volvo car, before that a Tesla and a Prius."
-    memory, model, notes, digest = written(rewritten(text), {"digests": []})
+    memory, model, notes, _ = written(rewritten(text), {"digests": []})
     (newer,) = say(memory, VOLVO, after=3)
     memory.supersede(notes[2].id, newer.id, namespace=ANN)
     memory.digest(namespace=ANN)
@@ -424,7 +425,7 @@ def test_the_record_of_how_far_it_is_cannot_be_undone_and_is_no_history():
 def test_it_goes_on_where_it_was_after_an_export_and_import(tmp_path):
     memory, _, _, digest = written()
     memory.export(tmp_path / "all.jsonl", namespace=ANN)
-    other, model = open_memory()
+    other, _ = open_memory()
     other.import_(tmp_path / "all.jsonl", namespace=ANN)
     assert other.digest(namespace=ANN).calls == 0
     assert digests(other)[0].content == digest.content
@@ -462,3 +463,57 @@ def test_a_profile_says_nothing_that_is_not_in_the_sources():
     say(memory, *SAID)
     assert len(memory.digest(namespace=ANN).proposed) == 1
     assert len(digests(memory)) == 1
+
+
+def test_an_interruption_after_a_digest_was_begun_does_not_begin_it_again(monkeypatch):
+    memory, _ = open_memory(begun, begun, {"digests": []})
+    say(memory, *SAID)
+    store = memory._runtime.store
+    with monkeypatch.context() as patched:
+
+        def full(*_, **__):
+            raise StoreUnavailableError("the disk is full")
+
+        patched.setattr(store, "replace", full)
+        with pytest.raises(StoreUnavailableError):
+            memory.digest(namespace=ANN)
+    (first,) = digests(memory)
+    memory.digest(namespace=ANN)
+    assert [one.id for one in digests(memory)] == [first.id]
+    assert memory.digest(namespace=ANN).calls == 0
+
+
+def test_expired_notes_are_passed_over():
+    memory, model = open_memory(begun)
+    past = datetime.now(UTC) + timedelta(milliseconds=300)
+    say(memory, *SAID, *[f"Old thing number {n}." for n in range(70)], expires_at=past)
+    while datetime.now(UTC) < past:
+        pass
+    notes = say(memory, *SAID, after=100)
+    memory.digest(namespace=ANN)
+    assert digests(memory)[0].sources == tuple(note.id for note in notes)
+    assert len(model.asked("digest")[0].inputs["notes"]) == 3
+
+
+def test_a_digest_expires_with_the_first_of_its_sources():
+    memory, _ = open_memory(begun)
+    ends = [datetime(2099, 1, day, tzinfo=UTC) for day in (3, 2, 4)]
+    for n, (text, end) in enumerate(zip(SAID, ends, strict=True)):
+        say(memory, text, after=n, expires_at=end)
+    memory.digest(namespace=ANN)
+    assert digests(memory)[0].expires_at == ends[1]
+
+
+def test_nothing_of_a_shown_note_that_is_deleted_meanwhile_is_left():
+    deleted = []
+
+    def answer(request):
+        memory.delete(deleted[0].id, namespace=ANN)
+        return begun(request)
+
+    memory, _ = open_memory(answer)
+    deleted += say(memory, "My Prius car has the secret word xylophone.", after=5)
+    say(memory, *SAID)
+    memory.digest(namespace=ANN)
+    assert all(deleted[0].id not in one.sources for one in digests(memory))
+    assert all(one.content == "" for one in digests(memory))
