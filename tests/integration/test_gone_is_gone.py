@@ -438,6 +438,14 @@ class Planting:
             meanwhile=meanwhile,
         )
 
+    def digest_as_due(self):
+        """What the memory makes of what is new and stale; proposals are approved now and then."""
+        self.memory.digest(namespace=ANN, budget=3)
+        for proposal in self.memory.proposals(namespace=ANN):
+            if "digest" in proposal.data and self.rng.random() < 0.3:
+                with suppress(NoteNotFoundError, InvalidInputError):
+                    self.memory.approve(proposal.id, namespace=ANN)
+
     def edit_digest(self):
         notes = self.memory.get_all(namespace=ANN, limit=999)
         if derived := [note for note in notes if note.kind in DERIVED]:
@@ -489,7 +497,7 @@ def test_no_order_of_operations_leaves_a_secret(tmp_path, seed):
         acts = [run.add, run.add, run.add_raw, run.evolve, run.reopen]
         if run.planted:
             acts += [run.update, run.delete, run.undo]
-            acts += [run.digest, run.digest, run.edit_digest, run.undo_digest]
+            acts += [run.digest, run.digest_as_due, run.edit_digest, run.undo_digest]
         run.rng.choice(acts)()
         run.check(live(run.memory, tmp_path))
     run.memory.close()

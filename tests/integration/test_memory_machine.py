@@ -26,7 +26,7 @@ from amem_integrations import (
 )
 from amem_integrations.digests import is_derived, is_users
 from amem_integrations.export_format import read
-from amem_integrations.testing import HashEmbedder
+from amem_integrations.testing import CopyingModel, HashEmbedder, ScriptedModel
 
 ANN = ("ann",)
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -71,7 +71,13 @@ class MemoryMachine(RuleBasedStateMachine):
     def open(self) -> None:
         self.memory = AgenticMemory.open(
             ":memory:",
-            model=models.model(evolve),
+            model=ScriptedModel(
+                {
+                    "construct": models.construct,
+                    "evolve": evolve,
+                    "digest": CopyingModel().generate,
+                }
+            ),
             embedder=HashEmbedder(),
             config=MemoryConfig(min_gate_similarity=-1.0),
         )
@@ -143,6 +149,11 @@ class MemoryMachine(RuleBasedStateMachine):
         seen = [note for note in self.digests() if note.content]
         said = " ".join(note.content for note in (*sources, *seen))
         digest(self.memory, sources, text=said, name=name, shown=seen)
+
+    @rule()
+    def digest(self) -> None:
+        """The memory asks the model, which copies all that it is shown."""
+        self.memory.digest(namespace=ANN)
 
     @precondition(lambda self: self.contents)
     @rule(number=st.integers(0, 9), how=st.sampled_from(["edit", "delete"]))
