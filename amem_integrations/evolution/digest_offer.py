@@ -25,7 +25,7 @@ STATEMENT = Condition("kind", "$eq", "statement")
 DONE = Condition("state", "$eq", "done")
 
 DIGESTS_SHOWN = 8
-EARLIER_SHOWN = 10
+EARLIER_SHOWN = 6
 DIGESTS_OF_A_NOTE = 3  # its nearest
 EARLIER_OF_A_NOTE = 4
 LEAST_SIMILARITY = 0.3  # of an earlier note to a new one; unrelated notes have about .1 with MiniLM
