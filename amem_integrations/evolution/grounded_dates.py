@@ -10,7 +10,8 @@ from datetime import date, timedelta
 from ..calendar_names import DAYS, MONTHS, NUMBERS, any_of
 from ..notes import Note
 
-DATE_WORDS = frozenset([*DAYS, *MONTHS])
+WEEKDAYS = {**DAYS, "tues": 1, "weds": 2, "thurs": 3, "fri": 4}
+DATE_WORDS = frozenset([*WEEKDAYS, *MONTHS])
 ANY_LANGUAGE = 31  # days around a source in a language whose words for times are not known here
 
 _MONTH, _YEAR, _DAY = (
@@ -131,7 +132,9 @@ class Dates:
             if not any(source.allows(one) for source in self._sources):
                 return f"the month {match[0]} follows from no source"
         for word in re.findall(r"[^\W\d_]+", rest.lower()):
-            if word in DAYS and not any(source.has_weekday(DAYS[word]) for source in self._sources):
+            if word in WEEKDAYS and not any(
+                source.has_weekday(WEEKDAYS[word]) for source in self._sources
+            ):
                 return f"{word.capitalize()} follows from no source"
         return None
 
@@ -175,7 +178,7 @@ class _Source:
             spans.append((-ANY_LANGUAGE, ANY_LANGUAGE))
             years |= {day.year - 1, day.year + 1}
         stated = [*dates_in(note.content), *_bare_months(note.content)]
-        weekdays = frozenset(DAYS[word] for word in words & DAYS.keys()) | {
+        weekdays = frozenset(WEEKDAYS[word] for word in words & WEEKDAYS.keys()) | {
             _SHORT_DAYS[short] for short in _SHORT_DAY.findall(text)
         }
         ordinals = frozenset(int(number) for number in _ORDINAL.findall(text))

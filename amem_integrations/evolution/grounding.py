@@ -20,7 +20,9 @@ from ..notes import Note
 from .grounded_dates import DATE_WORDS, Dates, without_dates
 from .number_words import numbers_in
 
-SHARED = 0.3  # least share of the words of a sentence that stand in the sources
+# Least share of the words of a sentence that stand in the sources. Of 419 sentences that a model wrote of turns of a
+# conversation, 4 fail against these turns (7 with .5), and 350 against turns of another day (294 with .3).
+SHARED = 0.4
 SHARED_PAIRS = 0.4  # of pairs of characters, in scripts without spaces
 FEWEST = 3  # words or pairs that a sentence has for that to be counted
 TELLING = 2  # words, or pairs, that a text shares with a note of which it says something
