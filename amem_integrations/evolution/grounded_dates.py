@@ -50,18 +50,7 @@ _NAMED_DAYS = {
     "yesterday": (-1, -1), "last night": (-1, -1), "tomorrow": (1, 1), "day before yesterday": (-2, -2),
     "day after tomorrow": (2, 2), "weekend": (-9, 9), "fortnight": (-21, 21),
 }  # fmt: skip
-_SHORT_DAYS = {
-    "mon": 0,
-    "tue": 1,
-    "tues": 1,
-    "wed": 2,
-    "thu": 3,
-    "thur": 3,
-    "thurs": 3,
-    "fri": 4,
-    "sat": 5,
-    "sun": 6,
-}
+_SHORT_DAYS = {"mon": 0, "tue": 1, "wed": 2, "thu": 3, "sat": 5, "sun": 6}  # other words as well
 _SHORT_DAY = re.compile(rf"\b(?:last|this|next|past|on|since|until)\s+({any_of(_SHORT_DAYS)})\b")
 _ORDINAL = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)\b")
 VAGUE = 5  # "a few" is up to so many
