@@ -61,6 +61,10 @@ def no_problem(_reply: object) -> str | None:
     return None
 
 
+class RefusedError(ModelReplyError):
+    """The model does not take a request: it is too long, or some text of it is not allowed."""
+
+
 async def ask(
     runtime: Runtime,
     task: str,
@@ -140,9 +144,9 @@ def _with_tokens(completion: Completion, asked: int) -> Completion:
 async def _completion(runtime: Runtime, request: ModelRequest) -> Completion:
     try:
         return await resolve(runtime.model.generate(request))
-    except ModelReplyError:
+    except ModelReplyError as error:
         runtime.usage.count(request.task, refused=1)
-        raise
+        raise RefusedError(str(error)) from error
     except AmemError:
         runtime.usage.count(request.task, unavailable=1)
         raise

@@ -28,7 +28,7 @@ from ..ports import Look
 from ..prompts import ConstructFactsReply, ConstructReply, NoteAttributes
 from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens
-from .ask import ask, counting, fits
+from .ask import RefusedError, ask, counting, fits
 from .facts import FactWriting, Learned, Wanted
 from .show import aliases, raw, speakers, turns
 
@@ -261,6 +261,8 @@ async def describe(runtime: Runtime, batch: Batch) -> Description:
             besides=besides,
         )
     except ModelReplyError as error:
+        if isinstance(error, RefusedError) and len(batch.notes) > 1:
+            return await _in_halves(runtime, batch)
         return Description(failed={note.id: str(error) for note in batch.notes})
     found = {note.id: _described(reply, name, note) for name, note in notes.items()}
     made = {note_id: one for note_id, one in found.items() if one is not None}

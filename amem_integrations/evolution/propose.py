@@ -28,7 +28,7 @@ from ..prompts import (
     Targeted,
 )
 from ..runtime import Runtime
-from .ask import ask, counting, fits, room
+from .ask import RefusedError, ask, counting, fits, room
 from .candidates import find_candidates
 from .commit import Planner
 from .construct import Batch
@@ -142,8 +142,21 @@ async def _ask_all(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
     if len(offer.batch) > 1 and not fits(runtime, "evolve", values, offer.reply_tokens):
         parts = [await _ask_all(runtime, half) for half in offer.halves()]
         return parts[0] | parts[1]
-    links = offer.links(now(), runtime.config.link_half_life)
-    reply = await ask(
+    try:
+        reply = await _reply(runtime, offer, values)
+    except RefusedError:
+        if smaller := _smaller(offer):
+            parts = [await _ask_all(runtime, one) for one in smaller]
+            return {alias: said for part in parts for alias, said in part.items()}
+        raise
+    known = {offer.alias[note.id] for note in offer.batch}
+    answered = {item.id.strip().strip("[]"): item for item in reversed(reply.notes)}
+    runtime.usage.count("evolve", dropped=len(set(answered) - known))
+    return answered
+
+
+async def _reply(runtime: Runtime, offer: Offer, values: Mapping[str, str]) -> EvolveReply:
+    return await ask(
         runtime,
         "evolve",
         EvolveReply,
@@ -151,14 +164,23 @@ async def _ask_all(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
         inputs={
             "notes": [offer.data(note) for note in offer.batch],
             "candidates": offer.enriched(offer.others),
-            "links": links,
+            "links": offer.links(now(), runtime.config.link_half_life),
         },
         values=values,
     )
-    known = {offer.alias[note.id] for note in offer.batch}
-    answered = {item.id.strip().strip("[]"): item for item in reversed(reply.notes)}
-    runtime.usage.count("evolve", dropped=len(set(answered) - known))
-    return answered
+
+
+def _smaller(offer: Offer) -> Sequence[Offer]:
+    """Return what to ask instead of a request that was refused: halves, or a note with half of its candidates."""
+    if len(offer.batch) > 1:
+        return offer.halves()
+    (note,) = offer.batch
+    drop = len(offer.candidates[note.id]) // 2
+    if not drop:
+        return ()
+    for _ in range(drop):
+        offer = offer.without_last(note)
+    return (offer,)
 
 
 def _values(runtime: Runtime, offer: Offer) -> dict[str, str]:

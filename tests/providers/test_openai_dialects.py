@@ -91,10 +91,19 @@ def test_a_batch_that_is_too_long_is_done_note_by_note(server, name):
     ) as memory:
         texts = [f"{word} " * (WINDOW // 8) for word in ("one", "two", "six")]
         notes = memory.add_many(texts, namespace=("ann",))
-        if name not in {"Ollama", "an older Ollama"}:  # these cut it silently
-            assert all("refused the request" in (note.failure or "") for note in notes)
-            assert all("context" in note.failure for note in notes)
-        memory.evolve()
+        assert [note.failure for note in notes] == [None] * 3
         assert memory.stats()["states"] == {"done": 3}
-    # Too much text is not a matter of the format: the batch and its three notes are four requests.
-    assert len(server.requests) <= 4 * len(TRIED.get(name, ["json_schema"]))
+    # Too much text is not a matter of the format: three notes, one, two, and these one by one are five requests.
+    assert len(server.requests) <= 5 * len(TRIED.get(name, ["json_schema"]))
+
+
+def test_a_note_that_is_too_long_by_itself_fails_and_says_why(server, name):
+    server.answer = every_note
+    config = MemoryConfig(split=False, link=False)
+    model, embedder = chat(server, max_retries=0), HashEmbedder()
+    with AgenticMemory.open(":memory:", model=model, embedder=embedder, config=config) as memory:
+        texts = [f"{word} " * WINDOW for word in ("one", "two")]
+        notes = memory.add_many(texts, namespace=("ann",))
+    if name not in {"Ollama", "an older Ollama"}:  # these cut it silently
+        assert all("refused the request" in (note.failure or "") for note in notes)
+        assert all("context" in note.failure for note in notes)

@@ -10,7 +10,7 @@ from typing import Any
 Payload = dict[str, Any]
 Refusal = tuple[int, str]
 
-WINDOW = 7_200  # characters that a model reads
+WINDOW = 6_000  # characters that a model reads
 MISSING = "gone"  # the model that no server has
 
 

@@ -185,7 +185,7 @@ def test_a_source_of_a_shown_digest_makes_room_and_comes_back_where_there_is_som
     best = [make_note(f"best {n} " + "note " * 20) for n in range(3)]
     source = make_note("source " * 20)
     others = [make_note(f"other {n} " + "note " * 20) for n in range(6)]
-    digest = make_digest("All of it.", best[0], source)
+    digest = make_digest("It has a source, and is the best.", best[0], source)
     hits = [best[0], digest, best[1], source, *others]
     for budget, comes_back in ((250, False), (2000, True)):
         text = render_notes(hits, max_tokens=budget)
@@ -196,9 +196,16 @@ def test_a_source_of_a_shown_digest_makes_room_and_comes_back_where_there_is_som
     assert "source source" in without
 
 
+def test_a_source_makes_no_room_if_the_digest_does_not_say_what_it_says():
+    notes = [make_note(f"note {n} " + "words " * 20) for n in range(9)]
+    for text, shown in (("All of it.", True), ("The notes: 0 1 2 3 4 5 words.", False)):
+        digest = make_digest(text, *notes[:6])
+        assert ("note 3 " in render_notes([digest, *notes], max_tokens=220)) is shown
+
+
 def test_a_source_ranked_above_a_digest_or_among_the_best_hits_stays():
     notes = [make_note(f"note {n} " + "words " * 20) for n in range(9)]
-    digest = make_digest("All of it.", *notes[:6])
+    digest = make_digest("The notes of many words: 0 1 2 3 4 5.", *notes[:6])
     for place, expected in ((0, [0, 1, 6]), (2, [0, 1, 6]), (3, [0, 1, 2]), (4, [0, 1, 2])):
         hits = [*notes[:place], digest, *notes[place:]]
         text = render_notes(hits, max_tokens=175)
@@ -223,7 +230,7 @@ def test_a_digest_takes_no_place_of_a_dated_note_where_the_question_asks_for_a_t
     question, stays
 ):
     notes = [make_note(f"note {n} " + "words " * 20) for n in range(9)]
-    digest = make_digest("All of it.", *notes[:6])
+    digest = make_digest("The notes of many words: 0 1 2 3 4 5.", *notes[:6])
     text = render_notes([digest, *notes], max_tokens=200, question=question)
     assert ("note 2 " in text) is stays
 
