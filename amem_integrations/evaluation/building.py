@@ -62,8 +62,10 @@ class Built:
                 return
 
     def notes(self) -> list[Note]:
-        """Return all notes but the digests."""
-        return self.memory.get_all(namespace=self.namespace, limit=_ALL, where={"kind": "note"})
+        """Return all notes, and facts, but no digests."""
+        return self.memory.get_all(
+            namespace=self.namespace, limit=_ALL, where={"kind": {"$ne": "digest"}}
+        )
 
     def writes(self) -> Writes:
         """Return what building took so far; without a model the calls of rules are not counted."""

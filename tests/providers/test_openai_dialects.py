@@ -97,13 +97,12 @@ def test_a_batch_that_is_too_long_is_done_note_by_note(server, name):
     assert len(server.requests) <= 5 * len(TRIED.get(name, ["json_schema"]))
 
 
-def test_a_note_that_is_too_long_by_itself_fails_and_says_why(server, name):
+def test_where_no_part_is_short_enough_the_notes_fail_and_say_why(server, name):
     server.answer = every_note
-    config = MemoryConfig(split=False, link=False)
+    config = MemoryConfig(link=False, instructions="Be careful. " * (WINDOW // 8))
     model, embedder = chat(server, max_retries=0), HashEmbedder()
     with AgenticMemory.open(":memory:", model=model, embedder=embedder, config=config) as memory:
-        texts = [f"{word} " * WINDOW for word in ("one", "two")]
-        notes = memory.add_many(texts, namespace=("ann",))
+        notes = memory.add_many(["I moved to Oslo.", "I have a boat."], namespace=("ann",))
     if name not in {"Ollama", "an older Ollama"}:  # these cut it silently
         assert all("refused the request" in (note.failure or "") for note in notes)
         assert all("context" in note.failure for note in notes)
