@@ -315,8 +315,9 @@ def costs(results: Sequence[Result], prices: Prices | None) -> Report:
             BUILD if variant == MAIN else f"{BUILD} {variant}": writes.spent
             for variant, writes in result.writes.items()
         }
-        digests = {DIGESTS: result.writes[MAIN].spent_on_digests} if MAIN in result.writes else {}
-        for stage, spent in {**building, **digests, **result.spent}.items():
+        if MAIN in result.writes and (digests := result.writes[MAIN].spent_on_digests).calls:
+            building[DIGESTS] = digests
+        for stage, spent in {**building, **result.spent}.items():
             stages.setdefault(stage, []).append(spent)
     return {
         stage: _priced(Spent.total(spent), (prices or {}).get(stage.partition(" ")[0]))

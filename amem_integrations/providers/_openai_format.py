@@ -88,7 +88,7 @@ class RequestFormat:
     def _messages(self, request: ModelRequest) -> list[dict[str, str]]:
         prompt = request.prompt
         if self.response == "words":
-            schema = json.dumps(strict_schema(request.reply), ensure_ascii=False)
+            schema = json.dumps(_plain(strict_schema(request.reply)), ensure_ascii=False)
             prompt += f"\n\nAnswer with JSON only, of this JSON schema:\n{schema}"
         if request.system and self.system:
             return [
@@ -146,6 +146,21 @@ def _strict(node: Any) -> Any:  # noqa: ANN401 - any part of a schema
     if node.get("type") == "object":
         strict |= {"additionalProperties": False, "required": list(node.get("properties", {}))}
     return strict
+
+
+def _plain(node: Any) -> Any:  # noqa: ANN401 - any part of a schema
+    """Return the form that a strict schema asks for; what its fields mean is explained by the prompt."""
+    if isinstance(node, list):
+        return [_plain(part) for part in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: {name: _plain(part) for name, part in value.items()}
+        if key in {"properties", "$defs"}
+        else _plain(value)
+        for key, value in node.items()
+        if key not in {"description", "additionalProperties", "required"}
+    }
 
 
 def completion(response: Any, message: Any) -> Completion:  # noqa: ANN401 - of the SDK

@@ -17,6 +17,7 @@ pytest.importorskip("openai")
 pytest.importorskip("sklearn")
 
 from support import tiny_locomo
+from support.dialects import WINDOW
 from support.openai_server import OpenAIServer, serving
 from support.recorded_replies import Replies, Scribe
 from typer.testing import CliRunner
@@ -68,6 +69,7 @@ def endpoint() -> Iterator[OpenAIServer]:
 @pytest.fixture
 def server(endpoint: OpenAIServer, dataset: Path) -> OpenAIServer:
     endpoint.answer = Replies(dataset.with_name("replies.jsonl"))
+    endpoint.dialect.window = 2 * WINDOW  # the replies are to whole batches
     endpoint.refuse = lambda _: None
     endpoint.requests.clear()
     return endpoint
@@ -79,6 +81,7 @@ def whole(
 ) -> tuple[Path, list[str]]:
     """Run everything in one go; return where the reports are, and the prompts that were sent."""
     endpoint.answer = Replies(dataset.with_name("replies.jsonl"))
+    endpoint.dialect.window = 2 * WINDOW
     endpoint.requests.clear()
     out = tmp_path_factory.mktemp("whole")
     done = run(*arguments(endpoint, dataset, out, *EVERYTHING))

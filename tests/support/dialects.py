@@ -38,6 +38,7 @@ class Dialect:
     """OpenAI's own."""
 
     counts = True  # whether `usage` is sent
+    window = WINDOW
 
     def error(self, status: int, message: str) -> Payload:
         return {"error": {"message": message, "type": "invalid_request_error", "code": None}}
@@ -46,7 +47,7 @@ class Dialect:
         """Return why a request for a chat completion is refused, if it is."""
         if payload["model"] == MISSING:
             return 404, f"The model `{payload['model']}` does not exist"
-        return self.too_long(payload) if length(payload) > WINDOW else None
+        return self.too_long(payload) if length(payload) > self.window else None
 
     def too_long(self, payload: Payload) -> Refusal:
         return 400, f"This model's maximum context length is {WINDOW} tokens. However, your …"

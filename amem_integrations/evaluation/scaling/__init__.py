@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +25,7 @@ Report = dict[str, Any]
 T = TypeVar("T")
 
 _FRESH = get_context("spawn")  # a forked child would inherit the memory that is to be measured
+PATIENCE = 10.0  # seconds that a measuring process has to tidy up before it is interrupted again
 _TIMES = {
     "search_ms": "search",
     "without_links_ms": "without links",
@@ -85,6 +89,10 @@ def run_apart(work: Callable[[Progress], T], progress: Progress) -> T:
     try:
         while (received := receiver.recv())[0] == "progress":
             progress(*received[1])
+    except KeyboardInterrupt:
+        receiver.close()
+        _stop(process)
+        raise
     except EOFError:
         process.join()
         raise AmemError(
@@ -99,6 +107,14 @@ def run_apart(work: Callable[[Progress], T], progress: Progress) -> T:
         raise value
     result: T = value
     return result
+
+
+def _stop(process: BaseProcess) -> None:
+    """Wait for a process that was interrupted as well; one that was so inside a callback has not noticed it."""
+    while process.is_alive():
+        process.join(PATIENCE)
+        if process.pid is not None and process.is_alive():
+            os.kill(process.pid, signal.SIGINT)
 
 
 def _work(work: Callable[[Progress], object], sender: Connection) -> None:
