@@ -178,7 +178,8 @@ def to_node(hit: ScoredNote) -> NodeWithScore:
         "excluded_llm_metadata_keys": [n for n, v in metadata.items() if n not in SHOWN or not v],
         "excluded_embed_metadata_keys": list(metadata),
     }
-    return NodeWithScore(node=NoteNode(**fields), score=metadata["similarity"])
+    # Fusion retrievers compute with scores, so a hit that has no cosine counts as one of 0.
+    return NodeWithScore(node=NoteNode(**fields), score=metadata["similarity"] or 0.0)
 
 
 def _source_of(note: Note) -> str | None:

@@ -12,6 +12,7 @@ import pytest
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.chat_engine import ContextChatEngine
+from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import QueryFusionRetriever
@@ -27,8 +28,14 @@ from llama_index.core.vector_stores import (
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 from llamaindex_fakes import ANN, BOB, Chatbot, Toolbot, annotated, open_memory
 
-from amem_integrations import AgenticMemory, ConfigurationError, ModelRequest, NamespaceError
-from amem_integrations.testing import ScriptedModel
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    ModelRequest,
+    NamespaceError,
+    NoteInput,
+)
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 from llamaindex_amem import AMemRetriever, AMemToolSpec
 
 QUESTION = "What is my dog called?"
@@ -395,3 +402,16 @@ def test_what_was_true_at_a_time_is_found(towns: AgenticMemory) -> None:
     retriever = AMemRetriever(towns, ANN, as_of=datetime(2021, 1, 1, tzinfo=UTC))
 
     assert [node.metadata["town"] for node in retriever.retrieve("moved")] == ["Oslo"]
+
+
+@pytest.mark.parametrize(
+    "mode", ["reciprocal_rerank", "simple", "relative_score", "dist_based_score"]
+)
+def test_a_note_without_a_vector_can_be_fused(mode: str) -> None:
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder(64)) as memory:
+        memory.add("Rex is a dog.", namespace=("mira",))
+        raw = NoteInput(content="Rex eats fish.")
+        memory.add_many([raw], namespace=("mira",), evolve=False, embed=False)
+        retrievers = [AMemRetriever(memory, ("mira",), k=k) for k in (10, 3)]
+        fused = QueryFusionRetriever(retrievers, llm=MockLLM(), num_queries=1, mode=mode)
+        assert {node.text for node in fused.retrieve("Rex fish")} >= {"Rex eats fish."}
