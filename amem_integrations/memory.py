@@ -12,10 +12,10 @@ from typing import Self, cast
 
 from . import flows
 from .budget import Budget
-from .changes.recovery import recover_interrupted
 from .claims import ClaimStore, SharedClaims
 from .config import MemoryConfig
 from .errors import ConfigurationError
+from .flows.content import recover_interrupted
 from .ids import clock
 from .opening import Location, open_embedder, open_model, open_store
 from .ports import ChatModel, Embedder, NoteStore

@@ -32,14 +32,6 @@ from .unknown_texts import remove_all_of, remove_brought_back
 NEVER = 2**63
 
 
-async def recover_interrupted(runtime: Runtime) -> None:
-    """Finish what the store tells of: writes of a process that was killed, or of anyone that failed half way."""
-    steps = tuple(getattr(runtime.store, "interrupted", ()))
-    await recover(runtime, steps)
-    if finished := getattr(runtime.store, "finished", None):
-        await resolve(finished(steps))
-
-
 async def recover(runtime: Runtime, steps: Sequence[Change]) -> None:
     """Finish what the last steps before a kill belong to; what is finished is left alone."""
     for namespace in dict.fromkeys(step.namespace for step in steps):
@@ -65,8 +57,11 @@ async def _recover_namespace(
         removal = QuoteRemoval(runtime, namespace, new_operation(), gone, since=clock.tick())
         await removal.remove(deleted=True)
     for made in await _corrected(runtime, namespace, steps, prompts):
+        found = await resolve(runtime.store.get(namespace, [made.note_id]))
+        wholes = [note.chunk_of for note in found]
+        op, since, whole = new_operation(), made.seq, next(iter(wholes), None)
         removal = QuoteRemoval(
-            runtime, namespace, new_operation(), corrections([made]), since=made.seq
+            runtime, namespace, op, corrections([made]), since=since, whole=whole
         )
         await removal.remove()  # one by one: each may quote the others
     await remove_brought_back(runtime, namespace, steps)

@@ -10,7 +10,6 @@ from typing import Any
 
 from .. import texts
 from ..changes.edits import change
-from ..changes.recovery import recover_interrupted
 from ..chunks import Chunk, chunk_id, chunks
 from ..conversation import SPEAKING, from_dict, note_inputs
 from ..embedding import embed_if_possible
@@ -22,7 +21,7 @@ from ..notes import Namespace, Note, NoteInput, Source, check_namespace, check_n
 from ..ports import Indexed, Vector
 from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
-from .content import SHARED, change_note
+from .content import SHARED, change_note, recover_interrupted
 from .edit import check_superseded, supersede_with
 from .evolve import evolve_notes
 

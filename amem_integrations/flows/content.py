@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +12,9 @@ from ..changes.derived import edited
 from ..changes.gone_texts import CORRECTING, Gone, corrections, stated_texts
 from ..changes.merging import changed_notes, merged_into, unmerge
 from ..changes.quotes import QuoteRemoval
-from ..changes.recovery import recover_interrupted
-from ..changes.rewrite import MAX_TRIES, conflict, rewrite
+from ..changes.recovery import recover
+from ..changes.rewrite import MAX_TRIES, WITHOUT_EMBEDDER, conflict, rewrite
+from ..changes.undo import fields_of
 from ..chunks import chunk_id, chunks
 from ..digests import is_derived
 from ..embedding import embed_if_possible
@@ -33,6 +34,16 @@ SHARED = (
 )  # what all chunks of a text have in common
 CHUNKS_READ = 4096
 LONGEST = 15 * 60 * 10**9  # nanoseconds that no correction takes
+
+
+async def recover_interrupted(runtime: Runtime) -> None:
+    """Finish what the store tells of: writes of a process that was killed, or of anyone that failed half way."""
+    steps = tuple(getattr(runtime.store, "interrupted", ()))
+    await recover(runtime, steps)
+    for step in steps:
+        await _finish_text(runtime, step)
+    if finished := getattr(runtime.store, "finished", None):
+        await resolve(finished(steps))
 
 
 async def change_note(
@@ -104,16 +115,41 @@ async def later_chunks(runtime: Runtime, namespace: Namespace, note: Note) -> li
     return sorted(found, key=lambda chunk: chunk.chunk)
 
 
+async def _finish_text(runtime: Runtime, step: Change) -> None:
+    """Let the later chunks of a text follow a correction of its first note, if they have not yet."""
+    fields = fields_of(step)
+    changed = [name for name in SHARED if name in fields]
+    if step.kind not in CORRECTING or not (changed or "rest" in fields):
+        return
+    for first in await resolve(runtime.store.get(step.namespace, [step.note_id])):
+        others = await later_chunks(runtime, step.namespace, first)
+        if "rest" in fields or others:
+            rest = fields.get("rest", {"after": [other.content for other in others]})
+            shared = {name: getattr(first, name) for name in changed}
+            await set_later_chunks(
+                runtime, step.namespace, first, rest["after"], shared, since=step.seq
+            )
+
+
 async def set_later_chunks(
     runtime: Runtime,
     namespace: Namespace,
     first: Note,
     contents: Sequence[str],
     shared: Mapping[str, Any] | None = None,
+    *,
+    since: int | None = None,
 ) -> None:
-    """Make the chunks after the first be these texts; doing it again changes nothing."""
+    """Make the chunks after the first be these texts, but for those that were changed `since`.
+
+    Doing it again changes nothing.
+    """
     stored = {c.chunk: c for c in await later_chunks(runtime, namespace, first.revised(chunk=1))}
     wanted = dict(enumerate(contents, start=2))
+    if since is not None:
+        later = await _changed_chunks(runtime, namespace, first, {*stored, *wanted}, since)
+        stored = {number: chunk for number, chunk in stored.items() if number not in later}
+        wanted = {number: text for number, text in wanted.items() if number not in later}
     op, at = new_operation(), now()
     changed = {
         chunk.id: edits.update(op, at, {"content": wanted[number], **(shared or {})})
@@ -121,12 +157,26 @@ async def set_later_chunks(
         if number in wanted
     }
     base = {chunk.id: chunk for chunk in stored.values() if chunk.id in changed}
-    done = await rewrite(runtime, namespace, op, changed, base=base)
+    recovering = since is not None
+    done = await rewrite(runtime, namespace, op, changed, base=base, removing=recovering)
     await remove_old_text(runtime, namespace, op, done.changes, whole=first.id)
     new = {number: text for number, text in wanted.items() if number not in stored}
     await _insert_chunks(runtime, namespace, first, new)
     stale = [chunk for number, chunk in stored.items() if number not in wanted]
     await remove_notes(runtime, namespace, stale, whole=first.id)
+
+
+async def _changed_chunks(
+    runtime: Runtime, namespace: Namespace, first: Note, numbers: Collection[int], since: int
+) -> set[int]:
+    """Return the numbers of the chunks whose text was added, changed or deleted after a `seq`."""
+    changed = set()
+    for number in numbers:
+        chunk, kinds = chunk_id(first.id, number), ("add", "delete", *CORRECTING)
+        how: dict[str, Any] = {"note_id": chunk, "kinds": kinds, "after": since, "limit": 1}
+        if await resolve(runtime.store.changes(namespace, **how)):
+            changed.add(number)
+    return changed
 
 
 async def remove_old_text(
@@ -173,7 +223,7 @@ async def remove_notes(
     """
     if not notes:
         return []
-    if getattr(runtime.store, "interrupted", ()):
+    if whole is None and getattr(runtime.store, "interrupted", False):  # else it is done already
         await recover_interrupted(runtime)
     op, since, gone = new_operation(), clock.tick(), dict[str, Gone]()
     data = {} if undone is None else {"undone": undone.id, "kind": undone.kind}
@@ -284,7 +334,8 @@ async def _insert_chunks(
                 ops=(op,),
             )
         )
-    rows = await embed_if_possible(runtime, [texts.embedding_text(note) for note in notes])
+    wanted = [texts.embedding_text(note) for note in notes]
+    rows = await embed_if_possible(runtime, wanted, despite=WITHOUT_EMBEDDER)
     items = [
         Indexed(note=note, vector=row, text=texts.lexical_text(note))
         for note, row in zip(notes, rows, strict=True)

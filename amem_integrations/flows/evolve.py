@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from ..changes.recovery import recover_interrupted
 from ..claims import ClaimLost
 from ..errors import (
     BudgetExceededError,
@@ -31,6 +30,7 @@ from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan
 from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
+from .content import recover_interrupted
 from .digest import digest, digest_if_due
 from .ledger import read_budget
 

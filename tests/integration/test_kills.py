@@ -138,6 +138,35 @@ def test_a_correction_that_was_killed_leaves_no_quote_at_second_hand(tmp_path, c
         assert holders(memory, tmp_path / "export") == {first.id}
 
 
+@pytest.mark.parametrize("call", [2, 4, 6])
+def test_a_long_text_whose_correction_was_killed_is_corrected_whole_and_can_be_undone(
+    tmp_path, call
+):
+    old = " ".join(f"We saw zanzibar4711 from hill {n}." for n in range(60))
+    new = " ".join(f"We stayed in room {n} of the inn." for n in range(30))
+    run_and_kill(
+        tmp_path / "m",
+        f"""
+long = memory.add({old!r}, namespace=ANN, key="long")
+kill_at({call})
+memory.update(long.id, namespace=ANN, content={new!r})
+kill()
+""",
+    )
+    with reopened(tmp_path / "m") as memory:
+
+        def text() -> str:
+            first, *rest = memory.get_all(namespace=ANN, where={"thread": long.id})
+            assert first == memory.get(long.id, namespace=ANN)
+            return "".join(note.content for note in (first, *rest))
+
+        (long,) = memory.get_all(namespace=ANN, where={"key": "long"})
+        assert text() == new
+        *_, made = [c for c in memory.history(long.id, namespace=ANN) if c.kind == "update"]
+        memory.undo(made.id, namespace=ANN)
+        assert text() == old
+
+
 def test_a_delete_that_was_killed_leaves_known_who_quoted_what_the_note_said_meanwhile(tmp_path):
     run_and_kill(
         tmp_path / "m",
