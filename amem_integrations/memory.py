@@ -197,20 +197,16 @@ class AgenticMemory:
 
     def close(self) -> None:
         """Write everything to disk and let go of the store; calling it again does nothing."""
-        while self._on_close:
-            self._on_close.pop()()
+        self._stop_work()
         self._close_store()
 
     async def aclose(self) -> None:
         """Close the memory, and the connections that the running event loop holds to a server."""
-        while self._on_close:
-            self._on_close.pop()()
-        if (shared := self._runtime.shared_claims) is not None:
-            await asyncio.to_thread(shared.close)
+        await asyncio.to_thread(self._stop_work)
         if inspect.iscoroutinefunction(close := getattr(self._runtime.store, "aclose", None)):
             await close()
         else:
-            self._close_store()
+            await asyncio.to_thread(self._close_store)
 
     async def __aenter__(self) -> Self:
         """Return the memory itself."""
@@ -295,7 +291,11 @@ class AgenticMemory:
         if getattr(store, "interrupted", ()):
             run(recover_interrupted(self._runtime))
 
-    def _close_store(self) -> None:
+    def _stop_work(self) -> None:
+        while self._on_close:
+            self._on_close.pop()()
         if self._runtime.shared_claims is not None:
             self._runtime.shared_claims.close()
+
+    def _close_store(self) -> None:
         run(resolve(self._runtime.store.close()))

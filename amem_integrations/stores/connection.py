@@ -44,7 +44,7 @@ class _OfLoop:
     """What one event loop holds: a client for each address, and the gate to them."""
 
     loop: asyncio.AbstractEventLoop
-    clients: list[AsyncQdrantClient]
+    clients: asyncio.Task[list[AsyncQdrantClient]]
     gate: asyncio.Semaphore
     lifetime: AsyncGenerator[None]
 
@@ -125,8 +125,9 @@ class Connection:
 
     async def _awaited(self, do: Callable[[Any], Any], at: int) -> Any:  # noqa: ANN401
         held = await self._of_loop()
+        clients = await asyncio.shield(held.clients)  # others wait for them too
         async with held.gate:
-            return await do(held.clients[at])
+            return await do(clients[at])
 
     async def _of_loop(self) -> _OfLoop:
         """Return the clients of the running loop; connections cannot be shared between loops."""
@@ -136,20 +137,24 @@ class Connection:
             for key, other in list(self._loops.items()):
                 if other.loop.is_closed():
                     self._loops.pop(key, None)
-            clients = [make() for make in self._make_async]
+            # A client reads files when it is made, such as certificates.
+            making = asyncio.to_thread(lambda: [make() for make in self._make_async])
+            clients = asyncio.create_task(making)
             gate = asyncio.Semaphore(self._connections)
             held = _OfLoop(loop, clients, gate, self._lifetime(id(loop), clients))
             self._loops[id(loop)] = held
             await anext(held.lifetime)
         return held
 
-    async def _lifetime(self, key: int, clients: list[AsyncQdrantClient]) -> AsyncGenerator[None]:
+    async def _lifetime(
+        self, key: int, clients: asyncio.Task[list[AsyncQdrantClient]]
+    ) -> AsyncGenerator[None]:
         """Close clients with their loop, which ends its asynchronous generators before it is closed."""
         try:
             yield
         finally:
             self._loops.pop(key, None)
-            for client in clients:
+            for client in () if clients.cancelled() else await clients:
                 with suppress(RuntimeError):  # the loop is closed already
                     await client.close()
 

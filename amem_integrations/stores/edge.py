@@ -39,9 +39,9 @@ REMOVING = ("update", "undo", "delete")  # after these, quotes are looked for in
 _COLLECTION = re.compile(r"[\w-][\w.-]*")
 
 
-def check_space(path: Path, wanted: int, free: Callable[[Path], int], what: str) -> None:
-    """Raise `StoreFullError` if less is free than `what` wants: a full disk would kill the process."""
-    if (left := free(path)) < wanted:
+def _check_space(path: Path, wanted: int, left: int, what: str) -> None:
+    """Raise `StoreFullError` if less is `left` than `what` wants: a full disk would kill the process."""
+    if left < wanted:
         raise StoreFullError(
             f"only {left / 2**20:.0f} MiB are free for {path}, and {what} wants "
             f"{wanted / 2**20:.0f} MiB; nothing was written: make room"
@@ -51,6 +51,14 @@ def check_space(path: Path, wanted: int, free: Callable[[Path], int], what: str)
 def free_bytes(path: Path) -> int:
     """Return how much can still be written to the disk of a folder, or to that where it is to be."""
     return shutil.disk_usage(next(place for place in (path, *path.parents) if place.exists())).free
+
+
+def _check_room(path: Path, least: int, free: Callable[[Path], int] | None) -> None:
+    left = (free or free_bytes)(path)
+    if path.exists():
+        _check_space(path, OPEN_BYTES, left, "opening it")
+    else:
+        _check_space(path, max(NEW_BYTES, least), left, "a new memory")
 
 
 def used_bytes(path: Path) -> int:
@@ -77,6 +85,7 @@ class EdgeStore(PointStore):
         flush_seconds: Seconds between flushes.
         min_free_bytes: With less than this free on the disk a write is refused.
         bm25: How text becomes a sparse vector.
+        free_bytes: Returns how much is free for the folder; None asks the system.
 
     Raises:
         StoreLockedError: The collection is open already, in any process.
@@ -97,7 +106,7 @@ class EdgeStore(PointStore):
         flush_seconds: float = FLUSH_SECONDS,
         min_free_bytes: int = MIN_FREE_BYTES,
         bm25: Bm25 | None = None,
-        free_bytes: Callable[[Path], int] = free_bytes,
+        free_bytes: Callable[[Path], int] | None = None,
     ) -> None:
         if dimensions < 1 or durability not in get_args(Durability):
             raise ConfigurationError(
@@ -111,10 +120,7 @@ class EdgeStore(PointStore):
         bm25 = bm25 or Bm25()
         wanted = Sidecar.new(embedder=embedder, dimensions=dimensions, bm25=bm25)
         place = Path(path).expanduser().absolute() / collection
-        if place.exists():
-            check_space(place, OPEN_BYTES, free_bytes, "opening it")
-        else:
-            check_space(place, max(NEW_BYTES, min_free_bytes), free_bytes, "a new memory")
+        _check_room(place, min_free_bytes, free_bytes)
         # Only another process could make one, and it would need the lock of this folder.
         self._has_draft = has_draft(place)
         self._folder = Folder.open(place, wanted)
@@ -187,7 +193,7 @@ class EdgeStore(PointStore):
         self._check_open()
         with self._lock:
             wanted = self._min_free_bytes + used_bytes(self._folder.path / "notes")
-            check_space(self._folder.path, wanted, self._free_bytes, "optimizing")
+            self._check_space(wanted, "optimizing")
             return self._folder.notes.optimize()
 
     def compact(self) -> None:
@@ -204,7 +210,7 @@ class EdgeStore(PointStore):
             run(self._settle())
             path, sidecar = self._folder.path, self._folder.sidecar
             wanted = self._min_free_bytes + max(NEW_BYTES, used_bytes(path))
-            check_space(path, wanted, self._free_bytes, "compacting")
+            self._check_space(wanted, "compacting")
             try:
                 self._folder.compact()
             finally:
@@ -246,12 +252,16 @@ class EdgeStore(PointStore):
         if not folder.is_open:
             raise StoreError(f"the memory in {folder.path} is closed; open it again")
 
+    def _check_space(self, wanted: int, what: str) -> None:
+        folder, given = self._folder, self._free_bytes
+        left = given(folder.path) if given else folder.free_bytes()
+        _check_space(folder.path, wanted, left, what)
+
     @contextmanager
     def _writing(self) -> Iterator[None]:
         self._check_open()
         with self._lock:
-            path, wanted = self._folder.path, self._min_free_bytes
-            check_space(path, wanted, self._free_bytes, "a write (min_free_bytes)")
+            self._check_space(self._min_free_bytes, "a write (min_free_bytes)")
             yield
             self._unflushed += 1
             waited = time.monotonic() - self._flushed_at

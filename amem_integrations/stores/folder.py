@@ -14,6 +14,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import StoreError
@@ -30,11 +31,11 @@ class Folder:
     """Two open shards, and the process they belong to."""
 
     def __init__(self, path: Path, sidecar: Sidecar, notes: EdgeShard, history: EdgeShard) -> None:
-        self.path, self.notes, self.history = path, notes, history
-        self.was_closed = sidecar.closed is not None
-        self.sidecar = sidecar
+        self.path, self.sidecar, self.notes, self.history = path, sidecar, notes, history
         self.pid = os.getpid()
         self.is_open = True
+        # Looking up the path for every write would make an event loop wait for the disk.
+        self._descriptor = os.open(path, os.O_RDONLY) if hasattr(os, "fstatvfs") else None
 
     @classmethod
     def open(cls, path: Path, wanted: Sidecar) -> Folder:
@@ -48,25 +49,37 @@ class Folder:
         settle(path)
         if not path.exists():
             _create(path, wanted)
-        Sidecar.read(path / "amem.json").check(wanted, str(path))
+        sidecar = Sidecar.read(path / "amem.json")
+        sidecar.check(wanted, str(path))
         notes = EdgeShard.load(path / "notes", NOTE_INDEXES)
         try:
             history = EdgeShard.load(path / "history", CHANGE_INDEXES)
         except StoreError:
             notes.close()
             raise
+        folder = cls(path, sidecar, notes, history)
         try:
             # Read again now that nobody else has it open: only now are the counts those of the last close.
-            sidecar = Sidecar.read(path / "amem.json")
-            folder = cls(path, sidecar, notes, history)
+            folder.sidecar = Sidecar.read(path / "amem.json")
             folder._compare_counts()
             shutil.rmtree(_draft(path), ignore_errors=True)  # by a process that was killed
-            sidecar.with_counts(None).write(path / "amem.json")
+            replace(folder.sidecar, closed=None).write(path / "amem.json")
         except StoreError:
-            history.close()
-            notes.close()
+            folder._let_go()
             raise
         return folder
+
+    @property
+    def was_closed(self) -> bool:
+        """Whether the process that had it open before closed it."""
+        return self.sidecar.closed is not None
+
+    def free_bytes(self) -> int:
+        """Return how much can still be written to the disk."""
+        if self._descriptor is None:
+            return shutil.disk_usage(self.path).free
+        disk = os.fstatvfs(self._descriptor)
+        return disk.f_bavail * disk.f_frsize
 
     def close(self, *, clean: Callable[[], bool] = lambda: True) -> None:
         """Flush, note the counts, let go; nothing in a forked child, whose parent may go on writing.
@@ -80,12 +93,10 @@ class Folder:
             logger.warning("%s was removed while it was open; what was in it is lost", self.path)
             self._let_go()
             return
-        self.is_open = False
         counts = {"notes": self.notes.count(), "history": self.history.count()}
-        self.history.close()
-        self.notes.close()
+        self._let_go(flush=True)
         if clean():
-            self.sidecar.with_counts(counts).write(self.path / "amem.json")
+            replace(self.sidecar, closed=counts).write(self.path / "amem.json")
 
     def compact(self) -> None:
         """Let a copy without the bytes of what was deleted take the place of this folder, and close this."""
@@ -100,11 +111,13 @@ class Folder:
         finally:
             self._let_go()
 
-    def _let_go(self) -> None:
+    def _let_go(self, *, flush: bool = False) -> None:
         if self.is_open:
             self.is_open = False
-            self.history.close(flush=False)
-            self.notes.close(flush=False)
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+            self.history.close(flush=flush)
+            self.notes.close(flush=flush)
 
     def _copy_to(self, draft: Path) -> None:
         """Write all points into a new folder, and close that."""
@@ -115,7 +128,7 @@ class Folder:
                 copy.upsert(page)
             counts[name] = copy.count()
             copy.close()
-        self.sidecar.with_counts(counts).write(draft / "amem.json")
+        replace(self.sidecar, closed=counts).write(draft / "amem.json")
 
     def _compare_counts(self) -> None:
         recorded = self.sidecar.closed or {}
@@ -187,7 +200,7 @@ def _create(path: Path, sidecar: Sidecar) -> None:
     try:
         for shard in _create_shards(draft, sidecar.dimensions).values():
             shard.close()
-        sidecar.with_counts({}).write(draft / "amem.json")
+        replace(sidecar, closed={}).write(draft / "amem.json")
         draft.rename(path)
     except OSError as error:
         if not path.exists():  # else another process was faster

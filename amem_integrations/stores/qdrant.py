@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from typing import Any
 
 from qdrant_client import QdrantClient, models
@@ -18,16 +20,15 @@ from ..runtime import run
 from .bm25 import Bm25
 from .checks import is_id
 from .claim_points import ClaimPoints
-from .collection import CHANGE_INDEXES, NOTE_INDEXES, Also, Nearest, Those
+from .collection import CHANGE_INDEXES, NOTE_INDEXES, Also, Fused, Nearest, Those
 from .conditions import IndexKind
 from .connection import CONNECTIONS, Connection, connect, locations
-from .hybrid import ranked_with_notes
 from .layout import ServerLayout
 from .payloads import DENSE, Point, decode_note, namespace_key
 from .qdrant_collection import QdrantCollection, client_dialect
 from .qdrant_setup import Setup, ordered_paths
 from .query_requests import PAGE
-from .reads import driven, twin
+from .reads import driven, found_lists, indexed, twin
 from .sidecar import AS_MADE, Sidecar
 from .writes import PointStore
 
@@ -174,7 +175,7 @@ class QdrantStore(ClaimPoints):
             ours, linked = namespace_key(namespace), self._dialect.ids(list(filter(is_id, ids)))
             among = self._dialect.every([self._ours(ours), linked])
             wanted = [Those(among), Those(self._linked_to(ours, look.linked_to))]
-            _, (points, linking) = await self._served_notes.nearest_and_points([], wanted, ours)
+            _, (points, linking) = await self._notes.nearest_and_points([], wanted, ours)
             found = {point.id: point for point in points}
             self._saw(ids, found)
             look.backlinks = _backlinks(linking, look)
@@ -223,7 +224,7 @@ class QdrantStore(ClaimPoints):
     async def aclose(self) -> None:
         """Close the connections, and those of the running loop first."""
         await self._connection.aclose()
-        self.close()
+        await asyncio.to_thread(self.close)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -242,10 +243,44 @@ class QdrantStore(ClaimPoints):
         wanted: Sequence[Nearest],
         plan: Sequence[Mapping[str, int]],
     ) -> list[Ranked]:
-        """Bring notes along, and the cosines of what only words find, by the same request."""
+        """Bring notes along, and the cosines of what only words find, by the same request.
+
+        These cosines are one more list: what the lexical query finds, scored by the vector.
+        """
         if not self._remote or not any(query.bring for query in queries):
             return await super()._ranked(key, queries, wanted, plan)
-        return await ranked_with_notes(self._served_notes, key, queries, wanted, plan)
+        asked, points = list(wanted), list[Fused | Those]()
+        sources: list[tuple[range, int | None]] = []
+        for query, places in zip(queries, plan, strict=True):
+            parts, first = [wanted[place] for place in places.values()], len(points)
+            points += self._brought_by(key, query, parts)
+            rescored = None
+            if query.bring is not None and len(parts) > 1:
+                dense, lexical = parts
+                rescored = len(asked)
+                asked.append(replace(dense, limit=lexical.limit, among=lexical))
+            sources.append((range(first, len(points)), rescored))
+        lists, found = await self._notes.nearest_and_points(asked, points, key)
+        return [
+            Ranked(
+                **found_lists(places, lists),
+                cosines={} if rescored is None else dict(lists[rescored]),
+                brought={point.id: indexed(point) for n in brought for point in found[n]},
+            )
+            for places, (brought, rescored) in zip(plan, sources, strict=True)
+        ]
+
+    def _brought_by(self, key: str, query: Query, parts: Sequence[Nearest]) -> list[Fused | Those]:
+        """Return what finds the notes that a query wants brought along."""
+        if (bring := query.bring) is None:
+            return []
+        found: list[Fused | Those] = []
+        if parts:
+            found.append(Fused(parts, bring.limit, bring.k, bring.vectors))
+        if bring.ids:
+            which = self._dialect.every([self._ours(key), self._dialect.ids(bring.ids)])
+            found.append(Those(which, bring.vectors))
+        return found
 
     async def _swap_at_once(
         self, namespace: str, points: Sequence[Point], look: Look | None
@@ -260,7 +295,7 @@ class QdrantStore(ClaimPoints):
         also = Also(
             [one for one, asked in zip(wanted, (look.ids, look.linked_to), strict=True) if asked]
         )
-        lost = await self._served_notes.swap(points, also)
+        lost = await self._notes.swap(points, also)
         if not also.found:
             return lost
         read = iter(also.found)

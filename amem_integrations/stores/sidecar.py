@@ -6,7 +6,7 @@ import errno
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -37,13 +37,13 @@ class Sidecar:
     @classmethod
     def new(cls, *, embedder: str, dimensions: int, bm25: Bm25) -> Sidecar:
         """Return the fingerprint of a collection made now."""
-        made = datetime.now(UTC).isoformat(timespec="seconds")
-        given: dict[str, Any] = {
-            "embedder": embedder,
-            "dimensions": dimensions,
-            "bm25": bm25.fingerprint,
-        }
-        return cls(**given, template=TEMPLATE, created_at=made)
+        return cls(
+            embedder=embedder,
+            dimensions=dimensions,
+            template=TEMPLATE,
+            bm25=bm25.fingerprint,
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
 
     @classmethod
     def parse(cls, stored: object, where: str) -> Sidecar:
@@ -100,10 +100,6 @@ class Sidecar:
         """Return what was made with what, and the schema of the notes in it."""
         made = {name: value for name, value in asdict(self).items() if name != "closed"}
         return {**made, "schema": SCHEMA}
-
-    def with_counts(self, closed: Mapping[str, int] | None) -> Sidecar:
-        """Return a copy that says how many points there are, or that it is not closed."""
-        return replace(self, closed=closed)
 
     def check(self, wanted: Sidecar, where: str) -> None:
         """Raise `EmbedderMismatchError`, which names what differs, if vectors made as `wanted` do not fit."""

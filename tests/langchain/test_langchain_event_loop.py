@@ -7,7 +7,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +34,6 @@ from langchain_amem import (
     recall_node,
     remember_node,
 )
-
-
-@contextmanager
-def watched() -> Iterator[None]:
-    """Make every call raise that blocks the event loop: files, sockets, databases, sleep, locks that are held."""
-    with blockbuster_ctx() as watch:
-        # The embedded store asks the disk whether there is room: microseconds, before each write.
-        for call in ("os.stat", "os.statvfs"):
-            watch.functions[call].can_block_in("stores/edge.py", "free_bytes")
-        yield
 
 
 class Embedder(HashEmbedder):
@@ -198,7 +187,7 @@ async def test_a_door_blocks_nothing(
 ) -> None:
     await door(disk, "I like Oslo.")  # once before, for what is imported on first use
     workers.clear()
-    with watched():
+    with blockbuster_ctx():
         await door(disk, "I like jazz.")
     # A door that tolerates failures would go on after a blocking call, and say so.
     assert caplog.records == []
@@ -224,5 +213,5 @@ def look_for_a_file(path: Path) -> None:
 
 @pytest.mark.parametrize("block", [write, ask_a_database, sleep, look_for_a_file])
 async def test_the_watch_sees_what_it_is_there_for(tmp_path: Path, block: Any) -> None:
-    with watched(), pytest.raises(BlockingError):
+    with blockbuster_ctx(), pytest.raises(BlockingError):
         block(tmp_path)
