@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,9 @@ from typing import Any
 from .errors import ConfigurationError
 from .flows.transfer import copy, made_by, taken_from
 from .opening import Location, open_as_made, open_store
-from .ports import Embedder, NoteStore
+from .ports import Embedder
 from .progress import Progress, reporter
-from .runtime import resolve, run
+from .runtime import run
 
 
 def migrate(
@@ -105,18 +106,9 @@ def _copy(
     exact: bool = False,
 ) -> int:
     source, name, dimensions = open_as_made(origin)
-    try:
+    with closing(source):
         if embedder is not None:
             name, dimensions = embedder.name, embedder.dimensions
-        target = open_store(other, embedder=name, dimensions=dimensions)
-        try:
+        with closing(open_store(other, embedder=name, dimensions=dimensions)) as target:
             vectors = made_by(embedder) if embedder else taken_from(source)
             return run(copy(source, target, vectors, progress, exact=exact))
-        finally:
-            _close(target)
-    finally:
-        _close(source)
-
-
-def _close(store: NoteStore) -> None:
-    run(resolve(store.close()))

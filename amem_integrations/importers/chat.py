@@ -21,7 +21,7 @@ from typing import Any
 from ..conversation import SPEAKING, Message, from_dict, note_inputs
 from ..errors import InvalidInputError
 from .import_report import Found, Skipped
-from .json_fields import first_time, label, objects
+from .json_fields import first_time, mapping_in, objects
 from .source import Entry, Source
 
 HISTORIES = ("messages", "chat_history", "history")
@@ -103,6 +103,21 @@ def message(item: object, where: str) -> Message | None:
     )
 
 
+def message_in_row(entry: Entry, field: str, skipped: Skipped) -> Message:
+    """Return the message that a field of a row holds, maybe as a text with JSON.
+
+    Raises:
+        InvalidInputError: It holds none.
+    """
+    where = entry.place("row")
+    value = mapping_in(entry.value[field], f"{where}: {field}")
+    said = message(value, where)
+    if said is None:
+        raise InvalidInputError(f"{where} holds no message")
+    tell(said, value, where, skipped)
+    return said
+
+
 def tell(said: Message, value: Mapping[str, Any], where: str, skipped: Skipped) -> None:
     """Count what of a message is not taken."""
     if said.party not in SPEAKING:
@@ -143,8 +158,3 @@ def _calls_tools(content: object) -> bool:
     """Return whether one of LlamaIndex's blocks is a call of a tool."""
     blocks: Iterable[object] = content if isinstance(content, list) else ()
     return any(isinstance(b, Mapping) and b.get("block_type") == "tool_call" for b in blocks)
-
-
-def thread_of(value: object, source: Source) -> str | None:
-    """Return the thread that an id names, or that of the source."""
-    return label(value) or source.chat_thread

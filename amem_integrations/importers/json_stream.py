@@ -10,16 +10,7 @@ from ..errors import InvalidInputError
 
 CHUNK = 1 << 16  # characters read at once; more for a value that is longer
 _TRUNCATED = 16  # an error that close to the end of what was read may be a word that goes on
-_CUT = (
-    "",
-    ".",
-    "e",
-    "E",
-    "e+",
-    "E+",
-    "e-",
-    "E-",
-)  # what may follow a number of which the rest is not read yet
+_CUT = ("", ".", "e", "E", "e+", "E+", "e-", "E-")  # may follow a number that goes on, unread
 _SPACE = " \t\n\r"
 
 
@@ -105,10 +96,7 @@ class JsonStream:
                     raise wrong from error
                 if not self._fill():
                     raise wrong from error
-            except (
-                ValueError,
-                RecursionError,
-            ) as error:  # a number of too many digits, too many lists
+            except (ValueError, RecursionError) as error:  # too many digits, or lists in lists
                 raise self._error(str(error)) from error
             else:
                 cut = isinstance(value, int | float) and self._text[end : end + 3] in _CUT

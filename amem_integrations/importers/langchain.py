@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ..errors import InvalidInputError
 from . import chat
 from .import_report import Found, Skipped
-from .json_fields import first_time, mapping_in
+from .json_fields import first_time, label
 from .source import Entry, Source
 
 
@@ -40,13 +39,8 @@ def read(source: Source, skipped: Skipped) -> Iterator[Found]:
         if not recognises(entry):
             skipped.add("not a row of a chat history", entry.place())
             continue
-        where = entry.place("row")
-        value = mapping_in(entry.value["message"], f"{where}: message")
-        said = chat.message(value, where)
-        if said is None:
-            raise InvalidInputError(f"{where} holds no message")
-        at = said.at or first_time(entry.value, where, ("created_at",))
-        chat.tell(said, value, where, skipped)
-        thread = chat.thread_of(entry.value["session_id"], source)
-        threads.setdefault(thread, []).append(replace(said, at=at))
+        said = chat.message_in_row(entry, "message", skipped)
+        at = said.at or first_time(entry.value, entry.place("row"), ("created_at",))
+        session = label(entry.value["session_id"])
+        threads.setdefault(session, []).append(replace(said, at=at))
     yield from chat.notes_of(threads, source)

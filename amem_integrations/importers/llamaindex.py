@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..conversation import Message
-from ..errors import InvalidInputError
 from ..notes import NoteInput
 from . import chat
 from .import_report import Found, Skipped
@@ -47,8 +46,8 @@ def read(source: Source, skipped: Skipped) -> Iterator[Found]:
             for item in skipped.attempt(lambda one: _node(one, source, skipped), entry) or ():
                 yield (), item
         elif recognises(entry):
-            thread = chat.thread_of(entry.value["key"], source)
-            threads.setdefault(thread, []).append(_row(entry, skipped))
+            said = chat.message_in_row(entry, "data", skipped)
+            threads.setdefault(label(entry.value["key"]), []).append(said)
         else:
             skipped.add("not a node", entry.place("node"))
     yield from chat.notes_of(threads, source)
@@ -62,16 +61,6 @@ def _is_node(value: Mapping[str, Any]) -> bool:
     payload = value.get("payload")
     held = payload if isinstance(payload, Mapping) else value
     return "_node_content" in held or held.get("class_name") == "TextNode"
-
-
-def _row(entry: Entry, skipped: Skipped) -> Message:
-    where = entry.place("row")
-    value = mapping_in(entry.value["data"], f"{where}: data")
-    said = chat.message(value, where)
-    if said is None:
-        raise InvalidInputError(f"{where} holds no message")
-    chat.tell(said, value, where, skipped)
-    return said
 
 
 def _node(entry: Entry, source: Source, skipped: Skipped) -> list[NoteInput]:

@@ -22,7 +22,6 @@ from ..errors import StoreError
 from ..ids import clock
 from ..notes import Change, Namespace
 from ..ports import Look
-from ..runtime import resolve
 from .checks import is_id
 from .payloads import TERMS, Point, term
 from .qdrant_collection import PAGE_OF_IDS, QdrantCollection
@@ -41,6 +40,8 @@ class AnnouncedWrites(PointStore):
     """The writing half of a store that other processes write to as well, if it is `remote`."""
 
     settle_after: float = 15 * 60
+    _notes: QdrantCollection
+    _history: QdrantCollection
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - of `PointStore`
         super().__init__(*args, **kwargs)
@@ -94,19 +95,7 @@ class AnnouncedWrites(PointStore):
     ) -> set[str]:
         """Replace points in one request, and return what is refused."""
         del namespace, look
-        return await resolve(self._notes.swap(points))
-
-    @property
-    def _served_notes(self) -> QdrantCollection:
-        notes = self._notes
-        assert isinstance(notes, QdrantCollection)  # noqa: S101 - as the constructor made it
-        return notes
-
-    @property
-    def _served_history(self) -> QdrantCollection:
-        history = self._history
-        assert isinstance(history, QdrantCollection)  # noqa: S101 - as the constructor made it
-        return history
+        return await self._notes.swap(points)
 
     async def _remove(self, removal: Removal, receipts: Sequence[Point]) -> None:
         """Remove notes together with the announcement of it, then their changes together with the receipts."""
@@ -121,8 +110,7 @@ class AnnouncedWrites(PointStore):
         done, self._removed = list(self._removed), deque()
         try:
             notes, _ = self._filters(removal)
-            served, key = self._served_notes, removal.namespace
-            await served.delete_with(notes, key, before=[intent], erase=done)
+            await self._notes.delete_with(notes, removal.namespace, before=[intent], erase=done)
             await self._remove_changes(removal, receipts)
         except BaseException:
             self._removed.extend(done)
@@ -136,8 +124,7 @@ class AnnouncedWrites(PointStore):
     async def _remove_changes(self, removal: Removal, receipts: Sequence[Point]) -> None:
         _, gone = self._filters(removal)
         done = self._taken()
-        served, key = self._served_history, removal.namespace
-        await served.delete_with(gone, key, after=receipts, erase=done)
+        await self._history.delete_with(gone, removal.namespace, after=receipts, erase=done)
 
     async def _finish_removal(self, intent: Point) -> None:
         """Finish an announced removal, unless its receipts say that this is done."""
@@ -145,16 +132,16 @@ class AnnouncedWrites(PointStore):
         receipts = [Point(*kept) for kept in intent.payload["receipts"]]
         key = removal.namespace
         ids = [receipt.id for receipt in receipts]
-        written = await self._served_history.retrieve(ids, ("op",), namespace=key)
+        written = await self._history.retrieve(ids, ("op",), namespace=key)
         if not receipts or len(written) < len(ids):
             notes, _ = self._filters(removal)
-            await self._served_notes.delete_with(notes, key)
+            await self._notes.delete_with(notes, key)
             await self._remove_changes(removal, receipts)
         await self._erase_removals([intent.id], key)
 
     async def _erase_removals(self, ids: Sequence[str], namespace: str | None = None) -> None:
         if ids:
-            await resolve(self._notes.delete(self._dialect.ids(ids), namespace))
+            await self._notes.delete(self._dialect.ids(ids), namespace)
 
     async def _take_announcements_away(self) -> None:
         """Remove the announcements of what is carried out, before the connections are closed."""
@@ -166,7 +153,7 @@ class AnnouncedWrites(PointStore):
         seen = {i: self._seen.pop(i, None) for i in ids}
         seqs = [seq or 0 for _, seq in filter(None, seen.values())]
         if unseen := [i for i, known in seen.items() if known is None]:
-            read = await resolve(self._notes.retrieve(unseen, ("seq",), namespace=namespace))
+            read = await self._notes.retrieve(unseen, ("seq",), namespace=namespace)
             seqs += [int(point.payload["seq"]) for point in read.values()]
         return max([clock.tick(), *seqs])
 
@@ -185,7 +172,7 @@ class AnnouncedWrites(PointStore):
     ) -> None:
         if records and time.time() - intent.payload["at"] > self.settle_after / 2:
             # This process stood still; another may have taken it for dead, and its changes back.
-            await resolve(self._history.upsert(records))
+            await self._history.upsert(records)
         if complete is None:
             self._finished.append(intent.id)
             return
@@ -202,7 +189,7 @@ class AnnouncedWrites(PointStore):
             return
         done = self._taken()
         try:
-            await resolve(self._history.upsert([*([intent] if intent else []), *records], done))
+            await self._history.upsert([*([intent] if intent else []), *records], done)
         except BaseException:
             self._finished.extend(done)
             raise
@@ -233,10 +220,10 @@ class AnnouncedWrites(PointStore):
         ops: list[str] = []
         self._settles_at = time.monotonic() + self.settle_after
         try:
-            for intent in await self._left(self._served_notes, TERMS, REMOVAL):
+            for intent in await self._left(self._notes, TERMS, REMOVAL):
                 await self._finish_removal(intent)
                 ops += intent.payload["ops"]
-            for intent in await self._left(self._served_history, "kind", INTENT):
+            for intent in await self._left(self._history, "kind", INTENT):
                 await self._finish_intent(intent.payload)
                 await self._erase([intent.id])
                 ops += intent.payload["ops"]

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from ..claims import Claim
 from ..notes import Namespace
-from ..runtime import resolve
 from .announced import AnnouncedWrites
 from .payloads import Point, namespace_key
 from .reads import driven
@@ -25,21 +24,21 @@ class ClaimPoints(AnnouncedWrites):
     async def get_claims(self, namespace: Namespace, ids: Sequence[str]) -> dict[str, Claim]:
         """See `ClaimStore.get_claims`."""
         self._check_open()
-        found = await resolve(self._notes.retrieve(ids, namespace=namespace_key(namespace)))
+        found = await self._notes.retrieve(ids, namespace=namespace_key(namespace))
         return {i: _claim(p) for i, p in found.items() if p.payload.get("kind") == CLAIM}
 
     @driven
     async def put_claims(self, namespace: Namespace, claims: Sequence[Claim]) -> set[str]:
         """See `ClaimStore.put_claims`."""
         self._check_open()
-        taken = await resolve(self._notes.insert(_points(namespace, claims)))
+        taken = await self._notes.insert(_points(namespace, claims))
         return {claim.id for claim in claims} - taken
 
     @driven
     async def swap_claims(self, namespace: Namespace, claims: Sequence[Claim]) -> set[str]:
         """See `ClaimStore.swap_claims`."""
         self._check_open()
-        stale = await resolve(self._notes.swap(_points(namespace, claims)))
+        stale = await self._notes.swap(_points(namespace, claims))
         return {claim.id for claim in claims} - stale
 
     @driven
@@ -48,7 +47,7 @@ class ClaimPoints(AnnouncedWrites):
         self._check_open()
         every, ids, integer = self._dialect.every, self._dialect.ids, self._dialect.integer
         exactly = [every([ids([c.id]), integer("revision", c.version)]) for c in claims]
-        await resolve(self._notes.delete(self._dialect.some(exactly), namespace_key(namespace)))
+        await self._notes.delete(self._dialect.some(exactly), namespace_key(namespace))
 
 
 def _points(namespace: Namespace, claims: Sequence[Claim]) -> list[Point]:

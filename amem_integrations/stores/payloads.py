@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
 from ..errors import InvalidInputError, NamespaceError, StoreError
@@ -26,6 +26,7 @@ from .bm25 import Sparse
 from .checks import check_id, plain, stamp
 
 Payload = dict[str, Any]
+Part = TypeVar("Part", ContextEntry, Link, Supersession)
 
 SCHEMA = 1
 # How a payload of an earlier schema becomes one of the next, by the schema it has. A payload is brought
@@ -47,9 +48,9 @@ SEARCHED = (
     "superseded_by", "merged_into", "chunk", "chunk_of", "sources",
 )  # fmt: skip
 CHANGE = ("id", "seq", "op", "kind", "note_id", "cause", "model", "data")
-ENTRY = ("text", "keywords", "tags", "cause", "model", "change")
-LINK = ("relation", "reason", "strength", "direction")
-SUPERSESSION = ("relation", "reason", "model", "change")
+# Of the parts of a note: what is a time, and what is a list.
+TIMES = {"at", "recorded_at", "until", "created", "reinforced", "since"}
+LISTS = {"keywords", "tags", "causes"}
 
 # The id of a change's point comes from its namespace and its own id, under this root.
 _CHANGE_IDS = UUID("5b0c7a62-7c1d-5a0e-9b1f-6d1f6f6c2f10")
@@ -163,12 +164,11 @@ def encode_note(note: Note, namespace: Namespace) -> Payload:
         "recorded_at": recorded_at,
         "until": _optional_stamp(note.until, "until"),
         "expires_at": _optional_stamp(note.expires_at, "expires_at"),
-        "contexts": [_encode_entry(entry) for entry in note.contexts],
+        "contexts": [_encode_part(entry) for entry in note.contexts],
         "sources": note.sources or None,
         CAUSES: sorted({*note.sources, *(i for e in note.contexts for i in e.came_from)}) or None,
-        "links": [_encode_link(target, link) for target, link in note.links.items()],
-        "supersessions": [_encode_supersession(i, s) for i, s in note.supersessions.items()]
-        or None,
+        "links": [_encode_part(link, target=i) for i, link in note.links.items()],
+        "supersessions": [_encode_part(s, by=i) for i, s in note.supersessions.items()] or None,
         "ops": note.ops,
         TERMS: _terms(note),
     }
@@ -188,10 +188,11 @@ def decode_note(note_id: str, payload: Payload) -> Note:
         at=_optional_time(payload.get("at")),
         sources=tuple(payload.get("sources", ())),
         chunk=payload.get("chunk", 0),
-        contexts=tuple(map(_decode_entry, payload["contexts"])),
-        links={link["target"]: _decode_link(link) for link in payload["links"]},
+        contexts=tuple(_decode_part(ContextEntry, each) for each in payload["contexts"]),
+        links={link["target"]: _decode_part(Link, link) for link in payload["links"]},
         supersessions={
-            each["by"]: _decode_supersession(each) for each in payload.get("supersessions", ())
+            each["by"]: _decode_part(Supersession, each)
+            for each in payload.get("supersessions", ())
         },
         until=_optional_time(payload.get("until")),
         expires_at=_optional_time(payload.get("expires_at")),
@@ -253,51 +254,25 @@ def _picked(payload: Payload, names: Sequence[str]) -> Payload:
     return {name: payload.get(name) for name in names}
 
 
-def _encode_entry(entry: ContextEntry) -> Payload:
-    return {
-        **{name: getattr(entry, name) for name in ENTRY},
-        "at": stamp(entry.at, "at of a context entry"),
-        "recorded_at": stamp(entry.recorded_at, "recorded_at of a context entry"),
-        "until": _optional_stamp(entry.until, "until of a context entry"),
-        **({"causes": entry.causes} if entry.causes else {}),
+def _encode_part(part: ContextEntry | Link | Supersession, **named: str) -> Payload:
+    """Return the payload of a part of a note; `named` is the id of the other note that it is about."""
+    what = type(part).__name__
+    fields = {name: getattr(part, name) for name in part.__slots__}
+    times = {
+        name: stamp(fields[name], f"{name} of a {what}")
+        for name in TIMES & fields.keys()
+        if fields[name] is not None
     }
+    ids = {name: check_id(i, f"{name} of a {what}") for name, i in named.items()}
+    return {**fields, **times, **ids}
 
 
-def _decode_entry(entry: Payload) -> ContextEntry:
-    lists = {name: tuple(entry[name]) for name in ("keywords", "tags")}
-    times = {name: _time(entry[name]) for name in ("at", "recorded_at")}
-    lists["causes"] = tuple(entry.get("causes", ()))
-    until = _optional_time(entry.get("until"))
-    return ContextEntry(**{**_picked(entry, ENTRY), **lists, **times, "until": until})
-
-
-def _encode_link(target: str, link: Link) -> Payload:
-    return {
-        **{name: getattr(link, name) for name in LINK},
-        "target": check_id(target, "target of a link"),
-        "strength": float(link.strength),
-        "created": stamp(link.created, "created of a link"),
-        "reinforced": stamp(link.reinforced, "reinforced of a link"),
-    }
-
-
-def _decode_link(link: Payload) -> Link:
-    times = {name: _time(link[name]) for name in ("created", "reinforced")}
-    return Link(**{**_picked(link, LINK), **times})
-
-
-def _encode_supersession(by: str, supersession: Supersession) -> Payload:
-    return {
-        **{name: getattr(supersession, name) for name in SUPERSESSION},
-        "by": check_id(by, "successor of a note"),
-        "since": stamp(supersession.since, "since of a supersession"),
-        "recorded_at": stamp(supersession.recorded_at, "recorded_at of a supersession"),
-    }
-
-
-def _decode_supersession(supersession: Payload) -> Supersession:
-    times = {name: _time(supersession[name]) for name in ("since", "recorded_at")}
-    return Supersession(**{**_picked(supersession, SUPERSESSION), **times})
+def _decode_part(kind: type[Part], payload: Payload) -> Part:
+    fields = {name: payload[name] for name in kind.__slots__ if name in payload}
+    times = {name: _optional_time(fields[name]) for name in TIMES & fields.keys()}
+    return kind(
+        **{**fields, **times, **{name: tuple(fields[name]) for name in LISTS & fields.keys()}}
+    )
 
 
 def namespace_key(namespace: Namespace) -> str:

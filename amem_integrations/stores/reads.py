@@ -23,7 +23,7 @@ import numpy as np
 from ..errors import StoreUnavailableError
 from ..filters import Conditions
 from ..notes import Change, ChangeKind, Namespace, Note
-from ..ports import Indexed, Query, Ranked, Vector
+from ..ports import Indexed, Query, Ranked
 from ..runtime import resolve, run
 from .bm25 import Bm25
 from .checks import check_vector, is_id, plain
@@ -129,8 +129,7 @@ class PointReader:
     async def get_indexed(self, namespace: Namespace, ids: Sequence[str]) -> list[Indexed]:
         """Return these notes with their dense vectors, in this order; unknown ones are left out."""
         found = await self._found(namespace, ids, vectors=True)
-        points = [found[i] for i in ids if i in found]
-        return [Indexed(note=decode_note(p.id, p.payload), vector=_dense(p)) for p in points]
+        return [indexed(found[i]) for i in ids if i in found]
 
     @driven
     async def number_of_notes(self) -> int:
@@ -384,5 +383,7 @@ def found_lists(
     return {name: lists[place] for name, place in places.items()}
 
 
-def _dense(point: Point) -> Vector | None:
-    return None if point.dense is None else np.asarray(point.dense, dtype=np.float32)
+def indexed(point: Point) -> Indexed:
+    """Return the note of a point with its dense vector."""
+    vector = None if point.dense is None else np.asarray(point.dense, dtype=np.float32)
+    return Indexed(note=decode_note(point.id, point.payload), vector=vector)
