@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ..errors import InvalidInputError
 from ..filters import Condition, Conditions, Scalar
@@ -22,6 +22,7 @@ Filter = Any  # a filter or a condition in the types of one interface to Qdrant
 IndexKind = Literal["tenant", "keyword", "integer", "float", "datetime", "uuid"]
 
 TIMES = frozenset({"at", "when", "recorded_at", "until", "expires_at"})
+NUMBERS = frozenset({"seq", "attempts"})
 NEVER_EMPTY = frozenset({"id", "seq", "when", "recorded_at", "attempts"})
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _BOUNDS = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
@@ -125,13 +126,14 @@ def _clause(dialect: Dialect, condition: Condition) -> Filter:
     bound = _BOUNDS[condition.operator]
     if isinstance(value, datetime):
         return dialect.during(json_path(field), {bound: stamp(value, field)})
-    if isinstance(value, str | bool) or value is None:
+    if field not in NUMBERS and not field.startswith("metadata."):
         raise InvalidInputError(
-            f"{condition.operator} for {field!r} wants a number or a datetime, not {value!r}"
+            f"{field!r} in where has no order; {condition.operator} cannot be used"
         )
+    number = cast("int | float", value)  # see `filters.parse`
     if field == "seq":
-        return seq_range(dialect, bound, int(value))
-    return dialect.between(json_path(field), {bound: float(value)})
+        return seq_range(dialect, bound, int(number))
+    return dialect.between(json_path(field), {bound: float(number)})
 
 
 def _one_of(dialect: Dialect, field: str, values: Sequence[Scalar]) -> Filter:
@@ -178,7 +180,9 @@ def _check_name(field: str) -> None:
 
 def _check(field: str, value: Scalar) -> None:
     """Refuse what the engine does not take, and what could only match by mistake."""
-    if isinstance(value, datetime) or value is None:
+    if isinstance(value, datetime):
+        wrong = field not in TIMES and not field.startswith("metadata.")
+    elif value is None:
         wrong = field == "seq"
     elif isinstance(value, str):
         plain(value, field)

@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
+from json import JSONDecodeError
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -102,7 +103,7 @@ class Connection:
                     return await self._awaited(do, at)
                 with self._guard:
                     return do(self._clients[at])
-            except (ApiException, ResourceExhaustedResponse) as error:
+            except (ApiException, ResourceExhaustedResponse, JSONDecodeError) as error:
                 self._check_passing(error)
                 if pause is None or _asked(error) > MAX_ASKED:
                     raise StoreUnavailableError(self._silence(error)) from error
@@ -175,6 +176,13 @@ class Connection:
         )
 
     def _refusal(self, error: Exception) -> str:
+        if isinstance(
+            getattr(error, "source", error), ValueError
+        ):  # what is read is not as it should be
+            return (
+                f"what answers at {self.where} is no Qdrant server, or one that this version of "
+                f"qdrant-client does not understand ({_detail(error)}); check the address"
+            )
         if is_status(error, HTTPStatus.UNAUTHORIZED) or is_status(error, HTTPStatus.FORBIDDEN):
             return (
                 f"the Qdrant server at {self.where} refused the API key, or the key may not do this "

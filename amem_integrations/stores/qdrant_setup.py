@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -146,10 +147,11 @@ class Setup:
 
     def _check_version(self) -> None:
         version = self._call(lambda client: client.info()).version
-        if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_SERVER:
+        numbers = re.search(r"(\d+)\.(\d+)", version)
+        if numbers is None or tuple(map(int, numbers.groups())) < OLDEST_SERVER:
             needed = ".".join(map(str, OLDEST_SERVER)) + " or later is needed"
             where = self._connection.where
-            raise StoreError(f"the Qdrant server at {where} is version {version}; {needed}")
+            raise StoreError(f"the Qdrant server at {where} is version {version!r}; {needed}")
 
     def _call(self, do: Callable[[QdrantClient], Any]) -> Any:  # noqa: ANN401 - of the client
         return run(self._connection.call(do))

@@ -815,12 +815,23 @@ def test_an_address_without_a_scheme_is_no_folder(
 
 
 @pytest.mark.enable_socket
-def test_an_old_server_is_refused() -> None:
+@pytest.mark.parametrize("version", ["1.18.2", "v1.18.0-dev", "dev"])
+def test_an_old_server_is_refused(version: str) -> None:
     with (
-        serving(FakeQdrant(version="1.18.2")) as fake,
-        pytest.raises(StoreError, match=r"1\.18\.2.*1\.19"),
+        serving(FakeQdrant(version=version)) as fake,
+        pytest.raises(StoreError, match=rf"{re.escape(version)}.*1\.19"),
     ):
         open_server(fake)
+
+
+@pytest.mark.enable_socket
+@pytest.mark.parametrize("answer", ["<html>Welcome</html>", '{"name": "another program"}'])
+def test_what_answers_and_is_no_qdrant_server_is_a_store_error_at_once(answer: str) -> None:
+    with serving(FakeQdrant()) as fake:
+        fake.faults.append(Fault(status=200, text=answer, plain=True))
+        with pytest.raises(StoreError, match="no Qdrant server"):
+            open_server(fake)
+        assert len(fake.requests) == 1
 
 
 @pytest.mark.enable_socket
