@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from .kinds import kind_of
 from .notes import Change, Namespace, Note, NoteInput
 
 FORMAT, VERSION = "amem-integrations", 1
+MAX_SEQ = 2**62  # in the year 2116; what is added next is numbered above all that is stored
 USERS = (
     "content",
     "rest",
@@ -30,7 +32,7 @@ USERS = (
     "key",
     "speaker",
     "thread",
-)  # whatever is in there is no id of ours
+)  # what is in there is no id of ours
 REPEATS = 64  # how often the same words may have been said anew
 
 _NOTE = TypeAdapter(Note)
@@ -58,7 +60,8 @@ def read(
 ) -> Iterator[Note | Change]:
     """Yield the notes and changes of a file as they are to be in `namespace`.
 
-    A note keeps its id only if it is the one that its key or words have in this namespace, or one of those that
+    They are numbered (`seq`) as in the file, but always upwards, so that none is passed over in reading on after
+    another. A note keeps its id only if it is the one that its key or words have in this namespace, or one of those that
     are `stored` there; else it gets one of this namespace. A file may say anything, and ids must not reach
     notes of others.
 
@@ -69,11 +72,14 @@ def read(
     lines = _lines(path)
     _check_header(path, next(lines, (1, {})))
     ids = _ids(path, namespace, stored)
+    last = {Note: 0, Change: 0}
     for number, line in lines:
         try:
-            yield _value(_moved(line, ids), namespace)
-        except (ValidationError, KeyError, TypeError, AttributeError) as error:
+            value = _value(_moved(line, ids), namespace)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise InvalidInputError(f"line {number} of {path} is damaged: {error}") from error
+        last[type(value)] = max(value.seq, last[type(value)] + 1)
+        yield replace(value, seq=last[type(value)])
 
 
 def note_ids(path: str | PathLike[str]) -> list[str]:
@@ -97,20 +103,23 @@ def count(path: str | PathLike[str]) -> int:
 
 
 def _value(line: Line, namespace: Namespace) -> Note | Change:
+    value: Note | Change
     if "note" in line:
-        data = line["note"]
-        return _NOTE.validate_python(
-            {"kind": kind_of(str(data["content"])), **data, "namespace": namespace}
-        )
-    return _CHANGE.validate_python({**line["change"], "namespace": namespace})
+        data = {"kind": kind_of(str(line["note"]["content"])), **line["note"]}
+        value = _NOTE.validate_python({**data, "namespace": namespace})
+    else:
+        value = _CHANGE.validate_python({**line["change"], "namespace": namespace})
+    if value.seq >= MAX_SEQ:
+        raise ValueError(f"seq={value.seq} is no time in nanoseconds")
+    return value
 
 
 def _lines(path: str | PathLike[str]) -> Iterator[tuple[int, Line]]:
-    with Path(path).open(encoding="utf-8") as file:
+    with Path(path).open("rb") as file:
         for number, text in enumerate(file, start=1):
             try:
                 line = json.loads(text)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise InvalidInputError(f"line {number} of {path} is no JSON: {error}") from error
             if not isinstance(line, dict):
                 raise InvalidInputError(f"line {number} of {path} is no JSON object")
@@ -152,7 +161,8 @@ def _ids(
     if len(set(ids.values())) < len(ids):  # two notes of one text: one of them was updated
         ids = {old: old if old in stored else derive("import", namespace, old) for old in ids}
     for data in chunks:
-        whole = ids.get(data["chunk_of"], data["chunk_of"])
+        old = str(data["chunk_of"])
+        whole = ids.get(old, old)
         ids[str(data["id"])] = derive("chunk", whole, data.get("chunk"))
     return ids
 

@@ -27,6 +27,7 @@ from amem_integrations.reindex import migrate, reindex
 from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob", "work")
+TIED = {"namespace": ["ann"], "content": "a", "recorded_at": "2026-01-01T00:00:00Z"}
 CONFIG = MemoryConfig(min_gate_similarity=-1.0)
 
 
@@ -120,14 +121,39 @@ def test_an_import_into_another_namespace_gets_ids_of_that_one(tmp_path):
         (["HEADER", '{"note": {"id": 5}}'], "line 2"),
         (["HEADER", '{"something": {}}'], "line 2"),
         (["HEADER", "[]"], "line 2"),
+        (["HEADER", "[" * 100_000], "line 2"),
+        (["HEADER", "\udcff"], "line 2"),  # a byte that is not UTF-8
+        (["HEADER", '{"note": {"id": "x", "content": "a", "chunk_of": ["x"]}}'], "line 2"),
+        (
+            ["HEADER", json.dumps({"note": {**TIED, "id": "x", "seq": 2**63 - 1}})],
+            "line 2.*no time",
+        ),
     ],
 )
 def test_a_file_that_is_no_export_is_a_clear_error(tmp_path, lines, message):
     header = json.dumps({"format": "amem-integrations", "version": 1, "namespace": ["ann"]})
     path = tmp_path / "bad.jsonl"
-    path.write_text("".join(line.replace("HEADER", header) + "\n" for line in lines))
+    text = "".join(line.replace("HEADER", header) + "\n" for line in lines)
+    path.write_text(text, errors="surrogateescape")
     with opened(":memory:") as memory, pytest.raises(InvalidInputError, match=message):
         memory.import_(path, namespace=ANN)
+
+
+def test_notes_of_a_file_that_share_a_place_in_the_order_are_all_kept(tmp_path):
+    notes = [
+        {**TIED, "id": f"x{n}", "key": f"k{n}", "content": f"Thing {n}", "seq": (n + 1) // 2 - 5}
+        for n in range(600)
+    ]
+    header = {"format": "amem-integrations", "version": 1, "namespace": ["ann"]}
+    lines = [header, *({"note": note} for note in notes)]
+    path = tmp_path / "tied.jsonl"
+    path.write_text("\ufeff" + "\n".join(map(json.dumps, lines)), encoding="utf-8")
+    with opened(":memory:") as memory:
+        memory.import_(path, namespace=ANN)
+        memory.export(path, namespace=ANN)
+        written = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        kept = [line["note"]["content"] for line in written if "note" in line]
+        assert kept == [note["content"] for note in notes]
 
 
 def test_export_and_import_want_a_namespace(tmp_path):
