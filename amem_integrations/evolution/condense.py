@@ -18,7 +18,7 @@ from ..changes.rewrite import rewrite
 from ..errors import ModelReplyError
 from ..ids import clock, derive, new_operation, now
 from ..notes import Change, ContextEntry, Namespace, Note
-from ..prompts import CondenseReply
+from ..prompts.replies import CondenseReply
 from ..runtime import Runtime, resolve
 from .ask import ask, counting, fits, no_problem
 from .deleted_meanwhile import remove_what_is_gone

@@ -25,7 +25,7 @@ from ..kinds import Kind
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..plans import EvolutionReport
 from ..ports import Look
-from ..prompts import ConstructFactsReply, ConstructReply, NoteAttributes
+from ..prompts.replies import ConstructFactsReply, ConstructReply, NoteAttributes
 from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens
 from .ask import RefusedError, ask, counting, fits

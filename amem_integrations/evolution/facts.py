@@ -27,7 +27,7 @@ from ..ids import clock, derive, end_of, now, time_of
 from ..notes import Change, Namespace, Note
 from ..plans import HELD, PlannedSupersession
 from ..ports import Indexed, Query, Vector
-from ..prompts import ConstructFactsReply, ConstructReply
+from ..prompts.replies import ConstructFactsReply, ConstructReply
 from ..runtime import Runtime, resolve
 from .show import Shown, aliases, clipped, lines
 from .supersede import NOT_BY_USER, supersede

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ..ids import clock, derive, new_operation, time_of
 from ..notes import Namespace, Note
-from ..prompts import ProfileReply
+from ..prompts.replies import ProfileReply
 from ..runtime import Runtime, resolve
 from .ask import ask, counting
 from .digest_drafts import Draft, in_order
