@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import chain
@@ -163,8 +164,19 @@ class Plan:
             raise InvalidInputError(f"this is no plan that propose gave: {error}") from error
 
 
+class _Report:
+    """What the reports have in common."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return values
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvolutionReport:
+class EvolutionReport(_Report):
     """What an evolution did.
 
     Attributes:
@@ -215,13 +227,9 @@ class EvolutionReport:
             limited=self.limited or other.limited,
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkReport:
+class WorkReport(_Report):
     """What a worker did, in numbers, since it may run for months.
 
     Attributes:
@@ -251,13 +259,9 @@ class WorkReport:
             interrupted=None if report.done else report.interrupted or self.interrupted,
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UndoReport:
+class UndoReport(_Report):
     """What was taken back of several changes, or of all that a model did.
 
     Attributes:
@@ -272,13 +276,9 @@ class UndoReport:
     skipped: Mapping[str, str] = field(default_factory=dict)
     rejected: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DigestReport:
+class DigestReport(_Report):
     """What was done to bring digests up to date.
 
     Attributes:
@@ -303,13 +303,9 @@ class DigestReport:
     calls: int = 0
     reason: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsolidationReport:
+class ConsolidationReport(_Report):
     """What a consolidation did, or, with `dry_run`, would do.
 
     Attributes:
@@ -367,11 +363,5 @@ class ConsolidationReport:
         calls = f" ({number} calls of the model)" if number else ""
         return f"{lead}{', '.join(done)}{calls}."
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        values: dict[str, Any] = _CONSOLIDATION.dump_python(self, mode="json")
-        return values
-
 
 _PLAN = TypeAdapter(Plan)
-_CONSOLIDATION = TypeAdapter(ConsolidationReport)

@@ -229,10 +229,15 @@ async def commit_plan(
     except ClaimLost:
         await write_cost(runtime, plan)
         raise
-    decided = [_only_shown(one) for one in plan.notes]
-    plans = [_only_known(one, known) for one in decided if _is_current(one, plan.id, known)]
+    # A plan may have been changed on its way: what is about notes that were not shown, or are gone, is left out.
+    plans = [
+        _restricted(one, (_shown(one) & known.keys()) - {one.id})
+        for one in plan.notes
+        if _is_current(one, plan.id, known)
+    ]
     wrote = any(one.links or one.updates or one.supersessions or one.relinks for one in plans)
-    sources = {*plan.sources, *(i for one in decided for i in _shown(one))} if wrote else ()
+    shown = {i for one in plan.notes for i in (one.id, *_shown(one))}
+    sources = {*plan.sources, *shown} if wrote else ()
     shown_at = plan.since if since is None else since
     prompts = prompt_records(plan.id, space, sorted(sources), at, since=shown_at, stale=plan.stale)
     cost = usage_records(plan.id, space, plan.cost, time_of(plan.since))
@@ -240,8 +245,9 @@ async def commit_plan(
     done, plans = await _write(runtime, space, planner, plans, known, records, again, look)
     left = [] if plans else cost
     await mark_failed(runtime, space, plan.failed, plan.id, base=known, records=left)
+    written = {note_id for note_id, note in done.notes.items() if plan.id in note.ops}
     return EvolutionReport(
-        done=tuple(one.id for one in plans if _wrote(plan.id, done.notes.get(one.id))),
+        done=tuple(one.id for one in plans if one.id in written),
         links=_count_pairs(done.changes, "link"),
         relinked=_count_pairs(done.changes, "relink"),
         evolved=tuple(dict.fromkeys(c.note_id for c in done.changes if c.kind == "evolve")),
@@ -302,8 +308,8 @@ def _count_pairs(changes: Sequence[Change], kind: ChangeKind) -> int:
     return len({frozenset((made.note_id, made.cause)) for made in changes if made.kind == kind})
 
 
-def _shown(plan: PlannedNote) -> list[str]:
-    return [plan.id, *(candidate.id for candidate in plan.candidates)]
+def _shown(plan: PlannedNote) -> set[str]:
+    return {candidate.id for candidate in plan.candidates}
 
 
 def _is_current(plan: PlannedNote, op: str, known: Mapping[str, Note]) -> bool:
@@ -332,22 +338,8 @@ def _still_to_do(
                 yield left
 
 
-def _wrote(op: str, note: Note | None) -> bool:
-    return note is not None and op in note.ops
-
-
-def _only_shown(plan: PlannedNote) -> PlannedNote:
-    """Leave out what is about notes that were not shown: a plan may have been changed on its way."""
-    shown = {candidate.id for candidate in plan.candidates}
-    return _restricted(plan, shown)
-
-
-def _only_known(plan: PlannedNote, known: Mapping[str, Note]) -> PlannedNote:
-    """Leave out what is about notes that are gone."""
-    return _restricted(plan, known.keys())
-
-
 def _restricted(plan: PlannedNote, ids: Collection[str]) -> PlannedNote:
+    """Leave out what is about other notes than these."""
     known = {*ids, plan.id}
     return replace(
         plan,
