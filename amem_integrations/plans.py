@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
 
 from .errors import InvalidInputError
 from .notes import Namespace, Relation
+
+# What a plan holds may come back from a client: these are checked when it is read.
+Share = Annotated[float, Field(ge=0, le=1)]
+Relating = Annotated[str, Field(max_length=40)]  # a relation in words
+Reason = Annotated[str, Field(max_length=200)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Counted = Annotated[str, Field(pattern="^(calls|input_tokens|output_tokens)$")]
 
 LinkChange = Literal["strengthen", "weaken", "remove"]
 LINK_CHANGES: tuple[LinkChange, ...] = get_args(LinkChange)
@@ -24,7 +31,7 @@ class Candidate:
     """An earlier note shown for a new one, with the cosine of the two."""
 
     id: str
-    similarity: float | None
+    similarity: FiniteFloat | None
     previous: bool = False
 
 
@@ -37,9 +44,9 @@ class PlannedLink:
 
     id: str
     target: str
-    relation: str
-    reason: str
-    strength: float
+    relation: Relating
+    reason: Reason
+    strength: Share
     rejected: str | None = None
     by_order: bool = False
 
@@ -59,7 +66,7 @@ class PlannedUpdate:
     tags: tuple[str, ...] = ()
     before: str = ""
     source: str | None = None
-    similarity: float | None = None
+    similarity: FiniteFloat | None = None
     rejected: str | None = None
 
 
@@ -70,7 +77,7 @@ class PlannedSupersession:
     id: str
     target: str
     relation: Relation
-    reason: str
+    reason: Reason
     rejected: str | None = None
 
 
@@ -85,9 +92,12 @@ class PlannedRelink:
     source: str
     target: str
     change: LinkChange
-    reason: str
-    before: float
+    reason: Reason
+    before: Share
     rejected: str | None = None
+
+
+Planned = PlannedLink | PlannedUpdate | PlannedSupersession | PlannedRelink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +116,22 @@ class PlannedNote:
     updates: tuple[PlannedUpdate, ...] = ()
     supersessions: tuple[PlannedSupersession, ...] = ()
     relinks: tuple[PlannedRelink, ...] = ()
-    dropped: int = 0
+    dropped: Count = 0
+
+    @property
+    def proposed(self) -> tuple[Planned, ...]:
+        """All that is proposed for it."""
+        return (*self.links, *self.updates, *self.supersessions, *self.relinks)
+
+    def with_each(self, change: Callable[[Any], Any]) -> PlannedNote:
+        """Return it with a change made to each thing that is proposed."""
+        return replace(
+            self,
+            links=tuple(map(change, self.links)),
+            updates=tuple(map(change, self.updates)),
+            supersessions=tuple(map(change, self.supersessions)),
+            relinks=tuple(map(change, self.relinks)),
+        )
 
     @property
     def written(self) -> list[str]:
@@ -123,7 +148,7 @@ class Cost:
     """What the answered calls of a model cost, by task: `calls`, `input_tokens`, `output_tokens`."""
 
     model: str = ""
-    tasks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    tasks: Mapping[str, Mapping[Counted, Count]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +164,7 @@ class Plan:
 
     id: str
     namespace: Namespace
-    since: int = 0
+    since: Count = 0
     notes: tuple[PlannedNote, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)

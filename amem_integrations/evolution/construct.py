@@ -25,11 +25,13 @@ from ..kinds import Kind
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..plans import EvolutionReport
 from ..ports import Look
+from ..prompts.parse import storable
 from ..prompts.replies import ConstructFactsReply, ConstructReply, NoteAttributes
 from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens
 from .ask import RefusedError, ask, counting, fits
 from .facts import FactWriting, Learned, Wanted
+from .gate import MAX_CHARS
 from .show import aliases, raw, speakers, turns
 
 log = logging.getLogger("amem_integrations")
@@ -47,6 +49,7 @@ async def mark_failed(
     if not (reasons or records):
         return
     at = now()
+    reasons = {note_id: storable(reason) for note_id, reason in reasons.items()}
     failures = {note_id: fail(reason, op, at) for note_id, reason in reasons.items()}
     done = await rewrite(runtime, namespace, f"{op}:failed", failures, base=base, records=records)
     for note_id, reason in reasons.items():
@@ -328,7 +331,7 @@ def apply(described: Described, asked: Note, *, model: str, op: str, at: datetim
             return note, []
         made = change(op, "construct", note, model=model, recorded_at=at)
         entry = ContextEntry(
-            text=" ".join(attributes.context.split()[:MAX_CONTEXT_WORDS]),
+            text=" ".join(attributes.context.split()[:MAX_CONTEXT_WORDS])[:MAX_CHARS],
             keywords=clean_words(attributes.keywords, MAX_KEYWORDS),
             tags=clean_words(attributes.tags, MAX_TAGS),
             cause=note.id,
