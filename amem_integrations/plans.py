@@ -189,10 +189,9 @@ class Plan:
             raise InvalidInputError(f"this is no plan that propose gave: {error}") from error
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Report:
     """What the reports have in common."""
-
-    __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""

@@ -28,7 +28,7 @@ from ..claims import ClaimLost
 from ..errors import InvalidInputError
 from ..ids import derive, now, time_of
 from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Namespace, Note
-from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedUpdate
+from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedRelink, PlannedUpdate
 from ..ports import Look
 from ..runtime import Runtime, resolve
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words
@@ -330,7 +330,7 @@ def _has_id_of(op: str, plan: PlannedNote) -> bool:
         for pair in ends
         for way in (1, -1)
     }
-    ids = {one.id for one in (*plan.links, *plan.updates, *plan.supersessions)}
+    ids = {one.id for one in plan.proposed if not isinstance(one, PlannedRelink)}
     return not ids or not own.isdisjoint(ids)
 
 
