@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .errors import AmemError, ModelUnavailableError
+from .errors import AmemError, ModelReplyError, ModelUnavailableError
 from .ports import Embedder, Vector
 from .runtime import Runtime, resolve
 
@@ -42,7 +42,7 @@ async def embed(runtime: Runtime, texts: Sequence[str]) -> list[Vector | None]:
 
 
 async def embed_by(embedder: Embedder, texts: Sequence[str]) -> list[Vector | None]:
-    """Return a unit-length vector for each text by any embedder, None where it gave no usable one.
+    """Return a unit-length vector for each text by any embedder, None where it gave no usable one, or refused the text.
 
     Raises:
         ModelUnavailableError: The embedder failed.
@@ -51,6 +51,13 @@ async def embed_by(embedder: Embedder, texts: Sequence[str]) -> list[Vector | No
         return []
     try:
         rows = await resolve(embedder.embed_documents(list(texts)))
+    except ModelReplyError as error:  # one of the texts: the others have their vectors
+        if len(texts) > 1:
+            middle = len(texts) // 2
+            first = await embed_by(embedder, texts[:middle])
+            return [*first, *await embed_by(embedder, texts[middle:])]
+        log.warning("embedder %s refused a text: %s", embedder.name, error)
+        return [None]
     except AmemError:
         raise
     except Exception as error:
@@ -78,7 +85,7 @@ async def embed_if_possible(
 
 
 async def embed_query(runtime: Runtime, text: str) -> Vector | None:
-    """Return a unit-length vector for a query, None if the embedder gave no usable one.
+    """Return a unit-length vector for a query, None if the embedder gave no usable one, or refused the text.
 
     Raises:
         ModelUnavailableError: The embedder failed.
@@ -89,6 +96,9 @@ async def embed_query(runtime: Runtime, text: str) -> Vector | None:
         return known
     try:
         vector = await resolve(runtime.embedder.embed_query(text))
+    except ModelReplyError as error:
+        log.warning("embedder %s refused a query: %s", runtime.embedder.name, error)
+        return None
     except AmemError:
         raise
     except Exception as error:

@@ -89,13 +89,13 @@ def parse_time(text: str) -> datetime:
 def end_of(text: str, when: datetime) -> datetime | None:
     """Return the end of the day, or the moment, until which a note holds, as a model named it.
 
-    None where it named none, nothing that can be read, or one before the note itself.
+    None where it named none, nothing that can be read, one before the note itself, or the end of the calendar.
     """
     try:
         end = datetime.fromisoformat(text.strip())
-    except ValueError:
+        if len(text.strip()) <= len("2024-05-31"):
+            end += timedelta(days=1)
+        end = end if end.tzinfo else end.replace(tzinfo=when.tzinfo)
+        return end if end.astimezone(UTC) > when else None
+    except (ValueError, OverflowError):
         return None
-    if len(text.strip()) <= len("2024-05-31"):
-        end += timedelta(days=1)
-    end = end if end.tzinfo else end.replace(tzinfo=when.tzinfo)
-    return end if end > when else None

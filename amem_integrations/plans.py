@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
 
 from .errors import InvalidInputError
 from .notes import Namespace, Relation
+
+# What a plan holds may come back from a client: these are checked when it is read.
+Share = Annotated[float, Field(ge=0, le=1)]
+Relating = Annotated[str, Field(max_length=40)]  # a relation in words
+Reason = Annotated[str, Field(max_length=200)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Counted = Annotated[str, Field(pattern="^(calls|input_tokens|output_tokens)$")]
 
 LinkChange = Literal["strengthen", "weaken", "remove"]
 LINK_CHANGES: tuple[LinkChange, ...] = get_args(LinkChange)
@@ -23,7 +31,7 @@ class Candidate:
     """An earlier note shown for a new one, with the cosine of the two."""
 
     id: str
-    similarity: float | None
+    similarity: FiniteFloat | None
     previous: bool = False
 
 
@@ -36,9 +44,9 @@ class PlannedLink:
 
     id: str
     target: str
-    relation: str
-    reason: str
-    strength: float
+    relation: Relating
+    reason: Reason
+    strength: Share
     rejected: str | None = None
     by_order: bool = False
 
@@ -58,7 +66,7 @@ class PlannedUpdate:
     tags: tuple[str, ...] = ()
     before: str = ""
     source: str | None = None
-    similarity: float | None = None
+    similarity: FiniteFloat | None = None
     rejected: str | None = None
 
 
@@ -69,7 +77,7 @@ class PlannedSupersession:
     id: str
     target: str
     relation: Relation
-    reason: str
+    reason: Reason
     rejected: str | None = None
 
 
@@ -84,9 +92,12 @@ class PlannedRelink:
     source: str
     target: str
     change: LinkChange
-    reason: str
-    before: float
+    reason: Reason
+    before: Share
     rejected: str | None = None
+
+
+Planned = PlannedLink | PlannedUpdate | PlannedSupersession | PlannedRelink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +116,22 @@ class PlannedNote:
     updates: tuple[PlannedUpdate, ...] = ()
     supersessions: tuple[PlannedSupersession, ...] = ()
     relinks: tuple[PlannedRelink, ...] = ()
-    dropped: int = 0
+    dropped: Count = 0
+
+    @property
+    def proposed(self) -> tuple[Planned, ...]:
+        """All that is proposed for it."""
+        return (*self.links, *self.updates, *self.supersessions, *self.relinks)
+
+    def with_each(self, change: Callable[[Any], Any]) -> PlannedNote:
+        """Return it with a change made to each thing that is proposed."""
+        return replace(
+            self,
+            links=tuple(map(change, self.links)),
+            updates=tuple(map(change, self.updates)),
+            supersessions=tuple(map(change, self.supersessions)),
+            relinks=tuple(map(change, self.relinks)),
+        )
 
     @property
     def written(self) -> list[str]:
@@ -122,7 +148,7 @@ class Cost:
     """What the answered calls of a model cost, by task: `calls`, `input_tokens`, `output_tokens`."""
 
     model: str = ""
-    tasks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    tasks: Mapping[str, Mapping[Counted, Count]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +164,7 @@ class Plan:
 
     id: str
     namespace: Namespace
-    since: int = 0
+    since: Count = 0
     notes: tuple[PlannedNote, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
@@ -164,7 +190,17 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvolutionReport:
+class _Report:
+    """What the reports have in common."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvolutionReport(_Report):
     """What an evolution did.
 
     Attributes:
@@ -215,13 +251,9 @@ class EvolutionReport:
             limited=self.limited or other.limited,
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkReport:
+class WorkReport(_Report):
     """What a worker did, in numbers, since it may run for months.
 
     Attributes:
@@ -251,13 +283,9 @@ class WorkReport:
             interrupted=None if report.done else report.interrupted or self.interrupted,
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UndoReport:
+class UndoReport(_Report):
     """What was taken back of several changes, or of all that a model did.
 
     Attributes:
@@ -272,13 +300,9 @@ class UndoReport:
     skipped: Mapping[str, str] = field(default_factory=dict)
     rejected: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DigestReport:
+class DigestReport(_Report):
     """What was done to bring digests up to date.
 
     Attributes:
@@ -303,13 +327,9 @@ class DigestReport:
     calls: int = 0
     reason: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsolidationReport:
+class ConsolidationReport(_Report):
     """What a consolidation did, or, with `dry_run`, would do.
 
     Attributes:
@@ -367,11 +387,5 @@ class ConsolidationReport:
         calls = f" ({number} calls of the model)" if number else ""
         return f"{lead}{', '.join(done)}{calls}."
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        values: dict[str, Any] = _CONSOLIDATION.dump_python(self, mode="json")
-        return values
-
 
 _PLAN = TypeAdapter(Plan)
-_CONSOLIDATION = TypeAdapter(ConsolidationReport)

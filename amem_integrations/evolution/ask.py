@@ -125,23 +125,30 @@ async def _generate(runtime: Runtime, namespace: Namespace, request: ModelReques
     budget = runtime.budget
     costs: list[int] = []
     with nullcontext() if budget is None else budget.call(namespace, asked, costs):
-        completion = await _completion(runtime, request)
-        if runtime.model_name != RULES:
-            completion = _with_tokens(completion, asked)
+        completion = _checked(await _completion(runtime, request))
+        if not (completion.input_tokens or completion.output_tokens or runtime.model_name == RULES):
+            # The endpoint reports no tokens; with an estimate limits hold.
+            answered = texts.count_tokens(completion.text)
+            completion = replace(completion, input_tokens=asked, output_tokens=answered)
         costs.append(completion.input_tokens + completion.output_tokens)
     runtime.usage.completed(request.task, completion)
     return completion.text
 
 
-def _with_tokens(completion: Completion, asked: int) -> Completion:
-    """Return the completion; where the endpoint reports no tokens, with an estimate, so that limits hold."""
-    if completion.input_tokens or completion.output_tokens:
-        return completion
-    output = texts.count_tokens(completion.text)
-    return replace(completion, input_tokens=asked, output_tokens=output)
+def _checked(given: object) -> Completion:
+    """Return what a model gave as a completion: empty if it holds no text, without tokens if it counts badly.
+
+    Half a surrogate pair, as of a cut emoji, is no text.
+    """
+    text, *counts = (
+        getattr(given, name, None) for name in ("text", "input_tokens", "output_tokens")
+    )
+    asked, answered = (n if isinstance(n, int) and n > 0 else 0 for n in counts)
+    text = text.encode(errors="ignore").decode() if isinstance(text, str) else ""
+    return Completion(text=text, input_tokens=asked, output_tokens=answered)
 
 
-async def _completion(runtime: Runtime, request: ModelRequest) -> Completion:
+async def _completion(runtime: Runtime, request: ModelRequest) -> object:
     try:
         return await resolve(runtime.model.generate(request))
     except ModelReplyError as error:

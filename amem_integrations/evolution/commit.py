@@ -25,11 +25,13 @@ from ..changes.edits import (
 )
 from ..changes.rewrite import MAX_TRIES, Rewritten, conflict, rewrite
 from ..claims import ClaimLost
-from ..ids import now, time_of
+from ..errors import InvalidInputError
+from ..ids import derive, now, time_of
 from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Namespace, Note
-from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedUpdate
+from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedRelink, PlannedUpdate
 from ..ports import Look
 from ..runtime import Runtime, resolve
+from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words
 from .construct import mark_failed
 from .relink import Relinker
 from .supersede import supersede
@@ -64,7 +66,9 @@ class Planner:
                 source = sources[update.source or plan.id]
                 steps[update.target].append(self.append(update, source, plan.model))
             for one in plan.supersessions:
-                edit = supersede(one, sources[plan.id], model=plan.model, op=self.op, at=self.at)
+                # The id of its record is none of the plan's choosing: it may have been changed on its way.
+                own = replace(one, id=derive("change", self.op, "supersede", one.target, plan.id))
+                edit = supersede(own, sources[plan.id], model=plan.model, op=self.op, at=self.at)
                 steps[one.target].append(edit)
             steps[plan.id].append(finish(plan.entry))
         return {note_id: chain(parts) for note_id, parts in steps.items()}
@@ -83,12 +87,12 @@ class Planner:
         The entry replaces an earlier one of the same cause: that note was constructed again.
         """
         entry = ContextEntry(
-            text=update.context,
-            keywords=update.keywords,
-            tags=update.tags,
+            text=" ".join(update.context.split()),
+            keywords=clean_words(update.keywords, MAX_KEYWORDS),
+            tags=clean_words(update.tags, MAX_TAGS),
             cause=source.id,
             model=model,
-            change=update.id,
+            change=derive("change", self.op, "evolve", update.target, source.id),
             at=source.when,
             recorded_at=self.at,
         )
@@ -98,7 +102,7 @@ class Planner:
             if update.rejected is not None:
                 return note, [self._proposal(note, source.id, model, data, update.rejected)]
             old = [e for e in note.contexts if e.cause == source.id and not e.causes]
-            if any(kept.text == entry.text for kept in old):
+            if not entry.text or any(kept.text == entry.text for kept in old):
                 return note, []
             if old:
                 gone = {f"{ENTRY}{kept.change}": _step(kept, None) for kept in old}
@@ -222,17 +226,27 @@ async def commit_plan(
         again: Doing it again changes nothing however long ago it was done first (see `rewrite`).
         since: The instant at which it is known to quote nothing that is gone; None: when it was made.
         look: What the caller reads next (see `rewrite`).
+
+    Raises:
+        InvalidInputError: It has the id of another operation.
     """
+    if again and not all(_has_id_of(plan.id, one) for one in plan.notes if one.id in known):
+        raise InvalidInputError(f"this plan was made under another id than {plan.id!r}")
     space, at = plan.namespace, now()
     try:
         await runtime.confirm_hold()
     except ClaimLost:
         await write_cost(runtime, plan)
         raise
-    decided = [_only_shown(one) for one in plan.notes]
-    plans = [_only_known(one, known) for one in decided if _is_current(one, plan.id, known)]
+    # A plan may have been changed on its way: what is about notes that were not shown, or are gone, is left out.
+    plans = [
+        _restricted(one, (_shown(one) & known.keys()) - {one.id})
+        for one in plan.notes
+        if _is_current(one, plan.id, known)
+    ]
     wrote = any(one.links or one.updates or one.supersessions or one.relinks for one in plans)
-    sources = {*plan.sources, *(i for one in decided for i in _shown(one))} if wrote else ()
+    shown = {i for one in plan.notes for i in (one.id, *_shown(one))}
+    sources = {*plan.sources, *shown} if wrote else ()
     shown_at = plan.since if since is None else since
     prompts = prompt_records(plan.id, space, sorted(sources), at, since=shown_at, stale=plan.stale)
     cost = usage_records(plan.id, space, plan.cost, time_of(plan.since))
@@ -240,8 +254,9 @@ async def commit_plan(
     done, plans = await _write(runtime, space, planner, plans, known, records, again, look)
     left = [] if plans else cost
     await mark_failed(runtime, space, plan.failed, plan.id, base=known, records=left)
+    written = {note_id for note_id, note in done.notes.items() if plan.id in note.ops}
     return EvolutionReport(
-        done=tuple(one.id for one in plans if _wrote(plan.id, done.notes.get(one.id))),
+        done=tuple(one.id for one in plans if one.id in written),
         links=_count_pairs(done.changes, "link"),
         relinked=_count_pairs(done.changes, "relink"),
         evolved=tuple(dict.fromkeys(c.note_id for c in done.changes if c.kind == "evolve")),
@@ -302,8 +317,25 @@ def _count_pairs(changes: Sequence[Change], kind: ChangeKind) -> int:
     return len({frozenset((made.note_id, made.cause)) for made in changes if made.kind == kind})
 
 
-def _shown(plan: PlannedNote) -> list[str]:
-    return [plan.id, *(candidate.id for candidate in plan.candidates)]
+def _has_id_of(op: str, plan: PlannedNote) -> bool:
+    """Return whether an operation proposed some of what is planned for a note, if anything; its ids tell.
+
+    A note that remembers another operation under this id would be taken for written.
+    """
+    ends = [(plan.id, shown) for shown in _shown(plan)]
+    kinds = ("link", "evolve", "supersede")
+    own = {
+        derive("change", op, kind, *pair[::way])
+        for kind in kinds
+        for pair in ends
+        for way in (1, -1)
+    }
+    ids = {one.id for one in plan.proposed if not isinstance(one, PlannedRelink)}
+    return not ids or not own.isdisjoint(ids)
+
+
+def _shown(plan: PlannedNote) -> set[str]:
+    return {candidate.id for candidate in plan.candidates}
 
 
 def _is_current(plan: PlannedNote, op: str, known: Mapping[str, Note]) -> bool:
@@ -332,22 +364,8 @@ def _still_to_do(
                 yield left
 
 
-def _wrote(op: str, note: Note | None) -> bool:
-    return note is not None and op in note.ops
-
-
-def _only_shown(plan: PlannedNote) -> PlannedNote:
-    """Leave out what is about notes that were not shown: a plan may have been changed on its way."""
-    shown = {candidate.id for candidate in plan.candidates}
-    return _restricted(plan, shown)
-
-
-def _only_known(plan: PlannedNote, known: Mapping[str, Note]) -> PlannedNote:
-    """Leave out what is about notes that are gone."""
-    return _restricted(plan, known.keys())
-
-
 def _restricted(plan: PlannedNote, ids: Collection[str]) -> PlannedNote:
+    """Leave out what is about other notes than these."""
     known = {*ids, plan.id}
     return replace(
         plan,

@@ -18,12 +18,12 @@ from ..changes.rewrite import rewrite
 from ..errors import ModelReplyError
 from ..ids import clock, derive, new_operation, now
 from ..notes import Change, ContextEntry, Namespace, Note
-from ..prompts import CondenseReply
+from ..prompts.replies import CondenseReply
 from ..runtime import Runtime, resolve
 from .ask import ask, counting, fits, no_problem
 from .deleted_meanwhile import remove_what_is_gone
 from .gate import form_problem
-from .show import enriched, lines, turns
+from .show import enriched, flat, lines, turns
 
 ALIAS = "n1"
 FEWEST = 2  # entries that can become one
@@ -124,7 +124,7 @@ async def _ask(
 
 
 def _values(note: Note, entries: Sequence[ContextEntry]) -> dict[str, str]:
-    remarks = [f"- [{texts.day(entry.at)}] {' '.join(entry.text.split())}" for entry in entries]
+    remarks = [f"- [{texts.day(entry.at)}] {flat(entry.text)}" for entry in entries]
     return {"note": turns([note]), "entries": lines(remarks)}
 
 

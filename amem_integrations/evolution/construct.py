@@ -25,11 +25,13 @@ from ..kinds import Kind
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..plans import EvolutionReport
 from ..ports import Look
-from ..prompts import ConstructFactsReply, ConstructReply, NoteAttributes
+from ..prompts.parse import storable
+from ..prompts.replies import ConstructFactsReply, ConstructReply, NoteAttributes
 from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens
 from .ask import RefusedError, ask, counting, fits
 from .facts import FactWriting, Learned, Wanted
+from .gate import MAX_CHARS
 from .show import aliases, raw, speakers, turns
 
 log = logging.getLogger("amem_integrations")
@@ -47,6 +49,7 @@ async def mark_failed(
     if not (reasons or records):
         return
     at = now()
+    reasons = {note_id: storable(reason) for note_id, reason in reasons.items()}
     failures = {note_id: fail(reason, op, at) for note_id, reason in reasons.items()}
     done = await rewrite(runtime, namespace, f"{op}:failed", failures, base=base, records=records)
     for note_id, reason in reasons.items():
@@ -101,11 +104,15 @@ class Described:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What a model says of a batch: by note id of each note, or why nothing is known of it, and what was learned."""
+    """What a model says of a batch: by note id of each note, or why nothing is known of it, and what was learned.
+
+    `error` is why it did not answer.
+    """
 
     described: Mapping[str, Described] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     learned: Sequence[Learned] = ()
+    error: ModelUnavailableError | None = None
 
     def __add__(self, other: Description) -> Description:
         """Return what is said of both of two batches."""
@@ -113,6 +120,7 @@ class Description:
             described={**self.described, **other.described},
             failed={**self.failed, **other.failed},
             learned=(*self.learned, *other.learned),
+            error=self.error or other.error,
         )
 
 
@@ -149,16 +157,6 @@ class Outcome:
     ops: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
-    """What a model said of a batch: an edit or a reason by note id; or that it did not answer."""
-
-    edits: Mapping[str, Edit] = field(default_factory=dict)
-    failed: Mapping[str, str] = field(default_factory=dict)
-    learned: Sequence[Learned] = ()
-    error: ModelUnavailableError | None = None
-
-
 async def construct_all(
     runtime: Runtime, namespace: Namespace, batches: Sequence[Batch], look: Look | None = None
 ) -> Outcome:
@@ -172,35 +170,40 @@ async def construct_all(
     op, since, at = new_operation(), clock.tick(), now()
     async with counting(runtime, namespace, op, at) as asking:
 
-        async def one(batch: Batch) -> _Answer:
-            return await _answer(asking, op, at, batch)
+        async def one(batch: Batch) -> Description:
+            try:
+                return await describe(asking, batch)
+            except ModelUnavailableError as error:
+                return Description(error=error)
 
         answers = await runtime.map(one, batches, runtime.config.max_concurrency)
         await runtime.confirm_hold()
-        steps = {note_id: edit for answer in answers for note_id, edit in answer.edits.items()}
+        said, model = sum(answers, Description()), runtime.model_name
         given = {note.id: note for batch in batches for note in batch.notes}
+        steps = {
+            note_id: apply(one, given[note_id], model=model, op=op, at=at)
+            for note_id, one in said.described.items()
+        }
         cost = usage_records(op, namespace, asking.usage.cost(), at)
-        learned = [one for answer in answers for one in answer.learned]
-        shown = shown_ids(batches)
-        prompts = prompt_records(op, namespace, shown, at, since=since, apart=bool(learned))
+        shown, apart = shown_ids(batches), bool(said.learned)
+        prompts = prompt_records(op, namespace, shown, at, since=since, apart=apart)
         records = [*prompts, *cost] if steps else []
         writing = facts_of(runtime, namespace, op, at, batches)
         if writing:
-            steps |= await writing.store(learned, prompts)
+            steps |= await writing.store(said.learned, prompts)
         done = await rewrite(runtime, namespace, op, steps, base=given, records=records, look=look)
         if writing:
             await writing.forget_others([given[i] for i in done.notes if i in given])
-        reasons = {note_id: why for answer in answers for note_id, why in answer.failed.items()}
         left = [] if steps else cost
-        await mark_failed(runtime, namespace, reasons, op, base=given, records=left)
+        await mark_failed(runtime, namespace, said.failed, op, base=given, records=left)
     unusable = {
         made.note_id: made.data["reason"] for made in done.changes if made.kind == "failure"
     }
     made = tuple(c.note_id for c in done.changes if c.kind == "construct")
     return Outcome(
         notes=done.notes,
-        report=EvolutionReport(constructed=made, failed={**reasons, **unusable}),
-        error=next((answer.error for answer in answers if answer.error is not None), None),
+        report=EvolutionReport(constructed=made, failed={**said.failed, **unusable}),
+        error=said.error,
         ops=(op,),
     )
 
@@ -328,7 +331,7 @@ def apply(described: Described, asked: Note, *, model: str, op: str, at: datetim
             return note, []
         made = change(op, "construct", note, model=model, recorded_at=at)
         entry = ContextEntry(
-            text=" ".join(attributes.context.split()[:MAX_CONTEXT_WORDS]),
+            text=" ".join(attributes.context.split()[:MAX_CONTEXT_WORDS])[:MAX_CHARS],
             keywords=clean_words(attributes.keywords, MAX_KEYWORDS),
             tags=clean_words(attributes.tags, MAX_TAGS),
             cause=note.id,
@@ -345,17 +348,3 @@ def apply(described: Described, asked: Note, *, model: str, op: str, at: datetim
         return revised, [made.with_data(entry=entry_data(entry))]
 
     return edit
-
-
-async def _answer(runtime: Runtime, op: str, at: datetime, batch: Batch) -> _Answer:
-    try:
-        said = await describe(runtime, batch)
-    except ModelUnavailableError as error:
-        return _Answer(error=error)
-    model = runtime.model_name
-    edits = {
-        note.id: apply(said.described[note.id], note, model=model, op=op, at=at)
-        for note in batch.notes
-        if note.id in said.described
-    }
-    return _Answer(edits=edits, failed=said.failed, learned=said.learned)

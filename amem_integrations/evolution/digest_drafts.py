@@ -14,7 +14,7 @@ from ..ids import derive, now
 from ..notes import Namespace, Note
 from ..plans import HELD
 from ..ports import Query
-from ..prompts import ProposedDigest
+from ..prompts.replies import ProposedDigest
 from ..runtime import Runtime, resolve
 from .digest_offer import IS_TOPIC, Offer, is_enough, sources_of_digests
 from .grounding import tells_of, unsupported

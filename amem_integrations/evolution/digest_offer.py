@@ -17,7 +17,7 @@ from ..notes import Namespace, Note
 from ..ports import Indexed, Query, Ranked
 from ..runtime import Runtime, resolve
 from .ask import fits
-from .show import aliases, clipped, day_of, lines, speaker
+from .show import aliases, clipped, day_of, flat, lines, speaker
 
 DIGEST = Condition("kind", "$eq", "digest")
 IS_TOPIC = (DIGEST, Condition("metadata.profile", "$ne", True))  # any but the profile
@@ -123,7 +123,7 @@ class Offer:
         text = one.content
         if one.id in self.anew:
             text = f"(write anew from {', '.join(alias[i] for i in self.anew[one.id])})"
-        return f"[{alias[one.id]}] {topic(one)}: {texts.inline(text, len(text))}"
+        return f"[{alias[one.id]}] {flat(topic(one))}: {flat(text)}"
 
 
 def _under_days(notes: Sequence[Note], alias: Mapping[str, str], most: int = CONTENT_CHARS) -> str:
@@ -136,7 +136,7 @@ def _under_days(notes: Sequence[Note], alias: Mapping[str, str], most: int = CON
 
 def _line(note: Note, alias: str, most: int) -> str:
     """Return a note in one line, with what it means if its own words do not say."""
-    who, own = speaker(note), note.own_entry.text if note.own_entry else ""
+    who, own = speaker(note), flat(note.own_entry.text) if note.own_entry else ""
     meaning = f" ({own})" if own and len(note.content) <= SHORT_CHARS else ""
     outdated = " (outdated)" if note.superseded_by is not None else ""
     said = clipped(note.content, most)

@@ -27,9 +27,9 @@ from ..ids import clock, derive, end_of, now, time_of
 from ..notes import Change, Namespace, Note
 from ..plans import HELD, PlannedSupersession
 from ..ports import Indexed, Query, Vector
-from ..prompts import ConstructFactsReply, ConstructReply
+from ..prompts.replies import ConstructFactsReply, ConstructReply
 from ..runtime import Runtime, resolve
-from .show import Shown, aliases, clipped, lines
+from .show import Shown, aliases, flat, lines
 from .supersede import NOT_BY_USER, supersede
 
 # A form that was filled from notes (see `flows.fill`) has a key.
@@ -74,7 +74,7 @@ class Wanted:
     def values(self) -> dict[str, str]:
         """The values of the prompt."""
         rows = [
-            f"[{alias}] ({texts.day(fact.when)}) {clipped(fact.content, len(fact.content))}"
+            f"[{alias}] ({texts.day(fact.when)}) {flat(fact.content)}"
             for alias, fact in self.known.items()
         ]
         return {"wanted": ", ".join(self.notes), "known": lines(rows)}

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from ..errors import InvalidInputError
-from ..plans import (
-    HELD,
-    PlannedLink,
-    PlannedNote,
-    PlannedRelink,
-    PlannedSupersession,
-    PlannedUpdate,
-)
+from ..plans import HELD, Planned, PlannedLink, PlannedNote, PlannedUpdate
 from ..ports import Vector
 
 MAX_WORDS = 60
+MAX_CHARS = 1000  # in scripts without spaces
 
 # Id of an update, link, supersession or relink → True (approve), False (reject), or, of an update, {"context": …,
 # "keywords": …, "tags": …} (edit).
 Decisions = Mapping[str, bool | Mapping[str, Any]]
 EDITABLE = {"context", "keywords", "tags"}
 REJECTED = "rejected by a reviewer"
-Planned = TypeVar("Planned", PlannedUpdate, PlannedLink, PlannedSupersession, PlannedRelink)
 
 
 def judge(
@@ -46,21 +39,18 @@ def hold(plan: PlannedNote) -> PlannedNote:
         by_order = isinstance(planned, PlannedLink) and planned.by_order
         return planned if by_order or planned.rejected else replace(planned, rejected=HELD)
 
-    return replace(
-        plan,
-        updates=tuple(map(held, plan.updates)),
-        links=tuple(map(held, plan.links)),
-        supersessions=tuple(map(held, plan.supersessions)),
-        relinks=tuple(map(held, plan.relinks)),
-    )
+    return plan.with_each(held)
 
 
 def form_problem(context: str) -> str | None:
     """Return what is wrong with the text of an entry, whoever wrote it."""
-    words = len(context.split())
+    words, characters = len(context.split()), len(context)
     if not words:
         return "the entry is empty"
-    return f"the entry has {words} words, more than {MAX_WORDS}" if words > MAX_WORDS else None
+    if words > MAX_WORDS:
+        return f"the entry has {words} words, more than {MAX_WORDS}"
+    too_long = characters > MAX_CHARS
+    return f"the entry has {characters} characters, more than {MAX_CHARS}" if too_long else None
 
 
 def decide(plans: Sequence[PlannedNote], decisions: Decisions) -> list[PlannedNote]:
@@ -69,23 +59,12 @@ def decide(plans: Sequence[PlannedNote], decisions: Decisions) -> list[PlannedNo
     Raises:
         InvalidInputError: A decision is about nothing in this plan, or is of no known form.
     """
-    known = {update.id for plan in plans for update in plan.updates}
-    known |= {link.id for plan in plans for link in plan.links}
-    known |= {supersession.id for plan in plans for supersession in plan.supersessions}
-    known |= {relink.id for plan in plans for relink in plan.relinks}
-    unknown = sorted(set(decisions) - known)
-    if unknown:
-        raise InvalidInputError(f"decisions name nothing in this plan: {unknown!r}")
-    return [
-        replace(
-            plan,
-            updates=tuple(_decided_update(u, decisions.get(u.id)) for u in plan.updates),
-            links=tuple(_decided(link, decisions.get(link.id)) for link in plan.links),
-            supersessions=tuple(_decided(s, decisions.get(s.id)) for s in plan.supersessions),
-            relinks=tuple(_decided(relink, decisions.get(relink.id)) for relink in plan.relinks),
-        )
-        for plan in plans
-    ]
+    if not isinstance(decisions, Mapping):
+        raise InvalidInputError(f"decisions={decisions!r} must be a dict by the ids of a plan")
+    known = {one.id for plan in plans for one in plan.proposed}
+    if unknown := decisions.keys() - known:
+        raise InvalidInputError(f"decisions name nothing in this plan: {sorted(map(str, unknown))}")
+    return [plan.with_each(lambda one: _decided(one, decisions.get(one.id))) for plan in plans]
 
 
 def _reason(update: PlannedUpdate, near: float | None, floor: float) -> str | None:
@@ -99,20 +78,13 @@ def _reason(update: PlannedUpdate, near: float | None, floor: float) -> str | No
 def _decided(planned: Planned, decision: object) -> Planned:
     if decision is None:
         return planned
-    if not isinstance(decision, bool):
+    if isinstance(decision, bool):
+        return replace(planned, rejected=None if decision else REJECTED)
+    if not isinstance(planned, PlannedUpdate):
         raise InvalidInputError(f"decision {decision!r} about {planned.id!r} must be True or False")
-    return replace(planned, rejected=None if decision else REJECTED)
-
-
-def _decided_update(
-    update: PlannedUpdate, decision: bool | Mapping[str, Any] | None
-) -> PlannedUpdate:
-    if decision is None or isinstance(decision, bool):
-        return _decided(update, decision)
-    edited = replace(update, rejected=None, **_edits(decision))
-    reason = form_problem(edited.context)
-    if reason is not None:
-        raise InvalidInputError(f"the edit of update {update.id!r} cannot be written: {reason}")
+    edited = replace(planned, rejected=None, **_edits(decision))
+    if problem := form_problem(edited.context):
+        raise InvalidInputError(f"the edit of update {planned.id!r} cannot be written: {problem}")
     return edited
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 
 from ..calendar_names import DAYS, MONTHS, NUMBERS, any_of
 from ..notes import Note
@@ -66,29 +66,21 @@ class Mentioned:
     text: str
 
 
-def dates_in(text: str) -> Iterator[Mentioned]:
-    """Yield the dates that stand in a text."""
-    return (mentioned for _, found in _matches(text) for mentioned in found)
-
-
 def without_dates(text: str) -> str:
     """Return the text without its dates."""
-    return _BARE_MONTH.sub(" ", _Matches(text).rest)
+    return _BARE_MONTH.sub(" ", _dates_and_rest(text)[1])
 
 
-def _matches(text: str) -> Iterator[tuple[str, list[Mentioned]]]:
-    return ((match[0], _mentioned(match)) for match in _Matches(text).found)
-
-
-class _Matches:
-    """The dates of a text, each of which is looked for in what the patterns before have left."""
-
-    def __init__(self, text: str) -> None:
-        self.rest, self.found = text, list[re.Match[str]]()
-        for pattern in _PATTERNS:
-            self.found += pattern.finditer(self.rest)
-            self.rest = pattern.sub(lambda match: "\x00" * len(match[0]), self.rest)
-        self.rest = self.rest.replace("\x00", " ")
+def _dates_and_rest(text: str) -> tuple[list[Mentioned], str]:
+    """Return the dates of a text, each looked for in what the patterns before have left, and what is left."""
+    found = list[re.Match[str]]()
+    for pattern in _PATTERNS:
+        found += pattern.finditer(text)
+        text = pattern.sub(lambda match: "\x00" * len(match[0]), text)
+    dates = [mentioned for match in found for mentioned in _mentioned(match)]
+    rest = text.replace("\x00", " ")
+    bare = (Mentioned(None, MONTHS[m[0].lower()], None, m[0]) for m in _BARE_MONTH.finditer(rest))
+    return [*dates, *bare], rest
 
 
 def _mentioned(match: re.Match[str]) -> list[Mentioned]:
@@ -112,14 +104,10 @@ class Dates:
 
     def problem(self, text: str) -> str | None:
         """Return which date of a text follows from no source, in words."""
-        for one in dates_in(text):
+        dates, rest = _dates_and_rest(text)
+        for one in dates:
             if not any(source.allows(one) for source in self._sources):
                 return f"the date {one.text!r} follows from no source"
-        rest = _Matches(text).rest
-        for match in _BARE_MONTH.finditer(rest):
-            one = Mentioned(None, MONTHS[match[0].lower()], None, match[0])
-            if not any(source.allows(one) for source in self._sources):
-                return f"the month {match[0]} follows from no source"
         for word in re.findall(r"[^\W\d_]+", rest.lower()):
             if word in WEEKDAYS and not any(
                 source.has_weekday(WEEKDAYS[word]) for source in self._sources
@@ -166,7 +154,7 @@ class _Source:
         if not _ENGLISH.search(note.content):
             spans.append((-ANY_LANGUAGE, ANY_LANGUAGE))
             years |= {day.year - 1, day.year + 1}
-        stated = [*dates_in(note.content), *_bare_months(note.content)]
+        stated, _ = _dates_and_rest(note.content)
         weekdays = frozenset(WEEKDAYS[word] for word in words & WEEKDAYS.keys()) | {
             _SHORT_DAYS[short] for short in _SHORT_DAY.findall(text)
         }
@@ -186,9 +174,8 @@ class _Source:
         if any(self._is_stated(one, said) for said in self.stated):
             return True
         if one.month is None:
-            return one.year in self.years or self._any_day(
-                lambda day: day.year == one.year, self._reach
-            )
+            around = self._days(-self._reach, self._reach)
+            return one.year in self.years or any(day.year == one.year for day in around)
         if one.day is None:
             return self._allows_month(one)
         return self._allows_day(one)
@@ -196,10 +183,8 @@ class _Source:
     def has_weekday(self, weekday: int) -> bool:
         """Return whether it names a day of the week, or that of a day near to it follows."""
         near = [(first, last) for first, last in self.days if last - first <= 1]
-        offsets = {n for span in near for n in span}
-        return weekday in self.weekdays or weekday in {
-            (self.day + timedelta(days=n)).weekday() for n in offsets
-        }
+        days = (day for n in {n for span in near for n in span} for day in self._days(n, n))
+        return weekday in self.weekdays or weekday in {day.weekday() for day in days}
 
     @property
     def _reach(self) -> int:
@@ -216,34 +201,29 @@ class _Source:
         return one.year is None or abs(one.year - self.day.year) <= 1
 
     def _allows_month(self, one: Mentioned) -> bool:
-        def fits(day: date) -> bool:
-            return day.month == one.month and one.year in (day.year, None)
-
         years_away = self.day.month == one.month and (one.year is None or one.year in self.years)
         reach = max(self._reach, 13 if self.weekdays else 0)
-        return years_away or self._any_day(fits, reach)
+        return years_away or any(
+            day.month == one.month and one.year in (day.year, None)
+            for day in self._days(-reach, reach)
+        )
 
     def _allows_day(self, one: Mentioned) -> bool:
         def is_it(day: date) -> bool:
             return (day.month, day.day) == (one.month, one.day) and one.year in (day.year, None)
 
-        if any(
-            is_it(self.day + timedelta(days=n))
-            for first, last in self.days
-            for n in range(first, last + 1)
-        ):
+        if any(is_it(day) for span in self.days for day in self._days(*span)):
             return True
-        if self._any_day(lambda day: is_it(day) and day.weekday() in self.weekdays, 13):
+        if any(is_it(day) and day.weekday() in self.weekdays for day in self._days(-13, 13)):
             return True
-        return one.day in self.ordinals and self._any_day(is_it, max(31, self._reach))
+        reach = max(31, self._reach)
+        return one.day in self.ordinals and any(map(is_it, self._days(-reach, reach)))
 
-    def _any_day(self, fits: Callable[[date], bool], reach: int) -> bool:
-        return any(fits(self.day + timedelta(days=n)) for n in range(-reach, reach + 1))
-
-
-def _bare_months(text: str) -> Iterator[Mentioned]:
-    for match in _BARE_MONTH.finditer(_Matches(text).rest):
-        yield Mentioned(None, MONTHS[match[0].lower()], None, match[0])
+    def _days(self, first: int, last: int) -> Iterator[date]:
+        """Yield the days from one offset to another, as far as the calendar goes."""
+        own = self.day.toordinal()
+        days = range(max(own + first, 1), min(own + last, date.max.toordinal()) + 1)
+        return map(date.fromordinal, days)
 
 
 def _count(text: str | None) -> int:

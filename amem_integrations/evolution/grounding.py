@@ -76,8 +76,9 @@ def unsupported(text: str, sources: Sequence[Note], participants: Iterable[str] 
     for quoted in _QUOTED.findall(text):
         if _flat(quoted) not in held.flat:
             return f"the quoted words {quoted!r} are in no source"
-    for name in _names(plain, held):
-        if not held.has_name(name, is_english=_is_english(text)):
+    is_english = _is_english(text)
+    for name in dict.fromkeys(_names(plain, held)):
+        if not held.has_name(name, is_english=is_english):
             return f"the name {name!r} is in no source"
     for sentence in _SENTENCE.split(plain):
         if not held.shares(sentence):

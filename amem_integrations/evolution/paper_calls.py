@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..notes import Note
-from ..prompts import (
+from ..prompts.replies import (
     LinkReply,
     NoteEvolution,
     ProposedLink,

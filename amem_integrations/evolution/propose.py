@@ -20,7 +20,7 @@ from ..ids import clock, derive, new_operation, now, time_of
 from ..notes import Namespace, Note
 from ..plans import FOLLOWS, Plan, PlannedLink, PlannedNote, PlannedUpdate
 from ..ports import Vector
-from ..prompts import (
+from ..prompts.replies import (
     EvolveReply,
     NoteEvolution,
     ProposedLink,

@@ -18,7 +18,7 @@ from ..ids import derive
 from ..notes import Change, Link, Namespace, Note
 from ..plans import LINK_CHANGES, LinkChange, PlannedNote, PlannedRelink
 from ..ports import NoteStore
-from ..prompts import ProposedRelink
+from ..prompts.replies import ProposedRelink
 from .show import Offer
 
 MAX_REASON_CHARS = 200

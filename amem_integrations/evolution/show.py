@@ -112,7 +112,7 @@ def remarks(note: Note) -> list[str]:
         left -= texts.count_tokens(text)
         if left < 0:
             break
-        kept.append(texts.inline(text, len(text)))
+        kept.append(flat(text))
     return kept[::-1]
 
 
@@ -133,13 +133,18 @@ def day_of(note: Note) -> str:
     return f"{note.when:%A} {texts.day(note.when)}"
 
 
+def flat(text: str) -> str:
+    """Return text in one line, without the brackets that an alias stands in."""
+    return texts.inline(text, len(text))
+
+
 def clipped(text: str, limit: int) -> str:
     """Return text in one line, cut between words if it is longer than `limit` characters."""
-    flat = texts.inline(text, len(text))
-    if len(flat) <= limit:
-        return flat
-    head, space, _ = flat[: limit - 1].rpartition(" ")
-    return f"{head if space else flat[: limit - 2]} …"
+    whole = flat(text)
+    if len(whole) <= limit:
+        return whole
+    head, space, _ = whole[: limit - 1].rpartition(" ")
+    return f"{head if space else whole[: limit - 2]} …"
 
 
 def lines(rows: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from ..current_facts import is_later
 from ..ids import derive
 from ..notes import RELATIONS, Change, ChangeKind, Note, Relation, Supersession
 from ..plans import PlannedSupersession
-from ..prompts import ProposedSupersession
+from ..prompts.replies import ProposedSupersession
 
 MAX_REASON_CHARS = 200
 # What models also write for the four relations.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..changes.rewrite import rewrite
 from ..errors import ModelUnavailableError
 from ..fetch import all_changes
 from ..ids import clock, new_operation, now
-from ..notes import Change, ContextEntry, Namespace, Note
+from ..notes import Change, Namespace, Note
 from ..plans import EvolutionReport
 from ..runtime import RULES, Runtime, resolve
 from . import construct
@@ -63,7 +63,7 @@ async def _upgrade_batch(runtime: Runtime, namespace: Namespace, batch: Batch) -
     touched: list[str] = []
     for note in (note for note in batch.notes if note.id in described):
         linked, (current, *others) = await _rule_ends(runtime, namespace, note)
-        for target, edit in _edits_of_others(current, linked, others, op, at).items():
+        for target, edit in _edits_of_others(current, linked, others, op, at):
             steps[target].append(edit)
         made = construct.apply(described[note.id], note, model=runtime.model_name, op=op, at=at)
         steps[note.id].append(_replaced(made, note, linked, op, at))
@@ -89,35 +89,26 @@ async def _upgrade_batch(runtime: Runtime, namespace: Namespace, batch: Batch) -
 async def _rule_ends(
     runtime: Runtime, namespace: Namespace, note: Note
 ) -> tuple[set[str], list[Note]]:
-    """Return what rules linked a note to; and the note as it is now, and those that point back to it."""
-    links = await all_changes(runtime.store, namespace, note.id, ("link",))
-    current = await resolve(runtime.store.get(namespace, [note.id])) or [note]
-    return _linked_by_rules(links), [
-        *current,
-        *await resolve(runtime.store.backlinks(namespace, [note.id])),
-    ]
-
-
-def _linked_by_rules(changes: Sequence[Change]) -> set[str]:
-    """Return the notes that rules linked a note to, by its links in the history (oldest first).
+    """Return what rules linked a note to; and the note as it is now, and those that point back to it.
 
     A link names no model. The last record of its making does: what was undone and redone since is the same.
     """
-    models = {made.data["target"]: made.model for made in changes if made.kind == "link"}
-    return {target for target, model in models.items() if model == RULES}
+    made = await all_changes(runtime.store, namespace, note.id, ("link",))
+    models = {one.data["target"]: one.model for one in made}
+    current = await resolve(runtime.store.get(namespace, [note.id])) or [note]
+    others = await resolve(runtime.store.backlinks(namespace, [note.id]))
+    return {target for target, model in models.items() if model == RULES}, [*current, *others]
 
 
 def _edits_of_others(
     note: Note, linked: set[str], others: Sequence[Note], op: str, at: datetime
-) -> dict[str, Edit]:
-    """Return the edits of other notes that remove rule-made links from `note` and entries because of it."""
-    steps: defaultdict[str, list[Edit]] = defaultdict(list)
+) -> Iterator[tuple[str, Edit]]:
+    """Yield by note id the edits that remove rule-made links from `note`, and entries because of it."""
     for target in sorted(linked):
         if target in note.links and note.links[target].direction == "out":
-            steps[target].append(edits.drop_link(note.id, op, at, WHY))
+            yield target, edits.drop_link(note.id, op, at, WHY)
     for other in others:
-        steps[other.id].append(_drop_what_rules_added(note.id, op, at))
-    return {other: edits.chain(parts) for other, parts in steps.items()}
+        yield other.id, _drop_what_rules_added(note.id, op, at)
 
 
 def _replaced(construct_edit: Edit, asked: Note, linked: set[str], op: str, at: datetime) -> Edit:
@@ -138,15 +129,11 @@ def _replaced(construct_edit: Edit, asked: Note, linked: set[str], op: str, at: 
     return edit
 
 
-def _is_by_rules(entry: ContextEntry, cause: str) -> bool:
-    return entry.cause == cause and entry.model == RULES
-
-
 def _drop_what_rules_added(cause: str, op: str, at: datetime) -> Edit:
     """Return the edit that removes what rules added to a note because of another."""
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
-        gone = [entry for entry in note.contexts if _is_by_rules(entry, cause)]
+        gone = [e for e in note.contexts if e.cause == cause and e.model == RULES]
         fields = [f"{edits.ENTRY}{entry.change}" for entry in gone]
         superseded = dict(note.supersessions)
         if cause in superseded and superseded[cause].model == RULES:
@@ -179,7 +166,7 @@ async def _reject(runtime: Runtime, namespace: Namespace, cause: str, op: str) -
 
 
 def _step(old: Note, new: Note, names: Sequence[str]) -> dict[str, Any]:
-    done: Mapping[str, Any] = {
+    done = {
         name: {"before": edits.field_value(old, name), "after": edits.field_value(new, name)}
         for name in names
     }

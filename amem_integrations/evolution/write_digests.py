@@ -20,7 +20,7 @@ from ..embedding import embed
 from ..ids import clock, derive, new_operation, now, time_of
 from ..notes import Change, Namespace, Note
 from ..ports import Indexed
-from ..prompts import DigestReply
+from ..prompts.replies import DigestReply
 from ..runtime import Runtime, resolve
 from .ask import ask, counting
 from .deleted_meanwhile import remove_what_is_gone

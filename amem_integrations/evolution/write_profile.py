@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from ..ids import clock, derive, new_operation, time_of
 from ..notes import Namespace, Note
-from ..prompts import ProfileReply
+from ..prompts.replies import ProfileReply
 from ..runtime import Runtime, resolve
 from .ask import ask, counting
 from .digest_drafts import Draft, in_order
 from .digest_offer import IS_TOPIC, Offer, sources_of_digests
+from .show import flat, speaker
 from .write_digests import Written, write_drafts
 
 MOST = 12  # digests shown
@@ -41,7 +42,7 @@ async def write_profile(
     offer, user = Offer(notes=(), digests=digests, sources=sources), _user(sources.values())
     since, op = clock.tick(), new_operation()
     async with counting(runtime, namespace, op, time_of(since)) as asking:
-        text = old.content if old is not None else ""
+        text = flat(old.content) if old is not None else ""
         values = {"user": user, "profile": text, "digests": offer.values["digests"]}
         reply = await ask(
             asking,
@@ -87,5 +88,5 @@ def _drafts(
 
 def _user(notes: Iterable[Note]) -> str:
     """Return the name that the user goes by: of most of the notes that are by a user."""
-    names = Counter(note.speaker for note in notes if note.source == "user" and note.speaker)
+    names = Counter(speaker(n) for n in notes if n.source == "user" and n.speaker)
     return names.most_common(1)[0][0] if names else THE_USER

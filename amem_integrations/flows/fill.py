@@ -22,7 +22,7 @@ from ..filters import Condition
 from ..ids import clock, derive, new_operation, now, time_of
 from ..notes import Change, Namespace, Note, check_namespace
 from ..ports import Indexed
-from ..prompts import FillReply
+from ..prompts.replies import FillReply
 from ..runtime import RULES, Runtime, resolve
 
 M = TypeVar("M", bound=BaseModel)

@@ -1,4 +1,4 @@
-"""Prompts for a chat model: templates with $placeholders, and the replies they request.
+"""Prompts for a chat model: templates with $placeholders. The replies that they request are in `replies`.
 
 The template of a task is the file `<task>.md`; the text before the line `---` is the system message. Both parts of
 `facts.md` follow those of `construct.md` where facts are wanted.
@@ -7,50 +7,6 @@ The template of a task is the file `<task>.md`; the text before the line `---` i
 from __future__ import annotations
 
 from importlib.resources import files
-
-from .replies import (
-    CondenseReply,
-    ConstructFactsReply,
-    ConstructReply,
-    DigestReply,
-    EvolveReply,
-    FillReply,
-    LearnedFact,
-    LinkReply,
-    NoteAttributes,
-    NoteEvolution,
-    ProfileReply,
-    ProposedDigest,
-    ProposedLink,
-    ProposedRelink,
-    ProposedSupersession,
-    ProposedUpdate,
-    ReviseReply,
-    Targeted,
-)
-
-__all__ = [
-    "PROMPT_TEXTS",
-    "TEMPLATES",
-    "CondenseReply",
-    "ConstructFactsReply",
-    "ConstructReply",
-    "DigestReply",
-    "EvolveReply",
-    "FillReply",
-    "LearnedFact",
-    "LinkReply",
-    "NoteAttributes",
-    "NoteEvolution",
-    "ProfileReply",
-    "ProposedDigest",
-    "ProposedLink",
-    "ProposedRelink",
-    "ProposedSupersession",
-    "ProposedUpdate",
-    "ReviseReply",
-    "Targeted",
-]
 
 # Read at import: a file that is read on first use would block the event loop of an asynchronous caller.
 TEMPLATES = {

@@ -330,8 +330,12 @@ def _string(value: object) -> str | None:
         value = str(value)
     if not isinstance(value, str) or value.strip() in _PLACEHOLDERS:
         return None
-    # Neither half a surrogate pair nor a NUL can be stored.
-    return value.replace("\0", "").encode(errors="ignore").decode()
+    return storable(value)
+
+
+def storable(text: str) -> str:
+    """Return a text without what cannot be stored: a NUL, and half of a surrogate pair."""
+    return text.replace("\0", "").encode(errors="ignore").decode()
 
 
 def _share(value: object) -> float | None:

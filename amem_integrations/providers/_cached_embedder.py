@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from ..ports import Vector
+from ._reading import Truncation
 
 Role = Literal["query", "document"]
 
@@ -28,15 +29,16 @@ class CachedEmbedder(ABC):
     Attributes:
         name: The model's name, which a collection remembers.
         dimensions: Length of a vector.
+        max_tokens: How many tokens of a text are read, if the model says.
         encoded: How many texts the model has encoded so far.
     """
 
     dimensions: int
 
-    def __init__(self, name: str, cache_size: int) -> None:
+    def __init__(self, name: str, cache_size: int, max_tokens: int | None) -> None:
         """Keep the vectors of the last `cache_size` documents and of as many queries."""
-        self.name = name
-        self.encoded = 0
+        self.name, self.max_tokens, self.encoded = name, max_tokens, 0
+        self._truncation = Truncation(name, max_tokens)
         self._latest: dict[Role, _LatestVectors] = {
             "query": _LatestVectors(cache_size),
             "document": _LatestVectors(cache_size),
@@ -47,6 +49,11 @@ class CachedEmbedder(ABC):
     def __repr__(self) -> str:
         """Return the name and size of the model."""
         return f"{type(self).__name__}({self.name!r}, dimensions={self.dimensions})"
+
+    @property
+    def truncated(self) -> int:
+        """Of how many texts only the beginning was read."""
+        return self._truncation.count
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Return a float32 array [len(texts), dimensions] of unit-length rows."""

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import ConfigurationError, MissingExtraError
 from ..ports import Vector
 from ._cached_embedder import CachedEmbedder, Role
-from ._reading import Prefixes, Truncation, prefixed, prefixes_of
+from ._reading import Prefixes, prefixed, prefixes_of
 
 
 class FastEmbedEmbedder(CachedEmbedder):
@@ -56,19 +56,13 @@ class FastEmbedEmbedder(CachedEmbedder):
             ConfigurationError: The model cannot be loaded.
         """
         given = Prefixes(query_prefix or "", document_prefix or "")
-        super().__init__(given.named(f"fastembed:{model}"), cache_size)
         self._prefixes = prefixes_of(model, query_prefix, document_prefix)
         self._batch_size = batch_size
         self._model = _load(model, options)
         self._tokenizer: Any = getattr(getattr(self._model, "model", None), "tokenizer", None)
-        self.max_tokens = _max_tokens(self._tokenizer)
-        self._truncation = Truncation(self.name, self.max_tokens)
+        name = given.named(f"fastembed:{model}")
+        super().__init__(name, cache_size, _max_tokens(self._tokenizer))
         self.dimensions = int(self._encode([""], "document").shape[1])
-
-    @property
-    def truncated(self) -> int:
-        """Of how many texts only the beginning was read."""
-        return self._truncation.count
 
     def _encode(self, texts: list[str], role: Role) -> Vector:
         given = prefixed(getattr(self._prefixes, role), texts)

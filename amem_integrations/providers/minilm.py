@@ -11,7 +11,6 @@ from ..ports import Vector
 from ._bert_folder import BertFolder
 from ._cached_embedder import CachedEmbedder, Role
 from ._model_files import DEFAULT_MODEL, find
-from ._reading import Truncation
 
 __all__ = ["DEFAULT_MODEL", "MiniLmEmbedder"]
 
@@ -47,20 +46,14 @@ class MiniLmEmbedder(CachedEmbedder):
             MissingExtraError: A package of the extra `minilm` is not installed.
             ConfigurationError: The model is not to be found, or is not BERT with mean pooling.
         """
-        super().__init__(fspath(model), cache_size)
-        folder = BertFolder.read(find(self.name))
-        self.max_tokens = folder.max_tokens
-        self._truncation = Truncation(self.name, self.max_tokens)
+        folder = BertFolder.read(find(fspath(model)))
+        super().__init__(fspath(model), cache_size, folder.max_tokens)
+        self._limit = folder.max_tokens
         self._lower_case = folder.lower_case
         self._prompts = folder.prompts
         self._tokenizer = folder.tokenizer()
         self._bert = folder.encoder()
         self.dimensions = self._bert.dimensions
-
-    @property
-    def truncated(self) -> int:
-        """Of how many texts only the beginning was read."""
-        return self._truncation.count
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens a document has, with the two that mark its ends."""
@@ -68,11 +61,11 @@ class MiniLmEmbedder(CachedEmbedder):
 
     def is_truncated(self, text: str) -> bool:
         """Return whether a document is longer than the model reads."""
-        return self.count_tokens(text) > self.max_tokens
+        return self.count_tokens(text) > self._limit
 
     def _encode(self, texts: list[str], role: Role) -> Vector:
         whole = [self._ids(text, role) for text in texts]
-        self._truncation.add(sum(len(one) > self.max_tokens for one in whole))
+        self._truncation.add(sum(len(one) > self._limit for one in whole))
         ids = [self._cut(one) for one in whole]
         rows = np.empty((len(ids), self.dimensions), dtype=np.float32)
         for batch in _batches([len(one) for one in ids]):
@@ -85,7 +78,7 @@ class MiniLmEmbedder(CachedEmbedder):
         return self._tokenizer.encode(text.lower() if self._lower_case else text).ids
 
     def _cut(self, ids: list[int]) -> list[int]:
-        return ids if len(ids) <= self.max_tokens else [*ids[: self.max_tokens - 1], ids[-1]]
+        return ids if len(ids) <= self._limit else [*ids[: self._limit - 1], ids[-1]]
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -24,6 +24,7 @@ from .statement_pair import Statement
 
 # Words of the turn before that are quoted in a note's context.
 QUOTED_WORDS = 25
+QUOTED_CHARS = 500  # in scripts without spaces
 
 # From this cosine on a note of another conversation is about the same thing. On LoCoMo this links 2 to 12 %
 # of the notes; lower values link more, and cost recall among the first five (.64 at .80, .68 at .85).
@@ -106,8 +107,12 @@ def _context(note: Shown, before: Shown | None) -> str:
     if before is None or note["thread"] is None:  # texts without a thread are no conversation
         return said
     words = before["content"].split()
-    quote = ("… " if len(words) > QUOTED_WORDS else "") + " ".join(words[-QUOTED_WORDS:])
+    quote = ("… " if len(words) > QUOTED_WORDS else "") + _joined(words[-QUOTED_WORDS:])
     return f'{said}, replying to "{quote}"' if said else f'In reply to "{quote}"'
+
+
+def _joined(words: Sequence[str]) -> str:
+    return " ".join(words)[:QUOTED_CHARS]
 
 
 def _until(note: Shown) -> str:
@@ -216,7 +221,7 @@ def _about(note: Shown, target: Shown, similarity: float) -> dict[str, Any]:
 
 def _update(note: Shown, target: Shown) -> dict[str, Any]:
     words = note["content"].split()
-    quote = " ".join(words[:QUOTED_WORDS]) + (" …" if len(words) > QUOTED_WORDS else "")
+    quote = _joined(words[:QUOTED_WORDS]) + (" …" if len(words) > QUOTED_WORDS else "")
     who = " on ".join(part for part in (note["speaker"], _day(note)) if part)
     return {
         "to": target["alias"],

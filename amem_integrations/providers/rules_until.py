@@ -41,7 +41,10 @@ def read_until(content: str, at: datetime) -> datetime | None:
         return None
     for pattern, last_day in _RULES:
         found = pattern.search(text)
-        day = last_day(found, at.date()) if found else None
+        try:
+            day = last_day(found, at.date()) if found else None
+        except (OverflowError, ValueError):  # after the last day of the calendar
+            return None
         if day is not None and day >= at.date():
             return datetime.combine(day, time(23, 59, 59), tzinfo=at.tzinfo)
     return None
@@ -141,81 +144,57 @@ _PAST = re.compile(
     r"\b(?:not|n't|never|nicht|pas|no)(?: \w+){0,3} (?:until|till|bis|hasta)\b"
 )
 _ONLY = r"(?:only|just|nur|seulement|solo|sólo)"
-_RULES: tuple[_Rule, ...] = (
-    (re.compile(rf"{_UP_TO}(?P<iso>\d{{4}}-\d\d-\d\d)"), _iso),
-    (re.compile(rf"{_UP_TO}{_THE}{_MONTH}\.? (?P<number>\d{{1,2}})(?!\d)"), _date),
-    (
-        re.compile(
-            rf"{_UP_TO}{_THE}(?P<number>\d{{1,2}})(?:st|nd|rd|th|\.)? (?:of |de )?{_MONTH}\b"
+_RULES: tuple[_Rule, ...] = tuple(
+    (re.compile(pattern), last_day)
+    for pattern, last_day in (
+        (rf"{_UP_TO}(?P<iso>\d{{4}}-\d\d-\d\d)", _iso),
+        (rf"{_UP_TO}{_THE}{_MONTH}\.? (?P<number>\d{{1,2}})(?!\d)", _date),
+        (rf"{_UP_TO}{_THE}(?P<number>\d{{1,2}})(?:st|nd|rd|th|\.)? (?:of |de )?{_MONTH}\b", _date),
+        (r"(?P<month>\d{1,2})月(?P<number>\d{1,2})日まで", _numbers),
+        (
+            rf"{_UP_TO}(?:the |zum )?(?P<number>\d{{1,2}})(?:st|nd|rd|th|(?<=zum \d)\.|(?<=zum \d\d)\.)(?!\d)",
+            _day_of_month,
         ),
-        _date,
-    ),
-    (re.compile(r"(?P<month>\d{1,2})月(?P<number>\d{1,2})日まで"), _numbers),
-    (
-        re.compile(
-            rf"{_UP_TO}(?:the |zum )?(?P<number>\d{{1,2}})(?:st|nd|rd|th|(?<=zum \d)\.|(?<=zum \d\d)\.)(?!\d)"
+        (rf"{_UP_TO}(?:the )?(?:next week|end of next week|nächste woche)\b", _end_of_next_week),
+        (
+            rf"{_UP_TO}(?:the )?(?:end of (?:the |this )?week|ende der woche|weekend|wochenende|fin de semana|la fin de la semaine)",
+            _end_of_week,
         ),
-        _day_of_month,
-    ),
-    (
-        re.compile(rf"{_UP_TO}(?:the )?(?:next week|end of next week|nächste woche)\b"),
-        _end_of_next_week,
-    ),
-    (
-        re.compile(
-            rf"{_UP_TO}(?:the )?(?:end of (?:the |this )?week|ende der woche|weekend|wochenende|fin de semana|la fin de la semaine)"
+        (
+            rf"{_UP_TO}(?:the )?(?:end of (?:the |this )?month|ende des monats|la fin du mois|fin de mes)",
+            _end_of_month,
         ),
-        _end_of_week,
-    ),
-    (
-        re.compile(
-            rf"{_UP_TO}(?:the )?(?:end of (?:the |this )?month|ende des monats|la fin du mois|fin de mes)"
+        (
+            rf"{_UP_TO}(?:the )?(?:end of (?:the |this )?year|ende des jahres|jahresende|la fin de l'année|fin de año|new year)",
+            _end_of_year,
         ),
-        _end_of_month,
-    ),
-    (
-        re.compile(
-            rf"{_UP_TO}(?:the )?(?:end of (?:the |this )?year|ende des jahres|jahresende|la fin de l'année|fin de año|new year)"
+        (rf"{_UP_TO}(?:tomorrow|morgen|demain|mañana)\b", _next_day),
+        (rf"(?<!day ){_UP_TO}{_THE}{_DAY}\b", _weekday),
+        (rf"(?P<day>{any_of(DAYS)})日?まで", _weekday),
+        (rf"{_UP_TO}{_THE}{_MONTH}\b(?!\.? \d)", _month),
+        (rf"\b(?:for|over) (?:the )?(?:next|coming|another) (?:{_COUNT} )?{_UNIT}\b", _after),
+        (
+            rf"\b(?:die nächsten|für die nächsten|les|durante las próximas|las próximas|los próximos|durante los próximos) {_COUNT} (?:prochain\w* )?{_UNIT}\b",
+            _after,
         ),
-        _end_of_year,
-    ),
-    (re.compile(rf"{_UP_TO}(?:tomorrow|morgen|demain|mañana)\b"), _next_day),
-    (re.compile(rf"(?<!day ){_UP_TO}{_THE}{_DAY}\b"), _weekday),
-    (re.compile(rf"(?P<day>{any_of(DAYS)})日?まで"), _weekday),
-    (re.compile(rf"{_UP_TO}{_THE}{_MONTH}\b(?!\.? \d)"), _month),
-    (
-        re.compile(rf"\b(?:for|over) (?:the )?(?:next|coming|another) (?:{_COUNT} )?{_UNIT}\b"),
-        _after,
-    ),
-    (
-        re.compile(
-            rf"\b(?:die nächsten|für die nächsten|les|durante las próximas|las próximas|los próximos|durante los próximos) {_COUNT} (?:prochain\w* )?{_UNIT}\b"
+        (
+            rf"\b{_ONLY}(?: for)? (?:tomorrow|morgen|demain|mañana)\b|\btomorrow {_ONLY}\b",
+            _next_day,
         ),
-        _after,
-    ),
-    (
-        re.compile(rf"\b{_ONLY}(?: for)? (?:tomorrow|morgen|demain|mañana)\b|\btomorrow {_ONLY}\b"),
-        _next_day,
-    ),
-    (
-        re.compile(
-            rf"\b{_ONLY}(?: for)? (?:today|tonight|heute|aujourd'hui|hoy|this (?:morning|afternoon|evening|once))\b|\b(?:today|tonight|heute) {_ONLY}\b|今日だけ|सिर्फ़? आज|केवल आज"
+        (
+            rf"\b{_ONLY}(?: for)? (?:today|tonight|heute|aujourd'hui|hoy|this (?:morning|afternoon|evening|once))\b|\b(?:today|tonight|heute) {_ONLY}\b|今日だけ|सिर्फ़? आज|केवल आज",
+            _same_day,
         ),
-        _same_day,
-    ),
-    (re.compile(rf"\b{_ONLY} (?:for )?this {_DAY}\b"), _weekday),
-    (re.compile(rf"\bthis {_DAY} only\b"), _weekday),
-    (
-        re.compile(
-            r"\bthis week(?:end)?\b|\bdiese woche\b|\bcette semaine\b|\besta semana\b|今週|इस हफ़?्ते|इस सप्ताह"
+        (rf"\b{_ONLY} (?:for )?this {_DAY}\b", _weekday),
+        (rf"\bthis {_DAY} only\b", _weekday),
+        (
+            r"\bthis week(?:end)?\b|\bdiese woche\b|\bcette semaine\b|\besta semana\b|今週|इस हफ़?्ते|इस सप्ताह",
+            _end_of_week,
         ),
-        _end_of_week,
-    ),
-    (re.compile(rf"\b{_ONLY} (?:for )?next week\b|\bnext week {_ONLY}\b"), _end_of_next_week),
-    (
-        re.compile(
-            r"\bthis month\b|\bdiesen monat\b|\bce mois(?:-ci)?\b|\beste mes\b|今月|इस महीने"
+        (rf"\b{_ONLY} (?:for )?next week\b|\bnext week {_ONLY}\b", _end_of_next_week),
+        (
+            r"\bthis month\b|\bdiesen monat\b|\bce mois(?:-ci)?\b|\beste mes\b|今月|इस महीने",
+            _end_of_month,
         ),
-        _end_of_month,
-    ),
+    )
 )

@@ -13,7 +13,6 @@ from ..errors import ConfigurationError, MissingExtraError
 from ..ports import Vector
 from ._cached_embedder import CachedEmbedder, Role
 from ._model_files import DEFAULT_MODEL, packaged
-from ._reading import Truncation
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -51,18 +50,11 @@ class SentenceTransformerEmbedder(CachedEmbedder):
             MissingExtraError: sentence-transformers is not installed.
             ConfigurationError: The model cannot be loaded.
         """
-        super().__init__(str(model), cache_size)
         self._batch_size = batch_size
-        self._model = _load(self.name, device)
+        self._model = _load(str(model), device)
         self._prompts = _prompts(self._model)
-        self.max_tokens: int | None = getattr(self._model, "max_seq_length", None)
-        self._truncation = Truncation(self.name, self.max_tokens)
+        super().__init__(str(model), cache_size, getattr(self._model, "max_seq_length", None))
         self.dimensions = int(self._encode([""], "document").shape[1])
-
-    @property
-    def truncated(self) -> int:
-        """Of how many texts only the beginning was read."""
-        return self._truncation.count
 
     def _encode(self, texts: list[str], role: Role) -> Vector:
         if self.max_tokens is not None:

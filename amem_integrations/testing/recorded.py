@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from ..errors import ConfigurationError
 from ..ports import Completion, ModelRequest
-from ..prompts import (
+from ..prompts.replies import (
     ConstructReply,
     DigestReply,
     EvolveReply,

@@ -12,7 +12,8 @@ from support.openai_server import OpenAIServer
 from amem_integrations import AgenticMemory, ModelUnavailableError, NoteInput
 from amem_integrations.config import PARTED
 from amem_integrations.conversation import remembered
-from amem_integrations.prompts import TEMPLATES, ConstructReply
+from amem_integrations.prompts import TEMPLATES
+from amem_integrations.prompts.replies import ConstructReply
 from amem_integrations.providers.openai import OpenAIChatModel
 from amem_integrations.testing import CopyingModel, HashEmbedder, ScriptedModel
 

@@ -12,7 +12,8 @@ from support.openai_server import OpenAIServer
 from amem_integrations import AgenticMemory, ConfigurationError, MemoryConfig, NoteInput
 from amem_integrations.config import PARTED, PLACEHOLDERS
 from amem_integrations.evolution.ask import MARGIN
-from amem_integrations.prompts import TEMPLATES, CondenseReply, FillReply, LinkReply, ReviseReply
+from amem_integrations.prompts import TEMPLATES
+from amem_integrations.prompts.replies import CondenseReply, FillReply, LinkReply, ReviseReply
 from amem_integrations.providers.openai import OpenAIChatModel
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from amem_integrations.texts import count_tokens

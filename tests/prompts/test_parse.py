@@ -8,7 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 from amem_integrations.errors import ModelReplyError
-from amem_integrations.prompts import (
+from amem_integrations.prompts.parse import parse
+from amem_integrations.prompts.replies import (
     ConstructReply,
     EvolveReply,
     LinkReply,
@@ -18,7 +19,6 @@ from amem_integrations.prompts import (
     ProposedUpdate,
     ReviseReply,
 )
-from amem_integrations.prompts.parse import parse
 
 ONE = ConstructReply(
     notes=[NoteAttributes(id="n1", context="Ann paints.", keywords=["paint"], tags=["art"])]

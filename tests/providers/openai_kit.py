@@ -10,8 +10,8 @@ from support.dialects import Payload, form
 from support.openai_server import OpenAIServer
 
 from amem_integrations import ModelRequest, OpenAIChatModel, OpenAIEmbedder
-from amem_integrations.prompts import ConstructReply
 from amem_integrations.prompts.parse import parse
+from amem_integrations.prompts.replies import ConstructReply
 
 REQUEST = ModelRequest(
     task="construct", system="You annotate.", prompt="Describe n1.", reply=ConstructReply, inputs={}

@@ -21,8 +21,8 @@ from amem_integrations.errors import (
     ModelUnavailableError,
 )
 from amem_integrations.ports import Completion
-from amem_integrations.prompts import ConstructReply, EvolveReply
 from amem_integrations.prompts.parse import parse
+from amem_integrations.prompts.replies import ConstructReply, EvolveReply
 from amem_integrations.providers import OpenAIChatModel, OpenAIEmbedder
 
 pytestmark = pytest.mark.enable_socket

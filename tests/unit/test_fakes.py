@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from amem_integrations.errors import ConfigurationError, ModelUnavailableError
 from amem_integrations.ports import ChatModel, Completion, ModelRequest
-from amem_integrations.prompts import (
+from amem_integrations.prompts.replies import (
     ConstructReply,
     EvolveReply,
     LinkReply,

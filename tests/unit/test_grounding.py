@@ -154,3 +154,14 @@ def test_a_number_may_count_what_is_listed_after_it(text, held):
 def test_long_texts_of_many_sources_are_read():
     said = [source(f"In week {n} I ran {n} km with Zed{n} in Oslo." * 20) for n in range(200)]
     assert unsupported("Ann ran with Zed7 in Oslo. " * 20, said) is None
+
+
+def test_a_text_that_repeats_a_name_without_end_is_read():
+    said = [source("Ann went to Berlin with Bob.", speaker="Ann")]
+    assert unsupported("then Ann " * 20_000, said, ["Ann"]) is None  # in minutes, were it quadratic
+
+
+@pytest.mark.parametrize("day", [(1, 1, 1), (9999, 12, 31)])
+def test_dates_at_the_ends_of_the_calendar_are_read(day):
+    said = [source("Yesterday, 9 weeks and 3 days ago, or tomorrow, we met on Sunday.", day)]
+    assert unsupported("They met in May 2023.", said) is not None

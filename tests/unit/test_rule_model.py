@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from amem_integrations import AgenticMemory, MemoryConfig, ModelRequest, NoteInput, RuleModel
-from amem_integrations.prompts import ConstructReply
+from amem_integrations.prompts.replies import ConstructReply
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)

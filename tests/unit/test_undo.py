@@ -17,7 +17,7 @@ from amem_integrations.changes.edits import change
 from amem_integrations.errors import RevisionConflictError
 from amem_integrations.evolution import construct
 from amem_integrations.kinds import kind_of
-from amem_integrations.prompts import NoteAttributes
+from amem_integrations.prompts.replies import NoteAttributes
 
 OTHER = make_id(10**6)
 texts = st.text(max_size=10)
