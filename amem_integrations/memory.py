@@ -142,6 +142,8 @@ class AgenticMemory:
         """Take ready ports; see `open` for the usual way."""
         self._location: Location | None = None  # where it was opened, if it was
         self._on_close: list[Callable[[], object]] = []
+        if not isinstance(config, MemoryConfig | None):
+            raise ConfigurationError(f"config={config!r} must be a MemoryConfig")
         self._connect(store, open_embedder(embedder), open_model(model), config or MemoryConfig())
 
     @property
@@ -197,12 +199,14 @@ class AgenticMemory:
 
     def close(self) -> None:
         """Write everything to disk and let go of the store; calling it again does nothing."""
+        self._runtime.closing.set()
         while self._on_close:
             self._on_close.pop()()
         self._close_store()
 
     async def aclose(self) -> None:
         """Close the memory, and the connections that the running event loop holds to a server."""
+        self._runtime.closing.set()
         while self._on_close:
             self._on_close.pop()()
         if (shared := self._runtime.shared_claims) is not None:
@@ -296,6 +300,7 @@ class AgenticMemory:
             run(recover_interrupted(self._runtime))
 
     def _close_store(self) -> None:
+        self._runtime.closing.set()
         if self._runtime.shared_claims is not None:
             self._runtime.shared_claims.close()
         run(resolve(self._runtime.store.close()))

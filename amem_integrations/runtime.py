@@ -312,6 +312,7 @@ class Runtime:
     shared_claims: SharedClaims | None = None  # None: no other process can write to the store
     hold: Hold | None = None  # what the work under way holds of them
     pause: Callable[[float], MaybeAwaitable[None]] = time.sleep  # for so many seconds
+    closing: threading.Event = field(default_factory=threading.Event)  # the store is let go
 
     async def confirm_hold(self) -> None:
         """Return if the work under way still holds its threads.

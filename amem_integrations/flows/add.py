@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from inspect import iscoroutinefunction
 from typing import Any
 
 from .. import texts
@@ -13,13 +14,14 @@ from ..changes.edits import change
 from ..changes.recovery import recover_interrupted
 from ..chunks import Chunk, chunk_id, chunks
 from ..conversation import SPEAKING, from_dict, note_inputs
-from ..embedding import embed_if_possible
+from ..embedding import indexed
 from ..errors import AmemError, InvalidInputError, NoteNotFoundError
 from ..evolution.claiming import deadline
+from ..filters import unique_ids
 from ..ids import clock, derive, new_operation, note_id, now, time_of
 from ..kinds import kind_of
 from ..notes import Namespace, Note, NoteInput, Source, check_namespace, check_note_input
-from ..ports import Indexed, Vector
+from ..ports import Indexed
 from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
 from .content import SHARED, change_note
@@ -74,7 +76,7 @@ async def add(
         metadata=metadata or {},
         until=until,
         expires_at=expires_at,
-        supersedes=tuple(supersedes),
+        supersedes=tuple(unique_ids(supersedes)),
     )
     return (await add_many(runtime, [item], namespace=namespace, evolve=evolve))[0]
 
@@ -104,11 +106,11 @@ async def add_many(
         InvalidInputError: An item cannot be stored as given; none is.
         NoteNotFoundError: An item supersedes a note that is not there; none is stored.
     """
-    space = check_namespace(namespace)
+    space, report = check_namespace(namespace), reporter(progress)
     stored = await store_raw(runtime, space, _inputs(items), vectors=embed)
     finished: Mapping[str, Note] = {}
     if evolve and stored.unfinished:
-        meter = Meter(reporter(progress), len(stored.unfinished)) if progress is not False else None
+        meter = Meter(report, len(stored.unfinished)) if report else None
         # Rules take moments: it costs less that another worker may do it too than to keep others off.
         free = runtime.model_name == RULES
         working = replace(runtime, shared_claims=None) if free else runtime
@@ -129,6 +131,8 @@ async def add_messages(
 ) -> list[Note]:
     """Return a note for each non-empty chat message of the given roles.
 
+    Of a message that is longer than `MemoryConfig.max_content_chars` the beginning is stored, with a warning.
+
     Args:
         messages: Dicts with `role` and `content` (text, or a list of blocks of which the text is
             taken), optionally `name` (the speaker), `at` (a datetime) and `id`. A message is known by
@@ -141,13 +145,19 @@ async def add_messages(
         should_store: Called with each message; False leaves it out.
 
     Raises:
-        InvalidInputError: A message has no role, or content that is no text.
+        InvalidInputError: A message has no role, or content that is no text; or `should_store` is a coroutine
+            function.
     """
+    if iscoroutinefunction(should_store):
+        raise InvalidInputError("should_store must be a plain function, not a coroutine function")
+    if not isinstance(messages, Iterable):
+        raise InvalidInputError(f"messages={messages!r} must be a list of messages")
     read = [
         replace(from_dict(message), stored=should_store is None or bool(should_store(message)))
         for message in messages
     ]
-    items = note_inputs(read, thread=thread, roles=roles, offset=offset)
+    most = runtime.config.max_content_chars
+    items = note_inputs(read, thread=thread, roles=roles, offset=offset, max_chars=most)
     return await add_many(runtime, items, namespace=namespace)
 
 
@@ -297,23 +307,14 @@ async def _insert(
     op = new_operation()
     notes = _notes(runtime, namespace, parts, op)
     records = [change(op, "add", note, recorded_at=note.recorded_at) for note in notes]
-
-    async def store(rows: Sequence[Vector | None]) -> set[str]:
-        items = [
-            Indexed(note=note, vector=row, text=texts.lexical_text(note))
-            for note, row in zip(notes, rows, strict=True)
-        ]
-        return await resolve(runtime.store.insert(namespace, items, records))
-
-    none: list[Vector | None] = [None] * len(notes)
-    wanted = [texts.embedding_text(note) for note in notes]
+    by_words = [Indexed(note=note, text=texts.lexical_text(note)) for note in notes]
     try:
-        rows = await embed_if_possible(runtime, wanted) if vectors else none
+        items = await indexed(runtime, notes) if vectors else by_words
     except AmemError:
         # Trouble that does not pass, such as a revoked key: the caller is told, and the words are kept.
-        await store(none)
+        await resolve(runtime.store.insert(namespace, by_words, records))
         raise
-    new = await store(rows)
+    new = await resolve(runtime.store.insert(namespace, items, records))
     added = {note.id: note for note in notes if note.id in new}
     others = [note.id for note in notes if note.id not in new]
     if others:  # another process was faster, and works on them
@@ -370,9 +371,9 @@ def _present(known: Mapping[str, Note], identity: str, namespace: Namespace) -> 
 
 
 def _inputs(items: Iterable[str | NoteInput]) -> list[NoteInput]:
-    if isinstance(items, str | NoteInput):
+    if isinstance(items, str | NoteInput | Mapping) or not isinstance(items, Iterable):
         raise InvalidInputError(
-            "add_many wants a list of texts or NoteInput values; use add for one"
+            f"add_many wants a list of texts or NoteInput values, not {items!r}; use add for one"
         )
     return [_as_input(item) for item in items]
 

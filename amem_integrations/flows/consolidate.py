@@ -16,14 +16,14 @@ from ..evolution.condense import condense_by_model, drop_unshown, to_condense, u
 from ..evolution.near_duplicates import find_duplicates
 from ..evolution.prune import prune, weak_links
 from ..fetch import existing, note_pages
-from ..filters import Condition
+from ..filters import Condition, check_count
 from ..ids import new_operation, now
 from ..notes import ContextEntry, Namespace, Note, check_namespace
 from ..plans import ConsolidationReport, DigestReport
 from ..runtime import RULES, Runtime, resolve
 from .digest import digest, number_left
 from .edit import sweep
-from .review import proposals
+from .review import open_proposals
 
 log = logging.getLogger("amem_integrations")
 
@@ -50,9 +50,11 @@ async def consolidate(
         budget: Most calls of the model; what is left waits for the next call.
 
     Raises:
+        InvalidInputError: A bad `budget`.
         StoreError: The store refused; what was done before stays.
     """
     work = _Work(runtime, check_namespace(namespace), dry_run=dry_run)
+    check_count("budget", budget, 0)
     swept = await work.sweep()
     dropped = await work.drop_proposals()
     unmerged = await work.unmerge()
@@ -124,21 +126,18 @@ class _Work:
 
     async def drop_proposals(self) -> list[str]:
         """Reject the open proposals whose note or cause is gone or outdated."""
-        waiting = await proposals(self.runtime, namespace=self.namespace)
-        ids = {i for made in waiting for i in (made.note_id, made.cause) if i}
-        stored = await resolve(self.runtime.store.get(self.namespace, sorted(ids)))
-        known = {note.id: note for note in stored if not _is_past(note)}
-        past = [p for p in waiting if p.note_id not in known or (p.cause or "") not in known]
-        op, at = new_operation(), now()
-        about = {note.id: note for note in stored}
-        records = [
-            rejection(made, about[made.note_id], op, at, OUTDATED)
-            for made in past
-            if made.note_id in about
+        notes, waiting = await open_proposals(self.runtime, self.namespace)
+        past = [
+            made
+            for made in waiting
+            if made.note_id in notes
+            and any(i not in notes or _is_past(notes[i]) for i in (made.note_id, made.cause or ""))
         ]
+        op, at = new_operation(), now()
+        records = [rejection(made, notes[made.note_id], op, at, OUTDATED) for made in past]
         if records and not self.dry_run:
             await resolve(self.runtime.store.replace(self.namespace, [], records))
-        return [made.id for made in past if made.note_id in about]
+        return [made.id for made in past]
 
     async def unmerge(self) -> list[str]:
         """Let the notes be found again that are merged into one that is gone, or says something else now."""
@@ -231,8 +230,8 @@ class _Work:
 
     async def _notes(self) -> list[Note]:
         """Return all notes that have not expired, oldest first."""
-        time, pages = now(), note_pages(self.runtime.store, self.namespace)
-        return [note async for page in pages for note in page if not note.is_expired(time)]
+        pages = note_pages(self.runtime.store, self.namespace, expired=False)
+        return [note async for page in pages for note in page]
 
 
 def _is_past(note: Note) -> bool:

@@ -22,7 +22,7 @@ from ..evolution.digest_offer import (
 from ..evolution.write_digests import Written, considered, write_digests
 from ..evolution.write_profile import profile_id, write_profile
 from ..fetch import all_changes, note_pages
-from ..filters import Condition
+from ..filters import Condition, check_count
 from ..ids import new_operation, now
 from ..notes import ChangeKind, Namespace, Note, check_namespace
 from ..plans import DigestReport
@@ -60,10 +60,13 @@ async def digest(
         at_least: Only if so many notes that say something wait, and until fewer do.
 
     Raises:
+        InvalidInputError: A bad `budget` or `at_least`.
         ModelUnavailableError: Only with `on_model_error="raise"`.
         StoreError: The store refused; what was written before stays.
     """
     space = check_namespace(namespace)
+    check_count("budget", budget, 0)
+    check_count("at_least", at_least)
     if runtime.model_name == RULES:
         return DigestReport(reason=BY_RULES)
     if at_least > 1 and (left := await number_left(runtime, space)) < at_least:
@@ -176,11 +179,11 @@ class _Place:
 
     async def _first_unfinished(self, after: Condition) -> Note | None:
         """Return the first note that is still to be finished."""
-        time, tried = now(), Condition("attempts", "$lt", self.runtime.config.max_attempts)
+        tried = Condition("attempts", "$lt", self.runtime.config.max_attempts)
         where = (UNFINISHED, tried, after)
-        async for page in note_pages(self.runtime.store, self.namespace, where, size=FEW):
-            if found := next((note for note in page if not note.is_expired(time)), None):
-                return found
+        pages = note_pages(self.runtime.store, self.namespace, where, size=FEW, expired=False)
+        async for page in pages:
+            return page[0]
         return None
 
     async def number_left(self) -> int:

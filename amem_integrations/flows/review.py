@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
-from .. import texts
 from ..changes import proposals as answers
 from ..changes.derived import approve_text, derived_note, text_of, written
 from ..changes.edits import Edit, change_of_namespace, prompt_id
 from ..changes.rewrite import Follow, rewrite
 from ..changes.unknown_texts import remove_brought_back
-from ..embedding import embed_if_possible
+from ..embedding import indexed
 from ..errors import InvalidInputError
 from ..evolution.commit import Planner
 from ..evolution.relink import Relinker
@@ -20,7 +19,6 @@ from ..fetch import all_changes, existing, existing_change, not_found
 from ..ids import derive, new_operation, now
 from ..notes import Change, Namespace, Note, check_namespace
 from ..plans import PlannedSupersession
-from ..ports import Indexed
 from ..runtime import Runtime, resolve
 
 Edited = Mapping[str, Any]
@@ -34,18 +32,21 @@ async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Chang
     context entry; `"link"`, a link of the two; `"relink"`, a change of their link; `"supersession"`; or `"digest"`, what a
     digest would say, of which only the last one waits; and under `"rejected"` why it was not.
     """
-    _, waiting = await open_proposals(runtime, check_namespace(namespace))
-    return waiting
+    notes, waiting = await open_proposals(runtime, check_namespace(namespace))
+    time = now()
+    expired = {note.id for note in notes.values() if note.is_expired(time)}
+    return [made for made in waiting if expired.isdisjoint((made.note_id, made.cause))]
 
 
 async def open_proposals(
     runtime: Runtime, space: Namespace
 ) -> tuple[dict[str, Note], list[Change]]:
-    """Return the proposals that wait for an answer, oldest first, and the notes that they are about."""
+    """Return the proposals that wait for an answer, oldest first, and the notes that they name."""
     store = runtime.store
     changes = await all_changes(store, space, kinds=("proposal", "rejection", "relink"))
     waiting = [made for made in changes if made.kind != "relink"]
-    ids = list(dict.fromkeys(i for m in waiting for i in (m.note_id, answers.decided_by(m))))
+    named = [(made.note_id, made.cause, answers.decided_by(made)) for made in waiting]
+    ids = list(dict.fromkeys(note_id for each in named for note_id in each if note_id))
     notes = {note.id: note for note in await resolve(store.get(space, ids))}
     # Only an entry that is there now is an answer; what was approved and undone is open again.
     entries = answers.possible_answers(changes, list(notes.values()))
@@ -151,9 +152,8 @@ async def _approve_digest(runtime: Runtime, space: Namespace, proposal: Change) 
         steps = {after.id: approve_text(after, made)}
         await rewrite(runtime, space, op, steps, base={after.id: before}, records=records)
     else:
-        (vector,) = await embed_if_possible(runtime, [texts.embedding_text(after)])
-        item = Indexed(note=after, vector=vector, text=texts.lexical_text(after))
-        await resolve(runtime.store.insert(space, [item], [made, *records]))
+        items = await indexed(runtime, [after])
+        await resolve(runtime.store.insert(space, items, [made, *records]))
     await remove_brought_back(runtime, space, [made])
     return made
 
