@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from .errors import InvalidInputError
-from .ids import derive, note_id
+from .ids import derive, note_id, time_of
 from .kinds import kind_of
 from .notes import Change, Namespace, Note, NoteInput
 
@@ -31,6 +31,7 @@ USERS = (
     "speaker",
     "thread",
 )  # whatever is in there is no id of ours
+LAST_SEQ = 2**62  # nanoseconds, of 64 bits: what is added next comes after what is there
 REPEATS = 64  # how often the same words may have been said anew
 
 _NOTE = TypeAdapter(Note)
@@ -72,7 +73,7 @@ def read(
     for number, line in lines:
         try:
             yield _value(_moved(line, ids), namespace)
-        except (ValidationError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidInputError(f"line {number} of {path} is damaged: {error}") from error
 
 
@@ -99,10 +100,14 @@ def count(path: str | PathLike[str]) -> int:
 def _value(line: Line, namespace: Namespace) -> Note | Change:
     if "note" in line:
         data = line["note"]
-        return _NOTE.validate_python(
+        value: Note | Change = _NOTE.validate_python(
             {"kind": kind_of(str(data["content"])), **data, "namespace": namespace}
         )
-    return _CHANGE.validate_python({**line["change"], "namespace": namespace})
+    else:
+        value = _CHANGE.validate_python({**line["change"], "namespace": namespace})
+    if not 0 <= value.seq < LAST_SEQ:
+        raise ValueError(f"seq={value.seq} is no time between 1970 and {time_of(LAST_SEQ):%Y}")
+    return value
 
 
 def _lines(path: str | PathLike[str]) -> Iterator[tuple[int, Line]]:

@@ -229,7 +229,7 @@ class NoteInput:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     until: datetime | None = None
     expires_at: datetime | None = None
-    supersedes: tuple[str, ...] = ()
+    supersedes: Sequence[str] = ()
     split: bool = True
 
 

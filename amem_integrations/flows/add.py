@@ -17,7 +17,6 @@ from ..conversation import SPEAKING, from_dict, note_inputs
 from ..embedding import indexed
 from ..errors import AmemError, InvalidInputError, NoteNotFoundError
 from ..evolution.claiming import deadline
-from ..filters import unique_ids
 from ..ids import clock, derive, new_operation, note_id, now, time_of
 from ..kinds import kind_of
 from ..notes import Namespace, Note, NoteInput, Source, check_namespace, check_note_input
@@ -76,7 +75,7 @@ async def add(
         metadata=metadata or {},
         until=until,
         expires_at=expires_at,
-        supersedes=tuple(unique_ids(supersedes)),
+        supersedes=supersedes,
     )
     return (await add_many(runtime, [item], namespace=namespace, evolve=evolve))[0]
 
@@ -106,7 +105,8 @@ async def add_many(
         InvalidInputError: An item cannot be stored as given; none is.
         NoteNotFoundError: An item supersedes a note that is not there; none is stored.
     """
-    space, report = check_namespace(namespace), reporter(progress)
+    space = check_namespace(namespace)
+    report = None if progress is False else reporter(progress)
     stored = await store_raw(runtime, space, _inputs(items), vectors=embed)
     finished: Mapping[str, Note] = {}
     if evolve and stored.unfinished:

@@ -14,7 +14,6 @@ from ..errors import (
     BudgetExceededError,
     ConfigurationError,
     RevisionConflictError,
-    StoreError,
     StoreUnavailableError,
 )
 from ..evolution.construct import mark_failed
@@ -81,8 +80,9 @@ async def work(
             if once and not jobs and not worker.waits:
                 break
             moved = await worker.round(jobs, concurrency)
-        except StoreError as error:
-            if runtime.closing.is_set():
+        except Exception as error:
+            if runtime.closing.is_set():  # what was under way is found by the next worker
+                log.debug("the memory was closed: %r", error)
                 break
             if once or not isinstance(error, StoreUnavailableError):
                 raise
