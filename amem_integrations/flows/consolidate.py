@@ -53,7 +53,7 @@ async def consolidate(
         InvalidInputError: A bad `budget`.
         StoreError: The store refused; what was done before stays.
     """
-    work = _Work(runtime, check_namespace(namespace), dry_run=dry_run)
+    work = _Work(runtime.counting(), check_namespace(namespace), dry_run=dry_run)
     check_count("budget", budget, 0)
     swept = await work.sweep()
     dropped = await work.drop_proposals()
@@ -61,7 +61,8 @@ async def consolidate(
     merged = await work.merge()
     pruned = await work.prune()
     trails = await work.condense(budget)
-    digests = await work.digest(budget - trails.calls)
+    calls = work.calls
+    digests = await work.digest(budget - calls)
     return ConsolidationReport(
         swept=tuple(swept),
         dropped=tuple(dropped),
@@ -71,7 +72,7 @@ async def consolidate(
         condensed=tuple(trails.condensed),
         left=tuple(trails.left),
         failed=trails.failed,
-        calls=trails.calls,
+        calls=calls,
         digests=digests,
         dry_run=dry_run,
     )
@@ -96,7 +97,6 @@ class _Trails:
     condensed: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    calls: int = 0
     stopped: bool = False  # by a model that does not answer
 
     def add(self, note_id: str, problem: str | None) -> None:
@@ -114,6 +114,12 @@ class _Work:
     runtime: Runtime
     namespace: Namespace
     dry_run: bool
+
+    @property
+    def calls(self) -> int:
+        """How often the model was asked to condense, answered or not."""
+        counts = self.runtime.usage.snapshot().get("condense", {})
+        return sum(counts.get(name, 0) for name in ("calls", "refused", "unavailable"))
 
     async def sweep(self) -> list[str]:
         """Delete the notes that have expired."""
@@ -187,8 +193,11 @@ class _Work:
             entries = await to_condense(self.runtime, self.namespace, note)
             if self.runtime.model_name == RULES:
                 entries = unshown(note, entries)
-                if entries:
-                    trails.add(note.id, await self._cut(note, entries))
+                if entries and self.dry_run:
+                    trails.condensed.append(note.id)
+                elif entries:
+                    problem = await drop_unshown(self.runtime, self.namespace, note, entries)
+                    trails.add(note.id, problem)
             elif len(entries) > 1:
                 await self._condense(note, entries, trails, budget)
         return trails
@@ -199,34 +208,27 @@ class _Work:
             return DigestReport(left=await number_left(self.runtime, self.namespace))
         return await digest(self.runtime, namespace=self.namespace, budget=budget)
 
-    async def _cut(self, note: Note, entries: Sequence[ContextEntry]) -> str | None:
-        """Drop entries that are not shown; return why that failed, if it did."""
-        if self.dry_run:
-            return None
-        return await drop_unshown(self.runtime, self.namespace, note, entries)
-
     async def _condense(
         self, note: Note, entries: Sequence[ContextEntry], trails: _Trails, budget: int
     ) -> None:
         """Condense one trail by the model, or say why not."""
-        if trails.stopped or trails.calls >= budget:
+        calls = budget - self.calls
+        if trails.stopped or calls <= 0:
             trails.left.append(note.id)
             return
         if self.dry_run:
             trails.condensed.append(note.id)
             return
-        before, calls = _calls(self.runtime), budget - trails.calls
         try:
             problem = await condense_by_model(
                 self.runtime, self.namespace, note, entries, calls=calls
             )
         except ModelUnavailableError as error:
             log.warning("%s; context trails are condensed by a later call of consolidate", error)
-            trails.stopped, problem = True, None
+            trails.stopped = True
             trails.left.append(note.id)
         else:
             trails.add(note.id, problem)
-        trails.calls += _calls(self.runtime) - before
 
     async def _notes(self) -> list[Note]:
         """Return all notes that have not expired, oldest first."""
@@ -245,9 +247,3 @@ def _stands(note: Note, notes: Mapping[str, Note]) -> bool:
     """Return whether a merged note still says the same as the one that stands for it."""
     into = notes.get(note.merged_into or "")
     return into is not None and into.merged_into is None and difference(note, into) is None
-
-
-def _calls(runtime: Runtime) -> int:
-    """Return how often the model was asked to condense, answered or not."""
-    counts = runtime.usage.snapshot().get("condense", {})
-    return sum(counts.get(name, 0) for name in ("calls", "refused", "unavailable"))
