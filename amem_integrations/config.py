@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
+from functools import cache
 from string import Template
-from typing import Literal
+from typing import Annotated, Any, Literal, get_type_hints
+
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from .errors import ConfigurationError
 
 # By task, the placeholders of its prompt; one that takes its place has them all.
 PLACEHOLDERS: Mapping[str, frozenset[str]] = {
     "construct": frozenset({"speakers", "before", "notes"}),
-    "facts": frozenset(
-        {"wanted", "known"}
-    ),  # what `construct` asks besides, where facts are wanted
+    # What `construct` asks besides, where facts are wanted.
+    "facts": frozenset({"wanted", "known"}),
     "evolve": frozenset({"notes", "links"}),
     "link": frozenset({"notes"}),
     "revise": frozenset({"neighbour", "notes", "others"}),
@@ -25,8 +27,14 @@ PLACEHOLDERS: Mapping[str, frozenset[str]] = {
     "fill": frozenset({"schema", "value", "notes"}),
 }
 PARTED = "\n---\n"  # between the system message of a prompt, which never changes, and the rest
-LONGEST_CLAIM = 3600.0  # seconds
-LONGEST_TTL = timedelta(days=365_000)  # a later time is outside the calendar
+
+# What settings have to be: pydantic checks it.
+Count = Annotated[int, Field(ge=1)]
+Cosine = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
+Positive = Annotated[timedelta, Field(gt=timedelta(0))]
+Ttl = Annotated[Positive, Field(le=timedelta(days=365_000))]  # a later time is outside the calendar
+Label = Annotated[str, Field(min_length=1)]
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,98 +109,50 @@ class MemoryConfig:
     calls: Literal["joint", "paper"] = "joint"
     link: bool = True
     evolve: bool = True
-    batch_size: int = 20
-    candidates: int = 10
-    recent: int = 3
-    max_links: int = 32
-    link_half_life: timedelta | None = None
-    min_gate_similarity: float = 0.5
-    min_relevance: float | None = None
-    min_duplicate_similarity: float = 0.96
-    min_link_strength: float = 0.1
+    batch_size: Count = 20
+    candidates: Count = 10
+    recent: Annotated[int, Field(ge=0)] = 3
+    max_links: Count = 32
+    link_half_life: Positive | None = None
+    min_gate_similarity: Cosine = 0.5
+    min_relevance: Cosine | None = None
+    min_duplicate_similarity: Cosine = 0.96
+    min_link_strength: Annotated[Cosine, Field(ge=0)] = 0.1
     assistant_supersedes: bool = False
-    digest_every: int = 30
+    digest_every: Annotated[int, Field(ge=0)] = 30
     profile: bool = False
     review: bool = False
-    max_concurrency: int = 4
-    max_attempts: int = 5
-    claim_seconds: float = 10.0
+    max_concurrency: Count = 4
+    max_attempts: Count = 5
+    claim_seconds: Annotated[float, Field(gt=0, le=3600)] = 10.0
     on_model_error: Literal["log", "raise"] = "log"
-    max_content_chars: int = 32_000
+    max_content_chars: Count = 32_000
     split: bool = True
-    split_tokens: int | None = None
-    ttl: timedelta | Mapping[tuple[str, ...], timedelta | None] | None = None
-    daily_calls: int | None = None
-    daily_tokens: int | None = None
-    instructions: str | None = None
+    split_tokens: Annotated[int, Field(ge=20)] | None = None
+    ttl: Ttl | Mapping[tuple[Label, ...], Ttl | None] | None = None
+    daily_calls: Count | None = None
+    daily_tokens: Count | None = None
+    instructions: Text | None = None
     prompts: Mapping[str, str] = field(default_factory=dict, hash=False)
-    context_tokens: int | None = None
+    context_tokens: Count | None = None
 
     def __post_init__(self) -> None:
         """Check every value."""
-        for name in (
-            "batch_size",
-            "candidates",
-            "max_links",
-            "max_concurrency",
-            "max_attempts",
-            "max_content_chars",
-        ):
+        for name, checker in _checkers().items():
             value = getattr(self, name)
-            _require(_is_count(value) and value >= 1, name, value, "a whole number of at least 1")
-        _require(_is_count(self.recent), "recent", self.recent, "a whole number")
-        every = self.digest_every
-        _require(_is_count(every) and every >= 0, "digest_every", every, "a whole number, or 0")
-        _require(0 <= self.recent <= self.candidates, "recent", self.recent, "0 to `candidates`")
-        _require((self.split_tokens or 20) >= 20, "split_tokens", self.split_tokens, "at least 20")  # noqa: PLR2004
-        for name in ("min_gate_similarity", "min_duplicate_similarity"):
-            floor = getattr(self, name)
-            _require(-1 <= floor <= 1, name, floor, "a cosine, -1 to 1")
-        relevance = self.min_relevance
-        is_cosine = relevance is None or -1 <= relevance <= 1
-        _require(is_cosine, "min_relevance", relevance, "a cosine, -1 to 1, or None")
-        weakest = self.min_link_strength
-        _require(0 <= weakest <= 1, "min_link_strength", weakest, "a strength, 0 to 1")
-        _require(self.calls in ("joint", "paper"), "calls", self.calls, "'joint' or 'paper'")
-        half_life = self.link_half_life
-        positive = half_life is None or (
-            isinstance(half_life, timedelta) and half_life > timedelta(0)
-        )
-        _require(positive, "link_half_life", half_life, "a timedelta above 0, or None")
-        lasts = self.claim_seconds
-        is_time = isinstance(lasts, int | float) and 0 < lasts <= LONGEST_CLAIM
-        _require(is_time, "claim_seconds", lasts, "a number of seconds above 0, up to an hour")
-        on_error = self.on_model_error
-        _require(on_error in ("log", "raise"), "on_model_error", on_error, "'log' or 'raise'")
-        for name in ("daily_calls", "daily_tokens", "context_tokens"):
-            limit = getattr(self, name)
-            holds = limit is None or (_is_count(limit) and limit >= 1)
-            _require(holds, name, limit, "a whole number of at least 1, or None")
-        given = self.instructions
-        _require(
-            given is None or (isinstance(given, str) and bool(given.strip())),
-            "instructions",
-            given,
-            "a text, or None",
-        )
+            try:
+                checker.validate_python(value, strict=True)
+            except ValidationError as error:
+                wrong = "; ".join(dict.fromkeys(each["msg"] for each in error.errors()))
+                raise ConfigurationError(f"{name}={value!r} cannot be used: {wrong}") from error
+        if self.recent > self.candidates:
+            raise ConfigurationError(
+                f"recent={self.recent} cannot be used: it counts among the {self.candidates} `candidates`"
+            )
         _check_prompts(self.prompts)
-        object.__setattr__(self, "prompts", dict(self.prompts))
-        self._check_ttl()
-
-    def _check_ttl(self) -> None:
-        wanted = "a timedelta above 0 and of at most 365,000 days, or None"
-        if not isinstance(self.ttl, Mapping):
-            _require(
-                _is_ttl(self.ttl), "ttl", self.ttl, f"{wanted}, or one by prefix of the namespace"
-            )
-            return
-        for prefix, ttl in self.ttl.items():
-            is_prefix = isinstance(prefix, tuple) and all(isinstance(x, str) and x for x in prefix)
-            _require(
-                is_prefix, "ttl", self.ttl, "tuples of labels as prefixes, such as ('user-42',)"
-            )
-            _require(_is_ttl(ttl), f"ttl of {prefix!r}", ttl, wanted)
-        object.__setattr__(self, "ttl", dict(self.ttl))  # what was checked stays as it is
+        for name in ("prompts", "ttl"):  # what was checked stays as it is
+            if isinstance(given := getattr(self, name), Mapping):
+                object.__setattr__(self, name, dict(given))
 
     def ttl_of(self, namespace: tuple[str, ...]) -> timedelta | None:
         """Return how long a new note of a namespace is kept; None: for good."""
@@ -207,12 +167,12 @@ class MemoryConfig:
         return cls(calls="paper", batch_size=1, recent=0, digest_every=0)
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_ttl(value: object) -> bool:
-    return value is None or (isinstance(value, timedelta) and timedelta(0) < value <= LONGEST_TTL)
+@cache
+def _checkers() -> Mapping[str, TypeAdapter[Any]]:
+    """Return what checks each setting, but for the prompts."""
+    hints = get_type_hints(MemoryConfig, include_extras=True)
+    names = [each.name for each in fields(MemoryConfig) if each.name != "prompts"]
+    return {name: TypeAdapter(hints[name]) for name in names}
 
 
 def _check_prompts(prompts: object) -> None:
@@ -250,8 +210,3 @@ def _check_template(task: str, system: Template, rest: Template) -> None:
 
 def _named(placeholders: Sequence[str]) -> str:
     return ", ".join(f"${name}" for name in placeholders)
-
-
-def _require(holds: bool, name: str, value: object, wanted: str) -> None:
-    if not holds:
-        raise ConfigurationError(f"{name}={value!r} cannot be used; give {wanted}")

@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from .errors import InvalidInputError
+from .filters import check_count
 from .notes import Note, NoteInput, Source
 
 __all__ = [
@@ -75,13 +76,22 @@ class Message:
     @property
     def party(self) -> str:
         """The role under its common name."""
-        role = self.role.lower()
-        return ROLES.get(role, role)
+        return _party(self.role)
 
     @property
     def spoken(self) -> bool:
         """Whether user or assistant said something to the other. Only such messages have a position."""
         return self.party in SPEAKING and bool(self.text.strip()) and not self.calls_tools
+
+
+def _party(role: str) -> str:
+    return ROLES.get(role.lower(), role.lower())
+
+
+def _parties(roles: Sequence[str]) -> set[str]:
+    if isinstance(roles, str) or not all(isinstance(role, str) for role in roles):
+        raise InvalidInputError(f"roles={roles!r} must be a list of roles, such as ('user',)")
+    return {_party(role) for role in roles}
 
 
 def message_key(thread: str | None, role: str, message_id: str) -> str:
@@ -123,22 +133,22 @@ def note_inputs(
     Args:
         messages: In the order in which they were said.
         thread: The conversation.
-        roles: Whose messages are taken.
+        roles: Whose messages are taken, by any name (see `ROLES`).
         offset: How many messages of the thread were spoken before the first of these. It counts only for
             messages without an id.
         now: The time of messages that carry none, if they have just been said.
         max_chars: Longest text that can be stored; of a longer one the beginning is, with a warning.
 
     Raises:
-        InvalidInputError: A negative offset.
+        InvalidInputError: A negative offset, or `roles` that are no list of texts.
     """
-    if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
-        raise InvalidInputError(f"offset={offset!r} must be a whole number of at least 0")
+    check_count("offset", offset, 0)
+    wanted = _parties(roles)
     items = []
     position, aside = offset, 0
     for message in messages:
         aside = 0 if message.spoken else aside + 1
-        if message.stored and message.party in roles and (text := message.text.strip()):
+        if message.stored and message.party in wanted and (text := message.text.strip()):
             if message.id is not None:
                 key = message_key(thread, message.party, message.id)
             else:

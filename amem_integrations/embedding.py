@@ -12,8 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from .errors import AmemError, ModelReplyError, ModelUnavailableError
-from .ports import Embedder, Vector
+from .notes import Note
+from .ports import Embedder, Indexed, Vector
 from .runtime import Runtime, resolve
+from .texts import embedding_text, lexical_text
 
 log = logging.getLogger("amem_integrations")
 
@@ -82,6 +84,20 @@ async def embed_if_possible(
     except despite as error:
         log.warning("%s; %d notes have no new vector until %s", error, len(texts), until)
         return [None] * len(texts)
+
+
+async def indexed(
+    runtime: Runtime,
+    notes: Sequence[Note],
+    despite: tuple[type[AmemError], ...] = (ModelUnavailableError,),
+) -> list[Indexed]:
+    """Return new notes with what they are searched by; while the embedder fails that is their words."""
+    wanted = [embedding_text(note) for note in notes]
+    rows = await embed_if_possible(runtime, wanted, despite=despite)
+    return [
+        Indexed(note=note, vector=row, text=lexical_text(note))
+        for note, row in zip(notes, rows, strict=True)
+    ]
 
 
 async def embed_query(runtime: Runtime, text: str) -> Vector | None:

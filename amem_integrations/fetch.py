@@ -40,14 +40,19 @@ async def note_pages(
     where: Conditions = (),
     *,
     size: int = NOTES,
+    expired: bool = True,
 ) -> AsyncIterator[list[Note]]:
-    """Yield all notes of a namespace that meet the conditions, oldest first, a page at a time."""
+    """Yield all notes of a namespace that meet the conditions, oldest first, up to `size` at a time.
+
+    With `expired` false those that have expired are left out.
+    """
     after = -1
     while True:
         later = (*where, Condition("seq", "$gt", after))
         page = await resolve(store.scan(namespace, where=later, limit=size))
-        if page:
-            yield page
+        time = now()
+        if shown := [note for note in page if expired or not note.is_expired(time)]:
+            yield shown
         if len(page) < size:
             return
         after = page[-1].seq

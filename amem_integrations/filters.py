@@ -7,14 +7,15 @@ stands for every kind but those that a model derived from other notes: digests a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import ge, gt, le, lt
 from typing import Any, Literal, cast, get_args
 
-from .errors import InvalidInputError
+from .errors import AmemError, InvalidInputError
 from .kinds import DERIVED
+from .notes import check_time
 
 Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in"]
 OPERATORS: tuple[str, ...] = get_args(Operator)
@@ -159,6 +160,40 @@ def _as_time(value: Any) -> Any:  # noqa: ANN401 - any scalar
     except ValueError:
         return value
     return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def conditions_of(
+    where: Mapping[str, Any] | None, as_of: datetime | None = None, known_at: datetime | None = None
+) -> Conditions:
+    """Return the conditions of a filter dict, and that a note had happened by one time and was recorded by another.
+
+    Raises:
+        InvalidInputError: See `parse`; or a time is none, or has no zone.
+    """
+    check_time("as_of", as_of)
+    check_time("known_at", known_at)
+    limits = (("when", as_of), ("recorded_at", known_at))
+    by_then = (Condition(name, "$lte", time) for name, time in limits if time is not None)
+    return (*(() if where is None else parse(where)), *by_then)
+
+
+def check_count(
+    name: str, value: object, least: int = 1, error: type[AmemError] = InvalidInputError
+) -> None:
+    """Check a number of things; raise `error` if it is not a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise error(f"{name}={value!r} must be a whole number of at least {least}")
+
+
+def unique_ids(ids: Sequence[str]) -> list[str]:
+    """Return ids, each once.
+
+    Raises:
+        InvalidInputError: They are no list, but a single text for example.
+    """
+    if isinstance(ids, str) or not isinstance(ids, Iterable):
+        raise InvalidInputError(f"{ids!r} must be a list of ids")
+    return list(dict.fromkeys(ids))
 
 
 def check_similarity(value: object) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from os import PathLike
-from types import TracebackType
-from typing import Self, cast
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from . import flows
 from .budget import Budget
@@ -27,13 +26,50 @@ from .runtime import (
     Runtime,
     Usage,
     blocking,
-    both_methods,
+    describe,
     map_in_tasks,
     map_in_threads,
     resolve,
     run,
-    sync_method,
 )
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Flow = Callable[Concatenate[Runtime, P], Coroutine[Any, Any, R]]
+
+
+def sync_method(flow: Flow[P, R]) -> Callable[Concatenate[AgenticMemory, P], R]:
+    """Return the flow as a synchronous method of `AgenticMemory`."""
+
+    def method(self: AgenticMemory, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return run(flow(self._runtime, *args, **kwargs))
+
+    _describe_method(method, flow, flow.__name__)
+    return method
+
+
+def both_methods(
+    flow: Flow[P, R],
+) -> tuple[
+    Callable[Concatenate[AgenticMemory, P], R],
+    Callable[Concatenate[AgenticMemory, P], Coroutine[Any, Any, R]],
+]:
+    """Return the flow as a method of `AgenticMemory` and as its asynchronous twin."""
+
+    async def method(self: AgenticMemory, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await flow(self._async_runtime, *args, **kwargs)
+
+    _describe_method(method, flow, f"a{flow.__name__}")
+    return sync_method(flow), method
+
+
+def _describe_method(method: Any, flow: Callable[..., object], name: str) -> None:  # noqa: ANN401
+    """Give a method the signature of its flow, with `self` in place of the runtime, and its documentation."""
+    _, *others = inspect.signature(flow).parameters.values()
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    describe(method, flow, name, [itself, *others])
+    # Documentation tools take what says it is from elsewhere for an import.
+    method.__module__, method.__qualname__ = __name__, f"AgenticMemory.{name}"
 
 
 class AgenticMemory:
@@ -142,6 +178,8 @@ class AgenticMemory:
         """Take ready ports; see `open` for the usual way."""
         self._location: Location | None = None  # where it was opened, if it was
         self._on_close: list[Callable[[], object]] = []
+        if not isinstance(config, MemoryConfig | None):
+            raise ConfigurationError(f"config={config!r} must be a MemoryConfig")
         self._connect(store, open_embedder(embedder), open_model(model), config or MemoryConfig())
 
     @property
@@ -212,12 +250,7 @@ class AgenticMemory:
         """Return the memory itself."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         """Close the memory."""
         await self.aclose()
 
@@ -242,12 +275,7 @@ class AgenticMemory:
         """Return the memory itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the memory."""
         self.close()
 
@@ -292,6 +320,7 @@ class AgenticMemory:
             run(recover_interrupted(self._runtime))
 
     def _stop_work(self) -> None:
+        self._runtime.closing.set()
         while self._on_close:
             self._on_close.pop()()
         if self._runtime.shared_claims is not None:

@@ -30,8 +30,6 @@ ChangeKind = Literal[
 SOURCES: tuple[Source, ...] = get_args(Source)[:-1]  # those of a caller, who derives nothing
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 USER = "user"  # stands for the name of a model where a person decided
-TIMES = ("at", "default_at", "until", "expires_at")
-TEXTS = ("content", "key", "thread", "speaker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +229,7 @@ class NoteInput:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     until: datetime | None = None
     expires_at: datetime | None = None
-    supersedes: tuple[str, ...] = ()
+    supersedes: Sequence[str] = ()
     split: bool = True
 
 
@@ -358,13 +356,15 @@ def check_note_input(item: NoteInput, max_chars: int) -> None:
             f"content has {len(item.content)} characters, more than {max_chars}; "
             "split it, or raise MemoryConfig.max_content_chars"
         )
-    for name in TEXTS:
+    for name in ("content", "key", "thread", "speaker"):
         _check_text(name, getattr(item, name))
-    for name in TIMES:
+    for name in ("at", "default_at", "until", "expires_at"):
         check_time(name, getattr(item, name))
     if item.source not in SOURCES:
         raise InvalidInputError(f"source={item.source!r} must be one of {', '.join(SOURCES)}")
-    if isinstance(item.supersedes, str) or not all(isinstance(i, str) for i in item.supersedes):
+    if not isinstance(item.supersedes, tuple | list) or not all(
+        isinstance(i, str) for i in item.supersedes
+    ):
         raise InvalidInputError(f"supersedes={item.supersedes!r} must be a list of ids of notes")
     _check_metadata(item.metadata)
 

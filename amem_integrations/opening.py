@@ -52,6 +52,8 @@ class Location:
         """
         if isinstance(path, list | tuple) and path and all(map(_is_url, path)):
             return cls(tuple(path), collection, dict(options or {}))
+        if not isinstance(collection, str):
+            raise ConfigurationError(f"collection={collection!r} must be a name")
         text = fspath(path) if isinstance(path, str | PathLike) else path
         if not isinstance(text, str) or not text:
             raise ConfigurationError(

@@ -5,15 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from .errors import InvalidInputError
+
 log = logging.getLogger("amem_integrations")
 
 Progress = Callable[[int, int], None]
 
 
 def reporter(progress: bool | Progress) -> Progress | None:
-    """Return the function to call with how far it is: the caller's, one that logs, or none."""
+    """Return the function to call with how far it is: the caller's, one that logs, or none.
+
+    Raises:
+        InvalidInputError: It is neither a function nor True or False.
+    """
     if callable(progress):
         return progress
+    if not isinstance(progress, bool):
+        raise InvalidInputError(f"progress={progress!r} must be True, False or a function")
     return (lambda done, total: log.info("%d of %d notes", done, total)) if progress else None
 
 

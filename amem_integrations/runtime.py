@@ -15,13 +15,13 @@ import contextvars
 import inspect
 import threading
 import time
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from .budget import Budget
 from .claims import Hold, SharedClaims
@@ -154,15 +154,36 @@ class Mapper(Protocol):
 async def map_in_threads(
     function: Callable[[T], Coroutine[Any, Any, U]], items: Sequence[T], limit: int
 ) -> list[U]:
-    """Return `function` of each item, in order, by synchronous ports in worker threads."""
+    """Return `function` of each item, in order, by synchronous ports in worker threads.
+
+    After an error no other item is begun. The end of the interpreter does not wait for these threads, as it
+    would for those of an executor.
+    """
     if len(items) < 2 or limit < 2:  # noqa: PLR2004 - nothing to do at the same time
         return [await function(item) for item in items]
-    with ThreadPoolExecutor(max_workers=min(limit, len(items))) as pool:
-        futures = [
-            pool.submit(contextvars.copy_context().run, lambda i=item: run(function(i)))
-            for item in items
-        ]
-        return [future.result() for future in futures]
+    tasks = [(contextvars.copy_context(), item, Future[U]()) for item in items]
+    waiting = deque(tasks)
+
+    def work() -> None:
+        with suppress(IndexError):
+            while True:
+                context, item, future = waiting.popleft()
+                try:
+                    future.set_result(context.run(run, function(item)))
+                except BaseException as error:  # noqa: BLE001 - raised again below
+                    future.set_exception(error)
+
+    threads: list[threading.Thread] = []
+    try:
+        for _ in items[:limit]:
+            thread = threading.Thread(target=work, daemon=True)
+            thread.start()
+            threads.append(thread)
+        return [future.result() for *_, future in tasks]
+    finally:
+        waiting.clear()
+        for thread in threads:
+            thread.join()
 
 
 async def map_in_tasks(
@@ -312,6 +333,7 @@ class Runtime:
     shared_claims: SharedClaims | None = None  # None: no other process can write to the store
     hold: Hold | None = None  # what the work under way holds of them
     pause: Callable[[float], MaybeAwaitable[None]] = time.sleep  # for so many seconds
+    closing: threading.Event = field(default_factory=threading.Event)  # the store is let go
 
     async def confirm_hold(self) -> None:
         """Return if the work under way still holds its threads.
@@ -325,50 +347,6 @@ class Runtime:
     def counting(self) -> Runtime:
         """Return the same with counters of its own, for what one operation costs."""
         return replace(self, usage=Usage(self.model_name, self.usage))
-
-
-class HasRuntimes(Protocol):
-    """An object whose methods are flows, with a runtime for each form."""
-
-    _runtime: Runtime
-    _async_runtime: Runtime
-
-
-Flow = Callable[Concatenate[Runtime, P], Coroutine[Any, Any, R]]
-
-
-def sync_method(flow: Flow[P, R]) -> Callable[Concatenate[HasRuntimes, P], R]:
-    """Return the flow as a synchronous method of `AgenticMemory`."""
-
-    def method(self: HasRuntimes, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return run(flow(self._runtime, *args, **kwargs))
-
-    _describe_method(method, flow, flow.__name__)
-    return method
-
-
-def both_methods(
-    flow: Flow[P, R],
-) -> tuple[
-    Callable[Concatenate[HasRuntimes, P], R],
-    Callable[Concatenate[HasRuntimes, P], Coroutine[Any, Any, R]],
-]:
-    """Return the flow as a method of `AgenticMemory` and as its asynchronous twin."""
-
-    async def method(self: HasRuntimes, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await flow(self._async_runtime, *args, **kwargs)
-
-    _describe_method(method, flow, f"a{flow.__name__}")
-    return sync_method(flow), method
-
-
-def _describe_method(method: Any, flow: Callable[..., object], name: str) -> None:  # noqa: ANN401
-    """Give a method the signature of its flow, with `self` in place of the runtime, and its documentation."""
-    _, *others = inspect.signature(flow).parameters.values()
-    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    describe(method, flow, name, [itself, *others])
-    # Documentation tools take what says it is from elsewhere for an import.
-    method.__module__, method.__qualname__ = f"{__package__}.memory", f"AgenticMemory.{name}"
 
 
 def describe(

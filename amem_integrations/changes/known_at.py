@@ -6,7 +6,7 @@ Nothing is written: unlike `undo`, it leaves out no change that somebody else bu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ..fetch import all_changes
@@ -18,10 +18,9 @@ from .undo import fields_of, with_field
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The changes made since some time, by note, oldest first; none for the present, without a time."""
+    """The changes made since some time, by note, oldest first."""
 
-    changes: Mapping[str, Sequence[Change]] = field(default_factory=dict)
-    time: datetime | None = None
+    changes: Mapping[str, Sequence[Change]]
 
     def of(self, note: Note) -> Note:
         """Return the note as it was then. What was deleted or blanked since cannot come back."""
@@ -34,16 +33,14 @@ class Past:
         return note
 
 
-async def past_at(store: NoteStore, namespace: Namespace, time: datetime | None) -> Past:
-    """Return what takes the notes of a namespace back to a time; None is the present."""
-    if time is None:
-        return Past()
+async def past_at(store: NoteStore, namespace: Namespace, time: datetime) -> Past:
+    """Return what takes the notes of a namespace back to a time."""
     since: dict[str, list[Change]] = {}
     last = first_seq(time) + 999  # nanoseconds: the last instant of this microsecond
     for made in await all_changes(store, namespace, after=last):
         for note_id in _notes_of(made):
             since.setdefault(note_id, []).append(made)
-    return Past(since, time)
+    return Past(since)
 
 
 def _notes_of(made: Change) -> set[str]:

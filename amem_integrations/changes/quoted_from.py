@@ -71,7 +71,9 @@ async def _copied_from(
         for entry in note.contexts
         if Fragments((*said_by_others(note), *texts_in(entry))).shares(left)
     ]
-    made: list[Change] = await resolve(runtime.store.changes_by_id(namespace, entries))
+    made: list[Change] = []
+    if entries:
+        made += await resolve(runtime.store.changes_by_id(namespace, entries))
     relations = {} if runtime.model_name == RULES else _relations_with(shown, left)
     for note_id, targets in relations.items():  # rules have relations of their own
         links = await all_changes(runtime.store, namespace, note_id, ("link",))

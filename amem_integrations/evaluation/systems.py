@@ -15,8 +15,8 @@ from .. import AgenticMemory
 from ..config import MemoryConfig
 from ..context import fit, render_notes
 from ..errors import InvalidInputError
+from ..filters import check_count
 from ..flows.recall import RECALLED
-from ..flows.search import check_count
 from ..kinds import DERIVED
 from ..notes import Note
 from ..ports import Embedder

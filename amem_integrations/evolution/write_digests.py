@@ -44,6 +44,14 @@ class Written:
     dropped: int = 0
     again: tuple[Offer, ...] = ()
 
+    def __add__(self, other: Written) -> Written:
+        """Return what came of both, without what is to be asked once more."""
+        return Written(
+            digests=tuple(dict.fromkeys([*self.digests, *other.digests])),
+            proposals=(*self.proposals, *other.proposals),
+            dropped=self.dropped + other.dropped,
+        )
+
 
 async def write_digests(
     runtime: Runtime, namespace: Namespace, offer: Offer, *, until: int | None, calls: int

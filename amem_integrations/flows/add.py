@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
+from inspect import iscoroutinefunction
 from typing import Any
 
 from .. import texts
 from ..changes.edits import change
 from ..chunks import Chunk, chunk_id, chunks
 from ..conversation import SPEAKING, from_dict, note_inputs
-from ..embedding import embed_if_possible
+from ..embedding import indexed
 from ..errors import AmemError, InvalidInputError, NoteNotFoundError
 from ..evolution.claiming import deadline
 from ..ids import clock, derive, new_operation, note_id, now, time_of
 from ..kinds import kind_of
 from ..notes import Namespace, Note, NoteInput, Source, check_namespace, check_note_input
-from ..ports import Indexed, Vector
+from ..ports import Indexed
 from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
 from .content import SHARED, change_note, recover_interrupted
@@ -73,7 +74,7 @@ async def add(
         metadata=metadata or {},
         until=until,
         expires_at=expires_at,
-        supersedes=tuple(supersedes),
+        supersedes=supersedes,
     )
     return (await add_many(runtime, [item], namespace=namespace, evolve=evolve))[0]
 
@@ -104,16 +105,17 @@ async def add_many(
         NoteNotFoundError: An item supersedes a note that is not there; none is stored.
     """
     space = check_namespace(namespace)
-    stored = await store_raw(runtime, space, _inputs(items), vectors=embed)
+    report = None if progress is False else reporter(progress)
+    notes, unfinished = await _store(runtime, space, _inputs(items), vectors=embed)
     finished: Mapping[str, Note] = {}
-    if evolve and stored.unfinished:
-        meter = Meter(reporter(progress), len(stored.unfinished)) if progress is not False else None
+    if evolve and unfinished:
+        meter = Meter(report, len(unfinished)) if report else None
         # Rules take moments: it costs less that another worker may do it too than to keep others off.
         free = runtime.model_name == RULES
         working = replace(runtime, shared_claims=None) if free else runtime
         until = 0.0 if free else deadline(runtime)
-        finished, *_ = await evolve_notes(working, space, stored.unfinished, meter, until=until)
-    return [finished.get(note.id, note) for note in stored.notes]
+        finished, *_ = await evolve_notes(working, space, unfinished, meter, until=until)
+    return [finished.get(note.id, note) for note in notes]
 
 
 async def add_messages(
@@ -128,6 +130,8 @@ async def add_messages(
 ) -> list[Note]:
     """Return a note for each non-empty chat message of the given roles.
 
+    Of a message that is longer than `MemoryConfig.max_content_chars` the beginning is stored, with a warning.
+
     Args:
         messages: Dicts with `role` and `content` (text, or a list of blocks of which the text is
             taken), optionally `name` (the speaker), `at` (a datetime) and `id`. A message is known by
@@ -140,28 +144,28 @@ async def add_messages(
         should_store: Called with each message; False leaves it out.
 
     Raises:
-        InvalidInputError: A message has no role, or content that is no text.
+        InvalidInputError: A message has no role, or content that is no text; or `should_store` is a coroutine
+            function.
     """
+    if iscoroutinefunction(should_store):
+        raise InvalidInputError("should_store must be a plain function, not a coroutine function")
+    if not isinstance(messages, Iterable):
+        raise InvalidInputError(f"messages={messages!r} must be a list of messages")
     read = [
         replace(from_dict(message), stored=should_store is None or bool(should_store(message)))
         for message in messages
     ]
-    items = note_inputs(read, thread=thread, roles=roles, offset=offset)
+    most = runtime.config.max_content_chars
+    items = note_inputs(read, thread=thread, roles=roles, offset=offset, max_chars=most)
     return await add_many(runtime, items, namespace=namespace)
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """What `store_raw` did: a note for each item, and the notes that wait for a model."""
+async def _store(
+    runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput], *, vectors: bool
+) -> tuple[list[Note], list[Note]]:
+    """Store what is not there yet; return a note for each item, and the notes that wait for a model.
 
-    notes: list[Note]
-    unfinished: list[Note]
-
-
-async def store_raw(
-    runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput], *, vectors: bool = True
-) -> Stored:
-    """Store what is not there yet; without `vectors`, no embedder is called for what is new.
+    Without `vectors`, no embedder is called for what is new.
 
     An item that is there already gives the stored note. The same key with another content, speaker, time or
     metadata is the user's update: the note takes what was given, and returns to `pending` if that is more
@@ -181,14 +185,17 @@ async def store_raw(
     added = await _insert(runtime, namespace, parts, vectors=vectors)
     unfinished = {note_id: note for note_id, note in added.items() if note.state == "pending"}
     known |= added
-    for item, whole in _last_of_each(items, wanted):
+    last = {whole[0].id: (item, whole) for item, whole in zip(items, wanted, strict=True)}
+    for item, whole in last.values():  # of two items with one id the last counts
         changed = await _take_over(runtime, namespace, item, whole, known)
         known |= {note.id: note for note in changed}
         unfinished |= {note.id: note for note in changed if note.state == "pending"}
-    notes = [_present(known, whole[0].id, namespace) for whole in wanted]
+    if gone := last.keys() - known.keys():
+        raise NoteNotFoundError(f"notes {gone} were deleted from {namespace!r} as they were added")
+    notes = [known[whole[0].id] for whole in wanted]
     if older:
         await supersede_with(runtime, namespace, zip(items, notes, strict=True), older)
-    return Stored(notes=notes, unfinished=list(unfinished.values()))
+    return notes, list(unfinished.values())
 
 
 async def _identified(
@@ -242,15 +249,6 @@ def _new_parts(
     return list(new.values())
 
 
-def _last_of_each(
-    items: Sequence[NoteInput], wanted: Sequence[list[Chunk]]
-) -> list[tuple[NoteInput, list[Chunk]]]:
-    """Return the items with their notes; of two items with one id the last counts."""
-    return list(
-        {whole[0].id: (item, whole) for item, whole in zip(items, wanted, strict=True)}.values()
-    )
-
-
 async def _take_over(
     runtime: Runtime,
     namespace: Namespace,
@@ -267,8 +265,8 @@ async def _take_over(
     if note.is_expired(now()):
         # It is said again, so it holds again.
         values["expires_at"] = item.expires_at or _expiry(runtime, namespace, now())
-    following = known.get(chunk_id(note.id, len(whole) + 1))
-    if following is not None or any(_says_other(part, known) for part in whole):
+    stored = [known[i].content for i in _ids(whole) if i in known]
+    if stored != [part.item.content for part in whole]:
         values["content"] = item.content
     if not values:
         return []
@@ -282,11 +280,6 @@ def _given(item: NoteInput) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value}
 
 
-def _says_other(part: Chunk, known: Mapping[str, Note]) -> bool:
-    note = known.get(part.id)
-    return note is None or note.content != part.item.content
-
-
 async def _insert(
     runtime: Runtime, namespace: Namespace, parts: Sequence[Chunk], *, vectors: bool
 ) -> dict[str, Note]:
@@ -296,23 +289,14 @@ async def _insert(
     op = new_operation()
     notes = _notes(runtime, namespace, parts, op)
     records = [change(op, "add", note, recorded_at=note.recorded_at) for note in notes]
-
-    async def store(rows: Sequence[Vector | None]) -> set[str]:
-        items = [
-            Indexed(note=note, vector=row, text=texts.lexical_text(note))
-            for note, row in zip(notes, rows, strict=True)
-        ]
-        return await resolve(runtime.store.insert(namespace, items, records))
-
-    none: list[Vector | None] = [None] * len(notes)
-    wanted = [texts.embedding_text(note) for note in notes]
+    by_words = [Indexed(note=note, text=texts.lexical_text(note)) for note in notes]
     try:
-        rows = await embed_if_possible(runtime, wanted) if vectors else none
+        items = await indexed(runtime, notes) if vectors else by_words
     except AmemError:
         # Trouble that does not pass, such as a revoked key: the caller is told, and the words are kept.
-        await store(none)
+        await resolve(runtime.store.insert(namespace, by_words, records))
         raise
-    new = await store(rows)
+    new = await resolve(runtime.store.insert(namespace, items, records))
     added = {note.id: note for note in notes if note.id in new}
     others = [note.id for note in notes if note.id not in new]
     if others:  # another process was faster, and works on them
@@ -324,12 +308,13 @@ async def _insert(
 def _notes(runtime: Runtime, namespace: Namespace, parts: Sequence[Chunk], op: str) -> list[Note]:
     """Return the new notes; all chunks of a text expire together."""
     made: list[Note] = []
-    expiry: dict[str, datetime | None] = {}
+    ends: dict[str, datetime | None] = {}
     for part in parts:
-        note = _note(namespace, part, op)
-        default = _expiry(runtime, namespace, note.recorded_at)
-        end = expiry.setdefault(part.whole or part.id, note.expires_at or default)
-        made.append(note.revised(expires_at=end))
+        seq = clock.tick()
+        default = part.item.expires_at or _expiry(runtime, namespace, time_of(seq))
+        made.append(
+            _note(namespace, part, op, seq, ends.setdefault(part.whole or part.id, default))
+        )
     return made
 
 
@@ -339,8 +324,10 @@ def _expiry(runtime: Runtime, namespace: Namespace, recorded_at: datetime) -> da
     return recorded_at + ttl if ttl else None
 
 
-def _note(namespace: Namespace, part: Chunk, op: str) -> Note:
-    item, seq = part.item, clock.tick()
+def _note(
+    namespace: Namespace, part: Chunk, op: str, seq: int, expires_at: datetime | None
+) -> Note:
+    item = part.item
     return Note(
         id=part.id,
         seq=seq,
@@ -356,29 +343,19 @@ def _note(namespace: Namespace, part: Chunk, op: str) -> Note:
         chunk=part.number,
         chunk_of=part.whole,
         until=item.until,
-        expires_at=item.expires_at,
+        expires_at=expires_at,
         ops=(op,),
         metadata=dict(item.metadata),
     )
 
 
-def _present(known: Mapping[str, Note], identity: str, namespace: Namespace) -> Note:
-    if identity not in known:
-        raise NoteNotFoundError(f"note {identity!r} was deleted from {namespace!r} as it was added")
-    return known[identity]
-
-
 def _inputs(items: Iterable[str | NoteInput]) -> list[NoteInput]:
-    if isinstance(items, str | NoteInput):
+    if isinstance(items, str | NoteInput | Mapping) or not isinstance(items, Iterable):
         raise InvalidInputError(
-            "add_many wants a list of texts or NoteInput values; use add for one"
+            f"add_many wants a list of texts or NoteInput values, not {items!r}; use add for one"
         )
-    return [_as_input(item) for item in items]
-
-
-def _as_input(item: str | NoteInput) -> NoteInput:
-    if isinstance(item, NoteInput):
-        return item
-    if not isinstance(item, str):
-        raise InvalidInputError(f"{item!r} is neither text nor a NoteInput")
-    return NoteInput(content=item)
+    given = list(items)
+    for item in given:
+        if not isinstance(item, str | NoteInput):
+            raise InvalidInputError(f"{item!r} is neither text nor a NoteInput")
+    return [item if isinstance(item, NoteInput) else NoteInput(content=item) for item in given]

@@ -44,7 +44,7 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
     - `cost`: what chat models have cost by the ledger: `calls`, `input_tokens`, `output_tokens`, `tokens_per_note`
     - `stopped`: sentences that say which namespaces have reached a limit of today
     """
-    spaces = [check_namespace(namespace)] if namespace else await namespaces(runtime)
+    spaces = await namespaces(runtime) if namespace is None else [check_namespace(namespace)]
     health, costs, stopped = Health(), Counter[str](), list[str]()
     for space in spaces:
         spent = await spent_by(runtime, space)
@@ -115,7 +115,8 @@ async def graph(runtime: Runtime, *, namespace: Sequence[str]) -> nx.DiGraph:
     graph = nx.DiGraph()
     names = ("content", "speaker", "thread", "at", "state", "keywords", "tags")
     space = check_namespace(namespace)
-    notes = [note async for page in note_pages(runtime.store, space) for note in page]
+    pages = note_pages(runtime.store, space, expired=False)
+    notes = [note async for page in pages for note in page]
     for note in notes:
         graph.add_node(note.id, **{name: getattr(note, name) for name in names})
     time, half_life = now(), runtime.config.link_half_life

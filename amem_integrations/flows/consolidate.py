@@ -16,14 +16,14 @@ from ..evolution.condense import condense_by_model, drop_unshown, to_condense, u
 from ..evolution.near_duplicates import find_duplicates
 from ..evolution.prune import prune, weak_links
 from ..fetch import existing, note_pages
-from ..filters import Condition
+from ..filters import Condition, check_count
 from ..ids import new_operation, now
 from ..notes import ContextEntry, Namespace, Note, check_namespace
 from ..plans import ConsolidationReport, DigestReport
 from ..runtime import RULES, Runtime, resolve
 from .digest import digest, number_left
 from .edit import sweep
-from .review import proposals
+from .review import open_proposals
 
 log = logging.getLogger("amem_integrations")
 
@@ -50,16 +50,19 @@ async def consolidate(
         budget: Most calls of the model; what is left waits for the next call.
 
     Raises:
+        InvalidInputError: A bad `budget`.
         StoreError: The store refused; what was done before stays.
     """
-    work = _Work(runtime, check_namespace(namespace), dry_run=dry_run)
+    work = _Work(runtime.counting(), check_namespace(namespace), dry_run=dry_run)
+    check_count("budget", budget, 0)
     swept = await work.sweep()
     dropped = await work.drop_proposals()
     unmerged = await work.unmerge()
     merged = await work.merge()
     pruned = await work.prune()
     trails = await work.condense(budget)
-    digests = await work.digest(budget - trails.calls)
+    calls = work.calls
+    digests = await work.digest(budget - calls)
     return ConsolidationReport(
         swept=tuple(swept),
         dropped=tuple(dropped),
@@ -69,7 +72,7 @@ async def consolidate(
         condensed=tuple(trails.condensed),
         left=tuple(trails.left),
         failed=trails.failed,
-        calls=trails.calls,
+        calls=calls,
         digests=digests,
         dry_run=dry_run,
     )
@@ -94,7 +97,6 @@ class _Trails:
     condensed: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    calls: int = 0
     stopped: bool = False  # by a model that does not answer
 
     def add(self, note_id: str, problem: str | None) -> None:
@@ -113,6 +115,12 @@ class _Work:
     namespace: Namespace
     dry_run: bool
 
+    @property
+    def calls(self) -> int:
+        """How often the model was asked to condense, answered or not."""
+        counts = self.runtime.usage.snapshot().get("condense", {})
+        return sum(counts.get(name, 0) for name in ("calls", "refused", "unavailable"))
+
     async def sweep(self) -> list[str]:
         """Delete the notes that have expired."""
         where = (Condition("expires_at", "$lte", now()),)
@@ -124,21 +132,18 @@ class _Work:
 
     async def drop_proposals(self) -> list[str]:
         """Reject the open proposals whose note or cause is gone or outdated."""
-        waiting = await proposals(self.runtime, namespace=self.namespace)
-        ids = {i for made in waiting for i in (made.note_id, made.cause) if i}
-        stored = await resolve(self.runtime.store.get(self.namespace, sorted(ids)))
-        known = {note.id: note for note in stored if not _is_past(note)}
-        past = [p for p in waiting if p.note_id not in known or (p.cause or "") not in known]
-        op, at = new_operation(), now()
-        about = {note.id: note for note in stored}
-        records = [
-            rejection(made, about[made.note_id], op, at, OUTDATED)
-            for made in past
-            if made.note_id in about
+        notes, waiting = await open_proposals(self.runtime, self.namespace)
+        past = [
+            made
+            for made in waiting
+            if made.note_id in notes
+            and any(i not in notes or _is_past(notes[i]) for i in (made.note_id, made.cause or ""))
         ]
+        op, at = new_operation(), now()
+        records = [rejection(made, notes[made.note_id], op, at, OUTDATED) for made in past]
         if records and not self.dry_run:
             await resolve(self.runtime.store.replace(self.namespace, [], records))
-        return [made.id for made in past if made.note_id in about]
+        return [made.id for made in past]
 
     async def unmerge(self) -> list[str]:
         """Let the notes be found again that are merged into one that is gone, or says something else now."""
@@ -188,8 +193,11 @@ class _Work:
             entries = await to_condense(self.runtime, self.namespace, note)
             if self.runtime.model_name == RULES:
                 entries = unshown(note, entries)
-                if entries:
-                    trails.add(note.id, await self._cut(note, entries))
+                if entries and self.dry_run:
+                    trails.condensed.append(note.id)
+                elif entries:
+                    problem = await drop_unshown(self.runtime, self.namespace, note, entries)
+                    trails.add(note.id, problem)
             elif len(entries) > 1:
                 await self._condense(note, entries, trails, budget)
         return trails
@@ -200,39 +208,32 @@ class _Work:
             return DigestReport(left=await number_left(self.runtime, self.namespace))
         return await digest(self.runtime, namespace=self.namespace, budget=budget)
 
-    async def _cut(self, note: Note, entries: Sequence[ContextEntry]) -> str | None:
-        """Drop entries that are not shown; return why that failed, if it did."""
-        if self.dry_run:
-            return None
-        return await drop_unshown(self.runtime, self.namespace, note, entries)
-
     async def _condense(
         self, note: Note, entries: Sequence[ContextEntry], trails: _Trails, budget: int
     ) -> None:
         """Condense one trail by the model, or say why not."""
-        if trails.stopped or trails.calls >= budget:
+        calls = budget - self.calls
+        if trails.stopped or calls <= 0:
             trails.left.append(note.id)
             return
         if self.dry_run:
             trails.condensed.append(note.id)
             return
-        before, calls = _calls(self.runtime), budget - trails.calls
         try:
             problem = await condense_by_model(
                 self.runtime, self.namespace, note, entries, calls=calls
             )
         except ModelUnavailableError as error:
             log.warning("%s; context trails are condensed by a later call of consolidate", error)
-            trails.stopped, problem = True, None
+            trails.stopped = True
             trails.left.append(note.id)
         else:
             trails.add(note.id, problem)
-        trails.calls += _calls(self.runtime) - before
 
     async def _notes(self) -> list[Note]:
         """Return all notes that have not expired, oldest first."""
-        time, pages = now(), note_pages(self.runtime.store, self.namespace)
-        return [note async for page in pages for note in page if not note.is_expired(time)]
+        pages = note_pages(self.runtime.store, self.namespace, expired=False)
+        return [note async for page in pages for note in page]
 
 
 def _is_past(note: Note) -> bool:
@@ -246,9 +247,3 @@ def _stands(note: Note, notes: Mapping[str, Note]) -> bool:
     """Return whether a merged note still says the same as the one that stands for it."""
     into = notes.get(note.merged_into or "")
     return into is not None and into.merged_into is None and difference(note, into) is None
-
-
-def _calls(runtime: Runtime) -> int:
-    """Return how often the model was asked to condense, answered or not."""
-    counts = runtime.usage.snapshot().get("condense", {})
-    return sum(counts.get(name, 0) for name in ("calls", "refused", "unavailable"))

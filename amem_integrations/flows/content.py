@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .. import texts
 from ..changes import edits
 from ..changes.derived import edited
 from ..changes.gone_texts import CORRECTING, Gone, corrections, stated_texts
@@ -17,12 +16,12 @@ from ..changes.rewrite import MAX_TRIES, WITHOUT_EMBEDDER, conflict, rewrite
 from ..changes.undo import fields_of
 from ..chunks import chunk_id, chunks
 from ..digests import is_derived
-from ..embedding import embed_if_possible
+from ..embedding import indexed
 from ..fetch import not_found
 from ..filters import Condition
 from ..ids import clock, new_operation, now, time_of
 from ..notes import Change, Namespace, Note, NoteInput
-from ..ports import Indexed, Look
+from ..ports import Look
 from ..runtime import Runtime, resolve
 
 SHARED = (
@@ -334,11 +333,5 @@ async def _insert_chunks(
                 ops=(op,),
             )
         )
-    wanted = [texts.embedding_text(note) for note in notes]
-    rows = await embed_if_possible(runtime, wanted, despite=WITHOUT_EMBEDDER)
-    items = [
-        Indexed(note=note, vector=row, text=texts.lexical_text(note))
-        for note, row in zip(notes, rows, strict=True)
-    ]
     added = [edits.change(op, "add", note, recorded_at=note.recorded_at) for note in notes]
-    await resolve(runtime.store.insert(namespace, items, added))
+    await resolve(runtime.store.insert(namespace, await indexed(runtime, notes, WITHOUT_EMBEDDER), added))

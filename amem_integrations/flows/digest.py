@@ -22,7 +22,7 @@ from ..evolution.digest_offer import (
 from ..evolution.write_digests import Written, considered, write_digests
 from ..evolution.write_profile import profile_id, write_profile
 from ..fetch import all_changes, note_pages
-from ..filters import Condition
+from ..filters import Condition, Conditions, check_count
 from ..ids import new_operation, now
 from ..notes import ChangeKind, Namespace, Note, check_namespace
 from ..plans import DigestReport
@@ -60,10 +60,13 @@ async def digest(
         at_least: Only if so many notes that say something wait, and until fewer do.
 
     Raises:
+        InvalidInputError: A bad `budget` or `at_least`.
         ModelUnavailableError: Only with `on_model_error="raise"`.
         StoreError: The store refused; what was written before stays.
     """
     space = check_namespace(namespace)
+    check_count("budget", budget, 0)
+    check_count("at_least", at_least)
     if runtime.model_name == RULES:
         return DigestReport(reason=BY_RULES)
     if at_least > 1 and (left := await number_left(runtime, space)) < at_least:
@@ -71,12 +74,12 @@ async def digest(
     async with _holding(runtime, space) as held:
         if held is None:
             return DigestReport(reason=BUSY)
-        return await _Work(held, space, budget).all(at_least)
+        return await _Run(held.counting(), space, budget).all(at_least)
 
 
 async def number_left(runtime: Runtime, namespace: Namespace) -> int:
     """Return how many finished notes that say something were not considered yet."""
-    return await _Place(runtime, namespace).number_left()
+    return await _Run(runtime, namespace).number_left()
 
 
 async def digest_if_due(runtime: Runtime, namespace: Namespace, added: int) -> DigestReport:
@@ -120,17 +123,65 @@ async def _holding(runtime: Runtime, namespace: Namespace) -> AsyncIterator[Runt
 
 
 @dataclass
-class _Place:
-    """How far the notes of a namespace were considered."""
+class _Run:
+    """One run: how far the notes of a namespace were considered, and what was done; `runtime` counts its calls."""
 
     runtime: Runtime
     namespace: Namespace
+    budget: int = 0
     until: int = -1
     attempts: int = 0
     since: int = -1  # when that was recorded
+    done: Written = field(default_factory=Written)
+    removed: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
 
-    async def read(self) -> None:
-        """Read it from the history."""
+    @property
+    def calls(self) -> int:
+        """How often the model was asked, answered or not."""
+        counts = [self.runtime.usage.snapshot().get(task, {}) for task in ("digest", "profile")]
+        return sum(each.get(n, 0) for each in counts for n in ("calls", "refused", "unavailable"))
+
+    @property
+    def calls_left(self) -> int:
+        """How often it may be asked yet."""
+        return self.budget - self.calls
+
+    async def all(self, fewest: int) -> DigestReport:
+        """Do all that the budget allows, while at least `fewest` notes that say something wait."""
+        reason = None
+        try:
+            await self._write_anew()
+            while self.calls_left > 0 and await self.number_left() >= fewest:
+                if not await self._take_next():
+                    break
+            await self._write_profile()
+        except (ModelUnavailableError, ClaimLost, RevisionConflictError) as error:
+            raises = self.runtime.config.on_model_error == "raise"
+            if raises and isinstance(error, ModelUnavailableError):
+                raise
+            log.warning("%s; a later call goes on with the digests", error)
+            reason = str(error)
+        return DigestReport(
+            written=self.done.digests,
+            removed=tuple(self.removed),
+            proposed=self.done.proposals,
+            left=await self.number_left(),
+            failed=tuple(self.failed),
+            dropped=self.done.dropped,
+            calls=self.calls,
+            reason=reason,
+        )
+
+    async def number_left(self) -> int:
+        """Return how many finished notes that say something were not considered."""
+        await self._read()
+        where = (STATEMENT, DONE, NOT_MERGED, Condition("seq", "$gt", self.until))
+        number: int = await resolve(self.runtime.store.count(self.namespace, where))
+        return number
+
+    async def _read(self) -> None:
+        """Read in the history how far the notes were considered."""
         made = await resolve(
             self.runtime.store.changes(self.namespace, note_id="", kinds=("considered",), limit=1)
         )
@@ -138,15 +189,14 @@ class _Place:
             self.until, self.attempts = record.data["until"], record.data["attempts"]
             self.since = record.seq
 
-    async def changed(self) -> list[Note]:
+    async def _changed(self) -> list[Note]:
         """Return the digests that may have become stale since then, or were not written anew so far."""
-        await self.read()
+        await self._read()
         store = self.runtime.store
         if not await resolve(store.count(self.namespace, (DIGEST,))):
             return []
-        tried = Condition("attempts", "$lt", self.runtime.config.max_attempts)
         lists = [
-            await resolve(store.scan(self.namespace, where=(DIGEST, tried, which)))
+            await resolve(store.scan(self.namespace, where=(DIGEST, self._tried, which)))
             for which in (Condition("content", "$eq", ""), Condition("attempts", "$gt", 0))
         ]
         changes = await all_changes(store, self.namespace, kinds=CHANGING, after=self.since)
@@ -157,15 +207,22 @@ class _Place:
         found.pop(profile_id(self.namespace), None)  # it is written from the others
         return [note for note in found.values() if not note.is_expired(time)]
 
-    async def next_notes(self) -> tuple[list[Note], int | None]:
+    @property
+    def _tried(self) -> Condition:
+        return Condition("attempts", "$lt", self.runtime.config.max_attempts)
+
+    async def _next_notes(self) -> tuple[list[Note], int | None]:
         """Return the notes of the next call, oldest first, and the `seq` of the last that is considered by it.
 
         Those after an unfinished one wait for it; None: there are no others.
         """
-        await self.read()
+        await self._read()
         after, store = Condition("seq", "$gt", self.until), self.runtime.store
-        first = await self._first_unfinished(after)
-        before = [] if first is None else [Condition("seq", "$lt", first.seq)]
+        where: Conditions = (UNFINISHED, self._tried, after)
+        unfinished: list[Note] = await anext(
+            note_pages(store, self.namespace, where, size=FEW, expired=False), []
+        )
+        before = [Condition("seq", "$lt", note.seq) for note in unfinished[:1]]
         where = (SAYING, DONE, NOT_MERGED, after, *before)
         page = await resolve(store.scan(self.namespace, where=where, limit=MOST))
         saying = [place for place, note in enumerate(page) if note.kind == "statement"]
@@ -174,86 +231,34 @@ class _Place:
         until = notes[-1].seq if notes else None
         return [note for note in notes if not note.is_expired(time)], until
 
-    async def _first_unfinished(self, after: Condition) -> Note | None:
-        """Return the first note that is still to be finished."""
-        time, tried = now(), Condition("attempts", "$lt", self.runtime.config.max_attempts)
-        where = (UNFINISHED, tried, after)
-        async for page in note_pages(self.runtime.store, self.namespace, where, size=FEW):
-            if found := next((note for note in page if not note.is_expired(time)), None):
-                return found
-        return None
-
-    async def number_left(self) -> int:
-        """Return how many finished notes that say something were not considered."""
-        await self.read()
-        after = Condition("seq", "$gt", self.until)
-        where = (STATEMENT, DONE, NOT_MERGED, after)
-        number: int = await resolve(self.runtime.store.count(self.namespace, where))
-        return number
-
-
-@dataclass
-class _Work:
-    """One run."""
-
-    runtime: Runtime
-    namespace: Namespace
-    budget: int
-    report: DigestReport = field(default_factory=DigestReport)
-
-    async def all(self, fewest: int) -> DigestReport:
-        """Do all that the budget allows, while at least `fewest` notes that say something wait."""
-        before, place = _calls(self.runtime), _Place(self.runtime, self.namespace)
-        try:
-            await self._anew(place, before)
-            while self._left(before) > 0 and await place.number_left() >= fewest:
-                if not await self._next(place, before):
-                    break
-            await self._profile(before)
-        except (ModelUnavailableError, ClaimLost, RevisionConflictError) as error:
-            if (
-                isinstance(error, ModelUnavailableError)
-                and self.runtime.config.on_model_error == "raise"
-            ):
-                raise
-            log.warning("%s; a later call goes on with the digests", error)
-            self.report = replace(self.report, reason=str(error))
-        left = await place.number_left()
-        return replace(self.report, left=left, calls=_calls(self.runtime) - before)
-
-    async def _anew(self, place: _Place, before: int) -> None:
+    async def _write_anew(self) -> None:
         """Write stale digests anew from what is left of their sources; those with too few go."""
-        digests = await place.changed()
-        while digests and self._left(before) > 0:
+        digests = await self._changed()
+        while digests and self.calls_left > 0:
             offer, few = await offer_anew(self.runtime, self.namespace, digests)
             await remove_notes(self.runtime, self.namespace, few)
-            removed = (*self.report.removed, *(note.id for note in few))
-            self.report = replace(self.report, removed=removed)
+            self.removed += [note.id for note in few]
             if offer is None:
                 return
             try:
-                await self._write(offer, None, before)
+                await self._write(offer, None)
             except ModelReplyError as error:
-                self.report = replace(self.report, failed=(*self.report.failed, str(error)))
-            done = {*removed, *(one.id for one in offer.digests)}
+                self.failed.append(str(error))
+            done = {*self.removed, *(one.id for one in offer.digests)}
             digests = [one for one in digests if one.id not in done]
 
-    async def _profile(self, before: int) -> None:
+    async def _write_profile(self) -> None:
         """Write the profile anew if it is wanted and digests have changed."""
-        if self.runtime.config.profile and self.report.written and self._left(before) > 0:
-            calls = self._left(before)
+        changed, calls = self.done.digests, self.calls_left
+        if self.runtime.config.profile and changed and calls > 0:
             try:
-                done = await write_profile(
-                    self.runtime, self.namespace, self.report.written, calls=calls
-                )
+                self.done += await write_profile(self.runtime, self.namespace, changed, calls=calls)
             except ModelReplyError as error:
-                self.report = replace(self.report, failed=(*self.report.failed, str(error)))
-            else:
-                self._add(done)
+                self.failed.append(str(error))
 
-    async def _next(self, place: _Place, before: int) -> bool:
+    async def _take_next(self) -> bool:
         """Take the next batch; return whether there was one."""
-        notes, until = await place.next_notes()
+        notes, until = await self._next_notes()
         if until is None:
             return False
         offer = Offer(notes=())
@@ -264,46 +269,29 @@ class _Work:
             await self._record(until)  # there is nothing that could be written yet
             return True
         try:
-            await self._write(offer, until, before)
+            await self._write(offer, until)
         except ModelReplyError as error:
-            await self._failed(place, until, str(error))
-            return place.attempts + 1 >= self.runtime.config.max_attempts
+            return await self._has_failed(until, str(error))
         return True
 
-    async def _write(self, offer: Offer, until: int | None, before: int) -> None:
+    async def _write(self, offer: Offer, until: int | None) -> None:
         done = await write_digests(
-            self.runtime, self.namespace, offer, until=until, calls=self._left(before)
+            self.runtime, self.namespace, offer, until=until, calls=self.calls_left
         )
-        self._add(done)
+        self.done += done
         for other in done.again:
-            if self._left(before) > 0:
-                await self._write(replace(other), None, before)
+            if self.calls_left > 0:
+                await self._write(other, None)
 
-    def _add(self, done: Written) -> None:
-        self.report = replace(
-            self.report,
-            written=tuple(dict.fromkeys([*self.report.written, *done.digests])),
-            proposed=(*self.report.proposed, *done.proposals),
-            dropped=self.report.dropped + done.dropped,
-        )
-
-    async def _failed(self, place: _Place, until: int, why: str) -> None:
-        """Record that a batch had no usable answer; after so many times it is passed over."""
-        attempts = place.attempts + 1
+    async def _has_failed(self, until: int, why: str) -> bool:
+        """Record that a batch had no usable answer; return whether it is passed over, after so many times."""
+        attempts = self.attempts + 1
         is_over = attempts >= self.runtime.config.max_attempts
-        await self._record(*((until, 0) if is_over else (place.until, attempts)))
+        await self._record(*((until, 0) if is_over else (self.until, attempts)))
         log.warning("digests of %r: %s", self.namespace, why)
-        self.report = replace(self.report, failed=(*self.report.failed, why))
+        self.failed.append(why)
+        return is_over
 
     async def _record(self, until: int, attempts: int = 0) -> None:
         records = considered(new_operation(), self.namespace, until, attempts)
         await resolve(self.runtime.store.replace(self.namespace, [], records))
-
-    def _left(self, before: int) -> int:
-        return self.budget - (_calls(self.runtime) - before)
-
-
-def _calls(runtime: Runtime) -> int:
-    """Return how often the model was asked for digests, answered or not."""
-    counts = [runtime.usage.snapshot().get(task, {}) for task in ("digest", "profile")]
-    return sum(one.get(name, 0) for one in counts for name in ("calls", "refused", "unavailable"))

@@ -209,7 +209,7 @@ async def check_superseded(
 
     Raises:
         NoteNotFoundError: One is not there.
-        InvalidInputError: An item with an event time is not later than what it supersedes, or that is a digest.
+        InvalidInputError: An item is not later than what it supersedes, or that is a digest.
     """
     wanted = {note_id: item for item in items for note_id in item.supersedes}
     if not wanted:
@@ -217,8 +217,8 @@ async def check_superseded(
     older = {note.id: note for note in await existing(runtime.store, namespace, sorted(wanted))}
     _check_no_digest(*older.values())
     for note_id, item in wanted.items():
-        when = item.at or item.default_at
-        if when is not None and when < older[note_id].when:
+        when = item.at or item.default_at or now()
+        if when < older[note_id].when:
             raise InvalidInputError(
                 f"at={when!r} is before note {note_id!r}, so it cannot supersede that note"
             )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from .. import texts
 from ..changes.rewrite import next_revision
 from ..embedding import embed_if_possible
+from ..filters import unique_ids
 from ..ids import new_operation
 from ..notes import check_namespace
 from ..ports import Indexed
@@ -30,7 +31,7 @@ async def embed(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[str
         StoreError: The store refused.
     """
     space = check_namespace(namespace)
-    notes = await resolve(runtime.store.get(space, list(dict.fromkeys(ids))))
+    notes = await resolve(runtime.store.get(space, unique_ids(ids)))
     whole = {note.id: [note, *await later_chunks(runtime, space, note)] for note in notes}
     known = [part.id for parts in whole.values() for part in parts]
     found = await resolve(runtime.store.get_indexed(space, known))

@@ -24,8 +24,8 @@ from ..evolution.propose import propose_all
 from ..evolution.stale_plans import without_quotes
 from ..evolution.waves import batch_of, evolve_wave, ready_notes, shown_notes, upgrade_wave
 from ..fetch import note_pages
-from ..filters import Condition, Conditions
-from ..ids import clock
+from ..filters import Condition, Conditions, check_count, unique_ids
+from ..ids import clock, now
 from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan
 from ..progress import Meter, Progress, reporter
@@ -72,10 +72,12 @@ async def evolve(
         progress: True logs how far it is; a function is called with (notes worked on, notes in all).
 
     Raises:
-        InvalidInputError: A thread or ids are given without a namespace.
+        InvalidInputError: A thread or ids are given without a namespace; ids are no list; a bad `limit`.
         ModelUnavailableError: Only with `on_model_error="raise"`.
     """
     given = None if namespace is None else check_namespace(namespace)
+    if limit is not None:
+        check_count("limit", limit)
     within = _within(given, thread, ids)
     tried = () if retry else (Condition("attempts", "$lt", runtime.config.max_attempts),)
     jobs: list[tuple[Conditions, Step]] = [((UNFINISHED, *tried, *within), evolve_wave)]
@@ -113,7 +115,9 @@ def _within(
     if namespace is None and (thread is not None or ids is not None):
         raise InvalidInputError(f"{thread=} and {ids=} are of one namespace: give it too")
     in_thread = [] if thread is None else [Condition("thread", "$eq", thread)]
-    return in_thread if ids is None else [*in_thread, Condition("id", "$in", tuple(ids))]
+    return (
+        in_thread if ids is None else [*in_thread, Condition("id", "$in", tuple(unique_ids(ids)))]
+    )
 
 
 async def construct(
@@ -128,9 +132,8 @@ async def construct(
         ModelUnavailableError: The model did not answer; what was finished stays.
         BudgetExceededError: A limit of the day is reached; what was finished stays.
     """
-    space = check_namespace(namespace)
-    notes = await resolve(runtime.store.get(space, list(dict.fromkeys(ids))))
-    made = Outcome()
+    space, made = check_namespace(namespace), Outcome()
+    notes = await _living(runtime, space, ids)
     with runtime.claims.claiming([note for note in notes if note.own_entry is None]) as mine:
         async with _holding(
             runtime, space, in_parts(mine, runtime.config.batch_size), deadline(runtime)
@@ -155,7 +158,7 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
         BudgetExceededError: A limit of the day is reached.
     """
     space = check_namespace(namespace)
-    notes = await resolve(runtime.store.get(space, list(dict.fromkeys(ids))))
+    notes = await _living(runtime, space, ids)
     async with _holding(
         runtime, space, in_parts(ready_notes(notes), runtime.config.batch_size), deadline(runtime)
     ) as held:
@@ -166,6 +169,12 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
         await write_cost(runtime, proposal.plan)
         raise proposal.error
     return proposal.plan
+
+
+async def _living(runtime: Runtime, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
+    """Return the notes with these ids that have not expired; unknown ones are left out."""
+    stored, time = await resolve(runtime.store.get(namespace, unique_ids(ids))), now()
+    return [note for note in stored if not note.is_expired(time)]
 
 
 async def commit(
@@ -347,7 +356,7 @@ async def _work_through_one(
     """Take what meets the conditions in one namespace, a page at a time; see `evolve_notes`."""
     (space, where, step), report, is_busy = work, EvolutionReport(), False
     size = PAGE if limit is None else min(PAGE, limit)
-    async for page in note_pages(runtime.store, space, where, size=size):
+    async for page in note_pages(runtime.store, space, where, size=size, expired=False):
         left = len(page) if limit is None else limit - _handled(report)
         _, done, held = await evolve_notes(runtime, space, page[:left], meter, step, until=until)
         report, is_busy = report + done, is_busy or held

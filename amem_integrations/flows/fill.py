@@ -9,10 +9,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, PydanticUserError, ValidationError
 
-from .. import texts
 from ..changes.edits import change, prompt_records, update, usage_records
 from ..changes.rewrite import rewrite
-from ..embedding import embed_if_possible
+from ..embedding import indexed
 from ..errors import ConfigurationError, InvalidInputError, ModelReplyError
 from ..evolution.ask import ask, counting
 from ..evolution.deleted_meanwhile import remove_what_is_gone
@@ -21,7 +20,6 @@ from ..fetch import note_pages
 from ..filters import Condition
 from ..ids import clock, derive, new_operation, now, time_of
 from ..notes import Change, Namespace, Note, check_namespace
-from ..ports import Indexed
 from ..prompts.replies import FillReply
 from ..runtime import RULES, Runtime, resolve
 
@@ -58,7 +56,7 @@ async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -
     form = await _stored(runtime, space, schema)
     read_to = form.metadata[READ_TO] if form else -1
     where = (Condition("kind", "$eq", "statement"), Condition("seq", "$gt", read_to))
-    async for page in note_pages(runtime.store, space, where, size=PAGE):
+    async for page in note_pages(runtime.store, space, where, size=PAGE, expired=False):
         form = await _Filling(runtime, space, schema, form).read(page)
     return schema.model_validate(_held(form)) if form and form.content != EMPTY else None
 
@@ -209,6 +207,5 @@ class _Filling:
         )
         made = change(op, "add", form, recorded_at=form.recorded_at)
         added = self._by_model(made, content, sources) if sources else made
-        (row,) = await embed_if_possible(self.runtime, [texts.embedding_text(form)])
-        item = Indexed(note=form, vector=row, text=texts.lexical_text(form))
-        await resolve(self.runtime.store.insert(self.namespace, [item], [*records, added]))
+        items = await indexed(self.runtime, [form])
+        await resolve(self.runtime.store.insert(self.namespace, items, [*records, added]))

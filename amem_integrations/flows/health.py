@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
 from ..current_facts import CurrentFacts, named
@@ -23,9 +24,7 @@ class Health:
     states: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
     degrees: Counter[int] = field(default_factory=Counter)  # notes by their number of links
-    proposals: Counter[str] = field(
-        default_factory=Counter
-    )  # that wait, by the model that made them
+    proposals: Counter[str] = field(default_factory=Counter)  # open ones, by their models
     threads: set[tuple[Namespace, str]] = field(default_factory=set)
 
     def add(self, note: Note) -> None:
@@ -98,20 +97,10 @@ def _normalised(text: str) -> str:
 
 def _distribution(degrees: Counter[int]) -> dict[str, Any]:
     """Return how the values that were counted are distributed."""
+    values = sorted(degrees.elements()) or [0]
+    shares = {"min": 0.0, "median": 0.5, "p90": 0.9, "max": 1.0}
+    least = {name: max(1, ceil(share * len(values))) for name, share in shares.items()}
     return {
-        "min": _quantile(degrees, 0.0),
-        "median": _quantile(degrees, 0.5),
-        "p90": _quantile(degrees, 0.9),
-        "max": _quantile(degrees, 1.0),
+        **{name: values[place - 1] for name, place in least.items()},
         "histogram": [degrees[value] for value in range(max(degrees, default=-1) + 1)],
     }
-
-
-def _quantile(counted: Counter[int], share: float) -> int:
-    """Return the least value that `share` of all counted values do not exceed; 0 of none."""
-    left = max(1, -int(-share * counted.total() // 1))
-    for value in sorted(counted):
-        left -= counted[value]
-        if left <= 0:
-            return value
-    return 0

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
 from ..budget import Budget, LedgerEntry
-from ..errors import InvalidInputError
 from ..fetch import all_changes
+from ..filters import check_count
 from ..ids import now
 from ..notes import Namespace, check_namespace
 from ..runtime import Runtime, resolve
@@ -32,19 +32,14 @@ async def ledger(
     Raises:
         InvalidInputError: `days` is no whole number of at least 1.
     """
-    since = None if days is None else _first_of(days)
+    since = None
+    if days is not None:
+        check_count("days", days)
+        since = now().date() - timedelta(days=min(days, now().toordinal()) - 1)
     given = None if namespace is None else check_namespace(namespace)
     spaces = [given] if given else await resolve(runtime.store.namespaces())
     entries = [entry for space in spaces for entry in await spent_by(runtime, space, since)]
     return sorted(entries, key=lambda entry: (entry.day, entry.namespace, entry.model, entry.task))
-
-
-def _first_of(days: int) -> date:
-    """Return the first of so many days up to today."""
-    if isinstance(days, bool) or not isinstance(days, int) or days < 1:
-        raise InvalidInputError(f"days={days!r} must be a whole number of at least 1")
-    today = now().date()
-    return today - timedelta(days=min(days, today.toordinal()) - 1)
 
 
 async def spent_by(

@@ -12,11 +12,11 @@ from ..current_facts import CurrentFacts
 from ..digest_filter import IS_PROFILE, DigestFilter
 from ..errors import NoteNotFoundError
 from ..fetch import existing, note_pages
-from ..filters import matches
+from ..filters import check_count, conditions_of, matches
 from ..ids import now
 from ..notes import Namespace, Note, check_namespace
 from ..runtime import Runtime, resolve
-from .search import Found, by_then, check_count, conditions_of, fetch_related
+from .search import Found, fetch_related
 
 
 async def get(
@@ -33,7 +33,7 @@ async def get(
         NoteNotFoundError: There is none with this id in this namespace, it has expired, or came later.
     """
     space = check_namespace(namespace)
-    conditions = by_then(as_of, known_at)
+    conditions = conditions_of(None, as_of, known_at)
     notes = await existing(runtime.store, space, [note_id])
     if not all(matches(note, conditions) for note in notes):
         raise NoteNotFoundError(f"there was no note {note_id!r} at that time; it came later")
@@ -60,10 +60,9 @@ async def get_all(
     space = check_namespace(namespace)
     check_count("limit", limit)
     found: list[Note] = []
-    time = now()
-    conditions = (*conditions_of(where), *by_then(as_of, known_at))
-    async for page in note_pages(runtime.store, space, conditions, size=limit):
-        found += [note for note in page if not note.is_expired(time)]
+    conditions = conditions_of(where, as_of, known_at)
+    async for page in note_pages(runtime.store, space, conditions, size=limit, expired=False):
+        found += page
         if len(found) >= limit:
             break
     return await _views(runtime, space, found[:limit], as_of, known_at)
@@ -85,7 +84,7 @@ async def profile(
         NamespaceError: The namespace is missing or malformed.
     """
     space = check_namespace(namespace)
-    may_show = DigestFilter((*conditions_of(where), *by_then(as_of, None)), as_of)
+    may_show = DigestFilter(conditions_of(where, as_of), as_of)
     found = await resolve(runtime.store.scan(space, where=IS_PROFILE, limit=1, newest_first=True))
     for note in found:
         sources = await resolve(runtime.store.get(space, note.sources))
@@ -102,7 +101,7 @@ async def _views(
     known_at: datetime | None,
 ) -> list[Note]:
     """Return notes as they stood at a time, or stand now."""
-    found = Found(past=await past_at(runtime.store, namespace, known_at))
+    found = Found(past=await past_at(runtime.store, namespace, known_at) if known_at else None)
     found.add(notes)
     shown = [found.notes[note.id] for note in notes]
     await fetch_related(runtime, namespace, found, shown)

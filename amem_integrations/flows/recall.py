@@ -10,12 +10,13 @@ from ..context import render_notes
 from ..conversation import gives_way
 from ..evolution.facts import IS_FACT
 from ..fetch import note_pages
-from ..filters import NOTE, Condition
+from ..filters import NOTE, Condition, check_count, conditions_of
+from ..ids import now
 from ..kinds import kind_of
 from ..notes import Namespace, Note, ScoredNote, Via, check_namespace
 from ..relevance import FLOORS, asked_before, distinct, relevant, telling
 from ..runtime import Runtime, resolve
-from .search import by_then, check_count, conditions_of, search
+from .search import search
 
 # Notes to choose from; 2,000 tokens hold about 50.
 RECALLED = 60
@@ -116,12 +117,9 @@ async def _without_told(
     turns = tuple(hit.note.id for hit in hits if gives_way(hit.note))
     if not turns:
         return hits
-    given = (
-        *conditions_of(options["where"]),
-        *by_then(options["as_of"], options["known_at"]),
-    )
+    given = conditions_of(options["where"], options["as_of"], options["known_at"])
     where = (*IS_FACT, Condition("sources", "$in", turns), *given)
-    pages = note_pages(runtime.store, namespace, where)
+    pages = note_pages(runtime.store, namespace, where, expired=False)
     told = {i async for page in pages for fact in page for i in fact.sources}
     return [hit for hit in hits if not (hit.note.id in turns and hit.note.id in told)]
 
@@ -156,7 +154,8 @@ async def _turns_before(
     stored = [known[i].note for i in wanted if i in known]
     missing = [i for i in wanted if i not in known]
     stored += await resolve(runtime.store.get(namespace, missing)) if missing else []
-    return asked_before(note, stored)
+    time = now()
+    return asked_before(note, [turn for turn in stored if not turn.is_expired(time)])
 
 
 def _question(note: Note, reply: ScoredNote) -> ScoredNote:

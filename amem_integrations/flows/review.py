@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
-from .. import texts
 from ..changes import proposals as answers
 from ..changes.derived import approve_text, derived_note, text_of, written
 from ..changes.edits import Edit, change_of_namespace, prompt_id
-from ..changes.rewrite import Follow, rewrite
+from ..changes.rewrite import rewrite
 from ..changes.unknown_texts import remove_brought_back
-from ..embedding import embed_if_possible
+from ..embedding import indexed
 from ..errors import InvalidInputError
 from ..evolution.commit import Planner
 from ..evolution.relink import Relinker
@@ -20,11 +19,7 @@ from ..fetch import all_changes, existing, existing_change, not_found
 from ..ids import derive, new_operation, now
 from ..notes import Change, Namespace, Note, check_namespace
 from ..plans import PlannedSupersession
-from ..ports import Indexed
 from ..runtime import Runtime, resolve
-
-Edited = Mapping[str, Any]
-_Answer = tuple[str, Mapping[str, Edit], Follow | None]  # operation, edits by note, what follows
 
 
 async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Change]:
@@ -34,18 +29,21 @@ async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Chang
     context entry; `"link"`, a link of the two; `"relink"`, a change of their link; `"supersession"`; or `"digest"`, what a
     digest would say, of which only the last one waits; and under `"rejected"` why it was not.
     """
-    _, waiting = await open_proposals(runtime, check_namespace(namespace))
-    return waiting
+    notes, waiting = await open_proposals(runtime, check_namespace(namespace))
+    time = now()
+    expired = {note.id for note in notes.values() if note.is_expired(time)}
+    return [made for made in waiting if expired.isdisjoint((made.note_id, made.cause))]
 
 
 async def open_proposals(
     runtime: Runtime, space: Namespace
 ) -> tuple[dict[str, Note], list[Change]]:
-    """Return the proposals that wait for an answer, oldest first, and the notes that they are about."""
+    """Return the proposals that wait for an answer, oldest first, and the notes that they name."""
     store = runtime.store
     changes = await all_changes(store, space, kinds=("proposal", "rejection", "relink"))
     waiting = [made for made in changes if made.kind != "relink"]
-    ids = list(dict.fromkeys(i for m in waiting for i in (m.note_id, answers.decided_by(m))))
+    named = [(made.note_id, made.cause, answers.decided_by(made)) for made in waiting]
+    ids = list(dict.fromkeys(note_id for each in named for note_id in each if note_id))
     notes = {note.id: note for note in await resolve(store.get(space, ids))}
     # Only an entry that is there now is an answer; what was approved and undone is open again.
     entries = answers.possible_answers(changes, list(notes.values()))
@@ -92,7 +90,7 @@ async def approve(
         ModelUnavailableError: The embedder failed; nothing was changed.
     """
     space = check_namespace(namespace)
-    given: Edited = {"text": context, "keywords": keywords, "tags": tags}
+    given = {"text": context, "keywords": keywords, "tags": tags}
     edited = {name: value for name, value in given.items() if value is not None}
     if not isinstance(change_id, list | tuple):
         return await _approve(runtime, space, change_id, edited)
@@ -151,9 +149,8 @@ async def _approve_digest(runtime: Runtime, space: Namespace, proposal: Change) 
         steps = {after.id: approve_text(after, made)}
         await rewrite(runtime, space, op, steps, base={after.id: before}, records=records)
     else:
-        (vector,) = await embed_if_possible(runtime, [texts.embedding_text(after)])
-        item = Indexed(note=after, vector=vector, text=texts.lexical_text(after))
-        await resolve(runtime.store.insert(space, [item], [made, *records]))
+        items = await indexed(runtime, [after])
+        await resolve(runtime.store.insert(space, items, [made, *records]))
     await remove_brought_back(runtime, space, [made])
     return made
 
@@ -166,7 +163,9 @@ async def _prompts_of(
     return [change_of_namespace(op, "prompt", space, now(), dict(made.data)) for made in shown]
 
 
-async def _approve(runtime: Runtime, space: Namespace, change_id: str, edited: Edited) -> Change:
+async def _approve(
+    runtime: Runtime, space: Namespace, change_id: str, edited: Mapping[str, Any]
+) -> Change:
     proposal = await _proposal(runtime, space, change_id)
     if "digest" in proposal.data and not edited:
         return await _approve_digest(runtime, space, proposal)
@@ -176,11 +175,16 @@ async def _approve(runtime: Runtime, space: Namespace, change_id: str, edited: E
         raise InvalidInputError(
             f"proposal {proposal.id!r} is no context entry; give no context, keywords or tags"
         )
-    answer = next(_ANSWERS[name] for name in _ANSWERS if name in proposal.data)
-    op, edits, follow = answer(runtime, proposal, source, edited)
-    records = await _prompts_of(runtime, space, proposal, op)
-    base = {target.id: target, source.id: source}
-    done = await rewrite(runtime, space, op, edits, base=base, records=records, follow=follow)
+    planner = Planner.of(runtime, new_operation(), now())
+    done = await rewrite(
+        runtime,
+        space,
+        planner.op,
+        _edits(planner, proposal, source, edited),
+        base={target.id: target, source.id: source},
+        records=await _prompts_of(runtime, space, proposal, planner.op),
+        follow=planner.other_ends,
+    )
     await remove_brought_back(runtime, space, done.changes)
     for made in done.changes:
         if made.note_id == target.id:
@@ -188,49 +192,29 @@ async def _approve(runtime: Runtime, space: Namespace, change_id: str, edited: E
     raise not_found(space, target.id)
 
 
-def _with_entry(runtime: Runtime, proposal: Change, source: Note, edited: Edited) -> _Answer:
-    del runtime
-    op = new_operation()
-    entry = answers.approved_entry(proposal, source, op, edited, now())
-    return op, {proposal.note_id: answers.approve(proposal, entry, op, sorted(edited))}, None
-
-
-def _with_link(runtime: Runtime, proposal: Change, source: Note, _edited: Edited) -> _Answer:
-    planner = Planner.of(runtime, new_operation(), now())
-    link = answers.proposed_link(proposal)
-    edits = planner.link(link, source.id, proposal.model or "", proposal=proposal.id)
-    return planner.op, edits, planner.other_ends
-
-
-def _with_supersession(
-    runtime: Runtime, proposal: Change, source: Note, _edited: Edited
-) -> _Answer:
-    del runtime
-    op, wanted, model = new_operation(), proposal.data["supersession"], proposal.model or ""
+def _edits(
+    planner: Planner, proposal: Change, source: Note, edited: Mapping[str, Any]
+) -> Mapping[str, Edit]:
+    """Return by note what writes a proposal, with what the reviewer has `edited`."""
+    op, at, wanted, model = planner.op, planner.at, proposal.data, proposal.model or ""
+    if "entry" in wanted:
+        entry = answers.approved_entry(proposal, source, op, edited, at)
+        return {proposal.note_id: answers.approve(proposal, entry, op, sorted(edited))}
+    if "link" in wanted:
+        link = answers.proposed_link(proposal)
+        return planner.link(link, source.id, model, proposal=proposal.id)
+    if "relink" in wanted:
+        relink, because = answers.proposed_relink(proposal), wanted["relink"]["because"]
+        relinker = Relinker(op=op, at=at, half_life=planner.half_life)
+        return relinker.edits(relink, because, model, proposal=proposal.id)
     planned = PlannedSupersession(
         id=derive("change", op, "supersede", proposal.note_id, source.id),
         target=proposal.note_id,
-        relation=wanted["relation"],
-        reason=wanted["reason"],
+        relation=wanted["supersession"]["relation"],
+        reason=wanted["supersession"]["reason"],
     )
-    edit = supersede(planned, source, model=model, op=op, at=now(), proposal=proposal.id)
-    return op, {proposal.note_id: edit}, None
-
-
-def _with_relink(runtime: Runtime, proposal: Change, source: Note, _edited: Edited) -> _Answer:
-    del source
-    wanted, half_life = answers.proposed_relink(proposal), runtime.config.link_half_life
-    relinker = Relinker(op=new_operation(), at=now(), half_life=half_life)
-    because, model = proposal.data["relink"]["because"], proposal.model or ""
-    return relinker.op, relinker.edits(wanted, because, model, proposal=proposal.id), None
-
-
-_ANSWERS: Mapping[str, Callable[[Runtime, Change, Note, Edited], _Answer]] = {
-    "entry": _with_entry,
-    "link": _with_link,
-    "supersession": _with_supersession,
-    "relink": _with_relink,
-}
+    edit = supersede(planned, source, model=model, op=op, at=at, proposal=proposal.id)
+    return {proposal.note_id: edit}
 
 
 async def _reject(runtime: Runtime, space: Namespace, change_id: str) -> Change:

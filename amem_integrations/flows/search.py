@@ -17,9 +17,9 @@ from ..current_facts import NOT_MERGED, CurrentFacts, hides_merged, named
 from ..digest_filter import DIGEST, DigestFilter
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
-from ..filters import Condition, Conditions, check_similarity, matches, parse
+from ..filters import Conditions, check_count, check_similarity, conditions_of, matches
 from ..ids import now
-from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace, check_time
+from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace
 from ..ports import Bring, Query, Ranked, Vector
 from ..runtime import Runtime, resolve
 
@@ -72,10 +72,17 @@ async def search(
     space = check_namespace(namespace)
     check_count("k", k)
     check_similarity(min_similarity)
-    conditions = (*conditions_of(where), *by_then(as_of, known_at))
-    _check_query(query)
-    past, limits = await past_at(runtime.store, space, known_at), (k, min_similarity)
-    new = _nothing(runtime, past, DigestFilter(conditions, as_of, known_at))
+    conditions = conditions_of(where, as_of, known_at)
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidInputError(f"query={query!r} must be text that says what to look for")
+    new = partial(
+        Found,
+        past=await past_at(runtime.store, space, known_at) if known_at else None,
+        digests=DigestFilter(conditions, as_of, known_at),
+        time=known_at or now(),
+        half_life=runtime.config.link_half_life,
+    )
+    limits = (k, min_similarity)
     found, notes = await _ranked(runtime, space, query, conditions, limits, new, links=links)
     await fetch_related(runtime, space, found, notes)
     current = CurrentFacts(found.notes, as_of or known_at or now(), now=now())
@@ -93,48 +100,18 @@ class Found:
     sources: dict[str, Note] = field(default_factory=dict)  # of digests; not all are in `notes`
     digests: DigestFilter = field(default_factory=DigestFilter)
     links: Mapping[str, Mapping[str, Link]] = field(default_factory=dict)
-    past: Past = field(default_factory=Past)
+    past: Past | None = None  # None: the present
     time: datetime = field(default_factory=now)
     half_life: timedelta | None = None
     merged: bool = False  # whether merged notes took the place of others, which a filter would find
 
     def add(self, notes: Iterable[Note]) -> None:
         """Keep notes, as they were known at the time that is asked about."""
-        self.notes |= {note.id: self.past.of(note) for note in notes}
+        self.notes |= self.then(notes)
 
-
-def _nothing(runtime: Runtime, past: Past, digests: DigestFilter) -> Callable[..., Found]:
-    """Return what makes the start of a search, at which nothing is known."""
-    time, half_life = past.time or now(), runtime.config.link_half_life
-    return partial(Found, past=past, digests=digests, time=time, half_life=half_life)
-
-
-def conditions_of(where: Mapping[str, Any] | None) -> Conditions:
-    """Return the conditions of a filter dict; there may be none."""
-    return () if where is None else parse(where)
-
-
-def _check_query(query: object) -> None:
-    if not isinstance(query, str) or not query.strip():
-        raise InvalidInputError(f"query={query!r} must be text that says what to look for")
-
-
-def by_then(as_of: datetime | None, known_at: datetime | None) -> Conditions:
-    """Return the conditions that a note had happened by one time, and was recorded by another."""
-    check_time("as_of", as_of)
-    check_time("known_at", known_at)
-    limits = (("when", as_of), ("recorded_at", known_at))
-    return tuple(Condition(name, "$lte", time) for name, time in limits if time is not None)
-
-
-def check_count(name: str, value: object) -> None:
-    """Check a number of things.
-
-    Raises:
-        InvalidInputError: It is not a whole number of at least 1.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInputError(f"{name}={value!r} must be a whole number of at least 1")
+    def then(self, notes: Iterable[Note]) -> dict[str, Note]:
+        """Return notes by id, as they were known then."""
+        return {note.id: self.past.of(note) if self.past else note for note in notes}
 
 
 async def _ranked(
@@ -191,7 +168,7 @@ async def _find(
 
 async def _lists(runtime: Runtime, namespace: Namespace, query: Query, found: Found) -> Ranked:
     """Return what the store finds, and among it the digests that conditions on their sources may let through."""
-    alone = found.digests.alone()
+    alone = found.digests.alone() if query.where else None
     queries = [query] if alone is None else [query, replace(query, where=alone)]
     answers = await resolve(runtime.store.search(namespace, queries))
     for lists in answers:
@@ -283,7 +260,7 @@ async def _fetch_sources(
     known = {*found.notes, *found.sources}
     if missing := sorted({source for note in digests for source in note.sources} - known):
         stored = await resolve(runtime.store.get(namespace, missing))
-        found.sources |= {note.id: found.past.of(note) for note in stored}
+        found.sources |= found.then(stored)
 
 
 def _is_admitted(note: Note, found: Found, where: Conditions) -> bool:

@@ -13,13 +13,13 @@ from typing import Any
 from .. import export_format, texts
 from ..changes.edits import Edit, chain, change, link_json
 from ..changes.recovery import drop_one_sided
-from ..changes.rewrite import MAX_TRIES, rewrite
+from ..changes.rewrite import MAX_TRIES, next_revision, rewrite
 from ..embedding import embed_by
 from ..errors import RevisionConflictError
 from ..fetch import all_changes, note_pages
-from ..ids import new_operation, now
+from ..ids import clock, new_operation, now
 from ..notes import Change, Link, Namespace, Note, check_namespace
-from ..ports import OPS_KEPT, Embedder, Indexed, NoteStore, Vector
+from ..ports import Embedder, Indexed, NoteStore, Vector
 from ..progress import Meter, Progress, reporter
 from ..runtime import Runtime, resolve
 
@@ -89,6 +89,7 @@ async def import_(
     kept: set[str] = set()
     imported: list[str] = []
     while page := list(islice(values, PAGE)):
+        clock.start_above(max(value.seq for value in page))  # what is added next comes after it
         notes = [value for value in page if isinstance(value, Note)]
         differing = await insert_missing(store, space, notes, made_by(runtime.embedder))
         kept.update(note.id for note in differing)
@@ -121,8 +122,9 @@ def made_by(embedder: Embedder) -> Vectors:
     async def vectors(_namespace: Namespace, notes: Sequence[Note]) -> Mapping[str, Vector]:
         # A derived note whose text is gone has nothing to be found by.
         known = {note.id: text for note in notes if (text := texts.embedding_text(note))}
-        found = zip(known, await embed_by(embedder, list(known.values())), strict=True)
-        return {note_id: row for note_id, row in found if row is not None}
+        once = list(dict.fromkeys(known.values()))
+        rows = dict(zip(once, await embed_by(embedder, once), strict=True))
+        return {i: row for i, text in known.items() if (row := rows[text]) is not None}
 
     return vectors
 
@@ -231,7 +233,7 @@ async def _embed_page(
         rows = await made_by(runtime.embedder)(namespace, notes)
         items = [
             Indexed(
-                note=note.revised(revision=note.revision + 1, ops=(*note.ops, op)[-OPS_KEPT:]),
+                note=next_revision(note, note, op),
                 vector=rows.get(note.id),
                 text=texts.lexical_text(note),
             )

@@ -17,7 +17,8 @@ from ..errors import (
     StoreUnavailableError,
 )
 from ..evolution.construct import mark_failed
-from ..filters import Condition, Conditions
+from ..fetch import note_pages
+from ..filters import Condition, Conditions, check_count
 from ..ids import new_operation
 from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, WorkReport
@@ -62,14 +63,15 @@ async def work(
         concurrency: Most calls of the model at once.
         budget: Most calls of the model; then it returns. None sets no limit. Rules are free.
         poll: Seconds from one look for new work to the next, where there was none.
-        stop: Asked now and then; when it says True, what is under way is finished, and then the worker returns.
+        stop: Asked now and then; when it says True, what is under way is finished, and then the worker returns. So
+            it does when the memory is closed.
             The asynchronous form can be cancelled too: what is under way is given back.
 
     Raises:
         ConfigurationError: An argument is out of its range, or a key is refused.
         StoreUnavailableError: Only with `once`: the store does not answer.
     """
-    _check(concurrency=concurrency, budget=budget, poll=poll)
+    _check(concurrency, budget, poll, stop)
     worker = _Worker.of(runtime, budget, stop, once=once, poll=poll)
     given = None if namespace is None else check_namespace(namespace)
     while not worker.stopped():
@@ -78,8 +80,11 @@ async def work(
             if once and not jobs and not worker.waits:
                 break
             moved = await worker.round(jobs, concurrency)
-        except StoreUnavailableError as error:
-            if once:
+        except Exception as error:
+            if runtime.closing.is_set():  # what was under way is found by the next worker
+                log.debug("the memory was closed: %r", error)
+                break
+            if once or not isinstance(error, StoreUnavailableError):
                 raise
             log.warning("%s; the worker waits for it", error)
             moved = worker.troubled()
@@ -140,7 +145,11 @@ class _Worker:
             runtime=replace(runtime, model=limited or runtime.model, config=config),
             once=once,
             poll=poll,
-            stopped=lambda: bool(stop and stop()) or bool(limited and limited.is_spent),
+            stopped=lambda: (
+                runtime.closing.is_set()
+                or bool(stop and stop())
+                or bool(limited and limited.is_spent)
+            ),
         )
 
     @property
@@ -165,9 +174,9 @@ class _Worker:
     async def _jobs_of(self, space: Namespace, where: Conditions) -> list[_Job]:
         threads = [key[1] for key in self.resting if not isinstance(key, str) and key[0] == space]
         others = [Condition("thread", "$ne", thread) for thread in threads[:EXCLUDED]]
-        page = await resolve(self.runtime.store.scan(space, where=(*where, *others), limit=PAGE))
+        pages = note_pages(self.runtime.store, space, (*where, *others), size=PAGE, expired=False)
         by_thread: defaultdict[str | None, list[Note]] = defaultdict(list)
-        for note in page:
+        for note in await anext(pages, []):
             if note.id not in self.resting and note.thread not in threads:
                 by_thread[note.thread].append(note)
         return [_Job(space, notes) for notes in by_thread.values()]
@@ -288,9 +297,12 @@ class _Limited:
         return self._model.generate(request)
 
 
-def _check(*, concurrency: int, budget: int | None, poll: float) -> None:
-    if concurrency < 1 or poll <= 0 or (budget is not None and budget < 0):
-        raise ConfigurationError(
-            f"work wants concurrency of at least 1, budget of at least 0 or None, and poll above 0, not "
-            f"{concurrency!r}, {budget!r} and {poll!r}"
-        )
+def _check(
+    concurrency: int, budget: int | None, poll: float, stop: Callable[[], bool] | None
+) -> None:
+    check_count("concurrency", concurrency, error=ConfigurationError)
+    check_count("budget", 0 if budget is None else budget, 0, error=ConfigurationError)
+    if not isinstance(poll, int | float) or not 0 < poll < NEVER:
+        raise ConfigurationError(f"poll={poll!r} must be a number of seconds above 0")
+    if stop is not None and not callable(stop):
+        raise ConfigurationError(f"stop={stop!r} must be a function without arguments")

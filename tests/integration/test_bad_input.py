@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from support import models
 
@@ -183,3 +185,88 @@ def test_an_option_that_no_store_knows_is_named_beside_those_that_are_known(plac
     with pytest.raises(ConfigurationError, match=f"'embeddings'.*{known}"):
         AgenticMemory.open(location, embedder=HashEmbedder(), embeddings=HashEmbedder())
     assert list(tmp_path.iterdir()) == []
+
+
+async def later(_message):
+    return False
+
+
+MEANINGLESS = {
+    "a dict for a list of notes": lambda m: m.add_many({"role": "user"}, namespace=ANN),
+    "a number for a list of notes": lambda m: m.add_many(5, namespace=ANN),
+    "a word for progress": lambda m: m.add_many(["x"], namespace=ANN, progress="yes"),
+    "an id for ids to supersede": lambda m: m.add("x", namespace=ANN, supersedes=first(m)),
+    "a number of ids to supersede": lambda m: m.add("x", namespace=ANN, supersedes=5),
+    "an id for ids to evolve": lambda m: m.evolve(namespace=ANN, ids=first(m)),
+    "an id for ids to construct": lambda m: m.construct(first(m), namespace=ANN),
+    "an id for ids to propose for": lambda m: m.propose(first(m), namespace=ANN),
+    "an id for ids to embed": lambda m: m.embed(first(m), namespace=ANN),
+    "no notes to evolve": lambda m: m.evolve(limit=0),
+    "a text as a number of notes": lambda m: m.evolve(limit="3"),
+    "a negative budget": lambda m: m.consolidate(namespace=ANN, budget=-1),
+    "a text as a budget": lambda m: m.digest(namespace=ANN, budget="3"),
+    "digests of no notes": lambda m: m.digest(namespace=ANN, at_least=0),
+    "a number for a model": lambda m: m.undo(namespace=ANN, model=5),
+    "a text for roles": lambda m: m.add_messages(CHAT, namespace=ANN, roles="user"),
+    "a coroutine function": lambda m: m.add_messages(CHAT, namespace=ANN, should_store=later),
+    "a message for messages": lambda m: m.add_messages(CHAT[0], namespace=ANN),
+    "no messages": lambda m: m.add_messages(None, namespace=ANN),
+}
+CHAT = [{"role": "user", "content": "hello"}]
+
+
+@pytest.mark.parametrize("call", MEANINGLESS)
+def test_an_argument_that_means_nothing_is_refused(memory, call):
+    before = memory.get_all(namespace=ANN)
+    with pytest.raises(InvalidInputError):
+        MEANINGLESS[call](memory)
+    assert memory.get_all(namespace=ANN) == before
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"concurrency": "2"}, {"poll": "x"}, {"poll": float("nan")}, {"budget": 1.5}, {"stop": 5}],
+)
+def test_a_worker_that_cannot_work_so_is_refused(memory, given):
+    with pytest.raises(ConfigurationError, match=next(iter(given))):
+        memory.work(once=True, **given)
+
+
+@pytest.mark.parametrize("space", [(), "", []])
+@pytest.mark.parametrize("name", ["stats", "evolve", "sweep", "ledger", "work"])
+def test_an_empty_namespace_does_not_stand_for_all(memory, name, space):
+    with pytest.raises(NamespaceError):
+        getattr(memory, name)(namespace=space)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"link": "no"},
+        {"review": 1},
+        {"split_tokens": 0},
+        {"split_tokens": 25.5},
+        {"min_gate_similarity": "x"},
+        {"min_gate_similarity": True},
+        {"min_relevance": float("nan")},
+        {"claim_seconds": True},
+        {"digest_every": -1},
+    ],
+)
+def test_a_setting_of_another_kind_is_refused(given):
+    with pytest.raises(ConfigurationError, match=f"{next(iter(given))}=.* cannot be used"):
+        MemoryConfig(**given)
+
+
+@pytest.mark.parametrize("given", [{"config": {"k": 1}}, {"collection": 5}])
+def test_what_is_no_setting_at_all_is_refused_when_the_memory_is_opened(given):
+    with pytest.raises(ConfigurationError, match=next(iter(given))):
+        AgenticMemory.open(":memory:", embedder=HashEmbedder(), **given)
+
+
+def test_a_note_that_cannot_supersede_a_later_one_is_not_stored():
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
+        later = memory.add("In 2099", namespace=ANN, at=datetime(2099, 1, 1, tzinfo=UTC))
+        with pytest.raises(InvalidInputError, match="supersede"):
+            memory.add("Now", namespace=ANN, supersedes=[later.id])
+        assert memory.get_all(namespace=ANN) == [later]

@@ -175,3 +175,15 @@ def test_what_is_remembered_is_bounded_and_the_oldest_goes_first():
     assert recent.get("query", "a") is None
     recent.clear()
     assert recent.get("document", "c") is None
+
+
+def test_notes_of_equal_words_are_encoded_once_by_an_import_and_a_reindex(open_memory, tmp_path):
+    memory, embedder = open_memory(None)
+    said = [NoteInput(content="ok", key=str(number)) for number in range(5)]
+    memory.add_many(said, namespace=ANN, evolve=False)
+    memory.export(tmp_path / "notes", namespace=ANN)
+    other, others = open_memory(None)
+    assert other.import_(tmp_path / "notes", namespace=ANN) == 5
+    memory.reindex()
+    assert others.texts == {"ok": 1}
+    assert embedder.texts == {"ok": 2}  # when they were added, and now

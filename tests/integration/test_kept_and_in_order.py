@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -24,7 +25,9 @@ from amem_integrations.stores.edge import EdgeStore
 from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob",)
-READS = {"get", "get_indexed", "search", "scan", "backlinks", "count", "changes", "mentions"}
+READS = {
+    "get", "get_indexed", "search", "scan", "backlinks", "count", "changes", "changes_by_id", "changes_by_op", "mentions",
+}  # fmt: skip
 
 
 def opened(model=None, embedder=None, **settings):
@@ -133,6 +136,38 @@ def test_with_the_clock_set_back_new_notes_still_come_last(tmp_path, monkeypatch
         assert second.links
         history = memory.history(None, namespace=ANN)
         assert [c.seq for c in history] == sorted(c.seq for c in history)
+
+
+def exported(tmp_path, seq):
+    """A file with one note, whose records have these instants and the ones after it."""
+    memory, file = opened(), tmp_path / "notes"
+    memory.add("first", namespace=ANN, evolve=False)
+    memory.export(file, namespace=ANN)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for number, line in enumerate(lines[1:]):
+        next(iter(line.values()))["seq"] = seq + number
+    file.write_text("\n".join(map(json.dumps, lines)))
+    return file
+
+
+def test_what_is_added_after_an_import_comes_after_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("amem_integrations.ids.clock._last", 0)
+    file = exported(tmp_path, time.time_ns() + 3600 * 10**9)  # by a clock that is ahead
+    memory = opened()
+    memory.import_(file, namespace=ANN)
+    memory.add("second", namespace=ANN)
+    notes = memory.get_all(namespace=ANN)
+    assert [note.content for note in notes] == ["first", "second"]
+    changes = memory.history(None, namespace=ANN)
+    assert changes == sorted(changes, key=lambda made: made.seq)
+
+
+@pytest.mark.parametrize("seq", [2**63 - 10, -5])
+def test_a_file_cannot_leave_no_instant_for_what_is_added_next(tmp_path, seq):
+    file, memory = exported(tmp_path, seq), opened()
+    with pytest.raises(InvalidInputError, match="damaged"):
+        memory.import_(file, namespace=ANN)
+    assert memory.add("second", namespace=ANN) == memory.get_all(namespace=ANN)[0]
 
 
 def test_a_default_time_never_changes_a_note_that_is_stored():
@@ -293,6 +328,10 @@ def test_an_add_with_evolution_reads_the_store_five_times_at_most(tmp_path):
         note = memory.add("part 5 of the trip", namespace=ANN, thread="t")
         assert note.state == "done"
         assert len([call for call in store.calls if call in READS]) <= 5
+        store.calls.clear()
+        memory.add("part 5 of the trip was moved to 21 June", namespace=ANN, thread="t")
+        assert len([call for call in store.calls if call in READS]) <= 5
+        assert memory.get(note.id, namespace=ANN).superseded_by is not None
 
 
 def test_evolution_calls_the_embedder_twice_at_most(tmp_path):

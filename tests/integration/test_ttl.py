@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 
 import pytest
+from pydantic import BaseModel
+from support import models
 
 from amem_integrations import (
     AgenticMemory,
@@ -14,7 +17,7 @@ from amem_integrations import (
     NoteInput,
     NoteNotFoundError,
 )
-from amem_integrations.testing import HashEmbedder
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB, TEAM = ("user", "ann"), ("user", "bob"), ("team",)
 WEEK = timedelta(days=7)
@@ -222,3 +225,53 @@ def test_an_item_that_is_put_again_without_a_ttl_gets_that_of_its_namespace():
             store.put(("memories",), "k", {"text": "a"}, ttl=ttl)
         left = store.note(("memories",), "k").expires_at - datetime.now(UTC)
         assert abs(left - WEEK) < timedelta(seconds=5)
+
+
+# No door shows what has expired
+
+
+class City(BaseModel):
+    city: str | None = None
+
+
+def test_what_has_expired_is_shown_to_no_model(clock):
+    def fill(request):
+        return {"value": {"city": request.inputs["notes"][0]["content"]}, "of": ["n1"]}
+
+    scripts = {"construct": models.construct, "evolve": models.nothing, "fill": fill}
+    model = ScriptedModel(scripts)
+    memory = AgenticMemory.open(":memory:", embedder=HashEmbedder(), model=model)
+    gone = memory.add("The code is 4711", namespace=ANN, expires_at=NOON + WEEK, evolve=False)
+    clock(NOON + WEEK)
+    memory.add("I live in Oslo", namespace=ANN, evolve=False)
+    memory.construct([gone.id], namespace=ANN)
+    assert memory.propose([gone.id], namespace=ANN).notes == ()
+    memory.evolve()
+    assert memory.work(once=True, poll=0.05).done == 0
+    assert memory.fill(City, namespace=ANN) == City(city="I live in Oslo")
+    assert model.requests
+    assert not any("4711" in request.prompt for request in model.requests)
+
+
+def test_a_question_that_has_expired_is_not_shown_before_its_reply(clock):
+    memory = opened(":memory:", ttl=None)
+    question = memory.add("Where do you keep the spare key?", namespace=ANN, thread="t")
+    memory.add("under the pot", namespace=ANN, thread="t", speaker="Bob")
+    assert "spare key" in memory.context("what is under the pot?", namespace=ANN)
+    memory.update(question.id, namespace=ANN, expires_at=NOON + WEEK)
+    clock(NOON + WEEK)
+    assert "spare key" not in memory.context("what is under the pot?", namespace=ANN)
+
+
+def test_a_graph_and_the_proposals_leave_out_what_has_expired(clock):
+    model = models.model(models.update_first("It was moved to May."))
+    config = MemoryConfig(review=True)
+    memory = AgenticMemory.open(":memory:", embedder=HashEmbedder(), model=model, config=config)
+    april = memory.add("The trip is in April", namespace=ANN, thread="t")
+    may = memory.add("Rather in May", namespace=ANN, thread="t")
+    assert memory.proposals(namespace=ANN)
+    memory.update(april.id, namespace=ANN, expires_at=NOON + WEEK)
+    clock(NOON + WEEK)
+    assert memory.proposals(namespace=ANN) == []
+    if find_spec("networkx"):
+        assert list(memory.graph(namespace=ANN)) == [may.id]

@@ -638,3 +638,60 @@ def test_an_add_by_rules_takes_no_claim(fake: FakeQdrant) -> None:
     # Made, read back and given back; and the notes are read again, since another may have finished them.
     costs = counts["a model that costs", True] - counts["a model that costs", False]
     assert costs.total() == 4
+
+
+@pytest.mark.parametrize("place", [":memory:", "folder"])
+def test_a_worker_ends_when_its_memory_is_closed(tmp_path, place):
+    asked, closed = threading.Event(), threading.Event()
+
+    def construct(request):
+        asked.set()
+        closed.wait()
+        return models.construct(request)
+
+    location = str(tmp_path / "memory") if place == "folder" else place
+    model = models.model(construct=construct)
+    memory = AgenticMemory.open(location, model=model, embedder=HashEmbedder())
+    items = [NoteInput(content=f"note {number}", thread=str(number)) for number in range(9)]
+    memory.add_many(items, namespace=ANN, evolve=False)
+    reports = []
+    worker = threading.Thread(target=lambda: reports.append(memory.work(poll=0.05)))
+    worker.start()
+    asked.wait()
+    memory.close()
+    closed.set()
+    worker.join()
+    assert [report.done for report in reports] == [0]
+    assert len(model.requests) <= MemoryConfig().max_concurrency
+
+
+SILENT = """
+import threading
+from amem_integrations import AgenticMemory, NoteInput
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+
+asked, never = threading.Event(), threading.Event()
+
+def construct(request):
+    asked.set()
+    never.wait()
+
+model = ScriptedModel({"construct": construct})
+memory = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder())
+items = [NoteInput(content=f"note {number}", thread=str(number)) for number in range(9)]
+memory.add_many(items, namespace=("ann",), evolve=False)
+threading.Thread(target=memory.evolve, daemon=True).start()
+asked.wait()
+"""
+
+
+def test_an_interpreter_ends_while_a_model_is_silent():
+    done = subprocess.run(
+        [sys.executable, "-c", SILENT],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from amem_integrations import AgenticMemory, InvalidInputError
+from amem_integrations import AgenticMemory, InvalidInputError, MemoryConfig
 from amem_integrations.conversation import message_key
 from amem_integrations.testing import HashEmbedder
 
@@ -72,3 +72,17 @@ def test_what_is_no_message_is_refused_and_nothing_stored(memory, message):
     with pytest.raises(InvalidInputError, match="message"):
         memory.add_messages([CHAT[1], message], namespace=ANN)
     assert memory.stats()["notes"] == 0
+
+
+def test_roles_are_known_by_all_their_names(memory):
+    chat = [{"role": "user", "content": "Hello"}, {"role": "ai", "content": "Hi!"}]
+    assert len(memory.add_messages(chat, namespace=ANN, roles=("human", "Assistant"))) == 2
+
+
+def test_of_a_message_over_the_limit_the_beginning_is_stored():
+    config = MemoryConfig(max_content_chars=100, split=False)
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder(), config=config) as memory:
+        chat = [{"role": "user", "content": "Hello"}, {"role": "user", "content": "so " * 100}]
+        notes = memory.add_messages(chat, namespace=ANN, thread="t")
+        assert [note.content for note in notes] == ["Hello", ("so " * 100)[:100]]
+        assert memory.add_messages(chat, namespace=ANN, thread="t") == notes

@@ -14,7 +14,7 @@ from enum import StrEnum
 from itertools import cycle
 
 from ...errors import InvalidInputError
-from ...flows.search import check_count
+from ...filters import check_count
 from ..data import AS_IT_STANDS, Conversation, Question, Task, Turn
 from .tv_show import LETTERS, Session, Show, ShowQuestion, Source
 

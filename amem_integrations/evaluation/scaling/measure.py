@@ -20,7 +20,7 @@ import numpy as np
 
 from ... import AgenticMemory
 from ...errors import MissingExtraError
-from ...flows.search import check_count
+from ...filters import check_count
 from ...ports import Embedder, Vector
 from ...ranking import FUSION_DEPTH
 from ...runtime import resolve, run
