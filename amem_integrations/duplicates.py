@@ -33,27 +33,8 @@ def _stem(word: str) -> str:
     return short if len(short) >= _LONG else word
 
 
-NUMBERS = dict(
-    zip(
-        [
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-        ],
-        map(str, range(13)),
-        strict=True,
-    )
-)
+_COUNTED = "zero one two three four five six seven eight nine ten eleven twelve"
+NUMBERS = {word: str(number) for number, word in enumerate(_COUNTED.split())}
 AMOUNTS = _set(
     "first second third fourth fifth half quarter twice once double triple dozen hundred thousand million couple few "
     "several many all every each both most last another other again thirteen fourteen fifteen sixteen "
@@ -123,13 +104,14 @@ PREPOSITIONS = _set("about as at by during for from in into of on to under while
 JOINS, ARTICLES = _set("and or but that because so"), _set("a an the")
 SYNONYMS: tuple[frozenset[str], ...] = tuple(
     frozenset(map(_stem, words.split()))
-    for words in ( "bought purchased", "movie film", "car automobile", "flat apartment",
-            "began started", "kid child", "kids children", "start begin", "couch sofa", "bike bicycle", "photo picture", "tv television",
-            "phone telephone", "big large", "small little", "finish complete", "mom mum mother",
-            "dad father", "job position", "repair fix", "holiday vacation", "autumn fall", "shop store", "got received", "speak talk", "doctor physician", "house home", "enrol enroll", "sick ill",
-            "gift present", "called named", "job work", "reside live", "lives resides", "favourite favorite", "trip journey",
-            "afraid scared", "whole entire", "colleague coworker", "picked chose", "adore love",
-
+    for words in (
+        "bought purchased", "movie film", "car automobile", "flat apartment", "began started", "kid child",
+        "kids children", "start begin", "couch sofa", "bike bicycle", "photo picture", "tv television",
+        "phone telephone", "big large", "small little", "finish complete", "mom mum mother", "dad father",
+        "job position", "repair fix", "holiday vacation", "autumn fall", "shop store", "got received",
+        "speak talk", "doctor physician", "house home", "enrol enroll", "sick ill", "gift present",
+        "called named", "job work", "reside live", "lives resides", "favourite favorite", "trip journey",
+        "afraid scared", "whole entire", "colleague coworker", "picked chose", "adore love",
     )
 )  # fmt: skip
 # What is said of a person for good, on whatever day it is said.

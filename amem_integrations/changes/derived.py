@@ -17,13 +17,12 @@ from ..digests import expires_with, is_derived, is_users
 from ..ids import clock, derive, time_of
 from ..kinds import Kind
 from ..notes import USER, Change, ContextEntry, Namespace, Note
-from .edits import DERIVED_FIELD, Edit, change, derived_json, entry_json
+from .edits import DERIVED_FIELD, Edit, change, derived_json, entry_json, field_value
 from .proposals import proposal
 from .quote_matching import texts_in, without_quotes_in
 
-_SENTENCE = re.compile(
-    r"[^.!?\n\u3002\uff01\uff1f\u0964\u06d4]*[.!?\s\u3002\uff01\uff1f\u0964\u06d4]*"
-)
+# Between two sentences; a point inside a number, an address or a name ends none.
+_BORDER = re.compile(r"(?<=[.!?])(?=\s)|(?<=[\n\u3002\uff01\uff1f\u0964\u06d4])")
 NOT_BY_USER = "the user edited it, so it is the user's"
 
 
@@ -134,11 +133,14 @@ def proposed(about: Note, after: Note, op: str, at: datetime, why: str) -> Chang
 
 def _step(before: Note | None, after: Note) -> dict[str, Any]:
     old: dict[str, Any] = {"text": "", "own": None, "sources": []}
+    new, fields = derived_json(after), dict[str, Any]()
     if before is not None:
         old = derived_json(before)
-    new = derived_json(after)
+        if before.expires_at != after.expires_at:
+            ends = [field_value(note, "expires_at") for note in (before, after)]
+            fields["expires_at"] = dict(zip(("before", "after"), ends, strict=True))
     shown = list(dict.fromkeys([*old["sources"], *new["sources"]]))
-    return {"fields": {DERIVED_FIELD: {"before": old, "after": new}}, "shown": shown}
+    return {"fields": {DERIVED_FIELD: {"before": old, "after": new}, **fields}, "shown": shown}
 
 
 def edited(content: str, op: str, at: datetime) -> Edit:
@@ -191,7 +193,7 @@ def after_loss(
         return note
     sources = tuple(source for source in note.sources if source not in deleted)
     if is_users(note):
-        content = "".join(s for s in _SENTENCE.findall(note.content) if not is_quoted(s)).strip()
+        content = "".join(s for s in _BORDER.split(note.content) if not is_quoted(s)).strip()
     elif note.kind == "fact" and not quotes and (left := [i for i in sources if i not in lost]):
         return note.revised(sources=tuple(left))
     else:

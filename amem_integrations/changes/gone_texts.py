@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -27,6 +27,7 @@ class Gone:
             comes from what it says now, and stays.
         in_context: Whether it stood in contexts of the note, which had quoted something. The history of the note
             must not hold it either, and what the note brought to others stays.
+        chunk_of: The first note of the text that it was a chunk of. The history of that note holds the chunks, too.
     """
 
     note_id: str
@@ -34,6 +35,7 @@ class Gone:
     kept: tuple[str, ...] = ()
     corrected_at: datetime | None = None
     in_context: bool = False
+    chunk_of: str | None = None
 
     def brought(self, made: Change, *, deleted: bool) -> bool:
         """Return whether a model wrote because of it what this change of another note records."""
@@ -49,6 +51,16 @@ def stated_texts(note: Note, changes: Iterable[Change]) -> tuple[str, ...]:
     made = corrections(change for change in changes if change.note_id == note.id)
     texts = [text for gone in made for text in (*gone.texts, *gone.kept)]
     return tuple(dict.fromkeys([*texts_of(note), *texts]))
+
+
+def without_chunks(data: Mapping[str, Any], gone: Collection[str]) -> Mapping[str, Any]:
+    """Return the data of a record without these chunks of a text."""
+    fields = data.get("fields", data)
+    if "rest" not in fields:
+        return data
+    rest = {side: [t for t in texts if t not in gone] for side, texts in fields["rest"].items()}
+    kept = {**fields, "rest": rest}
+    return {**data, "fields": kept} if "fields" in data else kept
 
 
 def corrections(changes: Iterable[Change]) -> list[Gone]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
-from ..kinds import DERIVED
+from ..kinds import DERIVED, function_words
 from ..notes import RELATIONS, ContextEntry, Note
 from ..prompts import PROMPT_TEXTS
 
@@ -16,6 +16,7 @@ from ..prompts import PROMPT_TEXTS
 WRITTEN = frozenset({"text", "keywords", "tags", "reason", "relation"})
 # A quote may have been cut in the middle of a word; shorter runs are common to many words.
 RUN = 6
+TELLING = 4  # letters; shorter words stand next to each other by chance
 # Scripts that do not part words by spaces: Thai to Burmese, Khmer, kana to CJK, Hangul, their extensions.
 _UNSPACED = (
     (0x0E00, 0x109F),
@@ -29,20 +30,24 @@ _ASCII_WORD = re.compile("[a-z0-9]+")
 
 
 class Fragments:
-    """The words of a text, and the runs of characters that long words are made of."""
+    """The words of a text, and its runs: parts of long words, and two telling words next to each other."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         """Take texts apart."""
         self._words: set[str] = set()
         self._runs: set[str] = set()
         for text in texts:
-            for word in _words(text):
+            words = list(_words(text))
+            for word in words:
                 self._words.add(word)
                 self._runs.update(word[i : i + RUN] for i in range(len(word) - RUN + 1))
+            self._runs.update(
+                f"{one} {other}" for one, other in pairwise(words) if _tells(one) and _tells(other)
+            )
 
     def __bool__(self) -> bool:
-        """Return whether there is any word."""
-        return bool(self._words)
+        """Return whether there is any word or run."""
+        return bool(self._words or self._runs)
 
     def minus(self, other: Fragments) -> Fragments:
         """Return what is not in the other text."""
@@ -78,12 +83,18 @@ def texts_in(entry: ContextEntry) -> tuple[str, ...]:
 
 def is_quote(text: str, gone: Fragments, elsewhere: Fragments) -> bool:
     """Return whether a text shares something with `gone` that it cannot have from elsewhere."""
-    shared = Fragments([text]).minus(elsewhere)
-    return bool(shared) and shared.shares(gone)
+    return Fragments([text]).minus(elsewhere).shares(gone)
+
+
+def _tells(word: str) -> bool:
+    """Return whether a word says something together with the next: in "blue horse" and "12 34", not in "in the"."""
+    if any(map(str.isdigit, word)) or _kind(word[0])[1]:
+        return True
+    return len(word) >= TELLING and word not in function_words()
 
 
 def _words(text: str) -> Iterable[str]:
-    """Yield words: letters, digits and their marks in a row; in unspaced scripts every two neighbours."""
+    """Yield words: letters, digits and their marks in a row; in unspaced scripts and of emoji every two neighbours."""
     plain = unicodedata.normalize("NFKC", text).casefold()
     if plain.isascii():
         yield from _ASCII_WORD.findall(plain)
@@ -97,17 +108,12 @@ def _words(text: str) -> Iterable[str]:
 
 
 def _kind(character: str) -> tuple[bool, bool]:
-    """Return whether a character is part of a word, and of one in an unspaced script."""
-    return _is_part_of_word(character), _is_unspaced(character)
-
-
-def _is_part_of_word(character: str) -> bool:
-    return unicodedata.category(character)[0] in "LNM"
-
-
-def _is_unspaced(character: str) -> bool:
-    code = ord(character)
-    return code >= _UNSPACED[0][0] and any(first <= code <= last for first, last in _UNSPACED)
+    """Return whether a character is part of a word, and of one in an unspaced script; emoji are like that."""
+    category, code = unicodedata.category(character), ord(character)
+    if category == "So":
+        return True, True
+    is_unspaced = code >= _UNSPACED[0][0] and any(a <= code <= b for a, b in _UNSPACED)
+    return category[0] in "LNM", is_unspaced
 
 
 def written_texts(value: Any, name: str = "") -> Iterable[str]:  # noqa: ANN401 - JSON values

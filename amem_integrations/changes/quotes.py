@@ -34,7 +34,7 @@ from ..notes import (
 from ..runtime import Runtime, resolve
 from .derived import after_loss, blanked_sides, is_emptied, loss
 from .edits import Edit, change, without
-from .gone_texts import Gone
+from .gone_texts import Gone, without_chunks
 from .quote_matching import (
     FROM_PROMPTS,
     Fragments,
@@ -106,7 +106,7 @@ class QuoteRemoval:
         lost = Fragments(text for item in gone for text in item.texts)
         self._lost = lost.minus(kept).minus(FROM_PROMPTS)
         self._looked_at: set[str] = set()  # operations
-        self._rounds = 0
+        self._rounds, self._is_done = 0, False  # whether the notes are deleted by now
 
     async def remove(
         self,
@@ -120,8 +120,9 @@ class QuoteRemoval:
         `holders` are the backlinks of the notes, if these have been read: before a deletion, or after a correction.
         `read` are the changes that mention the notes, if these have been read.
         """
-        store = self._runtime.store
+        self._is_done = deleted
         if holders is None:
+            store = self._runtime.store
             holders = await resolve(store.backlinks(self._namespace, list(self._gone)))
         if self._deleted >= self._gone.keys() and not deleted:
             holders = [note for note in holders if is_derived(note)]  # links go with the notes
@@ -130,8 +131,8 @@ class QuoteRemoval:
             prompts, written = await self._written(read)
             if not (is_first or prompts):
                 return
-            quotes = await self._find(holders, prompts, written, deleted=deleted)
-            left = await self._take_out(quotes, deleted=deleted)
+            quotes = await self._find(holders, prompts, written)
+            left = await self._take_out(quotes)
             await delete_emptied(self._runtime, self._namespace, left)
             if not prompts:
                 return
@@ -160,17 +161,12 @@ class QuoteRemoval:
         ]
 
     async def _find(
-        self,
-        holders: Sequence[Note],
-        prompts: Sequence[Change],
-        written: _Written,
-        *,
-        deleted: bool,
+        self, holders: Sequence[Note], prompts: Sequence[Change], written: _Written
     ) -> _Quotes:
         """Return the quotes in what was written; `holders` are looked at in any case."""
         notes = {note.id: note for note in holders}
         await self._add(notes, [made.note_id for made, _ in written])
-        due = {made.note_id for made, _ in written if deleted and made.cause in self._gone}
+        due = {made.note_id for made, _ in written if self._is_done and made.cause in self._gone}
         own = {note.id: Fragments(own_words(note)) for note in notes.values()}
         sources: dict[str, set[str]] = {}
         for made, others in written:
@@ -209,7 +205,7 @@ class QuoteRemoval:
             texts += [supersession.reason for supersession in note.supersessions.values()]
         return any(is_quote(text, self._lost, elsewhere) for text in texts)
 
-    async def _take_out(self, quotes: _Quotes, *, deleted: bool) -> Collection[Note]:
+    async def _take_out(self, quotes: _Quotes) -> Collection[Note]:
         """Take the quotes out of the notes, then out of their history, until both are without; return the notes.
 
         Who undoes a change meanwhile may have brought back what was in its record.
@@ -217,66 +213,36 @@ class QuoteRemoval:
         base = {note_id: quotes.notes[note_id] for note_id in quotes.edited}
         is_changed = True
         while is_changed:
-            await self._edit_notes(quotes, base, deleted=deleted)
-            records = [
-                *await self._blanked(quotes, deleted=deleted),
-                *self._without_deleted(quotes),
-            ]
-            if records:
+            self._rounds += 1
+            op = f"{self._op}:{self._rounds}"
+            steps = {note_id: self._edit(quotes.elsewhere.get(note_id), op) for note_id in base}
+            await rewrite(self._runtime, self._namespace, op, steps, base=base, removing=True)
+            if records := [*await self._blanked(quotes), *self._without_deleted(quotes)]:
                 await resolve(self._runtime.store.rewrite_changes(self._namespace, records))
-            base = await self._as_they_are(quotes.elsewhere)
-            edit = self._edit_of(quotes, "", now(), deleted=deleted)
-            is_changed = any(edit(note_id)(note)[0] != note for note_id, note in base.items())
+            ids = sorted(quotes.elsewhere)
+            base = {n.id: n for n in await resolve(self._runtime.store.get(self._namespace, ids))}
+            left = (self._edit(quotes.elsewhere[n.id], op)(n)[0] != n for n in base.values())
+            is_changed = any(left)
         return base.values()
-
-    async def _as_they_are(self, ids: Iterable[str]) -> dict[str, Note]:
-        stored = await resolve(self._runtime.store.get(self._namespace, sorted(ids)))
-        return {note.id: note for note in stored}
-
-    async def _edit_notes(
-        self, quotes: _Quotes, base: Mapping[str, Note], *, deleted: bool
-    ) -> None:
-        self._rounds += 1
-        op = f"{self._op}:{self._rounds}"
-        edit = self._edit_of(quotes, op, now(), deleted=deleted)
-        steps = {note_id: edit(note_id) for note_id in base}
-        await rewrite(self._runtime, self._namespace, op, steps, base=base, removing=True)
-
-    def _edit_of(
-        self, quotes: _Quotes, op: str, at: datetime, *, deleted: bool
-    ) -> Callable[[str], Edit]:
-        """Return what gives the edit of each note."""
-
-        def edit(note_id: str) -> Edit:
-            test = self._test(quotes.elsewhere.get(note_id))
-            return self._edit(test, op, at, deleted=deleted)
-
-        return edit
 
     def _test(self, elsewhere: Fragments | None) -> Callable[[str], bool]:
         """Return what tells quotes in texts on one note."""
-        if elsewhere is None:
-            return lambda _text: False
-        return lambda text: is_quote(text, self._lost, elsewhere)
+        return lambda text: elsewhere is not None and is_quote(text, self._lost, elsewhere)
 
-    def _edit(
-        self, is_quoted: Callable[[str], bool], op: str, at: datetime, *, deleted: bool
-    ) -> Edit:
+    def _edit(self, elsewhere: Fragments | None, op: str) -> Edit:
         """Return the edit that takes the quotes from a note, and what came from notes that are gone."""
-        kind: ChangeKind = "forget" if deleted else "retract"
+        kind: ChangeKind = "forget" if self._is_done else "retract"
+        is_quoted, cause = self._test(elsewhere), next(iter(self._gone))
 
         def edit(note: Note) -> tuple[Note, list[Change]]:
+            contexts = () if is_derived(note) else note.contexts
             entries = [
                 entry.change
-                for entry in (() if is_derived(note) else note.contexts)
-                if self._is_caused(entry, note, deleted) or any(map(is_quoted, texts_in(entry)))
+                for entry in contexts
+                if self._is_caused(entry, note) or any(map(is_quoted, texts_in(entry)))
             ]
-            links = sorted(self._gone.keys() & note.links.keys()) if deleted else []
-            supersessions = [
-                newer
-                for newer, s in note.supersessions.items()
-                if self._is_superseding(newer, s, deleted)
-            ]
+            links = sorted(self._gone.keys() & note.links.keys()) if self._is_done else []
+            supersessions = [i for i, s in note.supersessions.items() if self._is_superseding(i, s)]
             reasons = [t for t, link in note.links.items() if any(map(is_quoted, _of_link(link)))]
             reasons += [i for i, s in note.supersessions.items() if is_quoted(s.reason)]
             revised = without(
@@ -287,12 +253,10 @@ class QuoteRemoval:
                 reasons=reasons,
                 merged_into=self._gone.keys(),
             )
-            cause = next(iter(self._gone))
             if is_derived(note):
                 made = derive("change", op, kind, note.id, cause)
-                revised = after_loss(
-                    revised, self._lost_sources(note), self._deleted, is_quoted, made
-                )
+                lost = self._lost_sources(note)
+                revised = after_loss(revised, lost, self._deleted, is_quoted, made)
             if revised == note:
                 return note, []
             data: dict[str, Any] = {"entries": entries, "links": links, "reasons": reasons}
@@ -301,9 +265,8 @@ class QuoteRemoval:
             if supersessions:
                 data["supersessions"] = supersessions
             if revised.merged_into != note.merged_into:
-                into = {"before": note.merged_into, "after": None}
-                data["fields"] = {"merged_into": into}
-            return revised, [change(op, kind, note, cause=cause, recorded_at=at, data=data)]
+                data["fields"] = {"merged_into": {"before": note.merged_into, "after": None}}
+            return revised, [change(op, kind, note, cause=cause, recorded_at=now(), data=data)]
 
         return edit
 
@@ -317,17 +280,17 @@ class QuoteRemoval:
             return False
         return gone.corrected_at is None or written <= gone.corrected_at
 
-    def _is_caused(self, entry: ContextEntry, note: Note, deleted: bool) -> bool:
+    def _is_caused(self, entry: ContextEntry, note: Note) -> bool:
         """Return whether an entry came from a note that is gone, or from what a corrected one said before."""
         if entry.cause == note.id:
             return False
         return any(
-            deleted if gone.corrected_at is None else entry.recorded_at <= gone.corrected_at
+            self._is_done if gone.corrected_at is None else entry.recorded_at <= gone.corrected_at
             for gone in (self._gone[i] for i in entry.came_from if i in self._gone)
             if not gone.in_context
         )
 
-    def _is_superseding(self, newer: str, supersession: Supersession, deleted: bool) -> bool:
+    def _is_superseding(self, newer: str, supersession: Supersession) -> bool:
         """Return whether a note is superseded by one that is gone, or by what a corrected one said before.
 
         What the user decided about a corrected note stays.
@@ -336,26 +299,35 @@ class QuoteRemoval:
         if gone is None:
             return False
         if gone.corrected_at is None:
-            return deleted
+            return self._is_done
         return supersession.model != USER and supersession.recorded_at <= gone.corrected_at
 
-    async def _blanked(self, quotes: _Quotes, *, deleted: bool) -> list[Change]:
+    async def _blanked(self, quotes: _Quotes) -> list[Change]:
         """Return the records in the history of other notes that quote, without the quotes."""
         records = {made.id: made for made in quotes.caused}
         for note_id in quotes.elsewhere.keys() - (self._gone.keys() - self._contexts):
             history = await all_changes(self._runtime.store, self._namespace, note_id)
             records |= {made.id: made for made in history}
+        records |= await self._of_wholes()
+        chunks = {text for gone in self._gone.values() if gone.chunk_of for text in gone.texts}
         blanked = []
         for made in (made for made in records.values() if made.note_id != self._whole):
-            test = (
-                bool
-                if self._came_from_gone(made, deleted)
-                else self._test(quotes.elsewhere.get(made.note_id))
-            )
+            test = self._test(quotes.elsewhere.get(made.note_id))
+            test = bool if self._came_from_gone(made) else test
             data = without_quotes_in(blanked_sides(made.data, self._is_lost, test), test)
+            data = without_chunks(data, chunks)
             if data != made.data:
                 blanked.append(replace(made, data={**data, "blanked": True}))
         return blanked
+
+    async def _of_wholes(self) -> dict[str, Change]:
+        """Return by id the history of texts that go on without a chunk."""
+        wholes = {gone.chunk_of for gone in self._gone.values() if gone.chunk_of}
+        found = dict[str, Change]()
+        for note_id in wholes - self._gone.keys() - {self._whole}:
+            history = await all_changes(self._runtime.store, self._namespace, note_id)
+            found |= {made.id: made for made in history}
+        return found
 
     def _without_deleted(self, quotes: _Quotes) -> list[Change]:
         """Return the records of prompts without the notes that are deleted: what was written is without them."""
@@ -368,13 +340,12 @@ class QuoteRemoval:
     @staticmethod
     def _causes_of(made: Change) -> set[str]:
         """Return the notes that brought about a change."""
-        causes = made.data["shown"] if made.kind == "condense" else [made.cause or ""]
-        return set(causes)
+        return set(made.data["shown"] if made.kind == "condense" else [made.cause or ""])
 
-    def _came_from_gone(self, made: Change, deleted: bool) -> bool:
+    def _came_from_gone(self, made: Change) -> bool:
         """Return whether all that a record holds of a model's words came from a text that is gone."""
         causes = self._causes_of(made) & self._gone.keys()
-        return any(self._gone[i].brought(made, deleted=deleted) for i in causes)
+        return any(self._gone[i].brought(made, deleted=self._is_done) for i in causes)
 
 
 def _of_link(link: Link) -> tuple[str, str]:

@@ -83,22 +83,10 @@ async def rewrite(  # noqa: PLR0913 - what one operation may need
         RevisionConflictError: Other writers kept getting in between.
         ModelUnavailableError: The embedder failed; nothing was written.
     """
-    left, done = dict(edits), Rewritten()
-    known, extra = dict(base or {}), list(records)
-    for _ in range(MAX_TRIES):
-        wanted, edited = await _with_following(runtime, namespace, op, left, known, follow)
-        if again:
-            edited = await _not_yet_done(runtime, namespace, edited)
-        unwritten = await _write(runtime, namespace, op, edited, extra, done, removing, first, look)
-        if not unwritten.isdisjoint(first):
-            done.stale = unwritten & set(first)
-            return done
-        if unwritten != {item.new.id for item in edited}:  # else all is done anew, what follows too
-            left, extra = wanted, []
-        left, known = {i: edit for i, edit in left.items() if i in unwritten}, {}
-        if not left:
-            return done
-    raise conflict(left)
+    work = _Rewriting(
+        runtime, namespace, op, follow, removing, again, first, look, dict(base or {})
+    )
+    return await work.all(dict(edits), list(records))
 
 
 def conflict(ids: Iterable[str]) -> RevisionConflictError:
@@ -108,72 +96,103 @@ def conflict(ids: Iterable[str]) -> RevisionConflictError:
     )
 
 
-async def _with_following(
-    runtime: Runtime,
-    namespace: Namespace,
-    op: str,
-    edits: Mapping[str, Edit],
-    known: dict[str, Note],
-    follow: Follow | None,
-) -> tuple[dict[str, Edit], list[_Edited]]:
-    """Return the edits together with those that follow from their changes, and what they give."""
-    wanted = dict(edits)
-    edited = await _edited(runtime, namespace, op, wanted, known)
-    if follow is None:
-        return wanted, edited
-    changes = [record for item in edited for record in item.records]
-    for note_id, more in follow(changes).items():
-        wanted[note_id] = chain([wanted[note_id], more]) if note_id in wanted else more
-    return wanted, await _edited(runtime, namespace, op, wanted, known)
+@dataclass(slots=True)
+class _Rewriting:
+    """One call of `rewrite`, with the notes as they are known."""
 
+    runtime: Runtime
+    namespace: Namespace
+    op: str
+    follow: Follow | None
+    removing: bool
+    again: bool
+    first: Collection[str]
+    look: Look | None
+    known: dict[str, Note]
+    done: Rewritten = field(default_factory=Rewritten)
 
-async def _edited(
-    runtime: Runtime,
-    namespace: Namespace,
-    op: str,
-    edits: Mapping[str, Edit],
-    known: dict[str, Note],
-) -> list[_Edited]:
-    """Apply the edits to the notes as they are known; what is not known is read, and left out if gone."""
-    if missing := [note_id for note_id in edits if note_id not in known]:
-        stored = await resolve(runtime.store.get(namespace, missing))
-        known.update({note.id: note for note in stored})
-    return [_edit(known[note_id], edit, op) for note_id, edit in edits.items() if note_id in known]
+    async def all(self, left: dict[str, Edit], extra: list[Change]) -> Rewritten:
+        """Write all edits, and `extra` records with them."""
+        for _ in range(MAX_TRIES):
+            wanted, edited = await self._with_following(left)
+            if self.again:
+                edited = await self._not_yet_done(edited)
+            unwritten = await self._write(edited, extra)
+            if not unwritten.isdisjoint(self.first):
+                self.done.stale = unwritten & set(self.first)
+                return self.done
+            if unwritten != {
+                item.new.id for item in edited
+            }:  # else all is done anew, what follows too
+                left, extra = wanted, []
+            left = {note_id: edit for note_id, edit in left.items() if note_id in unwritten}
+            if not left:
+                return self.done
+            self.known = {}
+        raise conflict(left)
 
+    async def _with_following(
+        self, edits: dict[str, Edit]
+    ) -> tuple[dict[str, Edit], list[_Edited]]:
+        """Return the edits together with those that follow from their changes, and what they give."""
+        edited = await self._edited(edits)
+        if self.follow is None:
+            return edits, edited
+        wanted = dict(edits)
+        for note_id, more in self.follow(
+            [made for item in edited for made in item.records]
+        ).items():
+            wanted[note_id] = chain([wanted[note_id], more]) if note_id in wanted else more
+        return wanted, await self._edited(wanted)
 
-async def _write(
-    runtime: Runtime,
-    namespace: Namespace,
-    op: str,
-    edited: Sequence[_Edited],
-    extra: Sequence[Change],
-    done: Rewritten,
-    removing: bool,
-    first: Collection[str],
-    look: Look | None,
-) -> set[str]:
-    """Write what was edited, add it to `done`, and return the ids of the notes that were not written.
+    async def _edited(self, edits: Mapping[str, Edit]) -> list[_Edited]:
+        """Apply the edits to the notes as they are known; what is not known is read, and left out if gone."""
+        if missing := [note_id for note_id in edits if note_id not in self.known]:
+            stored = await resolve(self.runtime.store.get(self.namespace, missing))
+            self.known.update({note.id: note for note in stored})
+        return [_edit(self.known[i], edit, self.op) for i, edit in edits.items() if i in self.known]
 
-    If no version was written, all ids are returned: a store may write all or nothing, records included.
-    """
-    moved = [item for item in edited if item.is_moved]
-    rows = await _vectors(runtime, moved, removing=removing)
-    edited = [_or_failed(item, rows, op) for item in edited]
-    changes = [*extra, *(record for item in edited for record in item.records)]
-    items = [_indexed(item, rows) for item in edited if item.is_moved]
-    unwritten: set[str] = set()
-    if items or changes:
-        how: dict[str, Any] = {}
-        if first and _in_order(runtime):
-            how["first"] = first
-        if look is not None and getattr(runtime.store, "looks", False):
-            how["look"] = look
-        unwritten = await resolve(runtime.store.replace(namespace, items, changes, **how))
-    if items and len(unwritten) == len(items):
-        return {item.new.id for item in edited}
-    done.notes |= {item.new.id: item.new for item in edited if item.new.id not in unwritten}
-    done.changes += [made for made in changes if made.note_id not in unwritten]
-    return unwritten
+    async def _not_yet_done(self, edited: Sequence[_Edited]) -> list[_Edited]:
+        """Leave out what was done before by the history, where the note itself cannot tell.
+
+        It cannot where it has forgotten its older operations, and where nothing but the history was written.
+        """
+        doubtful = [
+            record.id
+            for item in edited
+            if not item.is_moved or len(item.old.ops) >= OPS_KEPT
+            for record in item.records
+        ]
+        if not doubtful:
+            return list(edited)
+        made = await resolve(self.runtime.store.changes_by_id(self.namespace, doubtful))
+        done = {record.note_id for record in made}
+        return [_Edited(i.old, i.old, []) if i.old.id in done else i for i in edited]
+
+    async def _write(self, edited: Sequence[_Edited], extra: Sequence[Change]) -> set[str]:
+        """Write what was edited, add it to `done`, and return the ids of the notes that were not written.
+
+        If no version was written, all ids are returned: a store may write all or nothing, records included.
+        """
+        moved = [item for item in edited if item.is_moved]
+        rows = await _vectors(self.runtime, moved, removing=self.removing)
+        edited = [_or_failed(item, rows, self.op) for item in edited]
+        changes = [*extra, *(record for item in edited for record in item.records)]
+        items = [_indexed(item, rows) for item in edited if item.is_moved]
+        unwritten: set[str] = set()
+        if items or changes:
+            how: dict[str, Any] = {}
+            if self.first and _in_order(self.runtime):
+                how["first"] = self.first
+            if self.look is not None and getattr(self.runtime.store, "looks", False):
+                how["look"] = self.look
+            replace = self.runtime.store.replace
+            unwritten = await resolve(replace(self.namespace, items, changes, **how))
+        if items and len(unwritten) == len(items):
+            return {item.new.id for item in edited}
+        self.done.notes |= {i.new.id: i.new for i in edited if i.new.id not in unwritten}
+        self.done.changes += [made for made in changes if made.note_id not in unwritten]
+        return unwritten
 
 
 def _in_order(runtime: Runtime) -> bool:
@@ -198,26 +217,6 @@ def _edit(note: Note, edit: Edit, op: str) -> _Edited:
 def next_revision(old: Note, new: Note, op: str) -> Note:
     """Return a note as the store takes it in place of an older one, written by an operation."""
     return new.revised(revision=old.revision + 1, ops=(*old.ops, op)[-OPS_KEPT:])
-
-
-async def _not_yet_done(
-    runtime: Runtime, namespace: Namespace, edited: Sequence[_Edited]
-) -> list[_Edited]:
-    """Leave out what was done before by the history, where the note itself cannot tell.
-
-    It cannot where it has forgotten its older operations, and where nothing but the history was written.
-    """
-    doubtful = [
-        record.id
-        for item in edited
-        if not item.is_moved or len(item.old.ops) >= OPS_KEPT
-        for record in item.records
-    ]
-    if not doubtful:
-        return list(edited)
-    made = await resolve(runtime.store.changes_by_id(namespace, doubtful))
-    done = {record.note_id for record in made}
-    return [_Edited(i.old, i.old, []) if i.old.id in done else i for i in edited]
 
 
 async def _vectors(

@@ -267,7 +267,10 @@ async def _remove_quotes(
     told = await resolve(
         runtime.store.mentions(namespace, ids, prompts_after=since, about=CORRECTING)
     )
-    said = {note.id: Gone(note_id=note.id, texts=stated_texts(note, told)) for note in notes}
+    said = {
+        note.id: Gone(note_id=note.id, texts=stated_texts(note, told), chunk_of=note.chunk_of)
+        for note in notes
+    }
     if gone == gone | said:
         return since
     gone |= said

@@ -372,6 +372,42 @@ def test_a_deleted_note_is_not_named_as_one_that_was_shown(memory, tmp_path):
     assert one.id not in json.dumps(prompts)
 
 
+@pytest.mark.parametrize(
+    "text", ["blue horse", "21-12-24-13", "ann.lee@mail.example", "\N{ZEBRA FACE}\N{KEY}"]
+)
+def test_a_secret_of_words_that_others_have_one_by_one_is_gone(memory, tmp_path, text):
+    others = (
+        "The blue sky at 12:24",
+        "A horse in row 21, seat 13",
+        "ann lee and mail",
+        "example",
+        "\N{KEY}",
+    )
+    for other in others:
+        memory.add(other, namespace=ANN, thread="t")
+    one = memory.add(f"The word is {text}", namespace=ANN, thread="t")
+    memory.add("Thanks", namespace=ANN, thread="t")
+    assert len(holders(live(memory, tmp_path), text)) > 1
+    memory.delete(one.id, namespace=ANN)
+    assert holders(live(memory, tmp_path), text) == set()
+
+
+def test_a_deleted_chunk_is_not_in_the_history_of_its_text(tmp_path):
+    with opened(tmp_path / "memory", split_tokens=20) as memory:
+        long = "And so it went on and on and on, as ever before. "
+        one = memory.add(f"{long * 3}It is anything. {long * 3}", namespace=ANN)
+        memory.update(one.id, namespace=ANN, content=f"{long * 3}It is zanzibar4711. {long * 3}")
+        update = memory.history(one.id, namespace=ANN)[-1]
+        memory.undo(update.id, namespace=ANN)
+        memory.undo(memory.history(one.id, namespace=ANN)[-1].id, namespace=ANN)
+        chunks = memory.get_all(namespace=ANN)
+        (chunk,) = (note for note in chunks if "zanzibar4711" in note.content)
+        assert chunk.chunk_of == one.id
+        memory.delete(chunk.id, namespace=ANN)
+        assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+        assert len(memory.get_all(namespace=ANN)) == len(chunks) - 1
+
+
 SECRETS = [
     "Quokka{n}Beta",
     "pin {n}77",
