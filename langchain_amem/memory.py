@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, HumanMessage
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, StrictBool
 
 from amem_integrations import (
     AgenticMemory,
@@ -23,7 +23,6 @@ from amem_integrations import (
 from amem_integrations.adapting import (
     RECALLED,
     Call,
-    Evolving,
     Remember,
     both,
     checked_remember,
@@ -94,11 +93,11 @@ class AMemMemory(RecallFields, BaseMemory):
     input_key: str | None = None
     output_key: str | None = None
     exclude_input_keys: frozenset[str] = frozenset()
-    return_messages: bool = False
-    return_docs: bool = False
-    k: int = Field(default=RECALLED, ge=1)
-    max_tokens: int = Field(default=1000, ge=1)
-    evolve: Evolving = True
+    return_messages: StrictBool = False
+    return_docs: StrictBool = False
+    k: int = RECALLED
+    max_tokens: int = 1000
+    evolve: StrictBool | Literal["worker"] = True
     remember: Remember = "turns"
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature

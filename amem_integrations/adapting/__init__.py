@@ -9,6 +9,7 @@
 - `Background`: evolve them in a thread.
 - `Documents`: what a loader or a pipeline gives is added, replaced, found by id, and removed with its source.
 - `check_namespace`: nobody's memory is never a default.
+- `check_counts`, `check_flags`: options are whole numbers from 1, or True or False, and nothing that looks alike.
 - `RECALLED`: how many notes a recall considers, unless it is told otherwise.
 - `Prefixes`, `Truncation`: what an embedder puts before a text, and of how many texts it read only the beginning.
 - `HELD`: why a plan does not write what `MemoryConfig(review=True)` leaves to a person.
@@ -30,7 +31,14 @@ from .calls import Call, awaited, both, directly, in_thread
 from .documents import RECORD, DocumentInput, DocumentReport, Documents, described
 from .evolution import LEFT_OVERS, Evolving, checked_remember, evolve_turn, evolves_now
 from .failures import PASSING, Failures, OnError
-from .recall_options import RecallKeywords, RecallOptions, SearchKeywords, falling
+from .recall_options import (
+    RecallKeywords,
+    RecallOptions,
+    SearchKeywords,
+    check_counts,
+    check_flags,
+    falling,
+)
 from .usefulness import Recalled, recalled, reinforce_used, used_in
 
 __all__ = [
@@ -57,6 +65,8 @@ __all__ = [
     "Truncation",
     "awaited",
     "both",
+    "check_counts",
+    "check_flags",
     "check_namespace",
     "checked_remember",
     "described",
