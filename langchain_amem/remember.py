@@ -8,8 +8,8 @@ stored. Messages are found by their marks, since others may remove or rewrite so
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from langchain_core.messages import AIMessage, BaseMessage
 
 from amem_integrations import AgenticMemory, InvalidInputError, Note, NoteInput
-from amem_integrations.adapting import Call, check_flags, checked_remember, remembered
+from amem_integrations.adapting import Call, Waiting, check_flags, checked_remember, remembered
 from amem_integrations.adapting import Remember as RememberMode
 
 from .messages import (
@@ -47,6 +47,9 @@ class Part(NamedTuple):
     at: datetime
     start: int
     stop: int
+
+
+Todo = tuple[Sequence[BaseMessage], Part, str | None]  # a conversation, what of it, its thread
 
 
 def begin(messages: Sequence[BaseMessage], entry: Mapping[str, Any], namespace: Namespace) -> Entry:
@@ -103,6 +106,17 @@ def parts(
         else:
             found.append(Part(whose, at, i, i + 1))
     return found
+
+
+def _asked(messages: Sequence[BaseMessage], left: Sequence[Part]) -> dict[str, Entry]:
+    """Return what people said in these parts, to whom and when."""
+    marks = _marks(messages)
+    return {
+        marks[i]: {"namespace": list(part.namespace), "at": part.at.isoformat()}
+        for part in left
+        for i in range(part.start, part.stop)
+        if is_human(messages[i])
+    }
 
 
 def merged(left: Mapping[str, Entry] | None, right: Mapping[str, Entry] | None) -> dict[str, Entry]:
@@ -171,6 +185,8 @@ class Remember:
     A message that is stored already is left alone, since its note may have been corrected meanwhile; but
     if the message itself was edited, so is the note. An answer that was given again, by a run that was killed
     and resumed, takes the place of the one before: it answers the same message, and is not in the conversation.
+
+    What cannot be stored is noted in the state, and waits here too, for where no state is kept.
     """
 
     memory: AgenticMemory
@@ -179,6 +195,7 @@ class Remember:
     unanswered: bool = True
     reinforces: bool = False
     keeps: RememberMode = "turns"
+    waiting: Waiting[Todo] = field(default_factory=Waiting)
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -194,26 +211,33 @@ class Remember:
         namespace: Namespace,
         thread: str | None,
     ) -> tuple[Stored, Entry]:
-        """Store what a run was asked and has answered; return the ids of the notes, and the entry after it.
+        """Store what a run was asked and has answered; return the ids of its notes, and the entry after it.
 
-        With `reinforces`, the links that led to what the answer used are reinforced.
+        What waits since an outage is stored too. With `reinforces`, the links that led to what the answer used are
+        reinforced.
         """
+        new: dict[Hashable, Todo] = {
+            (thread, part.namespace, part.at): (messages[: part.stop], part, thread)
+            for part in parts(messages, entry, namespace, unanswered=self.unanswered)
+        }
         stored: Stored = {}
-        left = parts(messages, entry, namespace, unanswered=self.unanswered)
-        while left and (notes := await self.store(call, messages, left[0], thread)) is not None:
-            stored.setdefault(left.pop(0).namespace, []).extend(note.id for note in notes)
+        todo = {**self.waiting.take(), **new}
+        try:
+            for key, what in list(todo.items()):
+                if (notes := await self.store(call, *what)) is None:
+                    break
+                del todo[key]
+                if key in new:
+                    stored.setdefault(what[1].namespace, []).extend(note.id for note in notes)
+        finally:
+            if self.unanswered and (lost := self.waiting.keep(todo)):
+                self.failures.note("remember", OverflowError(f"{lost} turns were given up"))
         if self.reinforces:
             await reinforce(call, self.memory, messages, entry, self.failures)
-        marks, after = _marks(messages), {"namespace": list(namespace)}
+        after, left = {"namespace": list(namespace)}, new.keys() & todo.keys()
         if not left or not self.unanswered:
-            return stored, {**after, "cursor": marks[-1] if marks else None}
-        # What could not be stored stays with whom it was said to, for the next run to store.
-        asked = {
-            marks[i]: {"namespace": list(part.namespace), "at": part.at.isoformat()}
-            for part in left
-            for i in range(part.start, part.stop)
-            if is_human(messages[i])
-        }
+            return stored, {**after, "cursor": _marks(messages)[-1] if messages else None}
+        asked = _asked(messages, [part for key, (_, part, _) in new.items() if key in left])
         return stored, {**after, "cursor": entry.get("cursor"), "asked": asked}
 
     async def store(
@@ -224,7 +248,7 @@ class Remember:
         thread: str | None,
     ) -> list[Note] | None:
         """Return the notes of the messages worth storing, or None if they could not be stored."""
-        namespace, messages = part.namespace, messages[: part.stop]
+        namespace = part.namespace
         with self.failures.tolerated("remember", answered=True):
             items = notes_of(
                 messages,

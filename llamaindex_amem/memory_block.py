@@ -27,6 +27,7 @@ from amem_integrations.adapting import (
     RecallOptions,
     Remember,
     awaited,
+    check_counts,
     check_flags,
     check_namespace,
     checked_remember,
@@ -197,6 +198,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         checked_remember(memory, options.get("remember", "turns"))
         given: dict[str, Any] = {**options}
         check_flags(**{name: given[name] for name in FLAGS & given.keys()})
+        check_counts(least=0, priority=given.get("priority", 1))
         defaults = {name: type(self).model_fields[name].default for name in RECALL}
         recall = RecallOptions(**{name: given.get(name, defaults[name]) for name in RECALL})
         failures = Failures(options.get("on_error", "log"))

@@ -1,7 +1,7 @@
 """For those who write an adapter: what every framework's adapter needs, without a framework.
 
 - `both`, `Call`: one body of code for a method and its asynchronous twin.
-- `Failures`: go on without a memory that does not answer, and say so.
+- `Failures`: go on without a memory that does not answer, and say so. `Waiting`: what is stored once it does.
 - `evolve_turn`, `Evolving`: when notes evolve. `Remember`, `checked_remember`, `remembered`: whether facts are kept.
 - `RecallOptions` and its keywords: what is recalled, by the same words at every door; `falling`: scores of several
   searches, to sort by; `FIELDS`: what `where` knows of a note.
@@ -30,7 +30,7 @@ from .background import Background
 from .calls import Call, awaited, both, directly, in_thread
 from .documents import RECORD, DocumentInput, DocumentReport, Documents, described
 from .evolution import LEFT_OVERS, Evolving, checked_remember, evolve_turn, evolves_now
-from .failures import PASSING, Failures, OnError
+from .failures import PASSING, Failures, OnError, Waiting
 from .recall_options import (
     RecallKeywords,
     RecallOptions,
@@ -63,6 +63,7 @@ __all__ = [
     "Remember",
     "SearchKeywords",
     "Truncation",
+    "Waiting",
     "awaited",
     "both",
     "check_counts",

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 import pytest
+
+pytest.importorskip("langchain_classic")
+
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langchain_kit import ANN, BOB, Talker, User, user
@@ -17,7 +20,7 @@ from langgraph.types import Command, interrupt
 
 from amem_integrations import AgenticMemory, StoreUnavailableError
 from amem_integrations.testing import HashEmbedder
-from langchain_amem import AMemMiddleware, MemoryState, recall_node, remember_node
+from langchain_amem import AMemMemory, AMemMiddleware, MemoryState, recall_node, remember_node
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 
@@ -218,3 +221,41 @@ def test_a_message_that_was_edited_after_its_turn_changes_its_note(flaky: Flaky,
         graph.invoke({"messages": [message]}, THREAD, context=User("ann"))
     assert kept(flaky, ANN)[0] == "I live in Oslo."
     assert kept(flaky, ANN).count("I live in Rome.") == 0
+
+
+def test_without_a_checkpointer_what_waits_is_stored_by_the_next_run_of_anybody(
+    flaky: Flaky,
+) -> None:
+    model = Talker(answer=lambda messages: f"re: {messages[-1].text}")
+    middleware: Any = [AMemMiddleware(flaky, namespace=user)]
+    agent = create_agent(model, [], middleware=middleware, context_schema=User)
+    say(agent, flaky, "1.", "ann", down=True)
+    say(agent, flaky, "2.", "bob", down=True)
+    say(agent, flaky, "3.", "bob")
+    assert kept(flaky, ANN) == turns("1.")
+    assert kept(flaky, BOB) == turns("2.", "3.")
+
+
+def test_an_agent_within_a_graph_whose_state_is_not_kept_loses_nothing(flaky: Flaky) -> None:
+    agent = create_agent(
+        Talker(answer=lambda messages: f"re: {messages[-1].text}"),
+        [],
+        middleware=[AMemMiddleware(flaky, namespace=user)],
+        context_schema=User,
+    )
+    graph = built([("agent", agent)])
+    for text in ("1.", "2.", "3."):
+        say(graph, flaky, text, down=text == "2.")
+    assert kept(flaky, ANN) == turns("1.", "2.", "3.")
+
+
+@pytest.mark.parametrize("thread", [None, "monday"])
+def test_the_memory_of_a_classic_chain_stores_the_turns_of_an_outage_after_it(
+    flaky: Flaky, thread: str | None
+) -> None:
+    memory = AMemMemory(memory=flaky, namespace=ANN, thread=thread)
+    for text in ("1.", "2.", "3.", "3."):
+        flaky.down = text in ("1.", "2.")
+        memory.save_context({"input": text}, {"output": f"re: {text}"})
+    assert kept(flaky, ANN) == turns("1.", "2.", "3.", "3.")
+    assert {note.state for note in flaky.get_all(namespace=ANN)} == {"done"}
