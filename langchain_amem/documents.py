@@ -17,6 +17,7 @@ from amem_integrations.adapting import (
     DocumentReport,
     Documents,
     both,
+    check_flags,
     described,
 )
 
@@ -57,8 +58,10 @@ class AMemVectorStore(VectorStore):
             evolve: Construct, link and evolve at once; False leaves that to `AgenticMemory.evolve()`.
 
         Raises:
+            ConfigurationError: `evolve` is neither True nor False.
             NamespaceError: The namespace is not a non-empty tuple of strings.
         """
+        check_flags(evolve=evolve)
         self.memory, self._source, self._evolve = memory, source, evolve
         self._documents = Documents(memory, namespace)
 

@@ -28,7 +28,14 @@ from amem_integrations import (
     NamespaceError,
     Note,
 )
-from amem_integrations.adapting import Call, OnError, both, check_namespace
+from amem_integrations.adapting import (
+    Call,
+    OnError,
+    both,
+    check_counts,
+    check_flags,
+    check_namespace,
+)
 
 from .nodes import as_json
 from .review import Review
@@ -106,7 +113,13 @@ def build_evolution_graph(
             so that the run can be resumed.
         retry_policy: For all steps, with `on_error="raise"`.
         checkpointer: For use alone.
+
+    Raises:
+        ConfigurationError: An option has a value it cannot have.
+        NamespaceError: The namespace is malformed.
     """
+    check_flags(review=review)
+    check_counts(least=0, limit=limit)
     whose = None if namespace is None else checked_source(namespace)
     steps = Steps(memory=memory, namespace=whose, limit=limit, failures=Failures(on_error))
     person = Review(memory=memory)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, HumanMessage
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, PrivateAttr, StrictBool
 
 from amem_integrations import (
     AgenticMemory,
@@ -23,8 +23,8 @@ from amem_integrations import (
 from amem_integrations.adapting import (
     RECALLED,
     Call,
-    Evolving,
     Remember,
+    Waiting,
     both,
     checked_remember,
     evolve_turn,
@@ -94,12 +94,13 @@ class AMemMemory(RecallFields, BaseMemory):
     input_key: str | None = None
     output_key: str | None = None
     exclude_input_keys: frozenset[str] = frozenset()
-    return_messages: bool = False
-    return_docs: bool = False
-    k: int = Field(default=RECALLED, ge=1)
-    max_tokens: int = Field(default=1000, ge=1)
-    evolve: Evolving = True
+    return_messages: StrictBool = False
+    return_docs: StrictBool = False
+    k: int = RECALLED
+    max_tokens: int = 1000
+    evolve: StrictBool | Literal["worker"] = True
     remember: Remember = "turns"
+    _waiting: Waiting[tuple[list[Message], datetime]] = PrivateAttr(default_factory=Waiting)
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
         """Choose how many documents to return.
@@ -130,15 +131,23 @@ class AMemMemory(RecallFields, BaseMemory):
     load_memory_variables, aload_memory_variables = both(_load_memory_variables)
 
     async def _save_context(self, call: Call, inputs: Values, outputs: Mapping[str, str]) -> None:
-        """Store the input and the output of the chain as two messages.
+        """Store the input and the output of the chain as two messages, and what waits since an outage.
 
         Raises:
             ConfigurationError: It is not clear which input or output that is.
         """
-        turn, notes = self._turn(inputs, outputs), list[Note]()
-        with self._failures.tolerated("remember", answered=True):
-            items = remembered(await self._items(call, turn), self.remember)
-            notes = await add_each(call, self.memory, items, self.namespace, self._failures)
+        turn, now, notes = self._turn(inputs, outputs), datetime.now(UTC), list[Note]()
+        todo = {**self._waiting.take(), (now, id(turn)): (turn, now)}
+        try:
+            with self._failures.tolerated("remember", answered=True):
+                for key, what in list(todo.items()):
+                    items = remembered(await self._items(call, *what), self.remember)
+                    notes += await add_each(
+                        call, self.memory, items, self.namespace, self._failures
+                    )
+                    del todo[key]
+        finally:
+            self._waiting.keep(todo)
         if evolves_now(self.evolve) and notes:
             with self._failures.tolerated("evolve", answered=True):
                 await evolve_turn(call, self.memory, self.namespace, [note.id for note in notes])
@@ -181,9 +190,9 @@ class AMemMemory(RecallFields, BaseMemory):
         messages: list[BaseMessage] = [HumanMessage(text)] if text else []
         return messages if self.return_messages else text
 
-    async def _items(self, call: Call, turn: list[Message]) -> list[NoteInput]:
+    async def _items(self, call: Call, turn: list[Message], now: datetime) -> list[NoteInput]:
         """Return the notes to store; a message without an id is known by its position in the thread."""
-        position, now = await self._spoken_so_far(call), datetime.now(UTC)
+        position = await self._spoken_so_far(call)
         while True:
             items = note_inputs(
                 turn,

@@ -1,31 +1,19 @@
-"""Pure: LangChain messages as notes, the question in them, and which of them a run has to remember.
-
-The middleware and the nodes keep an entry in the state: `cursor`, the id of the last message that was stored;
-and of the run under way `namespace`, `asked`, the ids of the messages it was started with, among them those of
-earlier runs that failed (`unanswered`), and `found`, the notes that were recalled for it. Messages are found by id,
-since others may remove or rewrite some of them. Several people may talk in one thread, so a
-message is stored only for whom it was said to.
-"""
+"""Pure: LangChain messages as notes, and the question and the answer in them."""
 
 from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage
 
 from amem_integrations import ConfigurationError, NoteInput
 from amem_integrations.conversation import Message, note_inputs
 
-from .runs import Namespace
-
 ShouldStore = Callable[[BaseMessage], bool]
-Entry = dict[str, Any]
-Part = tuple[Namespace, slice]
 
 # Metadata of a note: a fingerprint of its message, which tells an edited message from a corrected note, and
 # the id of the message that it answers, by which an answer that was given again is known.
@@ -149,7 +137,7 @@ def keys_of(messages: Sequence[BaseMessage], thread: str | None, last: int) -> s
 def question_in(messages: Sequence[BaseMessage]) -> str:
     """Return what was last asked, or "" if nobody said anything in words."""
     for message in reversed(messages):
-        if _is_human(message):
+        if is_human(message):
             return str(message.text).strip()
     return ""
 
@@ -162,127 +150,6 @@ def answer_in(messages: Sequence[BaseMessage]) -> str:
     return str(last.text).strip()
 
 
-def _is_human(message: BaseMessage) -> bool:
+def is_human(message: BaseMessage) -> bool:
+    """Return whether a person said it; a summary that another middleware wrote is none."""
     return isinstance(message, HumanMessage) and not message.additional_kwargs.get("lc_source")
-
-
-# Which messages belong to a run
-
-
-def begin(
-    messages: Sequence[BaseMessage], entry: Mapping[str, Any], namespace: Namespace
-) -> tuple[Entry, list[BaseMessage]]:
-    """Return the entry for a run that starts with these messages, and what is somebody else's.
-
-    What an unfinished run was asked is stored with this one, unless that run was for somebody else: then
-    it has to be stored for them.
-    """
-    new = _since_begin(messages, entry)
-    left: list[BaseMessage] = []
-    earlier = entry.get("asked", ())
-    if entry.get("namespace") not in (None, list(namespace)):
-        theirs = set(entry.get("asked", ()))
-        mine = [m for m in _since_last_answer(messages) if m.id not in theirs]
-        left, new = new[: len(new) - len(mine)] if theirs else [], mine
-    asked = [message.id for message in new if message.id and isinstance(message, HumanMessage)]
-    unanswered = [message_id for message_id in asked if message_id in earlier]
-    noted = {"namespace": list(namespace), "asked": asked, "unanswered": unanswered}
-    return {**entry, **noted}, left
-
-
-def parts(
-    messages: Sequence[BaseMessage], entry: Mapping[str, Any], namespace: Namespace
-) -> list[Part]:
-    """Return which messages there are to remember at the end of a run, and for whom.
-
-    A run may be resumed by somebody else, who approves something or adds to it. What it was asked is still
-    for whom it began; what they add, and what follows, is for them.
-    """
-    begun_for, asked = tuple(entry.get("namespace", namespace)), set(entry.get("asked", ()))
-    end = len(messages)
-    if begun_for == namespace or not asked:
-        return [(namespace, slice(end - len(_last_turn(messages, entry, namespace)), end))]
-    start = end - len(_since_begin(messages, entry))
-    for position in range(start, end):
-        message = messages[position]
-        if isinstance(message, HumanMessage) and message.id not in asked:
-            return [(begun_for, slice(start, position)), (namespace, slice(position, end))]
-    return [(begun_for, slice(start, end))]
-
-
-def answered_parts(
-    messages: Sequence[BaseMessage], entry: Mapping[str, Any], namespace: Namespace
-) -> list[Part]:
-    """Return the same without what earlier runs said that failed or were blocked.
-
-    A run begins with the first message that it was asked. Where that was not noted (`entry` has no `asked`),
-    it is the last one of a person.
-    """
-    asked, unanswered = entry.get("asked"), entry.get("unanswered", ())
-    people = [i for i, m in enumerate(messages) if _is_human(m)]
-    mine = people[-1:] if asked is None else [i for i in people if messages[i].id in asked]
-    mine = [i for i in mine if messages[i].id not in unanswered]
-    if not mine or mine[-1] + 1 in people:
-        return []  # the last message is of a run that was blocked before it was noted here
-    start = mine[0]
-    found = parts(messages, entry, namespace)
-    cut = [(whose, slice(max(start, part.start), part.stop)) for whose, part in found]
-    return [(whose, part) for whose, part in cut if part.start < part.stop]
-
-
-def merged(left: Mapping[str, Entry] | None, right: Mapping[str, Entry] | None) -> dict[str, Entry]:
-    """Return the entries of two updates of a state; of one name the later."""
-    return {**(left or {}), **(right or {})}
-
-
-def finished(messages: Sequence[BaseMessage], namespace: Namespace) -> Entry:
-    """Return the entry after everything has been stored."""
-    return {"namespace": list(namespace), "cursor": messages[-1].id if messages else None}
-
-
-def _last_turn(
-    messages: Sequence[BaseMessage], entry: Mapping[str, Any], namespace: Namespace
-) -> list[BaseMessage]:
-    """Return what there is to remember at the end of a run, whether or not its beginning was noted."""
-    if entry.get("namespace") == list(namespace):
-        known = {message.id for message in messages if message.id}
-        if entry.get("asked") or entry.get("cursor") in known:
-            return _since_begin(messages, entry)
-    for position in range(len(messages) - 1, -1, -1):
-        if isinstance(messages[position], HumanMessage):
-            before = _since_last_answer(messages[: position + 1])
-            return before + list(messages[position + 1 :])
-    return list(messages)
-
-
-def _since_begin(messages: Sequence[BaseMessage], entry: Mapping[str, Any]) -> list[BaseMessage]:
-    """Return what the run under way was asked and has answered."""
-    asked = set(entry.get("asked", ()))
-    if not asked:
-        return _after(messages, entry.get("cursor"))
-    for position, message in enumerate(messages):
-        if message.id in asked:
-            return list(messages[position:])
-    # All of it was summarised away meanwhile, and so was everything before it.
-    return list(messages)
-
-
-def _after(messages: Sequence[BaseMessage], cursor: str | None) -> list[BaseMessage]:
-    """Return the messages after the cursor.
-
-    Without a known cursor (the first run, or no checkpointer and the history passed in each time) only
-    what follows the last answer is new; ids would tell nothing then.
-    """
-    ids = [message.id for message in messages]
-    if cursor and cursor in ids:
-        return list(messages[ids.index(cursor) + 1 :])
-    return _since_last_answer(messages)
-
-
-def _since_last_answer(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return what follows the last answer; a message that calls tools is none yet."""
-    for position in range(len(messages) - 1, -1, -1):
-        message = messages[position]
-        if isinstance(message, AIMessage) and not message.tool_calls:
-            return list(messages[position + 1 :])
-    return list(messages)

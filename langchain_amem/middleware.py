@@ -25,15 +25,14 @@ from amem_integrations.adapting import (
     RecallKeywords,
     RecallOptions,
     both,
-    checked_remember,
     evolve_turn,
     recalled,
 )
 from amem_integrations.adapting import Remember as RememberMode
 
-from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken, merged
+from .messages import ShouldStore, is_spoken
 from .recall import Recall
-from .remember import Remember
+from .remember import Entry, Remember, begin, merged
 from .runs import (
     Failures,
     Namespace,
@@ -132,6 +131,8 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
                 f"inject={inject!r} must be one of {get_args(Inject)}, and write={write!r} of "
                 f"{get_args(Write)}"
             )
+        if not isinstance(name, str) or not name:
+            raise ConfigurationError(f"name={name!r} must be a text that is not empty")
         self.tools = []
         self._name, self._inject, self._write, self._memory = name, inject, write, memory
         self._namespace = checked_source(namespace)
@@ -141,10 +142,10 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         self._remember = Remember(
             memory=memory,
             failures=self._failures,
-            should_store=checked_filter(should_store),
+            should_store=should_store,
             unanswered=remember_unanswered,
             reinforces=reinforce,
-            keeps=checked_remember(memory, remember),
+            keeps=remember,
         )
         self._background: Background[Namespace | None] = Background(self._evolve_step)
         if write == "background":
@@ -167,12 +168,8 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         """Recall notes for what is asked."""
         run, messages = run_now(state, runtime.context), state["messages"]
         namespace = namespace_of(self._namespace, run)
-        before = _entry(state, self._name)
-        entry, left = begin(messages, before, namespace)
+        entry = begin(messages, _entry(state, self._name), namespace)
         hits = await self._recall.find(call, messages, namespace, run)
-        if left and self._write != "off" and self._remember.unanswered:
-            whose = tuple(before["namespace"])
-            await self._remember.store(call, left, namespace=whose, thread=run.thread)
         found = {"found": recalled(hits)} if self._remember.reinforces else {}
         return self._update({**entry, **found, "recalled": self._recall.text(hits, run, messages)})
 
@@ -200,7 +197,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             return None
         run = run_now(state, runtime.context)
         # Another middleware may end a run before this one has noted what it was asked.
-        entry = {"asked": [], **_entry(state, self._name)}
+        entry = {"asked": {}, **_entry(state, self._name)}
         stored, after = await self._remember.turn(
             call, state["messages"], entry, self._whose(run, entry), run.thread
         )
@@ -246,15 +243,17 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
 
     def _evolve_step(self, namespace: Namespace | None) -> bool:
         """Evolve some of what is unfinished, and return whether there may be more."""
-        try:
-            with self._failures.tolerated("evolve"):
+        with self._failures.tolerated("evolve"):
+            try:
                 report = self._memory.evolve(namespace=namespace, limit=STEP)
-                handled = len(report.done) + len(report.failed)
-                return bool(report.done) and handled >= STEP and report.interrupted is None
-        except AmemError as error:
-            if not isinstance(error, PASSING):
-                self._failures.note("evolve", error)
-            raise
+            except AmemError as error:
+                if self._background.closed:
+                    return False  # the memory is closed meanwhile; the next start goes on
+                if not isinstance(error, PASSING):
+                    self._failures.note("evolve", error)
+                raise
+            handled = len(report.done) + len(report.failed)
+            return bool(report.done) and handled >= STEP and report.interrupted is None
         return False
 
     def _with_notes(self, request: ModelRequest[Any]) -> ModelRequest[Any]:

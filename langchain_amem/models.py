@@ -25,7 +25,7 @@ from amem_integrations import (
     MissingExtraError,
     ModelRequest,
 )
-from amem_integrations.adapting import Call, Prefixes, Truncation, both
+from amem_integrations.adapting import Call, Prefixes, Truncation, both, check_counts
 
 log = logging.getLogger("langchain_amem")
 
@@ -166,10 +166,12 @@ class LangChainEmbedder:
                 texts that are too long by an estimate are counted in `truncated`.
 
         Raises:
-            ConfigurationError: They are no embeddings.
+            ConfigurationError: They are no embeddings, or an option has a value it cannot have.
         """
         if not isinstance(embeddings, Embeddings):
             raise ConfigurationError(f"embeddings={embeddings!r} are no LangChain embeddings")
+        sizes = {"dimensions": dimensions, "max_tokens": max_tokens}
+        check_counts(**{name: size for name, size in sizes.items() if size is not None})
         self._prefixes = Prefixes(query_prefix, document_prefix)
         self.name = name or self._prefixes.named(name_of(embeddings))
         self.max_tokens = max_tokens

@@ -30,15 +30,15 @@ from amem_integrations.adapting import (
     RecallKeywords,
     RecallOptions,
     both,
-    checked_remember,
+    check_counts,
     evolve_turn,
     recalled,
 )
 from amem_integrations.adapting import Remember as RememberMode
 
-from .messages import Entry, ShouldStore, begin, checked_filter, is_spoken, merged
+from .messages import ShouldStore, is_spoken
 from .recall import Recall
-from .remember import Remember
+from .remember import Entry, Remember, begin, merged
 from .runs import (
     Failures,
     Namespace,
@@ -118,7 +118,7 @@ def recall_node(
 
     async def step(call: Call, state: State, config: RunnableConfig) -> Update:
         turn = _Turn.of(whose, state, config, messages_key, turn_key)
-        entry, _ = begin(turn.messages, turn.entry, turn.namespace)
+        entry = begin(turn.messages, turn.entry, turn.namespace)
         hits = await recalls.find(call, turn.messages, turn.namespace, turn.run)
         report("recall", notes=[hit.note.id for hit in hits])
         noted = turn.entries_with({**entry, "found": recalled(hits)})
@@ -165,10 +165,10 @@ def remember_node(  # noqa: PLR0913 - options, by keyword
     storing = Remember(
         memory=memory,
         failures=Failures(on_error),
-        should_store=checked_filter(should_store),
+        should_store=should_store,
         unanswered=remember_unanswered,
         reinforces=reinforce,
-        keeps=checked_remember(memory, remember),
+        keeps=remember,
     )
     whose = checked_source(namespace)
 
@@ -202,8 +202,10 @@ def evolve_node(
         on_error: `"log"` goes on when the store or a model does not answer; the notes stay pending.
 
     Raises:
+        ConfigurationError: An option has a value it cannot have.
         NamespaceError: In a run that does not say whose memory it is.
     """
+    check_counts(least=0, limit=limit)
     whose, failures = checked_source(namespace), Failures(on_error)
 
     async def step(call: Call, state: State, config: RunnableConfig) -> Update:

@@ -1,29 +1,33 @@
-"""Store a conversation: raw, once, and without one bad message stopping the others."""
+"""Remember a conversation: raw, once, for whom it was said to, and whatever becomes of a single run.
+
+The middleware and the nodes keep an entry in the state: `cursor`, the mark of the last message that was stored; and
+of the run under way `namespace`, `found` (the notes that were recalled for it), and `asked`: by mark, what people
+said, to whom and when. Among that is what earlier runs left, since they failed (`unanswered`) or could not be
+stored. Messages are found by their marks, since others may remove or rewrite some of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from hashlib import sha256
+from typing import Any, NamedTuple
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
 from amem_integrations import AgenticMemory, InvalidInputError, Note, NoteInput
-from amem_integrations.adapting import Call, remembered
+from amem_integrations.adapting import Call, Waiting, check_flags, checked_remember, remembered
 from amem_integrations.adapting import Remember as RememberMode
 
 from .messages import (
     ANSWERS,
     HASH,
-    Entry,
-    Part,
     ShouldStore,
-    answered_parts,
-    finished,
+    checked_filter,
+    is_human,
     keys_of,
     notes_of,
-    parts,
 )
 from .recall import reinforce
 from .runs import Failures, Namespace
@@ -32,7 +36,146 @@ from .runs import Failures, Namespace
 RECENT = 64
 ORPHANS = 64  # notes looked through for answers that were given again
 
+Entry = dict[str, Any]
 Stored = dict[Namespace, list[str]]
+
+
+class Part(NamedTuple):
+    """Messages that are to be remembered together, from `start` up to `stop`."""
+
+    namespace: Namespace
+    at: datetime
+    start: int
+    stop: int
+
+
+Todo = tuple[Sequence[BaseMessage], Part, str | None]  # a conversation, what of it, its thread
+
+
+def begin(messages: Sequence[BaseMessage], entry: Mapping[str, Any], namespace: Namespace) -> Entry:
+    """Return the entry of a run that starts with these messages.
+
+    What an earlier run left stays with whom it was said to.
+    """
+    marks, earlier = _marks(messages), entry.get("asked") or {}
+    new = [
+        marks[i]
+        for i in range(_start(messages, marks, entry, namespace), len(messages))
+        if is_human(messages[i])
+    ]
+    said = {"namespace": list(namespace), "at": datetime.now(UTC).isoformat()}
+    return {
+        **entry,
+        "namespace": list(namespace),
+        "asked": {mark: earlier.get(mark, said) for mark in new},
+        "unanswered": [mark for mark in new if mark in earlier],
+    }
+
+
+def parts(
+    messages: Sequence[BaseMessage],
+    entry: Mapping[str, Any],
+    namespace: Namespace,
+    *,
+    unanswered: bool = True,
+) -> list[Part]:
+    """Return which messages there are to remember at the end of a run, and for whom.
+
+    A run may be resumed by somebody else, who approves something or adds to it. What it was asked is still
+    for whom it began; what they add, and what follows, is for them.
+
+    Args:
+        messages: The conversation.
+        entry: What is noted of it.
+        namespace: Whose run ends.
+        unanswered: Whether what earlier runs said that failed or were blocked is among it.
+    """
+    marks, asked = _marks(messages), entry.get("asked") or {}
+    start = _start(messages, marks, entry, namespace)
+    if not unanswered:
+        start = max(start, _start_of_run(messages, marks, entry))
+    new: Entry = {"namespace": list(namespace), "at": datetime.now(UTC).isoformat()}
+    said = {**new, "namespace": entry["namespace"]} if asked else new
+    found: list[Part] = []
+    for i in range(start, len(messages)):
+        if is_human(messages[i]):
+            said = asked.get(marks[i], new)
+        whose, at = tuple(said["namespace"]), datetime.fromisoformat(said["at"])
+        if found and (whose, at) == found[-1][:2]:
+            found[-1] = found[-1]._replace(stop=i + 1)
+        else:
+            found.append(Part(whose, at, i, i + 1))
+    return found
+
+
+def _asked(messages: Sequence[BaseMessage], left: Sequence[Part]) -> dict[str, Entry]:
+    """Return what people said in these parts, to whom and when."""
+    marks = _marks(messages)
+    return {
+        marks[i]: {"namespace": list(part.namespace), "at": part.at.isoformat()}
+        for part in left
+        for i in range(part.start, part.stop)
+        if is_human(messages[i])
+    }
+
+
+def merged(left: Mapping[str, Entry] | None, right: Mapping[str, Entry] | None) -> dict[str, Entry]:
+    """Return the entries of two updates of a state; of one name the later."""
+    return {**(left or {}), **(right or {})}
+
+
+def _marks(messages: Sequence[BaseMessage]) -> list[str]:
+    """Return by what each message is known: its role and id, or without an id its place and text."""
+    return [
+        f"{message.type} {message.id or _place(i, message)}" for i, message in enumerate(messages)
+    ]
+
+
+def _place(number: int, message: BaseMessage) -> str:
+    return f"{number} {sha256(str(message.text).encode(errors='replace')).hexdigest()[:16]}"
+
+
+def _start(
+    messages: Sequence[BaseMessage],
+    marks: Sequence[str],
+    entry: Mapping[str, Any],
+    namespace: Namespace,
+) -> int:
+    """Return the place of the first message that is not stored yet.
+
+    Without a known mark (the first run, or no checkpointer and the history passed in each time) that is what
+    follows the last answer before the last thing that a person said.
+    """
+    asked = entry.get("asked") or {}
+    first = next((i for i, mark in enumerate(marks) if mark in asked), None)
+    if first is not None:
+        return first
+    if entry.get("cursor") in marks and entry.get("namespace") == list(namespace):
+        return marks.index(entry["cursor"]) + 1
+    people = [i for i, message in enumerate(messages) if is_human(message)]
+    for i in range(people[-1] - 1 if people else -1, -1, -1):
+        message = messages[i]
+        if isinstance(message, AIMessage) and not message.tool_calls:
+            return i + 1
+    return 0
+
+
+def _start_of_run(
+    messages: Sequence[BaseMessage], marks: Sequence[str], entry: Mapping[str, Any]
+) -> int:
+    """Return the place of the first message that a run was asked, without what earlier ones were.
+
+    Where that was not noted (`entry` has no `asked`), it is the last one of a person.
+    """
+    asked, unanswered = entry.get("asked"), entry.get("unanswered", ())
+    people = [i for i, message in enumerate(messages) if is_human(message)]
+    mine = people[-1:] if asked is None else [i for i in people if marks[i] in asked]
+    mine = [i for i in mine if marks[i] not in unanswered]
+    if not mine or mine[-1] + 1 in people:
+        return len(
+            messages
+        )  # the last message is of a run that was blocked before it was noted here
+    return mine[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +185,8 @@ class Remember:
     A message that is stored already is left alone, since its note may have been corrected meanwhile; but
     if the message itself was edited, so is the note. An answer that was given again, by a run that was killed
     and resumed, takes the place of the one before: it answers the same message, and is not in the conversation.
+
+    What cannot be stored is noted in the state, and waits here too, for where no state is kept.
     """
 
     memory: AgenticMemory
@@ -50,6 +195,13 @@ class Remember:
     unanswered: bool = True
     reinforces: bool = False
     keeps: RememberMode = "turns"
+    waiting: Waiting[Todo] = field(default_factory=Waiting)
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        checked_filter(self.should_store)
+        checked_remember(self.memory, self.keeps)
+        check_flags(remember_unanswered=self.unanswered, reinforce=self.reinforces)
 
     async def turn(
         self,
@@ -59,67 +211,82 @@ class Remember:
         namespace: Namespace,
         thread: str | None,
     ) -> tuple[Stored, Entry]:
-        """Store what a run was asked and has answered; return the ids of the notes, and the entry after it.
+        """Store what a run was asked and has answered; return the ids of its notes, and the entry after it.
 
-        With `reinforces`, the links that led to what the answer used are reinforced.
+        What waits since an outage is stored too. With `reinforces`, the links that led to what the answer used are
+        reinforced.
         """
+        new: dict[Hashable, Todo] = {
+            (thread, part.namespace, part.at): (messages[: part.stop], part, thread)
+            for part in parts(messages, entry, namespace, unanswered=self.unanswered)
+        }
         stored: Stored = {}
-        complete = True
-        for whose, part in self._parts(messages, entry, namespace):
-            notes = await self.store(
-                call, messages[: part.stop], namespace=whose, thread=thread, skip=part.start
-            )
-            complete = complete and notes is not None
-            stored[whose] = [note.id for note in notes or ()]
+        todo = {**self.waiting.take(), **new}
+        try:
+            for key, what in list(todo.items()):
+                if (notes := await self.store(call, *what)) is None:
+                    break
+                del todo[key]
+                if key in new:
+                    stored.setdefault(what[1].namespace, []).extend(note.id for note in notes)
+        finally:
+            if self.unanswered and (lost := self.waiting.keep(todo)):
+                self.failures.note("remember", OverflowError(f"{lost} turns were given up"))
         if self.reinforces:
             await reinforce(call, self.memory, messages, entry, self.failures)
-        if complete:
-            return stored, finished(messages, namespace)
-        # What could not be stored stays with whom it was said to, for the next run to store.
-        mine = entry.get("namespace") == list(namespace)
-        return stored, dict(entry) if mine else {"namespace": list(namespace)}
-
-    def _parts(
-        self, messages: Sequence[BaseMessage], entry: Mapping[str, Any], namespace: Namespace
-    ) -> list[Part]:
-        which = parts if self.unanswered else answered_parts
-        return which(messages, entry, namespace)
+        after, left = {"namespace": list(namespace)}, new.keys() & todo.keys()
+        if not left or not self.unanswered:
+            return stored, {**after, "cursor": _marks(messages)[-1] if messages else None}
+        asked = _asked(messages, [part for key, (_, part, _) in new.items() if key in left])
+        return stored, {**after, "cursor": entry.get("cursor"), "asked": asked}
 
     async def store(
         self,
         call: Call,
         messages: Sequence[BaseMessage],
-        *,
-        namespace: Namespace,
+        part: Part,
         thread: str | None,
-        skip: int = 0,
     ) -> list[Note] | None:
-        """Return the notes of the messages worth storing, or None if they could not be stored.
-
-        The first `skip` messages only count for the positions of messages without an id.
-        """
+        """Return the notes of the messages worth storing, or None if they could not be stored."""
+        namespace = part.namespace
         with self.failures.tolerated("remember", answered=True):
             items = notes_of(
                 messages,
                 thread=thread,
                 should_store=self.should_store,
-                skip=skip,
-                now=datetime.now(UTC),
+                skip=part.start,
+                now=part.at,
                 max_chars=self.memory.config.max_content_chars,
             )
             items = remembered(items, self.keeps)
             if len(items) > RECENT and await self._known(call, items[-RECENT:][:1], namespace):
                 items = items[-RECENT:]
-            known = await self._known(call, items, namespace)
-            for note in known.values():
-                await self._follow_edit(call, note, items)
-            again = await self._given_again(call, items, known, messages, namespace)
-            known |= again
+            earlier = self._earlier(messages[: part.start], thread, lambda _: True)
+            stored = await self._known(call, [*earlier, *items], namespace)
+            if any(_edited(item, stored) for item in earlier):  # rare: `should_store` may be slow
+                earlier = self._earlier(messages[: part.start], thread, self.should_store)
+            for item in (*earlier, *items):
+                if _edited(item, stored):
+                    await self._rewrite(call, stored[item.key], item)
+            known = {item.key: stored[item.key] for item in items if item.key in stored}
+            known |= await self._given_again(call, items, known, messages, namespace)
             fresh = [item for item in items if item.key not in known]
             added = await add_each(call, self.memory, fresh, namespace, self.failures)
             notes = known | {note.key: note for note in added}
             return [notes[key] for key in dict.fromkeys(i.key for i in items) if key in notes]
         return None
+
+    def _earlier(
+        self, messages: Sequence[BaseMessage], thread: str | None, should_store: ShouldStore
+    ) -> list[NoteInput]:
+        """Return the last messages of earlier turns as notes: those with an id may have been edited since."""
+        return notes_of(
+            messages,
+            thread=thread,
+            should_store=lambda message: message.id is not None and should_store(message),
+            skip=max(0, len(messages) - RECENT),
+            max_chars=self.memory.config.max_content_chars,
+        )
 
     async def _known(
         self, call: Call, items: Sequence[NoteInput], namespace: Namespace
@@ -130,12 +297,6 @@ class Remember:
         where = {"key": {"$in": [item.key for item in items]}}
         found = await call(self.memory.get_all, namespace=namespace, where=where, limit=len(items))
         return {note.key: note for note in found}
-
-    async def _follow_edit(self, call: Call, note: Note, items: Sequence[NoteInput]) -> None:
-        """Give a note the text of its message, if that is another than the one it was made of."""
-        item = next(item for item in items if item.key == note.key)
-        if note.metadata.get(HASH, item.metadata[HASH]) != item.metadata[HASH]:
-            await self._rewrite(call, note, item)
 
     async def _rewrite(self, call: Call, note: Note, item: NoteInput) -> Note:
         metadata = {**note.metadata, **item.metadata}
@@ -196,6 +357,12 @@ class Remember:
         # The further chunks of a long text have keys that are not those of messages.
         wholes = [note for note in found if note.key and note.key.startswith("[")]
         return next((note for note in wholes if note.key not in taken), None)
+
+
+def _edited(item: NoteInput, stored: Mapping[str | None, Note]) -> bool:
+    """Return whether a message is another than the one that its note was made of."""
+    note = stored.get(item.key)
+    return note is not None and note.metadata.get(HASH, item.metadata[HASH]) != item.metadata[HASH]
 
 
 async def add_each(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ from amem_integrations.adapting import Call, OnError, RecallOptions, both, check
 from .runs import Failures, checked_also
 
 PER_CALL = ("k", "where", "min_similarity", "links", "as_of")  # in the order of `_search`
+RECALL = {option.name for option in fields(RecallOptions)}
 OTHER_NAMES = {
     "top_k": "k",
     "similarity_top_k": "k",
@@ -25,14 +27,16 @@ OTHER_NAMES = {
 }
 
 
-def checked_options(options: Any) -> Any:  # noqa: ANN401 - pydantic's signature
-    """Return the options, if none has the name that another library uses for ours.
+def checked_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options as they are: pydantic would read "yes" as True, and "3" as 3.
 
     Raises:
-        ConfigurationError: One has.
+        ConfigurationError: One has the name that another library uses for ours, or a value it cannot have.
     """
-    for name in OTHER_NAMES.keys() & set(options if isinstance(options, dict) else ()):
+    for name in OTHER_NAMES.keys() & options.keys():
         raise ConfigurationError(f"{name!r} is no option here; use {OTHER_NAMES[name]}")
+    RecallOptions(**{name: options[name] for name in RECALL & options.keys()})
+    checked_also(options.get("also"))
     return options
 
 
@@ -43,7 +47,7 @@ class RecallFields(BaseModel):
 
     memory: AgenticMemory = Field(exclude=True, repr=False)
     also: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    k: int = Field(default=10, ge=1)
+    k: int = 10
     where: dict[str, Any] | None = None
     min_similarity: float | None = None
     links: bool = True
@@ -54,10 +58,8 @@ class RecallFields(BaseModel):
     _checked = model_validator(mode="before")(checked_options)
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
-        """Check the options, and start counting failures."""
+        """Start counting failures."""
         super().model_post_init(context)
-        checked_also(self.also)
-        self._options()
         self._failures = Failures(self.on_error)
 
     @property

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from amem_integrations import ConfigurationError, NamespaceError, adapting
@@ -128,10 +129,21 @@ def others_of(also: Mapping[str, NamespaceOf], run: Any) -> dict[str, Namespace]
 
 
 def source_name(namespace: NamespaceOf) -> str:
-    """Return by what name the nodes of one memory know each other in the state of a graph."""
-    if callable(namespace):
-        return str(getattr(namespace, "__name__", type(namespace).__name__))
-    return "/".join(namespace)
+    """Return by what name the nodes of one memory know each other in the state of a graph.
+
+    Of functions, many are called `<lambda>`: those are of one memory that read the same.
+    """
+    if not callable(namespace):
+        return "/".join(namespace)
+    if isinstance(namespace, partial):
+        given = (*namespace.args, *namespace.keywords.values())
+        return " ".join([source_name(namespace.func), *map(str, given)])
+    name = str(getattr(namespace, "__name__", type(namespace).__name__))
+    if (code := getattr(namespace, "__code__", None)) is None:
+        return name
+    held = [cell.cell_contents for cell in getattr(namespace, "__closure__", None) or ()]
+    texts = [value for value in (*code.co_consts, *held) if isinstance(value, str)]
+    return " ".join([name, *code.co_names, *texts])
 
 
 def failures() -> dict[str, int]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 
 from amem_integrations import AgenticMemory, AmemError, ConfigurationError, MissingExtraError, Note
-from amem_integrations.adapting import Call, both, evolve_turn
+from amem_integrations.adapting import Call, both, check_flags, evolve_turn
 
 from .runs import Failures, Namespace
 from .store_batch import Batch, Gathering, Group
@@ -71,8 +71,9 @@ class AMemStore(BaseStore):
                 often `start_ttl_sweeper` sweeps; in minutes.
 
         Raises:
-            ConfigurationError: `fields` is no list of paths.
+            ConfigurationError: `fields` is no list of paths, or `evolve_on_put` neither True nor False.
         """
+        check_flags(evolve_on_put=evolve_on_put)
         if fields and not are_paths(fields):
             raise ConfigurationError(f"fields={fields!r} must be a list of paths, such as ['text']")
         self._items = Items(memory)

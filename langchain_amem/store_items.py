@@ -47,7 +47,7 @@ MAX_TEXT = 8_000
 # A read prolongs by this much more than it has to, so that the next ones need not write.
 SPARE = 0.1
 
-# For an item that expired once, and is put without a time to live: a note can be given another time, not none.
+LONGEST_TTL = 1e9  # minutes: some 1,900 years
 
 PAGES = (32, 256)  # the first pages of a listing are small: most callers want a few items
 
@@ -105,13 +105,19 @@ def prepare(op: PutOp, fields: Sequence[str]) -> Put:
 
     Raises:
         InvalidNamespaceError: The namespace is empty, or a label is not allowed.
-        InvalidInputError: The value is not JSON, or `index` is neither False nor a list of paths.
+        InvalidInputError: The value is no dict of JSON values, `index` neither False nor a list of paths, or `ttl`
+            no number.
     """
     namespace = checked_labels(op.namespace)
     if not namespace:
         raise InvalidNamespaceError(f"the namespace of {op.key!r} is empty")
     if not (op.index is None or op.index is False or are_paths(op.index)):
         raise InvalidInputError(f"index={op.index!r} must be False or a list of paths: ['text']")
+    if not isinstance(op.value, dict | None):
+        raise InvalidInputError(f"value={op.value!r} of {op.key!r} must be a dict")
+    number = isinstance(op.ttl, int | float) and not isinstance(op.ttl, bool)
+    if op.ttl is not None and not (number and abs(op.ttl) < LONGEST_TTL):
+        raise InvalidInputError(f"ttl={op.ttl!r} of {op.key!r} must be a number of minutes")
     try:
         value = None if op.value is None else json.dumps(op.value)
     except (TypeError, ValueError) as error:

@@ -16,6 +16,7 @@ from amem_integrations.adapting import (
     DocumentReport,
     Documents,
     both,
+    check_flags,
 )
 
 
@@ -64,8 +65,10 @@ class AMemIngest(TransformComponent):
             progress: True logs how far it is; a function is called with (nodes added, nodes in all).
 
         Raises:
+            ConfigurationError: `replace` or `evolve` is neither True nor False.
             NamespaceError: The namespace is not a non-empty tuple of strings.
         """
+        check_flags(replace=replace, evolve=evolve)
         super().__init__()
         self._documents = Documents(memory, namespace)
         self._options = {"replace": replace, "evolve": evolve, "progress": progress}

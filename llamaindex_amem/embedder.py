@@ -10,7 +10,15 @@ from llama_index.core import Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
 
 from amem_integrations import ConfigurationError, ModelUnavailableError
-from amem_integrations.adapting import Call, Prefixes, Truncation, both, directly, in_thread
+from amem_integrations.adapting import (
+    Call,
+    Prefixes,
+    Truncation,
+    both,
+    check_counts,
+    directly,
+    in_thread,
+)
 from amem_integrations.ports import Vector
 
 from .chat_model import translated
@@ -48,13 +56,15 @@ class LlamaIndexEmbedder:
             in_thread: Call the synchronous methods in a thread, for models whose asynchronous ones block.
 
         Raises:
-            ConfigurationError: It is no LlamaIndex embedding model.
+            ConfigurationError: It is no LlamaIndex embedding model, or an option has a value it cannot have.
         """
         if not isinstance(model, BaseEmbedding | None):
             raise ConfigurationError(f"model={model!r} is no LlamaIndex embedding model")
         self._model, self._name, self._dimensions = model, name, dimensions
         self._in_thread = in_thread
         self.max_tokens = max_tokens
+        sizes = {"dimensions": dimensions, "max_tokens": max_tokens}
+        check_counts(**{name: size for name, size in sizes.items() if size is not None})
         self._prefixes = Prefixes(query_prefix, document_prefix)
         self._truncation = Truncation(name or type(self).__name__, max_tokens)
 

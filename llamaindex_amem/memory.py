@@ -20,7 +20,7 @@ from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, Messag
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError
-from amem_integrations.adapting import check_namespace
+from amem_integrations.adapting import check_flags, check_namespace
 from amem_integrations.conversation import count_spoken
 
 from .memory_block import AMemMemoryBlock, BlockOptions, Uncopied, on_callers_loop, synchronously
@@ -143,6 +143,7 @@ class AMemMemory(Uncopied, Memory):
         """
         space = _namespace(user_id, namespace)
         check_options(options, OPTIONS)
+        check_flags(ingest_history=ingest_history)
         given: dict[str, Any] = {**options}
         own = {name: given.pop(name) for name in set(given) & BLOCK_OPTIONS}
         if "tokenizer_fn" in given:

@@ -27,6 +27,8 @@ from amem_integrations.adapting import (
     RecallOptions,
     Remember,
     awaited,
+    check_counts,
+    check_flags,
     check_namespace,
     checked_remember,
     directly,
@@ -82,6 +84,10 @@ class Uncopied:
             f"{type(self).__name__} cannot be pickled, since it holds an open store; make it again with the "
             "same memory, user and session, and pass it to the next run"
         )
+
+
+RECALL = get_type_hints(RecallKeywords)
+FLAGS = {"accept_short_term_memory", "reinforce"}
 
 
 class BlockOptions(RecallKeywords, total=False):
@@ -190,12 +196,15 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         space = check_namespace(namespace)
         _check_hook(options.get("should_store"))
         checked_remember(memory, options.get("remember", "turns"))
+        given: dict[str, Any] = {**options}
+        check_flags(**{name: given[name] for name in FLAGS & given.keys()})
+        check_counts(least=0, priority=given.get("priority", 1))
+        defaults = {name: type(self).model_fields[name].default for name in RECALL}
+        recall = RecallOptions(**{name: given.get(name, defaults[name]) for name in RECALL})
         failures = Failures(options.get("on_error", "log"))
-        fields: dict[str, Any] = {"memory": memory, "namespace": space, **options}
-        super().__init__(**fields)
+        super().__init__(**{**given, "memory": memory, "namespace": space})
         self._failures = failures
-        recall = {name: getattr(self, name) for name in get_type_hints(RecallKeywords)}
-        self._recall = Recall(memory, space, failures, RecallOptions(**recall))
+        self._recall = Recall(memory, space, failures, recall)
         roles = [role.value for role in self.roles]
         self._writer = Writer(
             memory, space, failures, roles=roles, evolve=self.evolve, remember=self.remember

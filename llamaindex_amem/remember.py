@@ -38,8 +38,6 @@ Evolve = Literal["inline", "background", "worker", "off"]
 
 # Messages kept while the store is down; beyond it the oldest are given up, and counted.
 WAITING = 1000
-# How long the end of a memory waits for a step that is under way, in seconds.
-PATIENCE = 1.0
 # Threads whose keys are kept; of another, they are read again.
 THREADS = 32
 PAGE = 1000
@@ -92,7 +90,7 @@ class Writer:
             str, None
         ] = {}  # notes without a vector: the end of the turn makes one for all
         self._threads: dict[str | None, Thread] = {}
-        self.background: Worker | None = None
+        self.background: Background[Writer] | None = None
         if evolve == "background":
             self.background = worker_of(memory)
             self.background.submit(self)  # what an earlier process has left
@@ -128,7 +126,7 @@ class Writer:
         """Have what was written since the last turn embedded, linked and evolved, and some of what was left before."""
         if not await self._embed(call):
             return
-        if self.background is not None:
+        if self._evolving == "background" and self.background is not None:
             self.background.submit(self)
         elif self._evolving == "inline" and not self._failures.resting("evolve"):
             await self._evolve(call, self._taken(None), LEFT_OVERS)
@@ -169,7 +167,6 @@ class Writer:
         self._evolving = "off"
         if self.background is not None:
             self.background.drop(lambda writer: writer is self)
-            self.background = None
 
     @dispatcher.span
     async def _evolve(self, call: Call, ids: Sequence[str], left_overs: int) -> EvolutionReport:
@@ -181,8 +178,9 @@ class Writer:
                     call, self._memory, self._namespace, ids, left_overs=left_overs
                 )
             except AmemError:
-                if self.background is not None and self.background.closed:
-                    return report  # the memory was closed meanwhile; the next start goes on
+                closing = self._evolving == "off"
+                if closing or (self.background is not None and self.background.closed):
+                    return report  # the memory may be closed by now; the next start goes on
                 raise
             if report.interrupted and not report.limited:
                 raise ModelUnavailableError(report.interrupted)
@@ -268,25 +266,14 @@ class Writer:
                 self._failures.note("write", OverflowError(f"{lost} messages were given up"))
 
 
-class Worker(Background[Writer]):
-    """The thread that evolves a memory, until that is closed."""
-
-    closed = False
-
-    def close(self, timeout: float | None = PATIENCE) -> bool:
-        """Stop, within `timeout` seconds; see `Background.close`."""
-        self.closed = True
-        return super().close(timeout)
-
-
 _lock = threading.Lock()
-_workers: WeakKeyDictionary[AgenticMemory, Worker] = WeakKeyDictionary()
+_workers: WeakKeyDictionary[AgenticMemory, Background[Writer]] = WeakKeyDictionary()
 
 
-def worker_of(memory: AgenticMemory) -> Worker:
+def worker_of(memory: AgenticMemory) -> Background[Writer]:
     """Return the thread that evolves this memory; there is one, for all users."""
     with _lock:
         if memory not in _workers:
-            _workers[memory] = Worker(Writer.evolve_some)
+            _workers[memory] = Background(Writer.evolve_some)
             memory.on_close(_workers[memory].close)
         return _workers[memory]

@@ -12,6 +12,7 @@ from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSp
 
 from amem_integrations import (
     AgenticMemory,
+    ConfigurationError,
     InvalidInputError,
     Note,
     NoteNotFoundError,
@@ -58,7 +59,7 @@ class AMemToolSpec(BaseToolSpec):
 
     Raises:
         NamespaceError: The namespace is not a non-empty tuple of strings.
-        ConfigurationError: An option of `recall` has a value that cannot be used.
+        ConfigurationError: An option has a value that cannot be used.
 
     Example:
         >>> from amem_integrations import AgenticMemory
@@ -87,6 +88,8 @@ class AMemToolSpec(BaseToolSpec):
         **recall: Unpack[RecallKeywords],
     ) -> None:
         check_options(recall, get_type_hints(RecallKeywords))
+        if not isinstance(thread, str | None):
+            raise ConfigurationError(f"thread={thread!r} must be a text")
         recall.setdefault("k", 5)
         self._memory, self._namespace = memory, check_namespace(namespace)
         self._options = RecallOptions(**recall)

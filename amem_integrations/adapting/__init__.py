@@ -1,7 +1,7 @@
 """For those who write an adapter: what every framework's adapter needs, without a framework.
 
 - `both`, `Call`: one body of code for a method and its asynchronous twin.
-- `Failures`: go on without a memory that does not answer, and say so.
+- `Failures`: go on without a memory that does not answer, and say so. `Waiting`: what is stored once it does.
 - `evolve_turn`, `Evolving`: when notes evolve. `Remember`, `checked_remember`, `remembered`: whether facts are kept.
 - `RecallOptions` and its keywords: what is recalled, by the same words at every door; `falling`: scores of several
   searches, to sort by; `FIELDS`: what `where` knows of a note.
@@ -9,6 +9,7 @@
 - `Background`: evolve them in a thread.
 - `Documents`: what a loader or a pipeline gives is added, replaced, found by id, and removed with its source.
 - `check_namespace`: nobody's memory is never a default.
+- `check_counts`, `check_flags`: options are whole numbers from 1, or True or False, and nothing that looks alike.
 - `RECALLED`: how many notes a recall considers, unless it is told otherwise.
 - `Prefixes`, `Truncation`: what an embedder puts before a text, and of how many texts it read only the beginning.
 - `HELD`: why a plan does not write what `MemoryConfig(review=True)` leaves to a person.
@@ -29,8 +30,15 @@ from .background import Background
 from .calls import Call, awaited, both, directly, in_thread
 from .documents import RECORD, DocumentInput, DocumentReport, Documents, described
 from .evolution import LEFT_OVERS, Evolving, checked_remember, evolve_turn, evolves_now
-from .failures import PASSING, Failures, OnError
-from .recall_options import RecallKeywords, RecallOptions, SearchKeywords, falling
+from .failures import PASSING, Failures, OnError, Waiting
+from .recall_options import (
+    RecallKeywords,
+    RecallOptions,
+    SearchKeywords,
+    check_counts,
+    check_flags,
+    falling,
+)
 from .usefulness import Recalled, recalled, reinforce_used, used_in
 
 __all__ = [
@@ -55,8 +63,11 @@ __all__ = [
     "Remember",
     "SearchKeywords",
     "Truncation",
+    "Waiting",
     "awaited",
     "both",
+    "check_counts",
+    "check_flags",
     "check_namespace",
     "checked_remember",
     "described",

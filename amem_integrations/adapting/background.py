@@ -58,6 +58,11 @@ class Background(Generic[Task]):
         self._thread: threading.Thread | None = None
         _all.add(self)
 
+    @property
+    def closed(self) -> bool:
+        """Whether it takes nothing more; what a step raises from then on is of no interest."""
+        return self._closed
+
     def submit(self, task: Task) -> None:
         """Take a task, without waiting; one that waits already is done once. After `close` it is not taken."""
         with self._changed:

@@ -26,7 +26,7 @@ def evolves_now(evolve: Evolving) -> bool:
     Raises:
         ConfigurationError: It is none of the values that it can be.
     """
-    if evolve not in (True, False, "worker"):
+    if not isinstance(evolve, bool) and evolve != "worker":
         raise ConfigurationError(f"evolve={evolve!r} must be True, False or 'worker'")
     return evolve is True
 

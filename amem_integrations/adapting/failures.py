@@ -6,9 +6,10 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal, Self
+from itertools import islice
+from typing import Generic, Literal, Self, TypeVar
 
 from ..errors import (
     AmemError,
@@ -32,6 +33,12 @@ AFTER_ANSWER = (AmemError, TimeoutError)
 SLOW = 0.5
 REST = 10.0
 LONGEST_REST = 60.0
+
+# What is tried again in one turn, and what is kept at most; beyond it the oldest is given up.
+AT_ONCE = 8
+MOST_WAITING = 1000
+
+T = TypeVar("T")
 
 
 class Failures:
@@ -123,3 +130,30 @@ class Failures:
         """Return how often each thing failed so far."""
         with self._lock:
             return dict(self._counts)
+
+
+class Waiting(Generic[T]):
+    """What could not be stored, oldest first, until a later turn of anybody tries again.
+
+    Each thing has a key, so that it waits once. May be used by several threads at once.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[Hashable, T] = {}
+
+    def take(self) -> dict[Hashable, T]:
+        """Return the oldest of it, a bounded number, and keep it no longer."""
+        with self._lock:
+            return {key: self._kept.pop(key) for key in list(islice(self._kept, AT_ONCE))}
+
+    def keep(self, left: Mapping[Hashable, T]) -> int:
+        """Keep what is left of what was taken, or is new; return how many things are given up for it."""
+        with self._lock:
+            kept = {**left, **self._kept}
+            self._kept = dict(islice(kept.items(), max(0, len(kept) - MOST_WAITING), None))
+            return len(kept) - len(self._kept)
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Return the object itself: what waits is stored once, by whichever copy."""
+        return self

@@ -62,9 +62,7 @@ class RecallOptions:
     def __post_init__(self) -> None:
         """Check the values, so that a mistake shows when an object is made and not in its first search."""
         check_counts(k=self.k, max_tokens=self.max_tokens)
-        for name in ("links", "profile"):
-            if not isinstance(value := getattr(self, name), bool):
-                raise ConfigurationError(f"{name}={value!r} must be True or False")
+        check_flags(links=self.links, profile=self.profile)
         try:
             parse({} if self.where is None else self.where)
             check_similarity(self.min_similarity)
@@ -153,15 +151,26 @@ class RecallOptions:
         return render_notes(marked, max_tokens=self.max_tokens, ids=ids, question=question)
 
 
-def check_counts(**values: int) -> None:
-    """Check that each value is a whole number of at least 1.
+def check_counts(*, least: int = 1, **values: object) -> None:
+    """Check that each value is a whole number of at least `least`.
 
     Raises:
         ConfigurationError: One is not.
     """
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ConfigurationError(f"{name}={value!r} must be a whole number of at least 1")
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ConfigurationError(f"{name}={value!r} must be a whole number of at least {least}")
+
+
+def check_flags(**values: object) -> None:
+    """Check that each value is True or False.
+
+    Raises:
+        ConfigurationError: One is not.
+    """
+    for name, value in values.items():
+        if not isinstance(value, bool):
+            raise ConfigurationError(f"{name}={value!r} must be True or False")
 
 
 def falling(hits: Sequence[ScoredNote]) -> Iterator[tuple[ScoredNote, float]]:

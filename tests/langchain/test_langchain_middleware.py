@@ -497,6 +497,25 @@ def test_closed_it_takes_nothing_more_and_the_notes_wait(memory: AgenticMemory) 
     assert {note.state for note in memory.get_all(namespace=ANN)} == {"pending"}
 
 
+@pytest.mark.parametrize("order", [["memory"], ["middleware", "memory"], ["memory", "middleware"]])
+def test_closing_in_any_order_while_a_step_is_under_way_is_quiet(
+    slow: tuple[ScriptedModel, threading.Event],
+    caplog: pytest.LogCaptureFixture,
+    order: list[str],
+) -> None:
+    model, gate = slow
+    memory = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder())
+    middleware = AMemMiddleware(memory, namespace=user, write="background")
+    agent = create_agent(Talker(answer=oslo), [], middleware=[middleware], context_schema=User)
+    agent.invoke(ask("I moved to Oslo."), context=User("ann"))
+    for closed in order:
+        {"middleware": middleware, "memory": memory}[closed].close()
+    gate.set()
+    assert middleware.close(timeout=10)
+    assert middleware.failures == {}
+    assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
+
+
 def test_a_mistake_in_the_background_is_raised_by_flush() -> None:
     model = ScriptedModel({"construct": ConfigurationError("wrong key")})
     with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:

@@ -22,7 +22,10 @@ from langchain_amem import (
     AMemMemory,
     AMemMiddleware,
     AMemRetriever,
+    AMemVectorStore,
     MemoryState,
+    build_evolution_graph,
+    evolve_node,
     memory_tools,
     recall_node,
     remember_node,
@@ -114,7 +117,14 @@ def test_links_need_not_be_followed(door: Door) -> None:
         {"as_of": datetime(2024, 1, 1)},  # noqa: DTZ001 - no zone is the mistake
         {"links": "perhaps"},
         {"profile": "always"},
+        {"links": "yes"},
+        {"profile": 1},
+        {"min_similarity": "0.5"},
+        {"min_similarity": True},
+        {"as_of": "2024-01-01T00:00:00Z"},
         {"k": 0},
+        {"k": "3"},
+        {"k": True},
         {"also": {"": ("acme",)}},
         {"also": ("acme",)},
         {"also": {"team": "acme"}},
@@ -142,6 +152,40 @@ def test_a_mistake_shows_when_it_is_made(
 def test_an_unknown_option_is_refused(memory: AgenticMemory, door: Door) -> None:
     with pytest.raises(TypeError, match="top_k"):
         door(memory, "I moved", top_k=3)
+
+
+@pytest.mark.parametrize(
+    ("make", "option"),
+    [
+        (AMemMiddleware, {"remember_unanswered": "no"}),
+        (AMemMiddleware, {"reinforce": 1}),
+        (AMemMiddleware, {"name": ""}),
+        (remember_node, {"remember_unanswered": 0}),
+        (remember_node, {"reinforce": "yes"}),
+        (evolve_node, {"limit": "3"}),
+        (evolve_node, {"limit": -1}),
+        (build_evolution_graph, {"limit": True}),
+        (build_evolution_graph, {"review": "no"}),
+        (memory_tools, {"evolve": 1}),
+        (AMemVectorStore, {"evolve": "yes"}),
+    ],
+)
+def test_an_option_of_another_type_is_refused(
+    memory: AgenticMemory, make: Any, option: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(option))):
+        make(memory, namespace=ANN, **option)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"max_tokens": "9"}, {"return_messages": "yes"}, {"return_docs": 1}, {"evolve": "yes"}],
+)
+def test_an_option_of_another_type_is_refused_by_the_memory_of_a_chain(
+    memory: AgenticMemory, option: dict[str, Any]
+) -> None:
+    with pytest.raises(ValueError, match=next(iter(option))):
+        AMemMemory(memory=memory, namespace=ANN, **option)
 
 
 # Several namespaces

@@ -265,6 +265,21 @@ def test_a_value_that_is_not_json_is_refused(store: AMemStore) -> None:
         store.put(NS, "k", {"x": object()})
 
 
+@pytest.mark.parametrize("value", ["text", ["text"], 5])
+def test_a_value_that_is_no_dict_is_refused_and_nothing_is_stored(
+    store: AMemStore, value: Any
+) -> None:
+    with pytest.raises(InvalidInputError, match="must be a dict"):
+        store.put(NS, "k", value)
+    assert store.search(NS, filter={"n": 1}) == []
+
+
+@pytest.mark.parametrize("ttl", ["60", True, float("nan"), 1e300])
+def test_a_time_to_live_that_is_no_number_of_minutes_is_refused(store: AMemStore, ttl: Any) -> None:
+    with pytest.raises(InvalidInputError, match="number of minutes"):
+        store.put(NS, "k", {"text": "my cat"}, ttl=ttl)
+
+
 def test_a_raw_batch_is_checked_too(store: AMemStore) -> None:
     for op in (PutOp(("a.b",), "k", {"v": 1}), GetOp(("",), "k"), SearchOp(("a.b",))):
         with pytest.raises(InvalidNamespaceError):

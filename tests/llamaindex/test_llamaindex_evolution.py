@@ -258,16 +258,19 @@ def test_a_message_put_by_one_object_and_answered_through_another_is_finished() 
     assert states(memory) == ["done", "done"]
 
 
-def test_closing_the_memory_stops_the_worker_within_a_second(
-    gated: Gated, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("order", [["memory"], ["chat", "memory"], ["memory", "chat"]])
+def test_closing_in_any_order_stops_the_worker_within_a_second_each_and_is_quiet(
+    gated: Gated, caplog: pytest.LogCaptureFixture, order: list[str]
 ) -> None:
     memory, _ = open_memory(ScriptedModel(gated))
-    with memory:
-        turn(background(memory))
-        assert gated.entered.wait(10)
-        start = time.monotonic()
+    chat_memory = background(memory)
+    turn(chat_memory)
+    assert gated.entered.wait(10)
+    start = time.monotonic()
+    for closed in order:
+        {"chat": chat_memory, "memory": memory}[closed].close()
 
-    assert time.monotonic() - start < 1.8
+    assert time.monotonic() - start < 1.8 * len(order)
     workers = [thread for thread in threading.enumerate() if thread.name == "amem-background"]
     assert workers
     gated.gate.set()
@@ -275,6 +278,7 @@ def test_closing_the_memory_stops_the_worker_within_a_second(
         worker.join(10)
     assert [record for record in caplog.records if record.name == "llamaindex_amem"] == []
     assert [record for record in caplog.records if record.exc_info] == []
+    assert chat_memory.failures == {}
 
 
 LEAVING = """

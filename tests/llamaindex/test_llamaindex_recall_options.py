@@ -14,9 +14,9 @@ from llama_index.core.chat_engine import SimpleChatEngine
 from llamaindex_fakes import ANN, Chatbot, Probe, annotated, assistant, open_memory, user
 from support.digests import put_digest
 
-from amem_integrations import AgenticMemory, ModelRequest, NamespaceError
+from amem_integrations import AgenticMemory, ConfigurationError, ModelRequest, NamespaceError
 from amem_integrations.testing import ScriptedModel
-from llamaindex_amem import AMemMemory, AMemMemoryBlock, AMemRetriever, AMemToolSpec
+from llamaindex_amem import AMemIngest, AMemMemory, AMemMemoryBlock, AMemRetriever, AMemToolSpec
 
 Door = Callable[..., str]
 
@@ -99,8 +99,15 @@ def test_links_need_not_be_followed(door: Door) -> None:
         {"where": {"speaker": {"$like": "A"}}},
         {"min_similarity": 2},
         {"as_of": datetime(2024, 1, 1)},  # noqa: DTZ001 - no zone is the mistake
+        {"min_similarity": "0.5"},
+        {"as_of": "2024-01-01T00:00:00Z"},
         {"k": 0},
+        {"k": "3"},
+        {"k": True},
         {"max_tokens": 0},
+        {"max_tokens": "9"},
+        {"links": "yes"},
+        {"profile": 1},
     ],
 )
 @pytest.mark.parametrize(
@@ -114,6 +121,30 @@ def test_links_need_not_be_followed(door: Door) -> None:
 def test_a_mistake_shows_when_it_is_made(memory: AgenticMemory, make: Any, option: Any) -> None:
     with pytest.raises(ValueError, match=next(iter(option))):
         make(memory, **option)
+
+
+@pytest.mark.parametrize(
+    ("make", "option"),
+    [
+        (AMemMemoryBlock, {"reinforce": "yes"}),
+        (AMemMemoryBlock, {"accept_short_term_memory": "no"}),
+        (AMemMemoryBlock, {"priority": "1"}),
+        (AMemMemory.from_defaults, {"ingest_history": "no"}),
+        (AMemMemory.from_defaults, {"priority": True}),
+        (AMemToolSpec, {"evolve": 1}),
+        (AMemToolSpec, {"thread": 5}),
+        (AMemIngest, {"replace": "no"}),
+        (AMemIngest, {"evolve": 0}),
+        (AMemRetriever, {"similarity_top_k": True}),
+    ],
+)
+def test_an_option_of_another_type_is_refused(
+    memory: AgenticMemory, make: Any, option: dict[str, Any]
+) -> None:
+    with pytest.raises(
+        ConfigurationError, match="k=True" if "top_k" in str(option) else next(iter(option))
+    ):
+        make(memory=memory, namespace=ANN, **option)
 
 
 def test_an_unknown_option_of_the_tools_is_refused(memory: AgenticMemory) -> None:
