@@ -106,11 +106,11 @@ def _value(line: Line, namespace: Namespace) -> Note | Change:
 
 
 def _lines(path: str | PathLike[str]) -> Iterator[tuple[int, Line]]:
-    with Path(path).open(encoding="utf-8") as file:
+    with Path(path).open(encoding="utf-8-sig") as file:
         for number, text in enumerate(file, start=1):
             try:
                 line = json.loads(text)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise InvalidInputError(f"line {number} of {path} is no JSON: {error}") from error
             if not isinstance(line, dict):
                 raise InvalidInputError(f"line {number} of {path} is no JSON object")

@@ -25,6 +25,7 @@ from ..runtime import Runtime, resolve
 
 log = logging.getLogger("amem_integrations")
 
+MOST = 2**31  # what the engine can count to
 PAGE = 64
 SPARE = 20  # notes
 NONE = ranking.Activation()
@@ -131,10 +132,12 @@ def check_count(name: str, value: object) -> None:
     """Check a number of things.
 
     Raises:
-        InvalidInputError: It is not a whole number of at least 1.
+        InvalidInputError: It is not a whole number of at least 1, or more than the engine can count.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInputError(f"{name}={value!r} must be a whole number of at least 1")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < MOST:
+        raise InvalidInputError(
+            f"{name}={value!r} must be a whole number of at least 1, below {MOST}"
+        )
 
 
 async def _ranked(
