@@ -18,6 +18,7 @@ from .kinds import DERIVED
 from .notes import check_time
 
 Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in"]
+MOST = 2**31  # what the engine can count to
 OPERATORS: tuple[str, ...] = get_args(Operator)
 _RANGES = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 FIELDS = (
@@ -180,9 +181,9 @@ def conditions_of(
 def check_count(
     name: str, value: object, least: int = 1, error: type[AmemError] = InvalidInputError
 ) -> None:
-    """Check a number of things; raise `error` if it is not a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise error(f"{name}={value!r} must be a whole number of at least {least}")
+    """Check a number of things; raise `error` if it is not a whole number from `least` to below `MOST`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < MOST:
+        raise error(f"{name}={value!r} must be a whole number of at least {least}, below {MOST}")
 
 
 def unique_ids(ids: Sequence[str]) -> list[str]:

@@ -13,6 +13,7 @@ import typer
 from ..errors import AmemError, ConfigurationError
 from . import INTERRUPTED
 from .options import COMMON, Options, Ports, Shared, parse_namespace
+from .terminal import one_line
 
 FAILED = 1
 
@@ -97,8 +98,8 @@ def plain_errors() -> Iterator[None]:
 
 def _line(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split())
+        return one_line(f"{error.filename}: {error.strerror}")
+    return one_line(str(error))
 
 
 def check_location(location: str) -> None:

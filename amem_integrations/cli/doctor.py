@@ -5,26 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from .. import AgenticMemory
+from ..changes.recovery import drop_one_sided
 from ..errors import StoreError
 from ..fetch import note_pages
+from ..flows.embed import embed
 from ..kinds import DERIVED
 from ..notes import Namespace, Note
 from ..ports import NoteStore
-from ..runtime import resolve, run
+from ..runtime import Runtime, resolve, run, sync_method
 from ..stores.collection import CHANGE_INDEXES, NOTE_INDEXES
 from ..stores.edge import MIN_FREE_BYTES, free_bytes
 from ..stores.edge_shard import EdgeShard
 from ..stores.sidecar import Sidecar
 from .command import FAILED, command
-from .open_memory import PAGE, folder, folder_description, no_memory, open_to_read
-from .options import Options
+from .open_memory import PAGE, folder, folder_description, open_to_read, open_to_write
+from .options import EMBEDDER, Options
 from .terminal import SHORT_ID, clean, console, one_line, print_json
 
 Level = Literal["good", "hint", "wrong"]
@@ -74,13 +76,23 @@ class Survey:
         return self.states.total()
 
 
-@command(app, "doctor")
-def doctor(options: Options) -> None:
+Mend = Annotated[
+    bool,
+    typer.Option("--mend", help="First make missing vectors, and drop links that have one end."),
+]
+
+
+@command(app, "doctor", EMBEDDER)
+def doctor(options: Options, mend: Mend = False) -> None:
     """Check the memory, and say what is wrong.
 
-    The status is 0 if nothing is wrong, and 1 if something is. Nothing is changed, except that opening a
-    memory completes or takes back what a killed process left half done.
+    The status is 0 if nothing is wrong, and 1 if something is. Without --mend nothing is changed, except that
+    opening a memory completes or takes back what a killed process left half done.
     """
+    if mend:
+        with open_to_write(options) as memory:
+            for namespace in memory.namespaces():
+                _mend(memory, namespace)
     checks = list(_checks(options))
     failed = any(check.level == "wrong" for check in checks)
     if options.as_json:
@@ -89,6 +101,15 @@ def doctor(options: Options) -> None:
         _print(console(), checks, failed=failed)
     if failed:
         raise typer.Exit(FAILED)
+
+
+@sync_method
+async def _mend(runtime: Runtime, namespace: Namespace) -> None:
+    """Drop the links of one end, and embed what has no vector."""
+    async for page in note_pages(runtime.store, namespace):
+        ids = [note.id for note in page]
+        await drop_one_sided(runtime, namespace, ids)
+        await embed(runtime, ids, namespace=namespace)
 
 
 def _print(out: Console, checks: Sequence[Check], *, failed: bool) -> None:
@@ -107,8 +128,6 @@ def _checks(options: Options) -> Iterator[Check]:
         description = None
         if not options.remote:
             description = folder_description(options)
-            if description is None:
-                raise no_memory(options)
             yield from _check_closing(description)
         with open_to_read(options) as (memory, store):
             yield from _describe(memory.info())
@@ -117,7 +136,7 @@ def _checks(options: Options) -> Iterator[Check]:
         if description is not None:
             yield from _check_points(options, description, survey)
             yield _check_disk(options)
-    except StoreError as error:
+    except (StoreError, OSError) as error:
         yield Check("wrong", "memory", str(error))
 
 
@@ -186,7 +205,7 @@ def _check_notes(survey: Survey) -> Iterator[Check]:
     if survey.without_vector:
         ids = ", ".join(note_id[:SHORT_ID] for note_id in survey.without_vector[:_EXAMPLES])
         text = f"{len(survey.without_vector)} notes are found by words only: {ids}"
-        yield Check("wrong", "vectors", text, "run `amem reindex`")
+        yield Check("wrong", "vectors", text, "run `amem doctor --mend`")
     for about, pairs in survey.pairs.items():
         yield _check_pairs(about, pairs)
 
@@ -202,8 +221,8 @@ def _check_pairs(about: str, pairs: Sequence[tuple[str, str]]) -> Check:
         return Check("good", about, "none")
     shown = ", ".join(f"{one[:SHORT_ID]} -> {other[:SHORT_ID]}" for one, other in pairs[:_EXAMPLES])
     advice = (
-        "searches leave them out; `amem history NOTE` shows where one comes from, `amem undo` takes "
-        "it back"
+        "searches leave them out; `amem doctor --mend` drops such links, `amem history NOTE` shows where a context "
+        "comes from, `amem undo` takes it back"
     )
     return Check("wrong", about, f"{len(pairs)} {_PAIRS[about]}: {shown}", advice)
 

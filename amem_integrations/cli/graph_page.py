@@ -19,13 +19,12 @@ from ..errors import InvalidInputError
 from ..notes import Change, Link, Note
 from .command import command
 from .diff import diff
-from .graph_picture import draw, write_whole
+from .graph_picture import PICTURES, draw, write_whole
 from .open_memory import all_notes, open_to_read
 from .options import NAMESPACE, HalfLife, Options, format_namespace
 from .terminal import aged, print_result
 
 _SLOT = "__AMEM_DATA__"
-_PICTURES = (".png", ".svg", ".pdf")
 _PAGES = (".html", ".htm")
 
 app = typer.Typer(rich_markup_mode=None)
@@ -44,8 +43,8 @@ def graph(options: Options, out: File = Path("memory.html"), half_life: HalfLife
     namespace all of them are drawn.
     """
     kind = out.suffix.lower()
-    if kind not in (*_PAGES, *_PICTURES):
-        raise InvalidInputError(f"{str(out)!r} must end in {', '.join((*_PAGES, *_PICTURES))}")
+    if kind not in (*_PAGES, *PICTURES):
+        raise InvalidInputError(f"{str(out)!r} must end in {', '.join((*_PAGES, *PICTURES))}")
     with open_to_read(options) as (memory, _):
         namespaces = [options.namespace] if options.namespace else memory.namespaces()
         notes = [aged(n, half_life) for each in namespaces for n in all_notes(memory, each)]
@@ -59,7 +58,7 @@ def graph(options: Options, out: File = Path("memory.html"), half_life: HalfLife
         page = render(notes, changes, title=title)
         write_whole(out, lambda draft: draft.write_text(page, encoding="utf-8"))
     else:
-        write_whole(out, lambda draft: draw(notes, draft, title=title))
+        draw(notes, out, title=title)
     links = sum(link.direction == "out" for note in notes for link in note.links.values())
     digests = sum(is_derived(note) for note in notes)
     values = {"file": str(out), "notes": len(notes) - digests, "links": links}

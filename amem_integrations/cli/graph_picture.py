@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from ..errors import MissingExtraError
 from ..notes import Note
 from ..ports import Vector
 
+PICTURES = (".png", ".svg", ".pdf")
 _LABELLED = 24  # notes with a label: those with most links
 PAPER, INK, SOFT, ACCENT = "#fbfaf7", "#22211e", "#8a867c", "#3c5bd0"
 _STEPS = 250
@@ -69,23 +70,28 @@ def draw(notes: Sequence[Note], path: Path, *, title: str) -> None:
     links = f"{len(notes) - digests} notes, {len(edges)} links"
     links += f", {digests} digest{'s' * (digests != 1)}" if digests else ""
     axes.set_title(f"{title}  ({links})", loc="left", color=INK, fontsize=13, parse_math=False)
+    save(figure, path)
+
+
+def save(figure: Any, path: Path) -> None:  # noqa: ANN401 - a figure of matplotlib
+    """Write a figure in the format that the file's suffix names."""
     with warnings.catch_warnings():
         # Notes are in any script; what the font does not have is drawn as a box.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
-        figure.savefig(path, facecolor=PAPER)
+        write_whole(path, partial(figure.savefig, facecolor=PAPER))
 
 
 def write_whole(out: Path, write: Callable[[Path], object]) -> None:
     """Write a draft and move it into place, so that the old file stays until the new one is complete."""
-    handle, name = tempfile.mkstemp(prefix=".amem-", suffix=out.suffix, dir=out.parent)
-    os.close(handle)
-    draft = Path(name)
+    draft = out.with_name(f".{os.getpid()}-{out.name}")
     try:
         write(draft)
-        draft.chmod(0o644)
         draft.replace(out)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(out)) from error
     finally:
-        draft.unlink(missing_ok=True)
+        if draft.exists():
+            draft.unlink()
 
 
 def layout(count: int, edges: Sequence[tuple[int, int, float]]) -> Vector:

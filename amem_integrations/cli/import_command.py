@@ -126,7 +126,7 @@ def _is_export(file: str, format_: str) -> bool:
 
 
 def _header(path: Path) -> Mapping[str, Any]:
-    with path.open(encoding="utf-8", errors="replace") as file:
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
         try:
             first = json.loads(file.readline(MAX_HEADER))
         except (ValueError, RecursionError):

@@ -104,8 +104,8 @@ def _export_to_stdout(options: Options) -> None:
         file = Path(folder) / "export.jsonl"
         with open_to_read(options) as (memory, _):
             memory.export(file, namespace=options.required_namespace)
-        with file.open(encoding="utf-8") as lines:
-            shutil.copyfileobj(lines, sys.stdout)
+        with file.open("rb") as lines:  # in UTF-8, whatever the terminal's encoding is
+            shutil.copyfileobj(lines, sys.stdout.buffer)
 
 
 @command(app, "reindex", EMBEDDER)

@@ -56,8 +56,8 @@ def open_to_read(options: Options) -> Iterator[tuple[AgenticMemory, NoteStore]]:
     Raises:
         StoreError: There is no memory, or it cannot be opened.
     """
-    if not options.remote and folder_description(options) is None:
-        raise no_memory(options)
+    if not options.remote:
+        folder_description(options)
     store, name, dimensions = _open_store(options)
     with AgenticMemory(store, UnloadedEmbedder(name, dimensions)) as memory:
         yield memory, store
@@ -73,7 +73,14 @@ def open_to_write(options: Options, *, create: bool = False) -> AgenticMemory:
     Raises:
         StoreError: There is no memory and `create` is False, or it cannot be opened.
     """
-    known = _known_embedder(options) if create else embedder_name(options)
+    try:
+        known = embedder_name(options)
+    except StoreUnavailableError:
+        raise
+    except StoreError:
+        if not create or (not options.remote and folder(options).exists()):
+            raise
+        known = None  # there is none; if a server's cannot be opened, opening it raises the error
     return AgenticMemory.open(
         options.memory,
         embedder=options.make_embedder(known),
@@ -91,52 +98,37 @@ def embedder_name(options: Options) -> str:
         StoreError: There is no memory, or it cannot be opened.
     """
     if not options.remote:
-        if (description := folder_description(options)) is None:
-            raise no_memory(options)
-        return description.embedder
+        return folder_description(options).embedder
     store, name, _ = _open_store(options)
     run(resolve(store.close()))
     return name
 
 
 def folder(options: Options) -> Path:
-    """Return the folder of the collection."""
-    return Path(options.memory).expanduser().absolute() / options.collection
+    """Return the folder of the collection; an address without a scheme is a `ConfigurationError`."""
+    return Path(str(Location.of(options.memory).path)) / options.collection
 
 
-def folder_description(options: Options) -> Sidecar | None:
-    """Return what a folder says about the memory in it, or None if there is none."""
+def folder_description(options: Options) -> Sidecar:
+    """Return what a folder says about the memory in it.
+
+    Raises:
+        StoreError: There is no memory, or what it says cannot be read.
+    """
     path = folder(options)
     if path.parent.exists():
         settle(path)  # completes a `reindex` that was interrupted at its very end
-    return Sidecar.read(path / "amem.json") if path.exists() else None
-
-
-def no_memory(options: Options) -> StoreError:
-    """Return the error that there is no memory."""
-    where = options.memory if options.remote else folder(options)
-    return StoreError(
-        f"there is no memory in {where}; `amem add` makes one, --memory names another"
-    )
+    if not path.exists():
+        raise StoreError(
+            f"there is no memory in {path}; `amem add` makes one, --memory names another"
+        )
+    return Sidecar.read(path / "amem.json")
 
 
 def _open_store(options: Options) -> tuple[NoteStore, str, int]:
     """Return the store as it was made, and the name and dimensions of its embedder."""
     place = Location.of(options.memory, options.collection, options.client_options)
     return open_as_made(place)
-
-
-def _known_embedder(options: Options) -> str | None:
-    """Return the name of the embedder that the memory was made with, or None if there is no memory."""
-    if not options.remote:
-        description = folder_description(options)
-        return description.embedder if description else None
-    try:
-        return embedder_name(options)
-    except StoreUnavailableError:
-        raise
-    except StoreError:
-        return None  # there is none; if it cannot be opened, opening it raises the error
 
 
 def find_note(memory: AgenticMemory, name: str, namespace: Namespace) -> Note:

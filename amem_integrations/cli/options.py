@@ -96,8 +96,6 @@ HalfLife = Annotated[
     ),
 ]
 
-HASH = "hash"  # the name of the embedder that knows words only
-
 
 def make_embedder(name: str | None, base_url: str | None) -> Embedder:
     """Return the embedder that `--embedder` names; without a name all-MiniLM-L6-v2.
@@ -107,9 +105,17 @@ def make_embedder(name: str | None, base_url: str | None) -> Embedder:
         ConfigurationError: It cannot be loaded.
     """
     kind, _, model = (name or "").partition(":")
-    if kind in _KINDS and model:
-        return _KINDS[kind](model, base_url)
-    if name == HASH:
+    if kind == "openai" and model:
+        from ..providers.openai import OpenAIEmbedder  # noqa: PLC0415 - imports the SDK
+
+        return OpenAIEmbedder(model, base_url=base_url)
+    if kind == "fastembed" and model:
+        from ..providers.fastembed import FastEmbedEmbedder  # noqa: PLC0415 - imports ONNX Runtime
+
+        return FastEmbedEmbedder(model)
+    if kind == "python" and model:
+        return _python_embedder(model)
+    if name == "hash":  # knows words only
         from ..testing import HashEmbedder  # noqa: PLC0415 - only for this
 
         return HashEmbedder(256)
@@ -124,19 +130,7 @@ def make_embedder(name: str | None, base_url: str | None) -> Embedder:
     return SentenceTransformerEmbedder(name)
 
 
-def _openai_embedder(model: str, base_url: str | None) -> Embedder:
-    from ..providers.openai import OpenAIEmbedder  # noqa: PLC0415 - imports the SDK
-
-    return OpenAIEmbedder(model, base_url=base_url)
-
-
-def _fastembed_embedder(model: str, _: str | None) -> Embedder:
-    from ..providers.fastembed import FastEmbedEmbedder  # noqa: PLC0415 - imports ONNX Runtime
-
-    return FastEmbedEmbedder(model)
-
-
-def _python_embedder(path: str, _: str | None) -> Embedder:
+def _python_embedder(path: str) -> Embedder:
     """Return what `module:name` stands for: an embedder, or a function that makes one."""
     from ..opening import open_embedder  # noqa: PLC0415 - imports numpy
 
@@ -149,14 +143,6 @@ def _python_embedder(path: str, _: str | None) -> Embedder:
             "python:package.module:name"
         ) from error
     return open_embedder(found if hasattr(found, "embed_documents") else found())
-
-
-# What stands before the colon of `--embedder`.
-_KINDS: Mapping[str, Callable[[str, str | None], Embedder]] = {
-    "openai": _openai_embedder,
-    "fastembed": _fastembed_embedder,
-    "python": _python_embedder,
-}
 
 
 def make_model(name: str | None, base_url: str | None) -> ChatModel | None:
@@ -242,7 +228,7 @@ def parse_namespace(text: str) -> Namespace:
         return check_namespace(text.split("/"))
     try:
         return check_namespace(json.loads(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NamespaceError(
             f"namespace {text!r} must be labels such as team/ann, or a JSON list of labels: {error}"
         ) from error

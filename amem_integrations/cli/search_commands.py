@@ -13,6 +13,7 @@ from rich.text import Text
 from .. import AgenticMemory
 from ..digests import is_stale
 from ..errors import InvalidInputError
+from ..filters import check_count
 from ..ids import now, parse_time
 from ..notes import RELATIONS, Note, ScoredNote
 from ..runtime import resolve, run
@@ -93,6 +94,7 @@ def show(
 ) -> None:
     """Show a note, or list the last ones."""
     namespace = options.required_namespace
+    check_count("limit", limit)
     with open_to_read(options) as (memory, store):
         if note is None:
             last = run(resolve(store.scan(namespace, limit=limit, newest_first=True)))
@@ -109,7 +111,7 @@ def show(
 def _parse_conditions(text: str) -> Mapping[str, Any]:
     try:
         conditions = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"--where {text!r} is not JSON: {error}") from error
     if not isinstance(conditions, dict):
         raise InvalidInputError(f"--where {text!r} must be a JSON object")

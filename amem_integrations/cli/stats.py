@@ -12,7 +12,7 @@ from rich.table import Table
 from ..errors import InvalidInputError
 from ..notes import Namespace
 from .command import command
-from .graph_picture import write_whole
+from .graph_picture import PICTURES
 from .open_memory import open_to_read
 from .options import NAMESPACE, Options, format_namespace
 from .stats_picture import draw_stats
@@ -25,7 +25,6 @@ Png = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Draw the figures as well: a .png, .svg or .pdf."),
 ]
-PICTURES = (".png", ".svg", ".pdf")
 COLUMNS = ("notes", "threads", "links", "evolved", "without_links", "superseded", "duplicates")
 
 
@@ -43,7 +42,7 @@ def stats(options: Options, png: Png = None) -> None:
         total = memory.stats(namespace=options.namespace)
     if png is not None:
         whose = f" of {format_namespace(options.namespace)}" if options.namespace else ""
-        write_whole(png, lambda draft: draw_stats(total, draft, title=f"Memory{whose}"))
+        draw_stats(total, png, title=f"Memory{whose}")
     if options.as_json:
         rows = [{**counts, "namespace": list(each)} for each, counts in by_namespace.items()]
         print_json({**total, "by_namespace": rows})

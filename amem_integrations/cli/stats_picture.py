@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .graph_picture import INK, PAPER, SOFT, import_matplotlib
+from .graph_picture import INK, PAPER, SOFT, import_matplotlib, save
 
 # Colours of Okabe and Ito, which the colour-blind tell apart.
 GOOD, OPEN, BAD, OTHER = "#0072b2", "#e69f00", "#d55e00", "#56b4e9"
@@ -38,10 +37,7 @@ def draw_stats(stats: Mapping[str, Any], path: Path, *, title: str) -> None:
     notes, links = f"{stats['notes']:,} notes", f"{stats['links']:,} links"
     heading = ", ".join([f"{title}: {notes}", links, *_cost(stats["cost"])])
     figure.suptitle(heading, x=0.012, ha="left", color=INK, fontsize=12, parse_math=False)
-    with warnings.catch_warnings():
-        # Names are in any script; what the font does not have is drawn as a box.
-        warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
-        figure.savefig(path, facecolor=PAPER)
+    save(figure, path)
 
 
 def _states(stats: Mapping[str, Any]) -> Bars:

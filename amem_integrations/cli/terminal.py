@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from ..errors import InvalidInputError
 from ..ids import now
 from ..notes import Change, Note, ScoredNote
 
@@ -101,15 +103,23 @@ def print_result(text: str, values: object, *, as_json: bool) -> None:
 
 
 def print_json(values: object) -> None:
-    """Print values as JSON."""
-    typer.echo(json.dumps(values, indent=2, ensure_ascii=False))
+    """Print values as JSON; what would control the terminal, or it has no character for, is written as an escape."""
+    text = json.dumps(values, indent=2, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding)
+    except UnicodeEncodeError:
+        text = json.dumps(values, indent=2)
+    typer.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def aged(note: Note, days: float | None) -> Note:
     """Return the note with the strength that its links have now, if they lose half of it in so many days."""
     if days is None:
         return note
-    half_life, time = timedelta(days=days), now()
+    try:
+        half_life, time = timedelta(days=days), now()
+    except (OverflowError, ValueError) as error:
+        raise InvalidInputError(f"--half-life {days} is no number of days") from error
     links = {
         target: replace(link, strength=link.strength_at(time, half_life))
         for target, link in note.links.items()

@@ -116,7 +116,7 @@ def kept_memory(
     """
     with TemporaryDirectory(prefix="amem-eval-") as passing, ExitStack() as opened:
         place = (folder or Path(passing)) / "memory"
-        known = _read(folder / DONE) if folder else None
+        known = _read(folder / DONE) if folder and place.exists() else None
         if known is None:
             _discard(place, embedder)
         memory = AgenticMemory.open(place, model=model, embedder=embedder, config=config)

@@ -10,7 +10,6 @@ import typer
 
 from ..cli.command import add_command
 from ..cli.options import Ports
-from ..conversation import Remember
 from ..errors import InvalidInputError
 from ..notes import Note
 from ..ports import Embedder
@@ -74,10 +73,10 @@ def _run(
 
 def _run_locomo(
     given: Locomo, settings: Settings, read: _Data, on_notes: OnNotes | None = None
-) -> tuple[list[Result], dict[str, Any], Embedder | None]:
-    """Run an evaluation on LoCoMo; the embedder is returned if there are answers to compare."""
+) -> tuple[list[Result], dict[str, Any], Embedder]:
+    """Run an evaluation on LoCoMo, as `_run` does."""
     asked, written, corrected = read
-    results, described, embedder = _run(
+    return _run(
         given,
         settings,
         asked,
@@ -88,9 +87,8 @@ def _run_locomo(
         conversations=[one.id for one in asked],
         annotations={name: provenance.file_digest(one.file) for name, one in written.items()},
         golds=corrected,
-        **({"remember": kept.pop()} if (kept := _remembered(asked)) else {}),
+        remember=next((t.remember for c in asked for t in c.turns if t.remember != "turns"), None),
     )
-    return results, described, embedder if given.answer else None
 
 
 def _read(given: Locomo) -> _Data:
@@ -105,11 +103,6 @@ def _read(given: Locomo) -> _Data:
     written = locomo.load_annotations(given.annotations or [], known)
     ids = {one.id for one in chosen}
     return chosen, {name: one for name, one in written.items() if name in ids}, corrected
-
-
-def _remembered(asked: Sequence[Conversation]) -> set[Remember]:
-    """Return what is kept of the conversations, if that is not only their turns."""
-    return {turn.remember for one in asked for turn in one.turns if turn.remember != "turns"}
 
 
 def _remembering(given: Compare, data: _Data) -> _Data:

@@ -40,7 +40,7 @@ def load(path: str | PathLike[str]) -> list[Conversation]:
     """
     try:
         samples = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"{str(path)!r} is not a JSON file: {error}") from error
     if not isinstance(samples, list) or not samples:
         raise InvalidInputError(

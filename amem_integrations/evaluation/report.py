@@ -15,6 +15,9 @@ from .systems import MAIN, WITHOUT_DIGESTS
 Report = dict[str, Any]
 Prices = Mapping[str, tuple[float, float]]  # by stage: of a million tokens, in and out
 Measure = Callable[[Sequence[str], Collection[str], int], float]
+_Hits = Mapping[
+    str, Sequence[Sequence[str]]
+]  # by how many of the first ones count, of each question
 
 DIGITS = 4
 MILLION = 1_000_000
@@ -65,10 +68,12 @@ def _figures(results: Sequence[Result], ks: Sequence[int]) -> Report:
     outcomes = [outcome for result in results for outcome in result.outcomes]
     usable = [outcome for outcome in outcomes if outcome.question.evidence]
     counted = _of(usable, COUNTED)
+    by_category = {one: _of(usable, (one,)) for one in CATEGORIES}
     systems = list(usable[0].found) if usable else []
+    hits = {system: _first(counted, system, ks) for system in systems}
     values = {
-        (name, str(k)): {system: _values(counted, system, k, measure) for system in systems}
-        for name, measure in FOUND_MEASURES.items()
+        (name, str(k)): {system: _shares(counted, hits[system][str(k)], name) for system in systems}
+        for name in FOUND_MEASURES
         for k in (ks if counted else ())
     }
     return {
@@ -76,17 +81,19 @@ def _figures(results: Sequence[Result], ks: Sequence[int]) -> Report:
         "questions": {
             "used": len(counted),
             "skipped": len(outcomes) - len(usable),
-            "by_category": {str(one): len(_of(usable, (one,))) for one in CATEGORIES},
+            "by_category": {str(one): len(some) for one, some in by_category.items()},
         },
         "retrieval": {
             system: {
-                **_measured(counted, system, ks),
-                **_with_digests(counted, system, ks),
+                **_means(counted, hits[system]),
+                **_with_digests(counted, hits[system]),
                 "recall_interval": {
-                    str(k): interval(_values(counted, system, k, recall)) for k in ks
+                    k: interval(_shares(counted, found, "recall"))
+                    for k, found in hits[system].items()
                 },
                 "by_category": {
-                    str(one): _measured(_of(usable, (one,)), system, ks) for one in CATEGORIES
+                    str(one): _means(some, _first(some, system, ks))
+                    for one, some in by_category.items()
                 },
             }
             for system in systems
@@ -119,32 +126,29 @@ def _within(outcomes: Sequence[Outcome], budget: int) -> Report:
 
 
 def _estimates(outcomes: Sequence[Outcome], found: Sequence[Sequence[str]]) -> Report:
+    return {name: estimated(_shares(outcomes, found, name)) for name in FOUND_MEASURES}
+
+
+def _first(outcomes: Sequence[Outcome], system: str, ks: Sequence[int]) -> _Hits:
+    return {str(k): [list(one.found[system][:k]) for one in outcomes] for k in ks}
+
+
+def _means(outcomes: Sequence[Outcome], hits: _Hits) -> Report:
     return {
-        name: estimated(_shares(outcomes, found, measure))
-        for name, measure in FOUND_MEASURES.items()
-    }
-
-
-def _measured(outcomes: Sequence[Outcome], system: str, ks: Sequence[int]) -> Report:
-    return {
-        name: {str(k): rounded(statistics.mean(_values(outcomes, system, k, measure))) for k in ks}
-        for name, measure in FOUND_MEASURES.items()
-    }
-
-
-def _with_digests(outcomes: Sequence[Outcome], system: str, ks: Sequence[int]) -> Report:
-    """Return the same figures where a digest counts as all its sources; nothing of a system that found none."""
-    if not any(one.digests.keys() & set(one.found[system]) for one in outcomes):
-        return {}
-    told = {k: [_told(one, one.found[system][:k]) for one in outcomes] for k in ks}
-    return {
-        "with_digests": {
-            name: {
-                str(k): rounded(statistics.mean(_shares(outcomes, told[k], measure))) for k in ks
-            }
-            for name, measure in FOUND_MEASURES.items()
+        name: {
+            k: rounded(statistics.mean(_shares(outcomes, found, name))) for k, found in hits.items()
         }
+        for name in FOUND_MEASURES
     }
+
+
+def _with_digests(outcomes: Sequence[Outcome], hits: _Hits) -> Report:
+    """Return the same figures where a digest counts as all its sources; nothing if there is none."""
+    told = {
+        k: [_told(one, ids) for one, ids in zip(outcomes, found, strict=True)]
+        for k, found in hits.items()
+    }
+    return {} if told == hits else {"with_digests": _means(outcomes, told)}
 
 
 def _told(outcome: Outcome, found: Sequence[str]) -> list[str]:
@@ -153,10 +157,10 @@ def _told(outcome: Outcome, found: Sequence[str]) -> list[str]:
 
 
 def _shares(
-    outcomes: Sequence[Outcome], found: Sequence[Sequence[str]], measure: Measure
+    outcomes: Sequence[Outcome], found: Sequence[Sequence[str]], measure: str
 ) -> list[float]:
     pairs = zip(outcomes, found, strict=True)
-    return [measure(ids, one.question.evidence, len(ids)) for one, ids in pairs]
+    return [FOUND_MEASURES[measure](ids, one.question.evidence, len(ids)) for one, ids in pairs]
 
 
 def _context(results: Sequence[Result], system: str, ks: Sequence[int]) -> Report:
@@ -181,10 +185,6 @@ def _against(
         for other, gain in statistics.compare(by_system, categories, main).items():
             against.setdefault(other, {}).setdefault(group, {})[name] = rounded(gain)
     return against
-
-
-def _values(outcomes: Sequence[Outcome], system: str, k: int, measure: Measure) -> list[float]:
-    return [measure(one.found[system], one.question.evidence, k) for one in outcomes]
 
 
 def _of(outcomes: Sequence[Outcome], categories: Collection[int]) -> list[Outcome]:

@@ -41,20 +41,23 @@ async def export(runtime: Runtime, path: str | PathLike[str], *, namespace: Sequ
     space = check_namespace(namespace)
     draft = Path(f"{path}.tmp")
     count = 0
-    with draft.open("w", encoding="utf-8") as file:
+    try:
+        with draft.open("w", encoding="utf-8") as file:
 
-        def write(line: export_format.Line) -> None:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            def write(line: export_format.Line) -> None:
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
-        write(export_format.header(space))
-        async for page in note_pages(runtime.store, space):
-            count += len(page)
-            for note in page:
-                write(export_format.note_line(note))
-        for made in await all_changes(runtime.store, space):
-            if made.kind != "usage":
-                write(export_format.change_line(made))
-    draft.replace(path)
+            write(export_format.header(space))
+            async for page in note_pages(runtime.store, space):
+                count += len(page)
+                for note in page:
+                    write(export_format.note_line(note))
+            for made in await all_changes(runtime.store, space):
+                if made.kind != "usage":
+                    write(export_format.change_line(made))
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
     return count
 
 

@@ -315,12 +315,16 @@ def checked_address(location: str, api_key: str | None, *, allow_insecure: bool)
     Raises:
         ConfigurationError: It is no URL, or the key would travel in the clear.
     """
-    parts = urlsplit(location)
+    try:
+        parts = urlsplit(location)
+        port = parts.port or 6333
+    except ValueError as error:
+        raise ConfigurationError(f"{location!r} is no URL: {error}") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(
             f"a Qdrant server is given as 'http://host:6333' or 'https://…', not {location!r}"
         )
-    address = f"{parts.scheme}://{parts.hostname}:{parts.port or 6333}"
+    address = f"{parts.scheme}://{parts.hostname}:{port}"
     exposed = parts.scheme == "http" and parts.hostname not in LOCALHOST
     if api_key is not None and exposed and not allow_insecure:
         raise ConfigurationError(

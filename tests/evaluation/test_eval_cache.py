@@ -1,4 +1,5 @@
 import json
+import shutil
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -249,6 +250,14 @@ def test_a_memory_is_built_once(tmp_path: Path) -> None:
         built.add([Turn(id="2", thread="t", text="another note")])
         assert built.notes() == notes
         assert built.writes() == writes
+
+
+def test_a_memory_that_was_removed_is_built_anew(tmp_path: Path) -> None:
+    with opened(tmp_path, add_one):
+        pass
+    shutil.rmtree(tmp_path / "key" / "memory")
+    with opened(tmp_path, add_one) as built:
+        assert len(built.notes()) == built.writes().notes == 1
 
 
 def test_what_was_not_finished_is_built_from_its_beginning(tmp_path: Path) -> None:
