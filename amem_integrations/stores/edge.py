@@ -74,7 +74,7 @@ class EdgeStore(PointStore):
     close; with `durability="always"`, at every write (some milliseconds).
 
     The engine holds the GIL and answers in well under a millisecond, so asynchronous callers may call
-    it inline. It does not survive a fork: open the store in the child.
+    it inline, but for `in_threads`. It does not survive a fork: open the store in the child.
 
     Args:
         path: The folder; made if it is not there. Several collections can live in it.
@@ -180,6 +180,11 @@ class EdgeStore(PointStore):
     def where(self) -> str:
         """The folder."""
         return str(self._folder.path)
+
+    @property
+    def in_threads(self) -> bool:
+        """Whether asynchronous callers should call it in threads: a write may remove a whole folder first."""
+        return self._has_draft
 
     def optimize(self) -> bool:
         """Build the graph that finds neighbours among very many notes; return whether anything was done.
