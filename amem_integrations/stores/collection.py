@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..ports import MaybeAwaitable, Vector
@@ -74,6 +74,14 @@ class Those:
     filter: Filter
     vectors: bool = False
     fields: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Also:
+    """What else is to be read with what was written: the points that each of `wanted` matches go into `found`."""
+
+    wanted: Sequence[Those]
+    found: list[list[Point]] = field(default_factory=list)
 
 
 class Collection(Protocol):

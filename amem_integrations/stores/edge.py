@@ -258,9 +258,13 @@ class EdgeStore(PointStore):
             raise StoreError(f"the memory in {folder.path} is closed; open it again")
 
     def _check_space(self, wanted: int, what: str) -> None:
-        folder, given = self._folder, self._free_bytes
-        left = given(folder.path) if given else folder.free_bytes()
-        _check_space(folder.path, wanted, left, what)
+        path, descriptor = self._folder.path, self._folder.descriptor
+        if self._free_bytes is None and descriptor is not None:
+            disk = os.fstatvfs(descriptor)
+            left = disk.f_bavail * disk.f_frsize
+        else:
+            left = (self._free_bytes or free_bytes)(path)
+        _check_space(path, wanted, left, what)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

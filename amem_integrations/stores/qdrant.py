@@ -20,12 +20,12 @@ from ..runtime import run
 from .bm25 import Bm25
 from .checks import is_id
 from .claim_points import ClaimPoints
-from .collection import CHANGE_INDEXES, NOTE_INDEXES, Fused, Nearest, Those
+from .collection import CHANGE_INDEXES, NOTE_INDEXES, Also, Fused, Nearest, Those
 from .conditions import IndexKind
 from .connection import CONNECTIONS, Connection, connect, locations
 from .layout import ServerLayout
 from .payloads import DENSE, Point, decode_note, namespace_key
-from .qdrant_collection import client_dialect
+from .qdrant_collection import QdrantCollection, client_dialect
 from .qdrant_setup import Setup, ordered_paths
 from .query_requests import PAGE
 from .reads import driven, found_lists, indexed, twin
@@ -116,27 +116,34 @@ class QdrantStore(ClaimPoints):
             if self._remote
             else _in_memory(lock)
         )
-        bm25, layout = bm25 or Bm25(), layout or ServerLayout()
+        bm25 = bm25 or Bm25()
         wanted = Sidecar.new(embedder=embedder, dimensions=dimensions, bm25=bm25)
         try:
-            setup = Setup(
-                self._connection,
-                wanted,
-                layout,
-                collection_options or {},
-                client_dialect(ordered if self._remote else None),
-                remote=self._remote,
+            notes, history, self._made = self._prepared(
+                wanted, layout or ServerLayout(), collection, collection_options or {}, ordered
             )
-            history, _ = setup.prepare(f"{collection}_history", CHANGE_INDEXES, {})
-            dense = {DENSE: layout.vectors(dimensions)}
-            indexes = {**SERVER_NOTE_INDEXES, **ordered}
-            notes, self._made = setup.prepare(collection, indexes, dense)
         except BaseException:
             self._connection.close()
             raise
         super().__init__(notes, history, dimensions=dimensions, bm25=bm25, lock=lock)
         # For the memory to finish, after other processes were killed.
         self.interrupted = run(self._settled()) if self._remote else ()
+
+    def _prepared(
+        self,
+        wanted: Sidecar,
+        layout: ServerLayout,
+        collection: str,
+        options: Mapping[str, Any],
+        ordered: Mapping[str, IndexKind],
+    ) -> tuple[QdrantCollection, QdrantCollection, Sidecar]:
+        """Return the collections of notes and of their history, made if they are not there, and their fingerprint."""
+        dialect = client_dialect(ordered if self._remote else None)
+        setup = Setup(self._connection, wanted, layout, options, dialect, remote=self._remote)
+        history, _ = setup.prepare(f"{collection}_history", CHANGE_INDEXES, {})
+        dense = {DENSE: layout.vectors(wanted.dimensions)}
+        notes, made = setup.prepare(collection, {**SERVER_NOTE_INDEXES, **ordered}, dense)
+        return notes, history, made
 
     @classmethod
     def as_made(
@@ -286,12 +293,13 @@ class QdrantStore(ClaimPoints):
             wanted.append(Those(self._dialect.every([self._ours(namespace), ids])))
         if look.linked_to:
             wanted.append(Those(self._linked_to(namespace, look.linked_to)))
-        lost, read = await self._notes.swap_and_read(points, wanted)
+        also = Also(wanted)
+        lost = await self._notes.swap(points, also)
         if 0 < len(look.ids) <= PAGE:
-            found = {point.id: decode_note(point.id, point.payload) for point in read[0]}
+            found = {point.id: decode_note(point.id, point.payload) for point in also.found[0]}
             look.notes = [found[i] for i in look.ids if i in found]
         if look.linked_to:
-            look.backlinks = _backlinks(read[-1], look)
+            look.backlinks = _backlinks(also.found[-1], look)
         return lost
 
 

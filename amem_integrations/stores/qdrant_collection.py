@@ -8,7 +8,7 @@ from typing import Any
 
 from qdrant_client import models
 
-from .collection import Fused, Nearest, Those
+from .collection import Also, Fused, Nearest, Those
 from .conditions import Dialect, Filter, IndexKind
 from .connection import Connection
 from .layout import ShardKeys
@@ -116,24 +116,23 @@ class QdrantCollection:
             if point.id not in stored or stored[point.id].payload["seq"] != point.payload["seq"]
         }
 
-    async def swap(self, points: Sequence[Point]) -> set[str]:
+    async def swap(self, points: Sequence[Point], also: Also | None = None) -> set[str]:
         """Replace points whose stored `revision` is one less; return the ids where it was not.
 
-        A point without any vector keeps those that are stored.
+        A point without any vector keeps those that are stored. `also` is read with what was written.
         """
         await self._swap(points)
-        return _unwritten(points, await self._stored(points, ("revision", "ops")))
-
-    async def swap_and_read(
-        self, points: Sequence[Point], wanted: Sequence[Those]
-    ) -> tuple[set[str], list[list[Point]]]:
-        """Do what `swap` does with at most `PAGE` points of a namespace; return also what each of `wanted` matches."""
-        await self._swap(points)
-        key, ids = points[0].payload["namespace"], [point.id for point in points]
-        ours = [self.dialect.any_of("namespace", [key]), self.dialect.ids(ids)]
-        written = Those(self.dialect.every(ours), fields=("revision", "ops"))
-        _, (stored, *found) = await self.nearest_and_points([], [written, *wanted], key)
-        return _unwritten(points, {point.id: point for point in stored}), found
+        if also is None or not 0 < len(points) <= PAGE:
+            stored = await self._stored(points, ("revision", "ops"))
+        else:
+            namespace, ids = points[0].payload["namespace"], [point.id for point in points]
+            ours = [self.dialect.any_of("namespace", [namespace]), self.dialect.ids(ids)]
+            written = Those(self.dialect.every(ours), fields=("revision", "ops"))
+            wanted = [written, *also.wanted]
+            _, (read, *found) = await self.nearest_and_points([], wanted, namespace)
+            also.found[:] = found
+            stored = {point.id: point for point in read}
+        return {point.id for point in points if not is_written(point, stored.get(point.id))}
 
     async def _swap(self, points: Sequence[Point]) -> None:
         for page in _pages(points, PAGE):
@@ -339,10 +338,6 @@ def _retrieve(client: Any, **how: Any) -> Any:  # noqa: ANN401 - of the client, 
 
 def _pages(items: Sequence[Any], size: int) -> list[list[Any]]:
     return [list(items[start : start + size]) for start in range(0, len(items), size)]
-
-
-def _unwritten(points: Sequence[Point], stored: Mapping[str, Point]) -> set[str]:
-    return {point.id for point in points if not is_written(point, stored.get(point.id))}
 
 
 def _space(point: Point) -> str:
