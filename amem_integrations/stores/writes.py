@@ -356,8 +356,13 @@ class PointStore(PointReader):
         await self._erase([made for made, i, *how in changes if not is_made(notes.get(i), *how)])
 
     async def _changes_of(self, ops: Sequence[str]) -> list[Change]:
-        """Return all changes of these operations, of any namespace, oldest first."""
-        filters = [self._dialect.every([self._dialect.any_of("op", some)]) for some in batches(ops)]
+        """Return all changes of these operations, of any namespace, oldest first.
+
+        One that is named `<op>:…` follows from `<op>`, which is not over before it: its changes come along.
+        """
+        all_ops = [name for op in ops for name in (op, op.partition(":")[0])]
+        every, any_of = self._dialect.every, self._dialect.any_of
+        filters = [every([any_of("op", some)]) for some in batches(all_ops)]
         found = [point for f in filters for point in await resolve(self._history.scroll(f))]
         changes = [decode_change(point.payload) for point in found]
         return sorted(changes, key=lambda change: (change.seq, change.id))
