@@ -331,10 +331,8 @@ class PointStore(PointReader):
             ours = every([ours, seq_range(self._dialect, "lte", removal.upto)])
         if removal.ids is None:
             return [every([ours])], [every([ours], but=[any_of("kind", RECEIPTS)])]
-        kept, some = (
-            [self._dialect.ids(removal.receipts)],
-            list(batches(filter(is_id, removal.ids))),
-        )
+        kept = [self._dialect.ids(removal.receipts)]
+        some = list(batches(filter(is_id, removal.ids)))
         return (
             [every([ours, self._dialect.ids(batch)]) for batch in some],
             [every([ours, any_of("note_id", batch)], but=kept) for batch in some],
@@ -368,7 +366,7 @@ class PointStore(PointReader):
         return sorted(changes, key=lambda change: (change.seq, change.id))
 
     async def _upsert_history(self, intent: Point | None, records: Sequence[Point]) -> None:
-        await resolve(self._history.upsert([*([intent] if intent else []), *records]))
+        await resolve(self._history.upsert([*filter(None, [intent]), *records]))
 
     def _encode(self, namespace: Namespace, item: Indexed) -> Point:
         note, dense = item.note, item.vector
