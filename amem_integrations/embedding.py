@@ -130,7 +130,7 @@ def _checked(embedder: Embedder, rows: object, count: int) -> list[Vector | None
     wanted = (count, embedder.dimensions)
     try:
         given = np.asarray(rows, dtype=np.float32)
-    except (TypeError, ValueError):
+    except Exception:  # such as of a tensor that wants a gradient
         log.exception("embedder %s gave no array of numbers", embedder.name)
         return [None] * count
     if given.shape != wanted:

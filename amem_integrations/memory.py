@@ -305,10 +305,10 @@ class AgenticMemory:
         )
         # An embedded store answers in well under a millisecond and holds the GIL meanwhile: a thread
         # would only add to that. A remote one is waited for.
-        remote = getattr(store, "remote", True)
+        in_threads = getattr(store, "remote", True) or getattr(store, "in_threads", False)
         self._async_runtime = replace(
             self._runtime,
-            store=cast("NoteStore", Awaiting(store)) if remote else store,
+            store=cast("NoteStore", Awaiting(store)) if in_threads else store,
             embedder=cast("Embedder", Awaiting(embedder)),
             model=cast("ChatModel", Awaiting(model)),
             map=map_in_tasks,

@@ -86,7 +86,7 @@ async def change_note(
     await show_merged(runtime, namespace, op, done.changes)
     first, shared = done.notes[note.id], {name: given[name] for name in SHARED if name in given}
     if rest or (others and shared):
-        await set_later_chunks(runtime, namespace, first, after, shared)
+        await set_later_chunks(runtime, namespace, op, first, after, shared)
     return [first, *await later_chunks(runtime, namespace, first)]
 
 
@@ -126,13 +126,14 @@ async def _finish_text(runtime: Runtime, step: Change) -> None:
             rest = fields.get("rest", {"after": [other.content for other in others]})
             shared = {name: getattr(first, name) for name in changed}
             await set_later_chunks(
-                runtime, step.namespace, first, rest["after"], shared, since=step.seq
+                runtime, step.namespace, step.op, first, rest["after"], shared, since=step.seq
             )
 
 
 async def set_later_chunks(
     runtime: Runtime,
     namespace: Namespace,
+    op: str,
     first: Note,
     contents: Sequence[str],
     shared: Mapping[str, Any] | None = None,
@@ -141,7 +142,7 @@ async def set_later_chunks(
 ) -> None:
     """Make the chunks after the first be these texts, but for those that were changed `since`.
 
-    Doing it again changes nothing.
+    It follows from the operation `op`. Doing it again changes nothing.
     """
     stored = {c.chunk: c for c in await later_chunks(runtime, namespace, first.revised(chunk=1))}
     wanted = dict(enumerate(contents, start=2))
@@ -149,7 +150,7 @@ async def set_later_chunks(
         later = await _changed_chunks(runtime, namespace, first, {*stored, *wanted}, since)
         stored = {number: chunk for number, chunk in stored.items() if number not in later}
         wanted = {number: text for number, text in wanted.items() if number not in later}
-    op, at = new_operation(), now()
+    op, at = f"{op}:chunks", now()
     changed = {
         chunk.id: edits.update(op, at, {"content": wanted[number], **(shared or {})})
         for number, chunk in stored.items()
@@ -160,9 +161,9 @@ async def set_later_chunks(
     done = await rewrite(runtime, namespace, op, changed, base=base, removing=recovering)
     await remove_old_text(runtime, namespace, op, done.changes, whole=first.id)
     new = {number: text for number, text in wanted.items() if number not in stored}
-    await _insert_chunks(runtime, namespace, first, new)
+    await _insert_chunks(runtime, namespace, op, first, new)
     stale = [chunk for number, chunk in stored.items() if number not in wanted]
-    await remove_notes(runtime, namespace, stale, whole=first.id)
+    await remove_notes(runtime, namespace, stale, whole=first.id, op=op)
 
 
 async def _changed_chunks(
@@ -211,12 +212,13 @@ async def remove_notes(
     notes: Sequence[Note],
     *,
     whole: str | None = None,
+    op: str | None = None,
     look: Look | None = None,
     undone: Change | None = None,
 ) -> list[Change]:
     """Remove notes for good, with their history, the links to them and every text that quotes them.
 
-    Chunks of a text that goes on stay in the history of its first note, `whole`. `look` holds the backlinks of the notes
+    Chunks of a text that goes on stay in the history of its first note, `whole`, whose correction is `op`. `look` holds the backlinks of the notes
     if these have been read with them: what was written since tells in the history that it is due to them. Returned are
     the receipts; they name the change that is `undone` by it.
     """
@@ -224,7 +226,7 @@ async def remove_notes(
         return []
     if whole is None and getattr(runtime.store, "interrupted", False):  # else it is done already
         await recover_interrupted(runtime)
-    op, since, gone = new_operation(), clock.tick(), dict[str, Gone]()
+    op, since, gone = op or new_operation(), clock.tick(), dict[str, Gone]()
     data = {} if undone is None else {"undone": undone.id, "kind": undone.kind}
     holders = look.backlinks if look else None
     left, receipts = notes, list[Change]()
@@ -310,11 +312,10 @@ def _input(note: Note, values: Mapping[str, Any]) -> NoteInput:
 
 
 async def _insert_chunks(
-    runtime: Runtime, namespace: Namespace, first: Note, contents: Mapping[int, str]
+    runtime: Runtime, namespace: Namespace, op: str, first: Note, contents: Mapping[int, str]
 ) -> None:
     if not contents:
         return
-    op = new_operation()
     notes = []
     for number, content in contents.items():
         seq = clock.tick()

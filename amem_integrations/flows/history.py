@@ -169,7 +169,7 @@ async def _undo_later_chunks(
     if "rest" in steps or others:
         contents = [chunk.content for chunk in others]
         contents = steps["rest"]["after"] if "rest" in steps else contents
-        await set_later_chunks(runtime, namespace, first, contents, shared)
+        await set_later_chunks(runtime, namespace, undone.op, first, contents, shared)
 
 
 def _is_alone(made: Change) -> bool:

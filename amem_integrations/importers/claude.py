@@ -55,16 +55,18 @@ def _conversation(entry: Entry, skipped: Skipped) -> Sequence[Any]:
 def _branch(talk: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the messages of the branch that was shown last; all of them if they name no parents."""
     messages = objects(talk["chat_messages"])
-    known = {message.get("uuid"): message for message in messages}
-    if not any(message.get("parent_message_uuid") in known for message in messages):
+    ids = [label(message.get("uuid")) for message in messages]
+    parents = [label(message.get("parent_message_uuid")) for message in messages]
+    parent_of = {known: parent for known, parent in zip(ids, parents, strict=True) if known}
+    if not any(parent in parent_of for parent in parents):
         return messages
-    last = talk.get("current_leaf_message_uuid")
-    name = last if last in known else messages[-1].get("uuid")
-    found: dict[Any, None] = {}
-    while name in known and name not in found:
-        found[name] = None
-        name = known[name].get("parent_message_uuid")
-    return [message for message in messages if message.get("uuid") in found]
+    last = label(talk.get("current_leaf_message_uuid"))
+    name: str | None = last if last in parent_of else [*parent_of][-1]
+    found: set[str | None] = {None}  # what has no id is on every branch
+    while name in parent_of and name not in found:
+        found.add(name)
+        name = parent_of[name]
+    return [message for message, known in zip(messages, ids, strict=True) if known in found]
 
 
 def _messages(

@@ -74,7 +74,7 @@ class EdgeStore(PointStore):
     close; with `durability="always"`, at every write (some milliseconds).
 
     The engine holds the GIL and answers in well under a millisecond, so asynchronous callers may call
-    it inline. It does not survive a fork: open the store in the child.
+    it inline, but for `in_threads`. It does not survive a fork: open the store in the child.
 
     Args:
         path: The folder; made if it is not there. Several collections can live in it.
@@ -181,6 +181,11 @@ class EdgeStore(PointStore):
         """The folder."""
         return str(self._folder.path)
 
+    @property
+    def in_threads(self) -> bool:
+        """Whether asynchronous callers should call it in threads: a write may remove a whole folder first."""
+        return self._has_draft
+
     def optimize(self) -> bool:
         """Build the graph that finds neighbours among very many notes; return whether anything was done.
 
@@ -253,9 +258,13 @@ class EdgeStore(PointStore):
             raise StoreError(f"the memory in {folder.path} is closed; open it again")
 
     def _check_space(self, wanted: int, what: str) -> None:
-        folder, given = self._folder, self._free_bytes
-        left = given(folder.path) if given else folder.free_bytes()
-        _check_space(folder.path, wanted, left, what)
+        path, descriptor = self._folder.path, self._folder.descriptor
+        if self._free_bytes is None and descriptor is not None:
+            disk = os.fstatvfs(descriptor)
+            left = disk.f_bavail * disk.f_frsize
+        else:
+            left = (self._free_bytes or free_bytes)(path)
+        _check_space(path, wanted, left, what)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

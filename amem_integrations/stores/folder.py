@@ -35,7 +35,7 @@ class Folder:
         self.pid = os.getpid()
         self.is_open = True
         # Looking up the path for every write would make an event loop wait for the disk.
-        self._descriptor = os.open(path, os.O_RDONLY) if hasattr(os, "fstatvfs") else None
+        self.descriptor = os.open(path, os.O_RDONLY) if hasattr(os, "fstatvfs") else None
 
     @classmethod
     def open(cls, path: Path, wanted: Sidecar) -> Folder:
@@ -74,13 +74,6 @@ class Folder:
         """Whether the process that had it open before closed it."""
         return self.sidecar.closed is not None
 
-    def free_bytes(self) -> int:
-        """Return how much can still be written to the disk."""
-        if self._descriptor is None:
-            return shutil.disk_usage(self.path).free
-        disk = os.fstatvfs(self._descriptor)
-        return disk.f_bavail * disk.f_frsize
-
     def close(self, *, clean: Callable[[], bool] = lambda: True) -> None:
         """Flush, note the counts, let go; nothing in a forked child, whose parent may go on writing.
 
@@ -114,8 +107,8 @@ class Folder:
     def _let_go(self, *, flush: bool = False) -> None:
         if self.is_open:
             self.is_open = False
-            if self._descriptor is not None:
-                os.close(self._descriptor)
+            if self.descriptor is not None:
+                os.close(self.descriptor)
             self.history.close(flush=flush)
             self.notes.close(flush=flush)
 

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import replace
 from typing import Any
 
-from qdrant_client import QdrantClient, models
+from qdrant_client import QdrantClient
 
 from ..errors import ConfigurationError, StoreError
 from ..notes import Namespace, Note
@@ -116,36 +116,34 @@ class QdrantStore(ClaimPoints):
             if self._remote
             else _in_memory(lock)
         )
-        bm25, layout = bm25 or Bm25(), layout or ServerLayout()
+        bm25 = bm25 or Bm25()
         wanted = Sidecar.new(embedder=embedder, dimensions=dimensions, bm25=bm25)
         try:
-            setup = Setup(
-                self._connection, wanted, layout, collection_options or {}, remote=self._remote
+            notes, history, self._made = self._prepared(
+                wanted, layout or ServerLayout(), collection, collection_options or {}, ordered
             )
-            both = self._prepared(setup, collection, ordered, layout.vectors(dimensions))
         except BaseException:
             self._connection.close()
             raise
-        super().__init__(*both, dimensions=dimensions, bm25=bm25, lock=lock)
+        super().__init__(notes, history, dimensions=dimensions, bm25=bm25, lock=lock)
         # For the memory to finish, after other processes were killed.
         self.interrupted = run(self._settled()) if self._remote else ()
 
     def _prepared(
         self,
-        setup: Setup,
+        wanted: Sidecar,
+        layout: ServerLayout,
         collection: str,
+        options: Mapping[str, Any],
         ordered: Mapping[str, IndexKind],
-        dense: models.VectorParams,
-    ) -> tuple[QdrantCollection, QdrantCollection]:
-        """Return the collections of notes and of their history, made if they are not there."""
-        name, dialect = f"{collection}_history", client_dialect(ordered if self._remote else None)
-        told = setup.prepare(name, CHANGE_INDEXES, {})
-        notes = setup.prepare(collection, {**SERVER_NOTE_INDEXES, **ordered}, {DENSE: dense})
-        self._made, wire = notes.made, self._connection
-        return (
-            QdrantCollection(wire, collection, dialect, notes.shards, notes.consistency),
-            QdrantCollection(wire, name, dialect, told.shards, told.consistency),
-        )
+    ) -> tuple[QdrantCollection, QdrantCollection, Sidecar]:
+        """Return the collections of notes and of their history, made if they are not there, and their fingerprint."""
+        dialect = client_dialect(ordered if self._remote else None)
+        setup = Setup(self._connection, wanted, layout, options, dialect, remote=self._remote)
+        history, _ = setup.prepare(f"{collection}_history", CHANGE_INDEXES, {})
+        dense = {DENSE: layout.vectors(wanted.dimensions)}
+        notes, made = setup.prepare(collection, {**SERVER_NOTE_INDEXES, **ordered}, dense)
+        return notes, history, made
 
     @classmethod
     def as_made(
@@ -286,25 +284,22 @@ class QdrantStore(ClaimPoints):
         self, namespace: str, points: Sequence[Point], look: Look | None
     ) -> set[str]:
         """Read back what was written together with what the caller wants to look at."""
-        if look is None or not points or not self._remote:
+        if look is None or not self._remote or not 0 < len(points) <= PAGE:
             return await super()._swap_at_once(namespace, points, look)
         look.notes = look.backlinks = None
-        ids = self._dialect.ids(look.ids[:PAGE])
-        among = self._dialect.every([self._ours(namespace), ids])
-        wanted = [Those(among), Those(self._linked_to(namespace, look.linked_to))]
-        also = Also(
-            [one for one, asked in zip(wanted, (look.ids, look.linked_to), strict=True) if asked]
-        )
-        lost = await self._notes.swap(points, also)
-        if not also.found:
-            return lost
-        read = iter(also.found)
+        wanted: list[Those] = []
         if look.ids:
-            found = {point.id: decode_note(point.id, point.payload) for point in next(read)}
-            if len(look.ids) <= PAGE:
-                look.notes = [found[i] for i in look.ids if i in found]
+            ids = self._dialect.ids(look.ids[:PAGE])
+            wanted.append(Those(self._dialect.every([self._ours(namespace), ids])))
         if look.linked_to:
-            look.backlinks = _backlinks(next(read), look)
+            wanted.append(Those(self._linked_to(namespace, look.linked_to)))
+        also = Also(wanted)
+        lost = await self._notes.swap(points, also)
+        if 0 < len(look.ids) <= PAGE:
+            found = {point.id: decode_note(point.id, point.payload) for point in also.found[0]}
+            look.notes = [found[i] for i in look.ids if i in found]
+        if look.linked_to:
+            look.backlinks = _backlinks(also.found[-1], look)
         return lost
 
 

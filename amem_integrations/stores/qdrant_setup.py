@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -14,10 +14,11 @@ from qdrant_client import QdrantClient, models
 
 from ..errors import ConfigurationError, StoreError
 from ..runtime import run
-from .conditions import IndexKind, json_path
+from .conditions import Dialect, IndexKind, json_path
 from .connection import Connection, is_status
 from .layout import ServerLayout, ShardKeys
 from .payloads import LEXICAL, is_metadata_name
+from .qdrant_collection import QdrantCollection
 from .sidecar import AS_MADE, Sidecar
 
 OLDEST_SERVER = (1, 19)  # older ones do not weigh words by the notes of one namespace
@@ -39,15 +40,6 @@ _SCHEMAS: Mapping[IndexKind, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A collection as it is: its fingerprint, its shard keys, and how reads by id are to be consistent."""
-
-    made: Sidecar
-    shards: ShardKeys | None
-    consistency: models.ReadConsistencyType | None
-
-
 class Setup:
     """Makes the collections of one memory.
 
@@ -61,10 +53,12 @@ class Setup:
         wanted: Sidecar,
         layout: ServerLayout,
         options: Mapping[str, Any],
+        dialect: Dialect,
         *,
         remote: bool,
     ) -> None:
         self._connection, self._wanted, self._remote = connection, wanted, remote
+        self._dialect = dialect
         self._layout, self._options = layout, {**layout.options(), **options}
         if remote:
             self._check_version()
@@ -74,8 +68,8 @@ class Setup:
         name: str,
         indexes: Mapping[str, IndexKind],
         vectors: Mapping[str, models.VectorParams],
-    ) -> Prepared:
-        """Make a collection and its indexes if they are not there; check its fingerprint if they are.
+    ) -> tuple[QdrantCollection, Sidecar]:
+        """Return a collection and its fingerprint; it and its indexes are made if they are not there.
 
         Raises:
             StoreError: It holds something else.
@@ -98,7 +92,8 @@ class Setup:
             self._make_indexes(name, {field: indexes[field] for field in missing})
         replicated = (info.config.params.replication_factor or 1) > 1
         consistency = models.ReadConsistencyType.MAJORITY if replicated else None
-        return Prepared(made, shards, consistency)
+        it = QdrantCollection(self._connection, name, self._dialect, shards, consistency)
+        return it, made
 
     def _create(self, name: str, vectors: Mapping[str, models.VectorParams]) -> None:
         shards = self._shard_keys()

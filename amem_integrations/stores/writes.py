@@ -331,10 +331,8 @@ class PointStore(PointReader):
             ours = every([ours, seq_range(self._dialect, "lte", removal.upto)])
         if removal.ids is None:
             return [every([ours])], [every([ours], but=[any_of("kind", RECEIPTS)])]
-        kept, some = (
-            [self._dialect.ids(removal.receipts)],
-            list(batches(filter(is_id, removal.ids))),
-        )
+        kept = [self._dialect.ids(removal.receipts)]
+        some = list(batches(filter(is_id, removal.ids)))
         return (
             [every([ours, self._dialect.ids(batch)]) for batch in some],
             [every([ours, any_of("note_id", batch)], but=kept) for batch in some],
@@ -356,14 +354,19 @@ class PointStore(PointReader):
         await self._erase([made for made, i, *how in changes if not is_made(notes.get(i), *how)])
 
     async def _changes_of(self, ops: Sequence[str]) -> list[Change]:
-        """Return all changes of these operations, of any namespace, oldest first."""
-        filters = [self._dialect.every([self._dialect.any_of("op", some)]) for some in batches(ops)]
+        """Return all changes of these operations, of any namespace, oldest first.
+
+        One that is named `<op>:…` follows from `<op>`, which is not over before it: its changes come along.
+        """
+        all_ops = [name for op in ops for name in (op, op.partition(":")[0])]
+        every, any_of = self._dialect.every, self._dialect.any_of
+        filters = [every([any_of("op", some)]) for some in batches(all_ops)]
         found = [point for f in filters for point in await resolve(self._history.scroll(f))]
         changes = [decode_change(point.payload) for point in found]
         return sorted(changes, key=lambda change: (change.seq, change.id))
 
     async def _upsert_history(self, intent: Point | None, records: Sequence[Point]) -> None:
-        await resolve(self._history.upsert([*([intent] if intent else []), *records]))
+        await resolve(self._history.upsert([*filter(None, [intent]), *records]))
 
     def _encode(self, namespace: Namespace, item: Indexed) -> Point:
         note, dense = item.note, item.vector

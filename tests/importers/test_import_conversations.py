@@ -221,6 +221,17 @@ def claude():
     return [talk, older]
 
 
+def test_claude_takes_messages_whose_ids_are_missing_or_no_texts(tmp_path):
+    messages = [
+        {"uuid": "m1", "sender": "human", "text": "first"},
+        {"sender": "assistant", "text": "second"},
+        {"uuid": ["m3"], "parent_message_uuid": {"a": 1}, "sender": "human", "text": "third"},
+    ]
+    talks = [{"chat_messages": messages, "current_leaf_message_uuid": []}]
+    _, notes = imported_twice(write(tmp_path, "conversations.json", talks), namespace=ANN)
+    assert [note.content for note in notes] == ["first", "second", "third"]
+
+
 def test_claude_takes_texts_and_attachments_of_the_branch_that_was_shown_last(tmp_path):
     report, notes = imported_twice(write(tmp_path, "conversations.json", claude()), namespace=ANN)
     assert report.format == "claude"

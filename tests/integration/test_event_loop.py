@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
 from support.qdrant_server import FakeQdrant, serving
 
-from amem_integrations import AgenticMemory
+from amem_integrations import AgenticMemory, ModelUnavailableError
 from amem_integrations.testing import CopyingModel, HashEmbedder
 
 ANN = ("ann",)
 pytestmark = pytest.mark.enable_socket
+
+
+class Down(HashEmbedder):
+    """An embedder that does not answer."""
+
+    def embed_documents(self, texts: Any) -> Any:
+        raise OSError("down")
 
 
 @pytest.fixture(params=["folder", ":memory:", "server"])
@@ -27,7 +37,7 @@ def location(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 async def test_no_asynchronous_method_blocks_the_loop(location: str) -> None:
-    options = {"model": CopyingModel(), "embedder": HashEmbedder()}
+    options: dict[str, Any] = {"model": CopyingModel(), "embedder": HashEmbedder()}
     memory = await asyncio.to_thread(AgenticMemory.open, location, **options)
     with blockbuster_ctx():
         async with memory:
@@ -47,8 +57,28 @@ async def test_no_asynchronous_method_blocks_the_loop(location: str) -> None:
 
 async def test_closing_waits_off_the_loop_for_what_is_under_way(location: str) -> None:
     memory = await asyncio.to_thread(AgenticMemory.open, location, embedder=HashEmbedder())
-    ended = []
-    memory.on_close(lambda: (asyncio.new_event_loop().close(), ended.append(1)))
+    ended = threading.Event()
+
+    def wait() -> None:
+        time.sleep(0)
+        ended.set()
+
+    memory.on_close(wait)
     with blockbuster_ctx():
         await memory.aclose()
-    assert ended == [1]
+    assert ended.is_set()
+
+
+async def test_a_removal_does_not_wait_on_the_loop_for_the_copy_of_an_interrupted_reindex(
+    tmp_path: Path,
+) -> None:
+    with AgenticMemory.open(tmp_path, embedder=HashEmbedder()) as memory:
+        note = memory.add("I moved to Oslo", namespace=ANN)
+        with pytest.raises(ModelUnavailableError):
+            memory.reindex(Down(name="down"))
+    assert (tmp_path / "amem.reindex").exists()
+    memory = await asyncio.to_thread(AgenticMemory.open, tmp_path, embedder=HashEmbedder())
+    with blockbuster_ctx():
+        await memory.adelete(note.id, namespace=ANN)
+    assert not (tmp_path / "amem.reindex").exists()
+    await memory.aclose()

@@ -42,6 +42,13 @@ def opened(model=None, embedder=None, **settings):
 # Kept
 
 
+class Gradient:
+    """What numpy makes no array of, such as a tensor that wants a gradient."""
+
+    def __array__(self, *args, **kwargs):
+        raise RuntimeError("call detach() first")
+
+
 class Wrong(HashEmbedder):
     """An embedder whose answers to texts with the word "bad" cannot be used."""
 
@@ -56,13 +63,15 @@ class Wrong(HashEmbedder):
             return rows
         if self.kind == "short":
             return rows[:-1]
+        if self.kind == "gradient":
+            return Gradient()
         if self.kind == "wide":
             return np.hstack([rows, rows])
         rows[bad] = {"nan": np.nan, "zero": 0.0, "inf": np.inf}[self.kind]
         return rows
 
 
-@pytest.mark.parametrize("kind", ["nan", "zero", "inf", "short", "wide"])
+@pytest.mark.parametrize("kind", ["nan", "zero", "inf", "short", "wide", "gradient"])
 def test_an_embedders_bad_answer_costs_the_vector_and_not_the_words(kind):
     memory = opened(models.model(), Wrong(kind))
     bad, good = memory.add_many(["bad news from Lisbon", "good news from Porto"], namespace=ANN)

@@ -387,3 +387,34 @@ def test_after_a_real_kill_history_and_notes_of_a_memory_agree(
         assert left == (["0", "2"] if kill == "delete" else ["0", "1", "2", "3"])
         memory.evolve(namespace=ANN)
         assert {n.state for n in memory.get_all(namespace=ANN)} == {"done"}
+
+
+CORRECT = """
+long = memory.add("We saw the hill. " * 99, namespace=ANN, key="long")
+kill_at({collection}, {method!r}, {call})
+memory.update(long.id, namespace=ANN, content="We stayed at home")
+"""
+
+
+@pytest.mark.parametrize(
+    ("collection", "method", "call"),
+    [("notes", "swap", 2), ("notes", "delete_with", 1), ("history", "upsert", 2)],
+)
+def test_a_long_text_whose_correction_was_killed_is_corrected_whole(
+    fake: FakeQdrant, monkeypatch: pytest.MonkeyPatch, collection: str, method: str, call: int
+) -> None:
+    code = CORRECT.format(collection=collection, method=method, call=call)
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD + code, fake.url],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    monkeypatch.setattr(QdrantStore, "settle_after", 0)
+    with AgenticMemory.open(fake.url, model=models.model(), embedder=HashEmbedder()) as memory:
+        (long,) = memory.get_all(namespace=ANN, where={"key": "long"})
+        assert long.content == "We stayed at home"
+        assert not [note for note in memory.get_all(namespace=ANN) if "hill" in note.content]
