@@ -15,12 +15,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from .errors import InvalidInputError
 from .ids import derive, note_id, time_of
 from .kinds import kind_of
 from .notes import Change, Namespace, Note, NoteInput
+from .plans import adapter_of
 
 FORMAT, VERSION = "amem-integrations", 1
 USERS = (
@@ -34,8 +35,6 @@ USERS = (
 LAST_SEQ = 2**62  # nanoseconds, of 64 bits: what is added next comes after what is there
 REPEATS = 64  # how often the same words may have been said anew
 
-_NOTE = TypeAdapter(Note)
-_CHANGE = TypeAdapter(Change)
 Line = dict[str, Any]
 
 
@@ -46,12 +45,12 @@ def header(namespace: Namespace) -> Line:
 
 def note_line(note: Note) -> Line:
     """Return the line of a note."""
-    return {"note": _NOTE.dump_python(note, mode="json")}
+    return {"note": adapter_of(Note).dump_python(note, mode="json")}
 
 
 def change_line(change: Change) -> Line:
     """Return the line of a change."""
-    return {"change": _CHANGE.dump_python(change, mode="json")}
+    return {"change": adapter_of(Change).dump_python(change, mode="json")}
 
 
 def read(
@@ -100,11 +99,11 @@ def count(path: str | PathLike[str]) -> int:
 def _value(line: Line, namespace: Namespace) -> Note | Change:
     if "note" in line:
         data = line["note"]
-        value: Note | Change = _NOTE.validate_python(
+        value: Note | Change = adapter_of(Note).validate_python(
             {"kind": kind_of(str(data["content"])), **data, "namespace": namespace}
         )
     else:
-        value = _CHANGE.validate_python({**line["change"], "namespace": namespace})
+        value = adapter_of(Change).validate_python({**line["change"], "namespace": namespace})
     if not 0 <= value.seq < LAST_SEQ:
         raise ValueError(f"seq={value.seq} is no time between 1970 and {time_of(LAST_SEQ):%Y}")
     return value
@@ -164,7 +163,7 @@ def _ids(
 
 def _own_id(data: Line, namespace: Namespace) -> str:
     """Return the id that a note would have if it had been added to `namespace`, as often as it was said."""
-    note = _NOTE.validate_python({**data, "namespace": namespace})
+    note = adapter_of(Note).validate_python({**data, "namespace": namespace})
     item = NoteInput(
         content=note.content, at=note.at, key=note.key, thread=note.thread, speaker=note.speaker
     )

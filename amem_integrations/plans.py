@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from itertools import chain
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
 from .errors import InvalidInputError
 from .notes import Namespace, Relation
 
+T = TypeVar("T")
 LinkChange = Literal["strengthen", "weaken", "remove"]
 LINK_CHANGES: tuple[LinkChange, ...] = get_args(LinkChange)
 FOLLOWS = "follows"  # the relation of a turn to the one before it, where nothing more is known
@@ -147,7 +149,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
-        plan: dict[str, Any] = _PLAN.dump_python(self, mode="json")
+        plan: dict[str, Any] = adapter_of(Plan).dump_python(self, mode="json")
         return plan
 
     @classmethod
@@ -158,9 +160,10 @@ class Plan:
             InvalidInputError: The data is no plan.
         """
         try:
-            return _PLAN.validate_python(data)
+            plan: Plan = adapter_of(Plan).validate_python(data)
         except ValidationError as error:
             raise InvalidInputError(f"this is no plan that propose gave: {error}") from error
+        return plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,9 +372,11 @@ class ConsolidationReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        values: dict[str, Any] = _CONSOLIDATION.dump_python(self, mode="json")
+        values: dict[str, Any] = adapter_of(ConsolidationReport).dump_python(self, mode="json")
         return values
 
 
-_PLAN = TypeAdapter(Plan)
-_CONSOLIDATION = TypeAdapter(ConsolidationReport)
+@cache
+def adapter_of(kind: type[T]) -> TypeAdapter[T]:
+    """Return what turns values into JSON values; it is made on first use, as that takes a while."""
+    return TypeAdapter(kind)
