@@ -25,9 +25,15 @@ class CurrentFacts:
     def __init__(self, notes: Mapping[str, Note], time: datetime, *, now: datetime) -> None:
         """Take the notes by id; one that is not among them supersedes nothing. Expiry is judged `now`."""
         self._notes, self._time, self._now = notes, time, now
+        self._successors: dict[str, list[str]] = {}
+        # What may replace a note is later, and judged before it: a chain of any length takes one look at each note.
+        for note in sorted(notes.values(), key=lambda note: (note.when, note.seq), reverse=True):
+            self._successors[note.id] = self.successors(note)
 
     def successors(self, note: Note) -> list[str]:
         """Return the notes that replace a note, as ids, newest first."""
+        if note.id in self._successors:
+            return self._successors[note.id]
         found = [(s.since, i) for i, s in note.supersessions.items() if self._is_in_force(note, i)]
         return [note_id for _, note_id in sorted(found, reverse=True)]
 
@@ -86,20 +92,23 @@ class CurrentFacts:
         )
 
     def _placed(self, note: Note, seen: set[str]) -> Iterator[Note]:
-        if note.id in seen:
-            return
-        seen.add(note.id)
-        for note_id in self.above(note):
-            if note_id in self._notes:
-                yield from self._placed(self._notes[note_id], seen)
-        yield note
-        for note_id in self.contradictions(note):
-            if note_id in self._notes:
-                yield from self._placed(self._notes[note_id], seen)
+        """Yield what stands above a note, the note, and what contradicts it; of each of these likewise."""
+        todo = [(note, False)]
+        while todo:
+            one, has_above = todo.pop()
+            if has_above:
+                yield one
+            elif one.id in seen:
+                continue
+            else:
+                seen.add(one.id)
+                todo.append((one, True))
+            others = self.contradictions(one) if has_above else self.above(one)
+            todo += [(self._notes[i], False) for i in reversed(others) if i in self._notes]
 
     def _last(self, note: Note) -> Note:
-        for note_id in self.successors(note):
-            return self._last(self._notes[note_id])
+        while successors := self.successors(note):
+            note = self._notes[successors[0]]
         return note
 
     def _is_in_force(self, older: Note, newer_id: str) -> bool:

@@ -16,12 +16,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from .errors import InvalidInputError
 from .ids import derive, note_id
 from .kinds import kind_of
 from .notes import Change, Namespace, Note, NoteInput
+from .plans import adapter_of
 
 FORMAT, VERSION = "amem-integrations", 1
 MAX_SEQ = 2**62  # in the year 2116; what is added next is numbered above all that is stored
@@ -35,8 +36,6 @@ USERS = (
 )  # what is in there is no id of ours
 REPEATS = 64  # how often the same words may have been said anew
 
-_NOTE = TypeAdapter(Note)
-_CHANGE = TypeAdapter(Change)
 Line = dict[str, Any]
 
 
@@ -47,12 +46,12 @@ def header(namespace: Namespace) -> Line:
 
 def note_line(note: Note) -> Line:
     """Return the line of a note."""
-    return {"note": _NOTE.dump_python(note, mode="json")}
+    return {"note": adapter_of(Note).dump_python(note, mode="json")}
 
 
 def change_line(change: Change) -> Line:
     """Return the line of a change."""
-    return {"change": _CHANGE.dump_python(change, mode="json")}
+    return {"change": adapter_of(Change).dump_python(change, mode="json")}
 
 
 def read(
@@ -106,9 +105,9 @@ def _value(line: Line, namespace: Namespace) -> Note | Change:
     value: Note | Change
     if "note" in line:
         data = {"kind": kind_of(str(line["note"]["content"])), **line["note"]}
-        value = _NOTE.validate_python({**data, "namespace": namespace})
+        value = adapter_of(Note).validate_python({**data, "namespace": namespace})
     else:
-        value = _CHANGE.validate_python({**line["change"], "namespace": namespace})
+        value = adapter_of(Change).validate_python({**line["change"], "namespace": namespace})
     if value.seq >= MAX_SEQ:
         raise ValueError(f"seq={value.seq} is no time in nanoseconds")
     return value
@@ -169,7 +168,7 @@ def _ids(
 
 def _own_id(data: Line, namespace: Namespace) -> str:
     """Return the id that a note would have if it had been added to `namespace`, as often as it was said."""
-    note = _NOTE.validate_python({**data, "namespace": namespace})
+    note = adapter_of(Note).validate_python({**data, "namespace": namespace})
     item = NoteInput(
         content=note.content, at=note.at, key=note.key, thread=note.thread, speaker=note.speaker
     )

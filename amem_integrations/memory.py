@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import Self, cast
 
 from . import flows
 from .budget import Budget
@@ -16,7 +16,7 @@ from .config import MemoryConfig
 from .errors import ConfigurationError
 from .flows.content import recover_interrupted
 from .ids import clock
-from .opening import Location, open_embedder, open_model, open_store
+from .opening import Location, blocking, open_embedder, open_model, open_store
 from .ports import ChatModel, Embedder, NoteStore
 from .progress import Progress, reporter
 from .reindex import rebuild
@@ -25,51 +25,13 @@ from .runtime import (
     Awaiting,
     Runtime,
     Usage,
-    blocking,
-    describe,
+    both_methods,
     map_in_tasks,
     map_in_threads,
     resolve,
     run,
+    sync_method,
 )
-
-P = ParamSpec("P")
-R = TypeVar("R")
-Flow = Callable[Concatenate[Runtime, P], Coroutine[Any, Any, R]]
-
-
-def sync_method(flow: Flow[P, R]) -> Callable[Concatenate[AgenticMemory, P], R]:
-    """Return the flow as a synchronous method of `AgenticMemory`."""
-
-    def method(self: AgenticMemory, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return run(flow(self._runtime, *args, **kwargs))
-
-    _describe_method(method, flow, flow.__name__)
-    return method
-
-
-def both_methods(
-    flow: Flow[P, R],
-) -> tuple[
-    Callable[Concatenate[AgenticMemory, P], R],
-    Callable[Concatenate[AgenticMemory, P], Coroutine[Any, Any, R]],
-]:
-    """Return the flow as a method of `AgenticMemory` and as its asynchronous twin."""
-
-    async def method(self: AgenticMemory, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await flow(self._async_runtime, *args, **kwargs)
-
-    _describe_method(method, flow, f"a{flow.__name__}")
-    return sync_method(flow), method
-
-
-def _describe_method(method: Any, flow: Callable[..., object], name: str) -> None:  # noqa: ANN401
-    """Give a method the signature of its flow, with `self` in place of the runtime, and its documentation."""
-    _, *others = inspect.signature(flow).parameters.values()
-    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    describe(method, flow, name, [itself, *others])
-    # Documentation tools take what says it is from elsewhere for an import.
-    method.__module__, method.__qualname__ = __name__, f"AgenticMemory.{name}"
 
 
 class AgenticMemory:

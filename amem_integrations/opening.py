@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import Parameter, signature
+from inspect import Parameter, iscoroutinefunction, signature
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from .errors import ConfigurationError
 from .ports import ChatModel, Embedder, NoteStore
+
+T = TypeVar("T")
 
 _ADDRESS = re.compile(r"[\w.-]+:\d{1,5}/?|\[[0-9a-fA-F:]+\]:\d{1,5}/?")  # host:port
 
@@ -181,3 +183,34 @@ def _check_port(name: str, value: object, method: str, suffix: str) -> None:
             f"{name}={value!r} has no method {method!r}; give one that has, such as {known}(…), or "
             "None for the default"
         )
+
+
+def blocking(port: T, *methods: str) -> T:
+    """Return the port, or one that says what to do if a method of it is a coroutine function.
+
+    Called without a loop that would only fail somewhere within, and look as if the port were down.
+    """
+    if any(iscoroutinefunction(getattr(port, name, None)) for name in methods):
+        return cast("T", _Blocking(port))
+    return port
+
+
+class _Blocking:
+    """A synchronous view of a port that is asynchronous at least in part."""
+
+    def __init__(self, port: object) -> None:
+        self._port = port
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the port decides
+        attribute = getattr(self._port, name)
+        if not iscoroutinefunction(attribute):
+            return attribute
+
+        def refuse(*_args: object, **_kwargs: object) -> None:
+            kind = type(self._port).__name__
+            raise ConfigurationError(
+                f"{kind}.{name} is a coroutine function, which a synchronous method cannot wait for: call "
+                f"the a… twin of this method (aadd, asearch, aevolve, …), or give {kind} a plain {name!r}"
+            )
+
+        return refuse

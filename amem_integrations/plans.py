@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from itertools import chain
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
 
 from .errors import InvalidInputError
 from .notes import Namespace, Relation
+
+T = TypeVar("T")
 
 # What a plan holds may come back from a client: these are checked when it is read.
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -173,7 +176,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
-        plan: dict[str, Any] = _PLAN.dump_python(self, mode="json")
+        plan: dict[str, Any] = adapter_of(Plan).dump_python(self, mode="json")
         return plan
 
     @classmethod
@@ -184,9 +187,10 @@ class Plan:
             InvalidInputError: The data is no plan.
         """
         try:
-            return _PLAN.validate_python(data)
+            plan: Plan = adapter_of(Plan).validate_python(data)
         except ValidationError as error:
             raise InvalidInputError(f"this is no plan that propose gave: {error}") from error
+        return plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -388,4 +392,7 @@ class ConsolidationReport(_Report):
         return f"{lead}{', '.join(done)}{calls}."
 
 
-_PLAN = TypeAdapter(Plan)
+@cache
+def adapter_of(kind: type[T]) -> TypeAdapter[T]:
+    """Return what turns values into JSON values; it is made on first use, as that takes a while."""
+    return TypeAdapter(kind)

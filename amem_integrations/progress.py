@@ -13,11 +13,7 @@ Progress = Callable[[int, int], None]
 
 
 def reporter(progress: bool | Progress) -> Progress | None:
-    """Return the function to call with how far it is: the caller's, one that logs, or none.
-
-    Raises:
-        InvalidInputError: It is neither a function nor True or False.
-    """
+    """Return the function to call with how far it is: the caller's, one that logs, or none."""
     if callable(progress):
         return progress
     if not isinstance(progress, bool):

@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from .budget import Budget
 from .claims import Hold, SharedClaims
@@ -80,37 +80,6 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         "a port of this memory is asynchronous: call the a… twin of this method (aadd, asearch, …)"
     )
     raise ConfigurationError(message)
-
-
-def blocking(port: T, *methods: str) -> T:
-    """Return the port, or one that says what to do if a method of it is a coroutine function.
-
-    Called without a loop that would only fail somewhere within, and look as if the port were down.
-    """
-    if any(inspect.iscoroutinefunction(getattr(port, name, None)) for name in methods):
-        return cast("T", _Blocking(port))
-    return port
-
-
-class _Blocking:
-    """A synchronous view of a port that is asynchronous at least in part."""
-
-    def __init__(self, port: object) -> None:
-        self._port = port
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the port decides
-        attribute = getattr(self._port, name)
-        if not inspect.iscoroutinefunction(attribute):
-            return attribute
-
-        def refuse(*_args: object, **_kwargs: object) -> None:
-            kind = type(self._port).__name__
-            raise ConfigurationError(
-                f"{kind}.{name} is a coroutine function, which a synchronous method cannot wait for: call "
-                f"the a… twin of this method (aadd, asearch, aevolve, …), or give {kind} a plain {name!r}"
-            )
-
-        return refuse
 
 
 class Awaiting:
@@ -347,6 +316,50 @@ class Runtime:
     def counting(self) -> Runtime:
         """Return the same with counters of its own, for what one operation costs."""
         return replace(self, usage=Usage(self.model_name, self.usage))
+
+
+class HasRuntimes(Protocol):
+    """An object whose methods are flows, with a runtime for each form."""
+
+    _runtime: Runtime
+    _async_runtime: Runtime
+
+
+Flow = Callable[Concatenate[Runtime, P], Coroutine[Any, Any, R]]
+
+
+def sync_method(flow: Flow[P, R]) -> Callable[Concatenate[HasRuntimes, P], R]:
+    """Return the flow as a synchronous method of `AgenticMemory`."""
+
+    def method(self: HasRuntimes, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return run(flow(self._runtime, *args, **kwargs))
+
+    _describe_method(method, flow, flow.__name__)
+    return method
+
+
+def both_methods(
+    flow: Flow[P, R],
+) -> tuple[
+    Callable[Concatenate[HasRuntimes, P], R],
+    Callable[Concatenate[HasRuntimes, P], Coroutine[Any, Any, R]],
+]:
+    """Return the flow as a method of `AgenticMemory` and as its asynchronous twin."""
+
+    async def method(self: HasRuntimes, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await flow(self._async_runtime, *args, **kwargs)
+
+    _describe_method(method, flow, f"a{flow.__name__}")
+    return sync_method(flow), method
+
+
+def _describe_method(method: Any, flow: Callable[..., object], name: str) -> None:  # noqa: ANN401
+    """Give a method the signature of its flow, with `self` in place of the runtime, and its documentation."""
+    _, *others = inspect.signature(flow).parameters.values()
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    describe(method, flow, name, [itself, *others])
+    # Documentation tools take what says it is from elsewhere for an import.
+    method.__module__, method.__qualname__ = f"{__package__}.memory", f"AgenticMemory.{name}"
 
 
 def describe(

@@ -109,7 +109,7 @@ async def add_many(
     notes, unfinished = await _store(runtime, space, _inputs(items), vectors=embed)
     finished: Mapping[str, Note] = {}
     if evolve and unfinished:
-        meter = Meter(report, len(unfinished)) if report else None
+        meter = None if report is None else Meter(report, len(unfinished))
         # Rules take moments: it costs less that another worker may do it too than to keep others off.
         free = runtime.model_name == RULES
         working = replace(runtime, shared_claims=None) if free else runtime

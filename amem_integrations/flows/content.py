@@ -338,4 +338,6 @@ async def _insert_chunks(
             )
         )
     added = [edits.change(op, "add", note, recorded_at=note.recorded_at) for note in notes]
-    await resolve(runtime.store.insert(namespace, await indexed(runtime, notes, WITHOUT_EMBEDDER), added))
+    await resolve(
+        runtime.store.insert(namespace, await indexed(runtime, notes, WITHOUT_EMBEDDER), added)
+    )

@@ -76,8 +76,7 @@ async def evolve(
         ModelUnavailableError: Only with `on_model_error="raise"`.
     """
     given = None if namespace is None else check_namespace(namespace)
-    if limit is not None:
-        check_count("limit", limit)
+    check_count("limit", 1 if limit is None else limit)
     within = _within(given, thread, ids)
     tried = () if retry else (Condition("attempts", "$lt", runtime.config.max_attempts),)
     jobs: list[tuple[Conditions, Step]] = [((UNFINISHED, *tried, *within), evolve_wave)]

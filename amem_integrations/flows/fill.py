@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, PydanticUserError, ValidationError
@@ -22,6 +23,7 @@ from ..ids import clock, derive, new_operation, now, time_of
 from ..notes import Change, Namespace, Note, check_namespace
 from ..prompts.replies import FillReply
 from ..runtime import RULES, Runtime, resolve
+from .content import remove_notes
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -36,7 +38,7 @@ async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -
     The language model reads the statements that were added since the last call, twenty at a time, and says which fields
     they change; pydantic checks the result. The form is a note (`key` is `"schema:<name>"`) that names what it was filled
     from as its `sources`: `history` shows each change of it, and `undo` takes it back. If one of these is corrected or
-    deleted the form goes, and the next call fills it anew from what is left. What does not pass the check is asked for
+    deleted, or expires, the form goes, and the next call fills it anew from what is left. What does not pass the check is asked for
     once more; then the form stays as it was, and the next call tries again.
 
     Args:
@@ -54,6 +56,9 @@ async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -
     space = check_namespace(namespace)
     _check(runtime, schema)
     form = await _stored(runtime, space, schema)
+    if form is not None and form.is_expired(now()):
+        await remove_notes(runtime, space, [form])
+        form = None
     read_to = form.metadata[READ_TO] if form else -1
     where = (Condition("kind", "$eq", "statement"), Condition("seq", "$gt", read_to))
     async for page in note_pages(runtime.store, space, where, size=PAGE, expired=False):
@@ -78,6 +83,11 @@ async def _stored(runtime: Runtime, namespace: Namespace, schema: type[BaseModel
     where = (Condition("kind", "$eq", "fact"), Condition("key", "$eq", _key(schema)))
     found = await resolve(runtime.store.scan(namespace, where=where, limit=1))
     return found[0] if found else None
+
+
+def _end(notes: Iterable[Note]) -> datetime | None:
+    """Return when the first of some notes expires, if any does."""
+    return min((note.expires_at for note in notes if note.expires_at), default=None)
 
 
 def _key(schema: type[BaseModel]) -> str:
@@ -131,7 +141,7 @@ class _Filling:
                     f"{runtime.model_name} filled {self.schema.__name__} wrongly: {problem}"
                 )
             named = {one.strip("[]() ") for one in reply.of}
-            shows = [n.id for n in notes if alias[n.id] in named] or [n.id for n in notes]
+            shows = [note for note in notes if alias[note.id] in named] or notes
             shown = [*(note.id for note in notes), *(self.form.sources if self.form else ())]
             records = [
                 *prompt_records(op, self.namespace, shown, at, since=since, apart=True),
@@ -163,7 +173,7 @@ class _Filling:
         self,
         op: str,
         value: Mapping[str, Any],
-        shows: Sequence[str],
+        shows: Sequence[Note],
         seq: int,
         records: list[Change],
     ) -> None:
@@ -172,14 +182,15 @@ class _Filling:
         if self.form is None:
             await self._insert(op, content, shows if value else (), seq, records)
             return
+        shown, end = tuple(note.id for note in shows), _end([self.form, *shows])
 
         def edit(note: Note) -> tuple[Note, list[Change]]:
             revised, made = update(op, now(), {"content": content})(note)
-            more = shows if made else ()
-            return revised.revised(
-                sources=tuple(dict.fromkeys((*note.sources, *more))),
-                metadata={**note.metadata, READ_TO: seq},
-            ), [self._by_model(one, content, more) for one in made]
+            values: dict[str, Any] = {"metadata": {**note.metadata, READ_TO: seq}}
+            if made:
+                sources = tuple(dict.fromkeys((*note.sources, *shown)))
+                values |= {"sources": sources, "expires_at": end}
+            return revised.revised(**values), [self._by_model(one, content, shown) for one in made]
 
         await rewrite(self.runtime, self.namespace, op, {self.form.id: edit}, records=records)
 
@@ -188,9 +199,9 @@ class _Filling:
         return made.with_data(text=text, sources=list(sources))
 
     async def _insert(
-        self, op: str, content: str, sources: Sequence[str], seq: int, records: list[Change]
+        self, op: str, content: str, shows: Sequence[Note], seq: int, records: list[Change]
     ) -> None:
-        at = clock.tick()
+        at, sources = clock.tick(), tuple(note.id for note in shows)
         form = Note(
             id=derive("form", self.namespace, _key(self.schema)),
             seq=at,
@@ -200,7 +211,8 @@ class _Filling:
             source="derived",
             kind="fact",
             key=_key(self.schema),
-            sources=tuple(sources),
+            sources=sources,
+            expires_at=_end(shows),
             state="done",
             ops=(op,),
             metadata={READ_TO: seq},

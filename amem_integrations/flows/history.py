@@ -126,6 +126,8 @@ async def _undo_one(runtime: Runtime, space: Namespace, change_id: str) -> Chang
         return (await remove_notes(runtime, space, [note], undone=made))[0]
     op, at = new_operation(), now()
     edits = _edits(made, op, at)
+    for other in await _of_later_chunks(runtime, space, made):
+        edits |= _edits(other, op, at)
     known = {note.id: note for note in await existing(store, space, list(edits))}
     if into := undoing.fields_of(made).get(MERGED_INTO, {}).get("before"):
         await _check_merge(runtime, space, known[made.note_id], into)
@@ -138,6 +140,24 @@ async def _undo_one(runtime: Runtime, space: Namespace, change_id: str) -> Chang
     await show_merged(runtime, space, f"{op}:merged", undone)
     await _undo_later_chunks(runtime, space, done.notes[made.note_id], undone[0])
     return undone[0]
+
+
+async def _of_later_chunks(runtime: Runtime, space: Namespace, made: Change) -> list[Change]:
+    """Return the changes by which the other chunks of a text were superseded with the first, or that was undone.
+
+    What was changed again since is left as it is.
+    """
+    if made.kind not in ("supersede", "undo"):
+        return []
+    notes = await resolve(runtime.store.get(space, [made.note_id]))
+    chunks = {chunk.id for note in notes for chunk in await later_chunks(runtime, space, note)}
+    same = await resolve(runtime.store.changes_by_op(space, [made.op])) if chunks else []
+    found = []
+    for each in same:
+        if each.note_id in chunks and (each.kind, each.cause) == (made.kind, made.cause):
+            later = await all_changes(runtime.store, space, each.note_id, after=each.seq)
+            found += [each] if undoing.obstacle_to(each, later) is None else []
+    return found
 
 
 async def _check_merge(runtime: Runtime, namespace: Namespace, note: Note, into: str) -> None:
@@ -194,11 +214,13 @@ class _Undoing:
 
     async def of_these(self, ids: Sequence[str]) -> UndoReport:
         """Take back these changes; of a kind that cannot be undone, or an unknown one, none is."""
-        given = [
+        found = [
             await existing_change(self.runtime.store, self.space, i) for i in dict.fromkeys(ids)
         ]
-        for made in given:
+        for made in found:
             undoing.check_undoable(made)
+        others = [await _of_later_chunks(self.runtime, self.space, made) for made in found]
+        given = list({made.id: made for group in (found, *others) for made in group}.values())
         first = min((made.seq for made in given), default=0)
         changes = await all_changes(self.runtime.store, self.space, after=first - 1)
         await self._take_all_back(sorted(given, key=lambda made: -made.seq), changes)

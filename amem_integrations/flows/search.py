@@ -73,18 +73,11 @@ async def search(
     check_count("k", k)
     check_similarity(min_similarity)
     conditions = conditions_of(where, as_of, known_at)
-    if not isinstance(query, str) or not query.strip():
-        raise InvalidInputError(f"query={query!r} must be text that says what to look for")
-    new = partial(
-        Found,
-        past=await past_at(runtime.store, space, known_at) if known_at else None,
-        digests=DigestFilter(conditions, as_of, known_at),
-        time=known_at or now(),
-        half_life=runtime.config.link_half_life,
-    )
-    limits = (k, min_similarity)
+    _check_query(query)
+    limits, digests = (k, min_similarity), DigestFilter(conditions, as_of, known_at)
+    past = await past_at(runtime.store, space, known_at) if known_at else None
+    new = partial(Found, runtime.config.link_half_life, digests, past, known_at or now())
     found, notes = await _ranked(runtime, space, query, conditions, limits, new, links=links)
-    await fetch_related(runtime, space, found, notes)
     current = CurrentFacts(found.notes, as_of or known_at or now(), now=now())
     return _hits(found, current, notes, conditions, k=k, explain=explain, as_of=as_of)
 
@@ -93,16 +86,16 @@ async def search(
 class Found:
     """What a search knows so far: scores, cosines and notes by id, and the links that were followed."""
 
+    half_life: timedelta | None = None
+    digests: DigestFilter = field(default_factory=DigestFilter)
+    past: Past | None = None  # None: the present
+    time: datetime = field(default_factory=now)
     vector: Vector | None = None
     activations: ranking.Activations = field(default_factory=dict)
     cosines: dict[str, float] = field(default_factory=dict)
     notes: dict[str, Note] = field(default_factory=dict)
     sources: dict[str, Note] = field(default_factory=dict)  # of digests; not all are in `notes`
-    digests: DigestFilter = field(default_factory=DigestFilter)
     links: Mapping[str, Mapping[str, Link]] = field(default_factory=dict)
-    past: Past | None = None  # None: the present
-    time: datetime = field(default_factory=now)
-    half_life: timedelta | None = None
     merged: bool = False  # whether merged notes took the place of others, which a filter would find
 
     def add(self, notes: Iterable[Note]) -> None:
@@ -112,6 +105,11 @@ class Found:
     def then(self, notes: Iterable[Note]) -> dict[str, Note]:
         """Return notes by id, as they were known then."""
         return {note.id: self.past.of(note) if self.past else note for note in notes}
+
+
+def _check_query(query: object) -> None:
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidInputError(f"query={query!r} must be text that says what to look for")
 
 
 async def _ranked(
@@ -124,7 +122,10 @@ async def _ranked(
     *,
     links: bool,
 ) -> tuple[Found, list[Note]]:
-    """Return what a query finds, and the first k notes of it; again without merged notes, if these took all places."""
+    """Return what a query finds, with what supersedes it, and the first k notes of it.
+
+    It is looked for again without merged notes, if these took all places.
+    """
     k, floor = limits
     for conditions in (where, (*where, NOT_MERGED)):
         found = await _find(runtime, namespace, query, conditions, k, new)
@@ -136,6 +137,7 @@ async def _ranked(
         notes = await _best(runtime, namespace, found, conditions, k, floor)
         if len(notes) == k or not found.merged:
             break
+    await fetch_related(runtime, namespace, found, notes)
     return found, notes
 
 
@@ -152,7 +154,7 @@ async def _find(
     depth = max(ranking.FUSION_DEPTH, k)
     # A few more than are looked at: the server orders equal scores otherwise, and weights move some.
     bring = Bring(limit=ranking.looked_at(k) + SPARE, k=ranking.RRF_K)
-    found = new(vector)
+    found = new(vector=vector)
     asked = Query(vector=vector, text=query, limit=depth, where=where, bring=bring)
     lists = await _lists(runtime, namespace, asked, found)
     weights = await _weigh(runtime, namespace, query, lists, found, k)

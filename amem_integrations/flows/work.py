@@ -80,14 +80,8 @@ async def work(
             if once and not jobs and not worker.waits:
                 break
             moved = await worker.round(jobs, concurrency)
-        except Exception as error:
-            if runtime.closing.is_set():  # what was under way is found by the next worker
-                log.debug("the memory was closed: %r", error)
-                break
-            if once or not isinstance(error, StoreUnavailableError):
-                raise
-            log.warning("%s; the worker waits for it", error)
-            moved = worker.troubled()
+        except Exception as error:  # noqa: BLE001 - raised again, but for two
+            moved = worker.troubled(error)
         if once and worker.trouble:
             break
         if not moved:
@@ -189,8 +183,18 @@ class _Worker:
         self.trouble = self.trouble + 1 if self._silent and not moved else 0
         return moved
 
-    def troubled(self) -> bool:
-        """Count a round in which the store did not answer; nothing came of it."""
+    def troubled(self, error: Exception) -> bool:
+        """Count a round in which the store did not answer; nothing came of it.
+
+        Raises:
+            Exception: The error, if it is another one; but not once the memory is closed.
+        """
+        if self.runtime.closing.is_set():  # what was under way is found by the next worker
+            log.debug("the memory was closed: %r", error)
+            return False
+        if self.once or not isinstance(error, StoreUnavailableError):
+            raise error
+        log.warning("%s; the worker waits for it", error)
         self.trouble += 1
         return False
 

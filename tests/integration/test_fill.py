@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from pydantic import BaseModel, Field
 from support import models
@@ -118,6 +120,22 @@ def test_a_form_of_a_text_that_is_gone_is_filled_anew_from_the_rest(
     lines = (tmp_path / "all").read_text(encoding="utf-8").splitlines()
     assert all(secret.id in line for line in lines if "zanzibar4711" in line)
     assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=1)
+
+
+def test_a_form_of_what_has_expired_is_shown_no_more_and_filled_anew_from_the_rest(
+    open_memory, monkeypatch
+):
+    vegan = {"value": {"diet": "vegan"}, "of": ["n1"]}
+    memory = open_memory(filling({"value": {"cups": 1}, "of": ["n1"]}, vegan, vegan))
+    say(memory, "I drink one cup")
+    memory.fill(Preferences, namespace=ANN)
+    soon = datetime.now(UTC) + timedelta(days=1)
+    memory.add("I am a vegan", namespace=ANN, expires_at=soon, evolve=False)
+    assert memory.fill(Preferences, namespace=ANN) == Preferences(diet="vegan", cups=1)
+    monkeypatch.setattr("amem_integrations.ids.clock._last", int(soon.timestamp()) * 10**9 + 10**9)
+    assert "vegan" not in memory.context("Is Ann a vegan?", namespace=ANN)
+    assert memory.fill(Preferences, namespace=ANN) == Preferences(diet="vegan")
+    assert len(form(memory).sources) == 1
 
 
 def test_a_form_that_was_imported_is_gone_on_with(open_memory, tmp_path):

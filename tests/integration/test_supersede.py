@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from support import models
@@ -343,3 +344,44 @@ def test_supersessions_travel_with_an_export(memory, tmp_path):
     memory.import_(tmp_path / "ann.jsonl", namespace=BOB)
     first, second = memory.get_all(namespace=BOB, as_of=day(3))
     assert (first.superseded_by, first.until) == (second.id, day(30))
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_all_of_a_long_text_is_current_again_with_its_first_note(memory, several):
+    text = "\n\n".join(f"Part {number} of the manual of the boiler." * 8 for number in range(6))
+    old = add(memory, text, 0)
+    new = add(memory, "The boiler was replaced by a heat pump.", 1)
+    made = memory.supersede(old.id, new.id, namespace=ANN)
+
+    def outdated():
+        return sum(note.superseded_by == new.id for note in memory.get_all(namespace=ANN))
+
+    def undo(changes):
+        if several:
+            return memory.undo(changes, namespace=ANN).changes
+        return [memory.undo(change, namespace=ANN).id for change in changes]
+
+    number = outdated()
+    assert number > 1
+    undone = undo([made.id])
+    assert outdated() == 0
+    undo(undone)
+    assert outdated() == number
+
+
+def test_a_chain_of_any_length_is_led_to_its_end(memory):
+    notes = memory.add_many([f"I weigh {n} kilos" for n in range(400)], namespace=ANN, evolve=False)
+    for older, newer in pairwise(notes):
+        memory.supersede(older.id, newer.id, namespace=ANN)
+    first, last = memory.search("I weigh 0 kilos", namespace=ANN)[0], notes[-1]
+    assert first.note.id == last.id
+    assert memory.get(notes[0].id, namespace=ANN).superseded_by == notes[1].id
+
+
+def test_notes_that_each_replace_all_before_them_are_judged_once(memory):
+    earlier = []
+    for number in range(40):
+        earlier.append(add(memory, f"I weigh {number} kilos", number, supersedes=earlier).id)
+    hits = memory.search("I weigh 0 kilos", namespace=ANN, k=40)
+    assert hits[0].note.id == earlier[-1]
+    assert {hit.superseded_by for hit in hits[1:]} == {earlier[-1]}
