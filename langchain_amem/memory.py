@@ -36,8 +36,7 @@ from amem_integrations.conversation import SPEAKING, Message, note_inputs
 
 from .messages import to_message
 from .remember import add_each
-from .retriever import RecallFields, to_document
-from .tracing import traced
+from .retriever import RecallFields, to_document, traced
 
 try:
     from langchain_classic.base_memory import BaseMemory

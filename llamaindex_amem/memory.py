@@ -144,10 +144,8 @@ class AMemMemory(Uncopied, Memory):
         space = _namespace(user_id, namespace)
         check_options(options, OPTIONS)
         check_flags(ingest_history=ingest_history)
-        given: dict[str, Any] = {**options}
-        own = {name: given.pop(name) for name in set(given) & BLOCK_OPTIONS}
-        if "tokenizer_fn" in given:
-            own["tokenizer_fn"] = given["tokenizer_fn"]
+        own: Any = {n: v for n, v in options.items() if n in BLOCK_OPTIONS | {"tokenizer_fn"}}
+        given: Any = {n: v for n, v in options.items() if n not in BLOCK_OPTIONS}
         # Each message is written through; overflow would only deliver it once more.
         block = AMemMemoryBlock(memory, space, accept_short_term_memory=False, **own)
         made = cast(
