@@ -286,7 +286,7 @@ def _test(one: MetadataFilter) -> Test:
         return field, "$eq", None
     if one.operator in (FilterOperator.NIN, FilterOperator.ALL) and len(values) == 1:
         operator = "$ne" if one.operator == FilterOperator.NIN else "$eq"
-    if operator is None:
+    if operator is None or (operator != "$in" and len(values) != 1):
         raise _unknown(f"the operator {one.operator.value!r} for {one.key!r}")
     timely = operator in RANGES or field in TIMES
     read = [_time(value) if timely and isinstance(value, str) else value for value in values]
