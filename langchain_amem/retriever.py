@@ -157,6 +157,8 @@ class AMemRetriever(RecallFields, BaseRetriever):
             options = self._options(k, where, min_similarity, links, as_of)
         except ConfigurationError as error:
             raise InvalidInputError(str(error)) from error
+        if not query.strip():
+            return []
         with self._failures.tolerated("recall"):
             spaces = [whose, *self.also.values()]
             hits = await options.search(call, self.memory, query, spaces)
