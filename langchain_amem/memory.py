@@ -123,7 +123,7 @@ class AMemMemory(RecallFields, BaseMemory):
         if question and not self._failures.resting("recall"):
             with self._failures.tolerated("recall"):
                 spaces = [self.namespace, *self.also.values()]
-                search = self._options().recall(call, self.memory, question, spaces)
+                search = self._options().search(call, self.memory, question, spaces, recall=True)
                 hits = await traced(call, self.memory, question, search)
         return {self.memory_key: self._shown(hits, question)}
 

@@ -237,7 +237,9 @@ class Recall:
         spaces = [namespace, *others_of(self.also, run).values()]
         with self.failures.tolerated("recall"):
             most = self.options.k
-            search = self.options.recall(call, self.memory, question, spaces, k=most + len(visible))
+            search = self.options.search(
+                call, self.memory, question, spaces, k=most + len(visible), recall=True
+            )
             hits = await traced(call, self.memory, question, search)
             fresh = [hit for hit in hits if hit.note.key not in visible]
             return [hit for hit in fresh if hit.note.content not in said][:most]
