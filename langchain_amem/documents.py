@@ -98,41 +98,45 @@ class AMemVectorStore(VectorStore):
 
     add, aadd = both(_add)
 
-    def add_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:  # noqa: ANN401
+    async def _add_documents(
+        self,
+        call: Call,
+        /,
+        documents: Iterable[Document],
+        **options: Any,  # noqa: ANN401
+    ) -> list[str]:
         """Add documents as `add` does, and return their ids."""
-        kwargs.pop("batch_size", None)  # of `index`
-        return self.add(documents, **kwargs).ids
+        options.pop("batch_size", None)  # of `index`
+        return (await call(self.add, documents, **options)).ids
 
-    async def aadd_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:  # noqa: ANN401
-        """Add documents as `aadd` does, and return their ids."""
-        kwargs.pop("batch_size", None)
-        return (await self.aadd(documents, **kwargs)).ids
+    add_documents, aadd_documents = both(_add_documents)
 
-    def delete(
-        self, ids: list[str] | None = None, *, sources: Iterable[str] = (), **_: object
+    async def _delete(
+        self,
+        call: Call,
+        /,
+        ids: list[str] | None = None,
+        *,
+        sources: Iterable[str] = (),
+        **_: object,
     ) -> bool:
         """Remove documents for good, by id, or all of a source; return True.
 
         Raises:
             InvalidInputError: Neither was given.
         """
-        self._documents.remove(ids=_some(ids, sources), sources=sources)
+        if ids is None and not sources:
+            raise InvalidInputError("name the ids or the sources of the documents to delete")
+        await call(self._documents.remove, ids=ids or [], sources=sources)
         return True
 
-    async def adelete(
-        self, ids: list[str] | None = None, *, sources: Iterable[str] = (), **_: object
-    ) -> bool:
-        """Remove documents as `delete` does."""
-        await self._documents.aremove(ids=_some(ids, sources), sources=sources)
-        return True
+    delete, adelete = both(_delete)
 
-    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+    async def _get_by_ids(self, call: Call, ids: Sequence[str], /) -> list[Document]:
         """Return the documents of these ids, each with all of its text; unknown ones are left out."""
-        return [*map(_document, self._documents.get(ids))]
+        return [*map(_document, await call(self._documents.get, ids))]
 
-    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Return documents as `get_by_ids` does."""
-        return [*map(_document, await self._documents.aget(ids))]
+    get_by_ids, aget_by_ids = both(_get_by_ids)
 
     async def _similarity_search_with_score(
         self,
@@ -165,13 +169,19 @@ class AMemVectorStore(VectorStore):
         _similarity_search_with_score
     )
 
-    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:  # noqa: ANN401
+    async def _similarity_search(
+        self,
+        call: Call,
+        /,
+        query: str,
+        k: int = 4,
+        **options: Any,  # noqa: ANN401
+    ) -> list[Document]:
         """Return the documents found, best first; see `similarity_search_with_score`."""
-        return [one for one, _ in self.similarity_search_with_score(query, k, **kwargs)]
+        found = await call(self.similarity_search_with_score, query, k, **options)
+        return [document for document, _ in found]
 
-    async def asimilarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:  # noqa: ANN401
-        """Return the documents found as `similarity_search` does."""
-        return [one for one, _ in await self.asimilarity_search_with_score(query, k, **kwargs)]
+    similarity_search, asimilarity_search = both(_similarity_search)
 
     def _select_relevance_score_fn(self) -> Any:  # noqa: ANN401 - a function
         return lambda similarity: min(1.0, max(0.0, similarity))
@@ -219,9 +229,3 @@ def _document(given: DocumentInput) -> Document:
 
 def _score(hit: ScoredNote) -> float:
     return 0.0 if hit.similarity is None else float(hit.similarity)
-
-
-def _some(ids: list[str] | None, sources: Iterable[str]) -> list[str]:
-    if ids is None and not sources:
-        raise InvalidInputError("name the ids or the sources of the documents to delete")
-    return ids or []

@@ -6,13 +6,15 @@
 
 The steps are the core's own. `construct` gives pending notes their attributes and writes them:
 each note once, so doing it again costs nothing. `propose` asks for links and updates and writes nothing.
-`review` shows the proposals to a person (`interrupt`). `commit` writes; committing a plan again changes
-nothing. `digest` brings the digests up to date once enough notes are new (`MemoryConfig.digest_every`). Whatever happens in between, the graph can be resumed or run again.
+`review` shows the proposals to a person (`interrupt`). `commit` writes; committing a plan again changes nothing.
+`digest` brings the digests up to date once enough notes are new (`MemoryConfig.digest_every`). Whatever happens in
+between, the graph can be resumed or run again.
 https://docs.langchain.com/oss/python/langgraph/use-subgraphs
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -23,12 +25,14 @@ from typing_extensions import TypedDict
 
 from amem_integrations import (
     AgenticMemory,
+    ConfigurationError,
     EvolutionReport,
     MissingExtraError,
     NamespaceError,
     Note,
 )
 from amem_integrations.adapting import (
+    HELD,
     Call,
     OnError,
     both,
@@ -38,20 +42,28 @@ from amem_integrations.adapting import (
 )
 
 from .nodes import as_json
-from .review import Review
 from .runs import Failures, Namespace, NamespaceOf, checked_source, namespace_of, report, run_of
 
 try:
     from langgraph.graph import END, START, StateGraph
     from langgraph.graph.state import CompiledStateGraph
-    from langgraph.types import Checkpointer, RetryPolicy
+    from langgraph.types import Checkpointer, RetryPolicy, interrupt
 except ImportError as error:
     raise MissingExtraError("langgraph", "langgraph") from error
 
+Planned = tuple[
+    str, str, Mapping[str, Any]
+]  # the note that gives rise to it, its kind, what is planned
+
+KINDS = {"updates": "entry", "supersessions": "supersession", "links": "link"}
+EDITABLE = {"context": str, "keywords": list, "tags": list}
 NEW = {"state": {"$in": ["pending", "constructed"]}}
 
 State = Mapping[str, Any]
 Update = dict[str, Any]
+Asked = tuple[
+    str, str, Mapping[str, Any]
+]  # the note that gave rise to it, its kind, what is planned
 
 
 class EvolutionInput(TypedDict, total=False):
@@ -122,26 +134,21 @@ def build_evolution_graph(
     check_counts(least=0, limit=limit)
     whose = None if namespace is None else checked_source(namespace)
     steps = Steps(memory=memory, namespace=whose, limit=limit, failures=Failures(on_error))
-    person = Review(memory=memory)
-    nodes = {
-        "construct": (steps.construct, steps.aconstruct),
-        "propose": (steps.propose, steps.apropose),
-        **({"review": (person.review, person.areview)} if review else {}),
-        "commit": (steps.commit, steps.acommit),
-        **({"digest": (steps.digest, steps.adigest)} if memory.config.digest_every else {}),
-    }
+    names = ["construct", "propose", *(["review"] if review else []), "commit"]
+    names += ["digest"] if memory.config.digest_every else []
     builder = StateGraph(EvolutionState, input_schema=EvolutionInput, output_schema=EvolutionOutput)
-    for name, (step, astep) in nodes.items():
+    for name in names:
+        step, astep = getattr(steps, name), getattr(steps, f"a{name}")
         node: RunnableLambda[Any, Any] = RunnableLambda(step, astep, name=name)
         builder.add_node(name, node, retry_policy=retry_policy)
-    for name, following in pairwise([START, *nodes, END]):
+    for name, following in pairwise([START, *names, END]):
         builder.add_edge(name, following)
     return builder.compile(checkpointer=checkpointer, name="amem_evolution")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Construct, propose, commit, digest, as nodes.
+    """Construct, propose, review, commit, digest, as nodes.
 
     The first step puts the namespace into the state; the others read it only from there, so a run that
     is resumed with someone else's context still writes where it began. A fixed namespace is never read from
@@ -170,25 +177,48 @@ class Steps:
     async def _propose(self, call: Call, state: State, config: RunnableConfig) -> Update:  # noqa: ARG002 - as the others
         """Ask for links and updates; writes nothing."""
         with self.failures.tolerated("propose", answered=True) as reasons:
-            space = self._kept(state)
-            plan = await call(self.memory.propose, state["ids"], namespace=space)
-            stopped = [u.rejected for note in plan.notes for u in note.updates if u.rejected]
-            stopped += [s.rejected for note in plan.notes for s in note.supersessions if s.rejected]
-            stopped += [
-                link.rejected for note in plan.notes for link in note.links if link.rejected
-            ]
+            found = await call(self.memory.propose, state["ids"], namespace=self._kept(state))
+            plan = as_json(found.to_dict())
+            planned = _planned(plan)
+            counts = Counter(kind for _, kind, _ in planned)
             report(
                 "propose",
-                notes=[note.id for note in plan.notes],
-                links=sum(len(note.links) for note in plan.notes),
-                updates=sum(len(note.updates) for note in plan.notes),
-                supersessions=sum(len(note.supersessions) for note in plan.notes),
-                stopped=len(stopped),
+                notes=[note["id"] for note in plan["notes"]],
+                links=counts["link"],
+                updates=counts["entry"],
+                supersessions=counts["supersession"],
+                stopped=sum(bool(item["rejected"]) for *_, item in planned),
             )
-            return {"plan": as_json(plan.to_dict())}
+            return {"plan": plan}
         return _interrupted(state, "propose", reasons)
 
     propose, apropose = both(_propose)
+
+    async def _review(self, call: Call, state: State, config: RunnableConfig) -> Update:
+        """Interrupt with what is proposed, and return what a person decides about each entry.
+
+        It is a step of its own because `interrupt` runs its step again from the top: no model is asked twice.
+        """
+        asked = [
+            (cause, kind, item)
+            for cause, kind, item in _planned(state["plan"])
+            # Links are made without being asked about, unless the memory holds everything back for a review.
+            if kind != "link" or item["rejected"] is not None
+        ]
+        if not asked:
+            return {"decisions": {}}
+        configurable = config.get("configurable", {})
+        if configurable.get("__pregel_checkpointer", configurable.get("thread_id")) is None:
+            # Without one, `interrupt` ends the run quietly and nothing could ever resume it.
+            raise ConfigurationError(
+                "review=True waits for a person, which needs a checkpointer: compile the outermost graph "
+                "with one, and invoke it with a thread_id"
+            )
+        notes = await self._notes(call, self._kept(state), asked)
+        contents = {note.id: note.content for note in notes}
+        return _decided(asked, [_entry(*one, contents) for one in asked])
+
+    review, areview = both(_review)
 
     async def _commit(self, call: Call, state: State, config: RunnableConfig) -> Update:  # noqa: ARG002 - as the others
         """Write the plan; committing it again changes nothing."""
@@ -197,12 +227,10 @@ class Steps:
             if plan:
                 decisions = state["decisions"]
                 done = await call(self.memory.commit, plan, namespace=space, decisions=decisions)
-            if plan and _was_committed_before(plan, done):
-                ids = _touched(plan)
-                notes = await call(
-                    self.memory.get_all, namespace=space, where={"id": {"$in": ids}}, limit=len(ids)
-                )
-                done = _with_what_shows(done, plan, notes)
+            planned = _planned(plan)
+            if planned and not (done.links or done.evolved or done.superseded or done.proposals):
+                notes = await self._notes(call, space, planned)
+                done = _with_what_shows(done, planned, notes)
             before = EvolutionReport(
                 constructed=tuple(state["evolution"].get("constructed", ())),
                 failed=state["evolution"].get("failed", {}),
@@ -244,10 +272,16 @@ class Steps:
             return self.namespace
         return check_namespace(state["namespace"])
 
+    async def _notes(self, call: Call, space: Namespace, planned: Sequence[Planned]) -> list[Note]:
+        """Return the notes that are planned to change, and those that give rise to it."""
+        ids = {each for cause, _, item in planned for each in (cause, item["target"])}
+        where = {"id": {"$in": sorted(ids)}}
+        return await call(self.memory.get_all, namespace=space, where=where, limit=len(ids))
+
     async def _unfinished(
         self, call: Call, space: Namespace, remembered: Sequence[str]
     ) -> list[str]:
-        """Return the ids of this turn's notes, then of others: what is new, then what failed before."""
+        """Return the ids of this turn's notes, then of others: what is new, then what failed."""
         failed = {"state": "failed", "attempts": {"$lt": self.memory.config.max_attempts}}
         ids: dict[str, None] = dict.fromkeys(remembered)
         most = len(ids) + self.limit
@@ -265,52 +299,96 @@ def _interrupted(state: State, step: str, reasons: Sequence[str]) -> Update:
     return {"plan": {}, "evolution": {**state.get("evolution", {}), "interrupted": reason}}
 
 
+def _planned(plan: State) -> list[Planned]:
+    """Return what a plan would change: the note that gives rise to it, its kind, and what is planned."""
+    return [
+        (note["id"], kind, item)
+        for note in plan.get("notes", ())
+        for name, kind in KINDS.items()
+        for item in note[name]
+    ]
+
+
+def _decided(asked: Sequence[Planned], entries: Sequence[Mapping[str, Any]]) -> Update:
+    """Ask until there is an answer that can be used; an unusable one must not reach the commit."""
+    problem = None
+    while True:
+        answer = interrupt({"kind": "amem.review", "entries": entries, "problem": problem})
+        problem = _problem(answer, {entry["id"]: entry["kind"] for entry in entries})
+        if problem is None:
+            decisions = answer
+            if isinstance(answer, bool):  # True writes what was only held back for this question
+                written = [p["id"] for *_, p in asked if not answer or p["rejected"] == HELD]
+                decisions = dict.fromkeys(written, answer)
+            report("review", decisions=decisions)
+            return {"decisions": decisions}
+
+
+def _entry(
+    cause: str, kind: str, planned: Mapping[str, Any], contents: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return one proposal as before and after, with the note that gave rise to it."""
+    names = EDITABLE if kind == "entry" else ("relation", "reason", "strength")
+    adds = {name: planned[name] for name in names if name in planned}
+    words = planned.get("context")
+    if kind != "entry":
+        words = f"{'outdated' if kind == 'supersession' else 'linked'} ({planned['relation']})"
+        words += f": {planned['reason']}" if planned["reason"] else ""
+    before = planned.get("before", "")
+    return {
+        "id": planned["id"],
+        "kind": kind,
+        "note": {"id": planned["target"], "content": contents.get(planned["target"])},
+        "because_of": {"id": cause, "content": contents.get(cause)},
+        "before": before,
+        "after": f"{before} {words}".strip(),
+        "adds": adds,
+        "similarity": planned.get("similarity"),
+        "stopped_by_gate": None if planned["rejected"] == HELD else planned["rejected"],
+    }
+
+
+def _problem(answer: object, kinds: Mapping[str, str]) -> str | None:
+    """Return what is wrong with an answer, or None."""
+    if isinstance(answer, bool):
+        return None
+    if not isinstance(answer, Mapping):
+        return f"{answer!r} is no answer; give True, False, or a dict of entry id to a decision"
+    if unknown := sorted(set(map(str, answer)) - set(kinds)):
+        return f"there is no entry {', '.join(unknown)}"
+    wrong = [entry for entry, decision in answer.items() if not _usable(decision, kinds[entry])]
+    fields = ", ".join(f"{name}: {kind.__name__}" for name, kind in EDITABLE.items())
+    form = f"True, False, or, for a context entry, a dict with {fields}"
+    return f"{', '.join(wrong)}: give {form}" if wrong else None
+
+
+def _usable(decision: object, kind: str) -> bool:
+    if not isinstance(decision, Mapping) or kind != "entry":
+        return isinstance(decision, bool)
+    return bool(decision) and all(
+        name in EDITABLE and isinstance(value, EDITABLE[name]) and value != ""
+        for name, value in decision.items()
+    )
+
+
 # A run that is killed between the commit and its checkpoint commits the same plan again when it is resumed. The
 # second commit changes nothing, so its report is made of what the notes show.
 
 
-def _was_committed_before(plan: State, done: EvolutionReport) -> bool:
-    """Return whether a commit changed nothing although its plan would have."""
-    planned = any(
-        note["links"] or note["updates"] or note["supersessions"] for note in plan["notes"]
-    )
-    return planned and not (done.links or done.evolved or done.superseded or done.proposals)
-
-
-def _touched(plan: State) -> list[str]:
-    """Return the ids of all notes that a plan may change."""
-    ids = [note["id"] for note in plan["notes"]]
-    kinds = ("links", "updates", "supersessions")
-    ids += [item["target"] for note in plan["notes"] for kind in kinds for item in note[kind]]
-    return list(dict.fromkeys(ids))
-
-
-def _with_what_shows(done: EvolutionReport, plan: State, notes: Sequence[Note]) -> EvolutionReport:
-    """Return the report with the links, updates and supersessions of the plan that the notes show."""
-    known = {note.id: note for note in notes}
-    entries = {entry.change for note in notes for entry in note.contexts}
-    outdated = {one.change for note in notes for one in note.supersessions.values()}
-    links = [
-        link
-        for note in plan["notes"]
-        for link in note["links"]
-        if note["id"] in known and link["target"] in known[note["id"]].links
-    ]
-    evolved = [
-        update["target"]
-        for note in plan["notes"]
-        for update in note["updates"]
-        if update["id"] in entries
-    ]
-    superseded = [
-        one["target"]
-        for note in plan["notes"]
-        for one in note["supersessions"]
-        if one["id"] in outdated
-    ]
+def _with_what_shows(
+    done: EvolutionReport, planned: Sequence[Planned], notes: Sequence[Note]
+) -> EvolutionReport:
+    """Return the report with the links, updates and supersessions planned that the notes show."""
+    linked = {(note.id, target) for note in notes for target in note.links}
+    changes = {entry.change for note in notes for entry in note.contexts}
+    changes |= {one.change for note in notes for one in note.supersessions.values()}
+    shown: dict[str, list[str]] = {kind: [] for kind in KINDS.values()}
+    for cause, kind, item in planned:
+        if (cause, item["target"]) in linked if kind == "link" else item["id"] in changes:
+            shown[kind].append(item["target"])
     return replace(
         done,
-        links=len(links),
-        evolved=tuple(dict.fromkeys(evolved)),
-        superseded=tuple(dict.fromkeys(superseded)),
+        links=len(shown["link"]),
+        evolved=tuple(dict.fromkeys(shown["entry"])),
+        superseded=tuple(dict.fromkeys(shown["supersession"])),
     )

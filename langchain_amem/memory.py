@@ -36,8 +36,7 @@ from amem_integrations.conversation import SPEAKING, Message, note_inputs
 
 from .messages import to_message
 from .remember import add_each
-from .retriever import RecallFields, to_document
-from .tracing import traced
+from .retriever import RecallFields, to_document, traced
 
 try:
     from langchain_classic.base_memory import BaseMemory
@@ -124,7 +123,7 @@ class AMemMemory(RecallFields, BaseMemory):
         if question and not self._failures.resting("recall"):
             with self._failures.tolerated("recall"):
                 spaces = [self.namespace, *self.also.values()]
-                search = self._options().recall(call, self.memory, question, spaces)
+                search = self._options().search(call, self.memory, question, spaces, recall=True)
                 hits = await traced(call, self.memory, question, search)
         return {self.memory_key: self._shown(hits, question)}
 

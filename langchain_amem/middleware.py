@@ -31,8 +31,8 @@ from amem_integrations.adapting import (
 from amem_integrations.adapting import Remember as RememberMode
 
 from .messages import ShouldStore, is_spoken
-from .recall import Recall
 from .remember import Entry, Remember, begin, merged
+from .retriever import Recall
 from .runs import (
     Failures,
     Namespace,

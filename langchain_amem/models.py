@@ -6,7 +6,8 @@ import json
 import logging
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Literal
+from os import PathLike
+from typing import Any, Literal, get_args
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
@@ -21,7 +22,6 @@ from amem_integrations import (
     Completion,
     ConfigurationError,
     Embedder,
-    MemoryConfig,
     MissingExtraError,
     ModelRequest,
 )
@@ -70,7 +70,7 @@ class LangChainChatModel:
         """
         if not isinstance(model, BaseChatModel):
             raise ConfigurationError(f"model={model!r} is no LangChain chat model")
-        if structured not in ("auto", "schema", "words"):
+        if structured not in get_args(Structured):
             raise ConfigurationError(f"structured={structured!r} must be 'auto', 'schema', 'words'")
         self.name = name or name_of(model)
         self._model = model
@@ -214,13 +214,11 @@ def _unit(vectors: Any) -> NDArray[np.float32]:  # noqa: ANN401 - lists of numbe
 
 
 def open_memory(
-    location: str,
+    location: str | PathLike[str],
     *,
     model: BaseChatModel | ChatModel | str | None = None,
     embedder: Embeddings | Embedder | str | None = None,
-    config: MemoryConfig | None = None,
-    collection: str = "amem",
-    **client_options: Any,  # noqa: ANN401 - those of AgenticMemory.open
+    **options: Any,  # noqa: ANN401 - those of AgenticMemory.open
 ) -> AgenticMemory:
     """Return `AgenticMemory.open(…)` with LangChain's models in it.
 
@@ -228,9 +226,7 @@ def open_memory(
         location: `":memory:"`, a folder, or the URL of a Qdrant server.
         model: A chat model, or its name for LangChain (`"openai:gpt-5-mini"`); None works without one.
         embedder: Embeddings, or their name (`"openai:text-embedding-3-small"`); None takes MiniLM.
-        config: As for `AgenticMemory.open`, like `collection` and `client_options`.
-        collection: See `config`.
-        client_options: See `config`.
+        options: What else `AgenticMemory.open` takes, such as `config` and `collection`.
 
     Raises:
         ConfigurationError: An option that `AgenticMemory.open` does not know.
@@ -246,14 +242,7 @@ def open_memory(
         chat = LangChainChatModel(chat)
     if isinstance(encoder, Embeddings):
         encoder = LangChainEmbedder(encoder)
-    return AgenticMemory.open(
-        location,
-        model=chat,
-        embedder=encoder,
-        config=config,
-        collection=collection,
-        **client_options,
-    )
+    return AgenticMemory.open(location, model=chat, embedder=encoder, **options)
 
 
 def _langchain(module: str) -> Any:  # noqa: ANN401 - a module of an extra

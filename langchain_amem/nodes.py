@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.messages import convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from typing_extensions import TypedDict, Unpack
 
@@ -37,13 +37,11 @@ from amem_integrations.adapting import (
 from amem_integrations.adapting import Remember as RememberMode
 
 from .messages import ShouldStore, is_spoken
-from .recall import Recall
 from .remember import Entry, Remember, begin, merged
+from .retriever import Recall
 from .runs import (
     Failures,
-    Namespace,
     NamespaceOf,
-    Run,
     checked_also,
     checked_source,
     namespace_of,
@@ -117,7 +115,7 @@ def recall_node(
     whose = checked_source(namespace)
 
     async def step(call: Call, state: State, config: RunnableConfig) -> Update:
-        turn = _Turn.of(whose, state, config, messages_key, turn_key)
+        turn = _Turn(whose, state, config, messages_key, turn_key)
         entry = begin(turn.messages, turn.entry, turn.namespace)
         hits = await recalls.find(call, turn.messages, turn.namespace, turn.run)
         report("recall", notes=[hit.note.id for hit in hits])
@@ -142,9 +140,8 @@ def remember_node(  # noqa: PLR0913 - options, by keyword
 ) -> Node:
     """Return a node that stores this turn of the conversation; the ids of its notes go to `output_key`.
 
-    The notes are raw (`pending`): no model is called, and they can be found at once. A message is known by its id, so
-    running the node again stores nothing. What was said to somebody else in the same thread is not stored; what an
-    earlier run could not store is, if the state has `turn_key`.
+    The notes are raw (`pending`) and can be found at once; no model is called. Running it again stores nothing. What
+    was said to somebody else in the same thread is not stored; what an earlier run could not store is.
 
     Args:
         memory: The memory to write to.
@@ -173,8 +170,9 @@ def remember_node(  # noqa: PLR0913 - options, by keyword
     whose = checked_source(namespace)
 
     async def step(call: Call, state: State, config: RunnableConfig) -> Update:
-        turn = _Turn.of(whose, state, config, messages_key, turn_key)
-        return await turn.remembered(call, storing, output_key, turn_key)
+        turn = _Turn(whose, state, config, messages_key, turn_key)
+        ids, entries = await turn.remember(call, storing)
+        return {output_key: ids, turn_key: entries}
 
     return _node("remember", step)
 
@@ -240,51 +238,33 @@ def _node(name: str, flow: Callable[[Call, State, RunnableConfig], Awaitable[Upd
     return RunnableLambda(step.run, step.arun, name=name)
 
 
-@dataclass(frozen=True, slots=True)
 class _Turn:
-    """What a node reads of a run: whose it is, its messages, and what was noted of it under `name`."""
+    """What a node reads of a run: whose it is, its messages, and what was noted of it."""
 
-    namespace: Namespace
-    run: Run
-    messages: list[BaseMessage]
-    name: str
-    entries: Mapping[str, Entry]
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         whose: NamespaceOf,
         state: State,
         config: RunnableConfig,
         messages_key: str,
         turn_key: str,
-    ) -> _Turn:
-        run = run_of(state, config)
-        return cls(
-            namespace=namespace_of(whose, run),
-            run=run,
-            messages=convert_to_messages(_value(state, messages_key) or []),
-            name=source_name(whose),
-            entries=_value(state, turn_key) or {},
-        )
+    ) -> None:
+        self.run = run_of(state, config)
+        self.namespace = namespace_of(whose, self.run)
+        self.messages = convert_to_messages(_value(state, messages_key) or [])
+        self._name, self._entries = source_name(whose), _value(state, turn_key) or {}
+        self.entry: Entry = self._entries.get(self._name, {})
 
-    async def remembered(
-        self, call: Call, remember: Remember, output_key: str, turn_key: str
-    ) -> Update:
-        """Store what the run was asked and has answered; return what the node writes into the state."""
-        stored, after = await remember.turn(
-            call, self.messages, self.entry, self.namespace, self.run.thread
-        )
+    async def remember(self, call: Call, storing: Remember) -> tuple[list[str], dict[str, Entry]]:
+        """Store what the run was asked and has answered; return the ids of the notes, and what to note of it."""
+        thread = self.run.thread
+        stored, after = await storing.turn(call, self.messages, self.entry, self.namespace, thread)
         ids = [note_id for found in stored.values() for note_id in found]
         report("remember", notes=ids)
-        return {output_key: ids, turn_key: self.entries_with(after)}
-
-    @property
-    def entry(self) -> Entry:
-        return self.entries.get(self.name, {})
+        return ids, self.entries_with(after)
 
     def entries_with(self, entry: Entry) -> dict[str, Entry]:
-        return {**self.entries, self.name: entry}
+        return {**self._entries, self._name: entry}
 
 
 def as_json(value: Mapping[str, Any]) -> dict[str, Any]:

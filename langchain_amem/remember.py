@@ -29,7 +29,7 @@ from .messages import (
     keys_of,
     notes_of,
 )
-from .recall import reinforce
+from .retriever import reinforce
 from .runs import Failures, Namespace
 
 # A conversation is stored in order, so if the note this far back is there, the ones before it are too.

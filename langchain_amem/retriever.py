@@ -1,20 +1,43 @@
-"""`AMemRetriever`: the memory as a LangChain retriever."""
+"""`AMemRetriever`: the memory as a LangChain retriever; and the recall that the other doors share.
+
+Recall is a retriever run: LangSmith, `astream_events` and callback handlers see it as one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+import inspect
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
 from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from langchain_core.runnables.config import (
+    ensure_config,
+    get_async_callback_manager_for_config,
+    get_callback_manager_for_config,
+)
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, ScoredNote
-from amem_integrations.adapting import Call, OnError, RecallOptions, both, check_namespace
+from amem_integrations.adapting import (
+    Call,
+    OnError,
+    RecallOptions,
+    both,
+    check_namespace,
+    directly,
+    reinforce_used,
+)
 
-from .runs import Failures, checked_also
+from .messages import answer_in, keys_of, question_in
+from .runs import Failures, Namespace, NamespaceOf, Run, checked_also, others_of
+
+# The model sees the end of the conversation anyway. What is further back is recalled like anything else,
+# since a conversation may be trimmed before the model reads it.
+VISIBLE = 10
 
 PER_CALL = ("k", "where", "min_similarity", "links", "as_of")  # in the order of `_search`
 RECALL = {option.name for option in fields(RecallOptions)}
@@ -134,6 +157,8 @@ class AMemRetriever(RecallFields, BaseRetriever):
             options = self._options(k, where, min_similarity, links, as_of)
         except ConfigurationError as error:
             raise InvalidInputError(str(error)) from error
+        if not query.strip():
+            return []
         with self._failures.tolerated("recall"):
             spaces = [whose, *self.also.values()]
             hits = await options.search(call, self.memory, query, spaces)
@@ -160,3 +185,85 @@ def trace_params(memory: AgenticMemory) -> LangSmithRetrieverParams:
 def to_document(hit: ScoredNote) -> Document:
     """Return a note as a document: its content word for word, everything else in `metadata`."""
     return Document(id=hit.note.id, page_content=hit.note.content, metadata=hit.to_dict())
+
+
+# The recall of a turn
+
+
+async def traced(
+    call: Call, memory: AgenticMemory, question: str, search: Awaitable[list[ScoredNote]]
+) -> list[ScoredNote]:
+    """Return what the search finds; it is a retriever run below the run that is under way."""
+    config = ensure_config()
+    form = (
+        get_callback_manager_for_config
+        if call is directly
+        else get_async_callback_manager_for_config
+    )
+    manager: Any = form(config)
+    manager.add_metadata({"ls_retriever_name": "amem", **trace_params(memory)}, inherit=False)
+    run = await _now(manager.on_retriever_start({}, question, name="AMemRecall"))
+    try:
+        hits = await search
+    except BaseException as error:
+        await _now(run.on_retriever_error(error))
+        raise
+    await _now(run.on_retriever_end([to_document(hit) for hit in hits] if run.handlers else []))
+    return hits
+
+
+async def _now(value: Any) -> Any:  # noqa: ANN401 - what a manager of either form gives
+    return await value if inspect.isawaitable(value) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Finds notes for what was last asked, in one namespace and in others that are read `also`."""
+
+    memory: AgenticMemory
+    options: RecallOptions
+    failures: Failures
+    also: Mapping[str, NamespaceOf]
+
+    async def find(
+        self, call: Call, messages: Sequence[BaseMessage], namespace: Namespace, run: Run
+    ) -> list[ScoredNote]:
+        """Return notes for the last question, best first, without what visible messages say."""
+        question = question_in(messages)
+        if not question or self.failures.resting("recall"):
+            return []
+        visible = keys_of(messages, run.thread, VISIBLE)
+        said = {str(message.text).strip() for message in messages[-VISIBLE:]}
+        spaces = [namespace, *others_of(self.also, run).values()]
+        with self.failures.tolerated("recall"):
+            most = self.options.k
+            search = self.options.search(
+                call, self.memory, question, spaces, k=most + len(visible), recall=True
+            )
+            hits = await traced(call, self.memory, question, search)
+            fresh = [hit for hit in hits if hit.note.key not in visible]
+            return [hit for hit in fresh if hit.note.content not in said][:most]
+        return []
+
+    def text(
+        self, hits: Sequence[ScoredNote], run: Run, messages: Sequence[BaseMessage] = ()
+    ) -> str:
+        """Return the notes for the last question as a marked block of data for a prompt, or "" if there are none."""
+        others, asked = others_of(self.also, run), question_in(messages)
+        return self.options.render(hits, others, question=asked)
+
+
+async def reinforce(
+    call: Call,
+    memory: AgenticMemory,
+    messages: Sequence[BaseMessage],
+    entry: Mapping[str, Any],
+    failures: Failures,
+) -> None:
+    """Reinforce the links that led to what the last answer used of the notes that the entry says were `found`."""
+    answer, found = answer_in(messages), entry.get("found")
+    if not answer or not found:
+        return
+    with failures.tolerated("reinforce", answered=True):
+        whose = tuple(entry["namespace"])
+        await reinforce_used(call, memory, whose, found, answer, question_in(messages))

@@ -143,6 +143,7 @@ def source_name(namespace: NamespaceOf) -> str:
         return name
     held = [cell.cell_contents for cell in getattr(namespace, "__closure__", None) or ()]
     texts = [value for value in (*code.co_consts, *held) if isinstance(value, str)]
+    texts = [text for text in texts if text != namespace.__doc__]
     return " ".join([name, *code.co_names, *texts])
 
 

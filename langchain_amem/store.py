@@ -12,8 +12,8 @@ from amem_integrations import AgenticMemory, AmemError, ConfigurationError, Miss
 from amem_integrations.adapting import Call, both, check_flags, evolve_turn
 
 from .runs import Failures, Namespace
-from .store_batch import Batch, Gathering, Group
 from .store_items import Items, are_paths, checked_labels
+from .store_operations import Batch, Gathering, Group
 
 try:
     from langgraph.store.base import (
@@ -122,7 +122,7 @@ class AMemStore(BaseStore):
 
     def note(self, namespace: Namespace, key: str) -> Note | None:
         """Return the note of an item, with what evolution made of it."""
-        return self._items.find(checked_labels(namespace), key)
+        return self._items.find_all(checked_labels(namespace), [key]).get(key)
 
     def sweep_ttl(self) -> int:
         """Delete what has expired, items or other notes of the memory, and return how many that were."""

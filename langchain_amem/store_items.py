@@ -238,10 +238,6 @@ class Items:
         with _making:
             self._locks = _locks.setdefault(memory, [threading.Lock() for _ in range(LOCKS)])
 
-    def find(self, namespace: Namespace, key: str) -> Note | None:
-        """Return the note of an item, if there is one."""
-        return self.find_all(namespace, [key]).get(key)
-
     def find_all(self, namespace: Namespace, keys: Sequence[str]) -> dict[str, Note]:
         """Return the notes of those of these items that there are, by key."""
         return {key: notes[0] for key, notes in self._kept(namespace, keys).items()}
@@ -264,7 +260,8 @@ class Items:
             for put in puts:
                 for note in kept.get((put.namespace, put.key), ()):
                     if put.value is None or note.namespace != put.place:
-                        self._remove(note)
+                        with suppress(NoteNotFoundError):  # somebody else was faster
+                            self.memory.delete(note.id, namespace=note.namespace)
             return {place: ids for place, ids in written.items() if not is_apart(place)}
 
     def _write(
@@ -282,7 +279,9 @@ class Items:
             else:
                 new.setdefault(put.place, []).append(item)
         for place, items in new.items():
-            written.setdefault(place, []).extend(self._add(place, items))
+            # An expired item that was not swept yet has the id of its successor, which takes its place.
+            added = self.memory.add_many(items, namespace=place, evolve=False)
+            written.setdefault(place, []).extend(note.id for note in added)
         return written
 
     def _update(self, note: Note, item: NoteInput) -> bool:
@@ -297,14 +296,6 @@ class Items:
             )
             return True
         return False
-
-    def _add(self, place: Namespace, items: Sequence[NoteInput]) -> list[str]:
-        """Store new items, and return their ids.
-
-        An expired item that was not swept yet has the id of its successor, which takes its place.
-        """
-        notes = self.memory.add_many(items, namespace=place, evolve=False)
-        return [note.id for note in notes]
 
     def places(self, prefix: Namespace) -> list[Namespace]:
         """Return the namespaces of the memory that may hold items under a prefix."""
@@ -363,10 +354,6 @@ class Items:
         for notes in found.values():
             notes.sort(key=lambda note: str(note.metadata["updated_at"]), reverse=True)
         return found
-
-    def _remove(self, note: Note) -> None:
-        with suppress(NoteNotFoundError):  # somebody else was faster
-            self.memory.delete(note.id, namespace=note.namespace)
 
     @contextmanager
     def _holding(self, items: Iterable[tuple[Namespace, str]]) -> Iterator[None]:

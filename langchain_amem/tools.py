@@ -32,6 +32,7 @@ from amem_integrations.adapting import (
     evolves_now,
 )
 
+from .retriever import traced
 from .runs import (
     Failures,
     Namespace,
@@ -41,7 +42,6 @@ from .runs import (
     namespace_of,
     others_of,
 )
-from .tracing import traced
 
 Kind = Literal["search", "remember", "correct", "forget"]
 Outcome = tuple[str, list[dict[str, Any]]]

@@ -20,9 +20,7 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("llama-index-core", "llamaindex") from error
 
-from .chat_model import LlamaIndexChatModel
 from .documents import AMemIngest
-from .embedder import LlamaIndexEmbedder
 from .events import (
     AMemEvolutionEvent,
     AMemFailureEvent,
@@ -32,7 +30,7 @@ from .events import (
 )
 from .memory import AMemMemory
 from .memory_block import AMemMemoryBlock
-from .opening import open_memory
+from .models import LlamaIndexChatModel, LlamaIndexEmbedder, open_memory
 from .retriever import AMemRetriever
 from .tools import AMemToolSpec
 

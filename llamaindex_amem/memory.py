@@ -8,8 +8,8 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import Any, Self, Unpack, cast
+from functools import partial, wraps
+from typing import Any, ParamSpec, Self, TypeVar, Unpack, cast
 from uuid import UUID
 
 from llama_index.core.base.llms.types import ChatMessage, ContentBlock, MessageRole
@@ -36,7 +36,8 @@ UNANSWERED = (MessageRole.USER, MessageRole.TOOL, MessageRole.FUNCTION)
 # How long a task waits for the lock of a memory, in seconds.
 PATIENCE = 2.0
 
-
+P = ParamSpec("P")
+R = TypeVar("R")
 UserId = str | int | UUID
 
 
@@ -65,6 +66,17 @@ class BoundOptions(MemoryOptions, total=False):
     memory_blocks: Sequence[BaseMemoryBlock[Any]]
     insert_method: InsertMethod | None
     ingest_history: bool
+
+
+def _synchronous(method: Callable[P, R]) -> Callable[P, R]:
+    """Return a method of the framework, within which the memory knows that the caller is synchronous."""
+
+    @wraps(method)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        with synchronously():
+            return method(*args, **kwargs)
+
+    return called
 
 
 class AMemMemory(Uncopied, Memory):
@@ -144,10 +156,8 @@ class AMemMemory(Uncopied, Memory):
         space = _namespace(user_id, namespace)
         check_options(options, OPTIONS)
         check_flags(ingest_history=ingest_history)
-        given: dict[str, Any] = {**options}
-        own = {name: given.pop(name) for name in set(given) & BLOCK_OPTIONS}
-        if "tokenizer_fn" in given:
-            own["tokenizer_fn"] = given["tokenizer_fn"]
+        own: Any = {n: v for n, v in options.items() if n in BLOCK_OPTIONS | {"tokenizer_fn"}}
+        given: Any = {n: v for n, v in options.items() if n not in BLOCK_OPTIONS}
         # Each message is written through; overflow would only deliver it once more.
         block = AMemMemoryBlock(memory, space, accept_short_term_memory=False, **own)
         made = cast(
@@ -340,31 +350,11 @@ class AMemMemory(Uncopied, Memory):
             if mine:
                 self._lock.release()
 
-    # --- the synchronous methods run the asynchronous ones, on a loop that is closed after the call
-
-    def get(
-        self,
-        input: str | ChatMessage | None = None,  # noqa: A002 - the framework passes it by name
-        **block_kwargs: Any,  # noqa: ANN401 - passed on to the blocks
-    ) -> list[ChatMessage]:
-        """Synchronous twin of `aget`."""
-        with synchronously():
-            return super().get(input=input, **block_kwargs)
-
-    def put(self, message: ChatMessage) -> None:
-        """Synchronous twin of `aput`."""
-        with synchronously():
-            super().put(message)
-
-    def put_messages(self, messages: list[ChatMessage]) -> None:
-        """Synchronous twin of `aput_messages`."""
-        with synchronously():
-            super().put_messages(messages)
-
-    def set(self, messages: list[ChatMessage]) -> None:
-        """Synchronous twin of `aset`."""
-        with synchronously():
-            super().set(messages)
+    # They run the asynchronous methods, on a loop that is closed after the call. (mypy compares with `BaseMemory`.)
+    get = _synchronous(Memory.get)
+    put = _synchronous(Memory.put)  # type: ignore[arg-type]
+    put_messages = _synchronous(Memory.put_messages)  # type: ignore[arg-type]
+    set = _synchronous(Memory.set)  # type: ignore[arg-type]
 
 
 def _namespace(user_id: UserId | None, namespace: Sequence[str] | None) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage
@@ -120,11 +121,13 @@ class Recall:
 
     async def _search(self, call: Call, asked: str, said: set[str]) -> list[ScoredNote]:
         """Return enough notes to fill the prompt; what it says already stands before all else."""
-        search, where = self._options.recall, (call, self._memory, asked, [self._namespace])
+        search = partial(
+            self._options.search, call, self._memory, asked, [self._namespace], recall=True
+        )
         limit = min(RANKED, 2 * self._k + min(len(said), 2 * self._k))
-        notes = await search(*where, k=limit)
+        notes = await search(k=limit)
         if len(notes) == limit < RANKED and len(_fresh(notes, said)) <= self._k // 2:
-            notes = await search(*where, k=RANKED)
+            notes = await search(k=RANKED)
         return notes
 
     async def _is_current(self, call: Call, found: Found, thread: str | None) -> bool:

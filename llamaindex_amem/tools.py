@@ -134,8 +134,8 @@ class AMemToolSpec(BaseToolSpec):
     async def _forget(self, call: Call, note_id: str) -> str:
         """Delete one note from long-term memory for good. Take the id from recall."""
         with self._answering("forget") as answer:
-            await call(self._memory.delete, note_id.strip(), namespace=self._namespace)
-            answer.says("Forgotten.", [note_id.strip()])
+            await call(self._memory.delete, str(note_id).strip(), namespace=self._namespace)
+            answer.says("Forgotten.", [str(note_id).strip()])
         return answer.text
 
     @dispatcher.span
@@ -144,7 +144,7 @@ class AMemToolSpec(BaseToolSpec):
         with self._answering("correct") as answer:
             space = self._namespace
             note = await call(
-                self._memory.update, note_id.strip(), namespace=space, content=content
+                self._memory.update, str(note_id).strip(), namespace=space, content=content
             )
             answer.says("Corrected.", [note.id])
             if self._evolve:

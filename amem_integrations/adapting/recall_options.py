@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypedDict
@@ -11,7 +11,7 @@ from ..context import render_notes
 from ..errors import ConfigurationError, InvalidInputError
 from ..filters import check_similarity, parse
 from ..memory import AgenticMemory
-from ..notes import Namespace, Note, ScoredNote, check_time
+from ..notes import Namespace, ScoredNote, check_time
 from .calls import Call
 
 LEAST = -1.0  # the least cosine there is: of what is found by its words, and has no vector yet
@@ -78,36 +78,16 @@ class RecallOptions:
         namespaces: Sequence[Namespace],
         *,
         k: int | None = None,
+        recall: bool = False,
     ) -> list[ScoredNote]:
-        """Return the best `k` notes of these namespaces, best first; a hit says whose it is by its note."""
-        return await self._each(memory, memory.search, call, question, namespaces, k)
+        """Return the best `k` notes of these namespaces, best first; a hit says whose it is by its note.
 
-    async def recall(
-        self,
-        call: Call,
-        memory: AgenticMemory,
-        question: str,
-        namespaces: Sequence[Namespace],
-        *,
-        k: int | None = None,
-    ) -> list[ScoredNote]:
-        """Return what is worth showing of these namespaces, best first."""
-        return await self._each(memory, memory.recall, call, question, namespaces, k)
-
-    async def _each(
-        self,
-        memory: AgenticMemory,
-        find: Callable[..., list[ScoredNote]],
-        call: Call,
-        question: str,
-        namespaces: Sequence[Namespace],
-        k: int | None,
-    ) -> list[ScoredNote]:
-        """Search each namespace by itself: no link leads from one into another."""
+        With `recall`, only what is worth showing. Each namespace is searched by itself: no link leads into another.
+        """
         most, spaces = self.k if k is None else k, dict.fromkeys(namespaces)
         found = [
             await call(
-                find,
+                memory.recall if recall else memory.search,
                 question,
                 namespace=namespace,
                 k=most,
@@ -119,20 +99,20 @@ class RecallOptions:
             for namespace in spaces
         ]
         hits = found[0] if len(found) == 1 else _merged(found)
-        profiles = [await self._profile(call, memory, space) for space in spaces if self.profile]
+        if not self.profile:
+            return hits[:most]
         best = hits[0].score if hits else 0.0
         first = [
             ScoredNote(note=note, score=best, similarity=None, via="match")
-            for note in profiles
-            if note is not None
+            for space in spaces
+            if (
+                note := await call(
+                    memory.profile, namespace=space, where=self.where, as_of=self.as_of
+                )
+            )
         ]
         known = {hit.note.id for hit in first}
         return [*first, *(hit for hit in hits if hit.note.id not in known)][:most]
-
-    async def _profile(
-        self, call: Call, memory: AgenticMemory, namespace: Namespace
-    ) -> Note | None:
-        return await call(memory.profile, namespace=namespace, where=self.where, as_of=self.as_of)
 
     def render(
         self,

@@ -72,6 +72,7 @@ def test_what_is_wrong_is_said_in_one_sentence(
 ) -> None:
     unknown = "Error: there is no note with this id. Use recall, and take an id from there."
     assert call("forget", note_id="not-an-id") == unknown
+    assert call("forget", note_id=5) == unknown
     assert call("correct", note_id="0" * 36, content="x") == unknown
     assert call("remember", content=" ") == call("remember", content="x" * 40_000)
     assert call("remember", content=" ").startswith("Error: this text is empty or too long")

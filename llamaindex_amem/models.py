@@ -1,14 +1,16 @@
-"""`LlamaIndexChatModel`: any LlamaIndex LLM, for the memory to think with."""
+"""LlamaIndex's models for the memory: `LlamaIndexChatModel`, `LlamaIndexEmbedder`, and `open_memory` with both."""
 
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from os import PathLike
+from typing import Any, Literal, get_args
 
+import numpy as np
 from llama_index.core import Settings
+from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole, ToolCallBlock
 from llama_index.core.llms import LLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
@@ -16,27 +18,37 @@ from llama_index.core.program.function_program import get_function_tool
 from llama_index.core.utils import get_tokenizer
 
 from amem_integrations import (
+    AgenticMemory,
     AmemError,
+    ChatModel,
     Completion,
     ConfigurationError,
+    Embedder,
     ModelReplyError,
     ModelRequest,
     ModelUnavailableError,
 )
-from amem_integrations.adapting import Call, both, directly, in_thread
+from amem_integrations.adapting import (
+    Call,
+    Prefixes,
+    Truncation,
+    both,
+    check_counts,
+    directly,
+    in_thread,
+)
+from amem_integrations.ports import Vector
 
-log = logging.getLogger("llamaindex_amem")
+from .events import log
 
 Structured = Literal["auto", "schema", "words"]
 
 # A server says by these that it does not take a request in this form, rather than that it is down.
 REFUSALS = {400, 404, 415, 422, 501}
-
 FORBIDDEN = {401, 403}
 UNKNOWN = 404
 LATER = {408, 409, 425, 429}
 OF_THE_SERVER = 500
-LONGEST_DETAIL = 300
 
 # What integrations call the tokens of prompt and answer.
 ASKED = ("prompt_tokens", "input_tokens", "prompt_token_count")
@@ -74,7 +86,7 @@ class LlamaIndexChatModel:
         """
         if not isinstance(llm, LLM | None):
             raise ConfigurationError(f"llm={llm!r} is no LlamaIndex LLM")
-        if structured not in ("auto", "schema", "words"):
+        if structured not in get_args(Structured):
             raise ConfigurationError(f"structured={structured!r} must be 'auto', 'schema', 'words'")
         self._llm, self._structured = llm, structured
         self._in_thread, self._name = in_thread, name
@@ -95,14 +107,7 @@ class LlamaIndexChatModel:
         Raises:
             ConfigurationError: There is none.
         """
-        if self._llm is not None:
-            return self._llm
-        try:
-            return Settings.llm
-        except (ImportError, ValueError) as error:
-            raise ConfigurationError(
-                "there is no language model: set `Settings.llm`, or give `LlamaIndexChatModel(llm)`"
-            ) from error
+        return self._llm or _of_settings("llm", "language model", "LlamaIndexChatModel")
 
     async def _generate(self, call: Call, request: ModelRequest) -> Completion:
         """Return the model's answer.
@@ -116,7 +121,11 @@ class LlamaIndexChatModel:
         llm = self.llm
         call = in_thread if self._in_thread and call is not directly else call
         with translated(self.name):
-            messages = _messages(request, llm)
+            # Not through a prompt template: braces in what a user said are not placeholders.
+            messages = [
+                ChatMessage(role=llm.metadata.system_role, content=request.system),
+                ChatMessage(role=MessageRole.USER, content=request.prompt),
+            ]
             if (caller := self._by_schema(llm)) is not None:
                 tools = [get_function_tool(request.reply)]
                 try:
@@ -149,16 +158,139 @@ class LlamaIndexChatModel:
         return None
 
 
-# --- the core's request as chat messages, and an LLM's response as the core's `Completion`
+class LlamaIndexEmbedder:
+    """Any LlamaIndex embedding model as the memory's embedder.
 
-
-def _messages(request: ModelRequest, llm: LLM) -> list[ChatMessage]:
-    """Return the request as messages.
-
-    Not through a prompt template: braces in what a user said are not placeholders.
+    https://developers.llamaindex.ai/python/framework/module_guides/models/embeddings/
     """
-    system = ChatMessage(role=llm.metadata.system_role, content=request.system)
-    return [system, ChatMessage(role=MessageRole.USER, content=request.prompt)]
+
+    def __init__(
+        self,
+        model: BaseEmbedding | None = None,
+        *,
+        name: str | None = None,
+        dimensions: int | None = None,
+        query_prefix: str = "",
+        document_prefix: str = "",
+        max_tokens: int | None = None,
+        in_thread: bool = False,
+    ) -> None:
+        """Wrap an embedding model; nothing is sent yet.
+
+        Args:
+            model: The model; None takes `Settings.embed_model` as it is at first use, and stays with it:
+                vectors of two models cannot be compared.
+            name: What a collection remembers of the embedder; None makes it of class and model.
+            dimensions: Length of a vector; None finds out by encoding a word.
+            query_prefix: What stands before a query, if the model wants that and its class does not give it, as
+                those with a `query_instruction` do.
+            document_prefix: The same for a document.
+            max_tokens: How much of a text the model reads, if that is known: longer content is split accordingly, and
+                texts that are too long by an estimate are counted in `truncated`.
+            in_thread: Call the synchronous methods in a thread, for models whose asynchronous ones block.
+
+        Raises:
+            ConfigurationError: It is no LlamaIndex embedding model, or an option has a value it cannot have.
+        """
+        if not isinstance(model, BaseEmbedding | None):
+            raise ConfigurationError(f"model={model!r} is no LlamaIndex embedding model")
+        self._model, self._name, self._dimensions = model, name, dimensions
+        self._in_thread, self.max_tokens = in_thread, max_tokens
+        sizes = {"dimensions": dimensions, "max_tokens": max_tokens}
+        check_counts(**{name: size for name, size in sizes.items() if size is not None})
+        self._prefixes = Prefixes(query_prefix, document_prefix)
+        self._truncation = Truncation(name or type(self).__name__, max_tokens)
+
+    @property
+    def model(self) -> BaseEmbedding:
+        """The model in use.
+
+        Raises:
+            ConfigurationError: There is none.
+        """
+        if self._model is None:
+            self._model = _of_settings("embed_model", "embedder", "LlamaIndexEmbedder")
+        return self._model
+
+    @property
+    def name(self) -> str:
+        """Identifies the embedder; a collection remembers it."""
+        made = f"{self.model.class_name()}:{self.model.model_name}"
+        return self._name or self._prefixes.named(made)
+
+    @property
+    def truncated(self) -> int:
+        """How many documents were longer than `max_tokens`, by an estimate; the first is told in the log."""
+        return self._truncation.count
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector.
+
+        Raises:
+            ConfigurationError: There is no model, or its key is wrong.
+            ModelUnavailableError: It did not answer.
+        """
+        if self._dimensions is None:
+            with translated(self.name, refused=ModelUnavailableError):
+                self._dimensions = len(self.model.get_text_embedding("length"))
+        return self._dimensions
+
+    async def _embed_documents(self, call: Call, texts: Sequence[str]) -> Vector:
+        """Return a float32 array [len(texts), dimensions] of unit-length rows.
+
+        Raises:
+            ConfigurationError: There is no model, or its key or name is wrong.
+            ModelUnavailableError: It did not answer, or refused the texts.
+        """
+        given = [self._prefixes.document + text for text in texts]
+        self._truncation.estimate(given)
+        with translated(self.name, refused=ModelUnavailableError):
+            rows = await self._form(call)(self.model.get_text_embedding_batch, given)
+        return _unit(rows) if rows else np.empty((0, self.dimensions), dtype=np.float32)
+
+    async def _embed_query(self, call: Call, text: str) -> Vector:
+        """Return a float32 array [dimensions] of unit length; errors as for documents."""
+        given = self._prefixes.query + text
+        with translated(self.name, refused=ModelUnavailableError):
+            return _unit(await self._form(call)(self.model.get_query_embedding, given))
+
+    embed_documents, aembed_documents = both(_embed_documents)
+    embed_query, aembed_query = both(_embed_query)
+
+    def _form(self, call: Call) -> Call:
+        return in_thread if self._in_thread and call is not directly else call
+
+
+def _unit(values: Sequence[Any]) -> Vector:
+    vectors = np.asarray(values, dtype=np.float32)
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    unit: Vector = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return unit
+
+
+def open_memory(
+    location: str | PathLike[str],
+    *,
+    model: LLM | ChatModel | None = None,
+    embedder: BaseEmbedding | Embedder | None = None,
+    **options: Any,  # noqa: ANN401 - those of AgenticMemory.open
+) -> AgenticMemory:
+    """Return `AgenticMemory.open(…)` with LlamaIndex's models in it.
+
+    Args:
+        location: `":memory:"`, a folder, or the URL of a Qdrant server.
+        model: An LLM, or a model of the memory's own; None works without one. `LlamaIndexChatModel()` is
+            whatever `Settings.llm` is.
+        embedder: Embeddings, or an embedder of the memory's own; None takes MiniLM.
+        options: What else `AgenticMemory.open` takes, such as `config` and `collection`.
+
+    Raises:
+        ConfigurationError: `model` or `embedder` is none, or an option is one that `AgenticMemory.open` does not know.
+    """
+    chat = LlamaIndexChatModel(model) if isinstance(model, LLM) else model
+    encoder = LlamaIndexEmbedder(embedder) if isinstance(embedder, BaseEmbedding) else embedder
+    return AgenticMemory.open(location, model=chat, embedder=encoder, **options)
 
 
 def _completion(
@@ -166,12 +298,9 @@ def _completion(
     response: ChatResponse,
     caller: FunctionCallingLLM | None = None,
 ) -> Completion:
-    """Return what was answered, and what it cost; where nobody says so, that is estimated.
+    """Return what was answered, and what it cost, by an estimate where nobody says so.
 
-    Args:
-        messages: What was asked.
-        response: The answer.
-        caller: The model, if it was to call a function; the arguments are the answer then.
+    With a `caller`, which was to call a function, the arguments are the answer.
     """
     text = (_arguments(response, caller) if caller else "") or response.message.content or ""
     count = get_tokenizer()
@@ -207,17 +336,13 @@ def _as_json(arguments: dict[str, Any] | str) -> str:
 def _reported(response: ChatResponse, names: Sequence[str]) -> int:
     """Return how many tokens the integration speaks of, or 0."""
     usage = (_part(response.raw, "usage"), _part(response.raw, "usage_metadata"))
-    counts = (
-        _part(place, name) for place in (response.additional_kwargs, *usage) for name in names
-    )
+    places = (response.additional_kwargs, *usage)
+    counts = (_part(place, name) for place in places for name in names)
     return next((count for count in counts if isinstance(count, int) and count > 0), 0)
 
 
 def _part(whole: object, name: str) -> Any:  # noqa: ANN401 - each vendor has classes of its own
     return whole.get(name) if isinstance(whole, Mapping) else getattr(whole, name, None)
-
-
-# --- what goes wrong in a vendor's package, in the words of the core
 
 
 @contextmanager
@@ -236,7 +361,7 @@ def _translated(error: Exception, name: str, refused: type[AmemError]) -> AmemEr
     if status in FORBIDDEN:
         # The message may hold parts of the key.
         return ConfigurationError(f"{name!r} refused access (HTTP {status}); check the API key")
-    detail = " ".join(repr(error).split())[:LONGEST_DETAIL]
+    detail = " ".join(repr(error).split())[:300]
     if status == UNKNOWN:
         return ConfigurationError(
             f"{name!r} was not found ({detail}); check the name of the model and its address"
@@ -254,14 +379,22 @@ def _refuses_tools(error: Exception) -> bool:
 def _status(error: BaseException | None) -> int | None:
     """Return the HTTP status of an error, or of what caused it, if one of them has one."""
     while error is not None:
-        response = getattr(error, "response", None)
-        found = (
-            getattr(error, "status_code", None),
-            getattr(error, "code", None),
-            getattr(response, "status_code", None),
+        places = (
+            (error, "status_code"),
+            (error, "code"),
+            (getattr(error, "response", None), "status_code"),
         )
-        for status in found:
-            if isinstance(status, int):
+        for place, name in places:
+            if isinstance(status := getattr(place, name, None), int):
                 return status
         error = error.__cause__
     return None
+
+
+def _of_settings(name: str, what: str, wrapper: str) -> Any:  # noqa: ANN401 - a model
+    try:
+        return getattr(Settings, name)
+    except (ImportError, ValueError) as error:
+        raise ConfigurationError(
+            f"there is no {what}: set `Settings.{name}`, or give `{wrapper}(…)` a model"
+        ) from error
