@@ -29,7 +29,7 @@ from ..plans import HELD, PlannedSupersession
 from ..ports import Indexed, Query, Vector
 from ..prompts.replies import ConstructFactsReply, ConstructReply
 from ..runtime import Runtime, resolve
-from .show import Shown, aliases, flat, lines
+from .show import Shown, aliases, bare, flat, lines
 from .supersede import NOT_BY_USER, supersede
 
 # A form that was filled from notes (see `flows.fill`) has a key.
@@ -91,19 +91,17 @@ class Wanted:
         """Return the facts of a reply that notes show which it describes, and how many others there are."""
         found, facts = [], reply.facts if isinstance(reply, ConstructFactsReply) else []
         for item in facts:
-            named = [self.notes[i] for i in _named(item.of) if i in self.notes]
+            named = [self.notes[i] for i in dict.fromkeys(map(bare, item.of)) if i in self.notes]
             if not item.of and len(self.notes) == 1:
                 named = list(self.notes.values())
             text = " ".join(item.fact.split()[:MAX_WORDS])[:MAX_CHARS]
-            old = tuple(self.known[i] for i in _named(item.old) if i in self.known)
+            old = tuple(
+                self.known[i] for i in dict.fromkeys(map(bare, item.old)) if i in self.known
+            )
             named = [note for note in named if note.id in described]
             if named and text:
                 found.append(Learned(text=text, sources=tuple(named), until=item.until, old=old))
         return found, len(facts) - len(found)
-
-
-def _named(ids: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(one.strip("[]() ") for one in ids))
 
 
 async def known_facts(

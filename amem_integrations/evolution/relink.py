@@ -16,12 +16,11 @@ from ..changes.undo import fields_of
 from ..fetch import all_changes
 from ..ids import derive
 from ..notes import Change, Link, Namespace, Note
-from ..plans import LINK_CHANGES, LinkChange, PlannedNote, PlannedRelink
+from ..plans import LINK_CHANGES, MAX_REASON_CHARS, LinkChange, PlannedNote, PlannedRelink
 from ..ports import NoteStore
 from ..prompts.replies import ProposedRelink
 from .show import Offer
 
-MAX_REASON_CHARS = 200
 # What models also write for the three changes.
 _SAME: Mapping[str, LinkChange] = {
     "stronger": "strengthen",

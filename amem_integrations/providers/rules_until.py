@@ -50,10 +50,6 @@ def read_until(content: str, at: datetime) -> datetime | None:
     return None
 
 
-def _same_day(_: re.Match[str], day: date) -> date:
-    return day
-
-
 def _next_day(_: re.Match[str], day: date) -> date:
     return day + timedelta(days=1)
 
@@ -68,10 +64,6 @@ def _end_of_next_week(_: re.Match[str], day: date) -> date:
 
 def _end_of_month(_: re.Match[str], day: date) -> date:
     return day.replace(day=monthrange(day.year, day.month)[1])
-
-
-def _end_of_year(_: re.Match[str], day: date) -> date:
-    return day.replace(month=12, day=31)
 
 
 def _weekday(found: re.Match[str], day: date) -> date:
@@ -166,7 +158,7 @@ _RULES: tuple[_Rule, ...] = tuple(
         ),
         (
             rf"{_UP_TO}(?:the )?(?:end of (?:the |this )?year|ende des jahres|jahresende|la fin de l'année|fin de año|new year)",
-            _end_of_year,
+            lambda _, day: day.replace(month=12, day=31),
         ),
         (rf"{_UP_TO}(?:tomorrow|morgen|demain|mañana)\b", _next_day),
         (rf"(?<!day ){_UP_TO}{_THE}{_DAY}\b", _weekday),
@@ -183,7 +175,7 @@ _RULES: tuple[_Rule, ...] = tuple(
         ),
         (
             rf"\b{_ONLY}(?: for)? (?:today|tonight|heute|aujourd'hui|hoy|this (?:morning|afternoon|evening|once))\b|\b(?:today|tonight|heute) {_ONLY}\b|今日だけ|सिर्फ़? आज|केवल आज",
-            _same_day,
+            lambda _, day: day,
         ),
         (rf"\b{_ONLY} (?:for )?this {_DAY}\b", _weekday),
         (rf"\bthis {_DAY} only\b", _weekday),
