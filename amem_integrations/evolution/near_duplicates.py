@@ -11,7 +11,7 @@ from ..digests import is_derived
 from ..duplicates import completeness, difference, identity, is_equal, text_difference
 from ..embedding import embed_if_possible
 from ..notes import Namespace, Note
-from ..ports import Query, Vector
+from ..ports import Query
 from ..runtime import Runtime, resolve
 
 PAGE = 128
@@ -109,7 +109,7 @@ async def _accepted(
 
     def near(one: str, other: str, least: float) -> bool:
         first, second = (vectors[notes[note_id].content] for note_id in (one, other))
-        return _cosine(first, second) >= least
+        return first is not None and second is not None and float(first @ second) >= least
 
     return {
         (one, other)
@@ -117,11 +117,6 @@ async def _accepted(
         if (is_equal(notes[one].content, notes[other].content) or near(one, other, floor))
         and not any(near(one, each, floor - CHANGED) for each in others)
     }
-
-
-def _cosine(one: Vector | None, other: Vector | None) -> float:
-    """Return the cosine of two texts, the least there is where the embedder gave no vector."""
-    return -1.0 if one is None or other is None else float(one @ other)
 
 
 def _between(notes: Mapping[str, Note], pairs: _Pairs, one: str, other: str) -> list[str]:
