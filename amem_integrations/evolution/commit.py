@@ -217,15 +217,10 @@ async def commit_plan(
     since: int | None = None,
     look: Look | None = None,
 ) -> EvolutionReport:
-    """Write a plan; doing it again changes nothing.
+    """Write a plan; doing it again changes nothing, with `again` however long ago it was done first.
 
-    Args:
-        runtime: The ports.
-        plan: What `propose_all` gave.
-        known: The notes of the plan as they were when it was made, or are now.
-        again: Doing it again changes nothing however long ago it was done first (see `rewrite`).
-        since: The instant at which it is known to quote nothing that is gone; None: when it was made.
-        look: What the caller reads next (see `rewrite`).
+    `known` are the notes of the plan as they were when it was made, or are now. `since` is the instant at which it is
+    known to quote nothing that is gone (None: when it was made), `look` what the caller reads next (see `rewrite`).
 
     Raises:
         InvalidInputError: It has the id of another operation.

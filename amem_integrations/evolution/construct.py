@@ -30,7 +30,7 @@ from ..prompts.replies import ConstructFactsReply, ConstructReply, NoteAttribute
 from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens
 from .ask import RefusedError, ask, counting, fits
-from .facts import FactWriting, Learned, Wanted
+from .facts import FACT_TOKENS, FactWriting, Learned, Wanted
 from .gate import MAX_CHARS
 from .show import aliases, bare, raw, speakers, turns
 
@@ -236,7 +236,9 @@ async def describe(runtime: Runtime, batch: Batch) -> Description:
     wanted = Wanted.of(notes, batch.facts) if batch.is_learned_from else None
     values = _values(batch, alias) | (wanted.values if wanted else {})
     besides = "facts" if wanted else None
-    tokens = REPLY_TOKENS * (len(batch.notes) + 1) + (wanted.reply_tokens if wanted else 0)
+    tokens = REPLY_TOKENS * (len(batch.notes) + 1) + (
+        FACT_TOKENS * len(wanted.notes) if wanted else 0
+    )
     if not fits(runtime, "construct", values, tokens, besides):
         if len(batch.notes) > 1:
             return await _in_halves(runtime, batch)

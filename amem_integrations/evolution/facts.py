@@ -38,7 +38,7 @@ NEAREST = 4  # stored facts that are shown for a new note
 MOST_SHOWN = 12  # for a batch
 ALIKE = 8  # stored facts that a new one is compared with
 MAX_WORDS, MAX_CHARS = 60, 600
-REPLY_TOKENS = 60  # for a note
+FACT_TOKENS = 60  # of a reply, for a note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +64,6 @@ class Wanted:
         wanted = {alias: note for alias, note in notes.items() if wants_facts(note)}
         names = aliases(known, "f")
         return cls(notes=wanted, known={names[n.id]: n for n in known}) if wanted else None
-
-    @property
-    def reply_tokens(self) -> int:
-        """How many tokens the facts of a reply take, about."""
-        return REPLY_TOKENS * len(self.notes)
 
     @property
     def values(self) -> dict[str, str]:

@@ -41,17 +41,12 @@ class _Pairs:
 async def find_duplicates(
     runtime: Runtime, namespace: Namespace, notes: Sequence[Note]
 ) -> dict[str, str]:
-    """Return by the id of a note that says the same as another the id of that one, which can stand for it.
+    """Return by the id of a note of a namespace that says the same as another the id of that one, which can stand for it.
 
     What stands for others is the most complete wording (by different words with a meaning), and the earliest of
     equally complete ones: nothing that was said is missing from it, and it has the links and context that grew
     since. One that stands for others already goes on doing so, so that a second run finds nothing. Each note is
     as near to the one that stands for it as the threshold wants; nearness is not passed on.
-
-    Args:
-        runtime: The ports.
-        namespace: Whose notes.
-        notes: All notes of the namespace.
     """
     replacing = named(notes)
     mergeable = {note.id: note for note in notes if _is_mergeable(note)}

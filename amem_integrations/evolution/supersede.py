@@ -66,14 +66,7 @@ def supersede(
 ) -> Edit:
     """Return the edit by which an older note is superseded; a rejected one is only recorded, as a proposal.
 
-    Args:
-        planned: What was planned for the two notes.
-        newer: The note that takes the place.
-        model: Who decided.
-        op: Names the operation.
-        at: When it is recorded.
-        since: The event time from which it counts; None: that of the newer note.
-        proposal: The proposal that a person agreed to, if it was one.
+    It counts from the event time `since` (None: that of the newer note). `proposal` is what a person agreed to.
     """
 
     def edit(note: Note) -> tuple[Note, list[Change]]:

@@ -30,11 +30,8 @@ _Rule = tuple[re.Pattern[str], Callable[[re.Match[str], date], date | None]]
 def read_until(content: str, at: datetime) -> datetime | None:
     """Return the end of the last day on which a statement holds, or None if it names no end.
 
-    The end is in the time zone of `at`. Only days are read: "open until 6" is no end of the statement.
-
-    Args:
-        content: The statement.
-        at: When it was made; "Friday" is the first one from then on.
+    It was made `at` a time, from which "Friday" is the first one, and in whose zone the end is. Only days are read:
+    "open until 6" is no end of the statement.
     """
     text = content[:CHARACTERS].lower().replace("\u2019", "'")
     if not text.strip() or _PAST.search(text):
