@@ -21,6 +21,7 @@ from .grounding import tells_of, unsupported
 from .show import bare
 
 MAX_WORDS = 90  # 70 are asked for
+MOST = 16  # of a reply
 SAME = 0.9  # cosine of two digests of one topic
 NEAREST = 4  # digests that a new one is compared with
 MAX_TOPIC = 120  # characters
@@ -76,8 +77,8 @@ class Draft:
 def drafts_of(offer: Offer, proposed: Sequence[ProposedDigest]) -> tuple[list[Draft], int]:
     """Return what is to be written of a reply, and how much of it named what was not shown, or too little."""
     drafts: list[Draft] = []
-    dropped = 0
-    for item in proposed:
+    dropped = max(len(proposed) - MOST, 0)
+    for item in proposed[:MOST]:
         cited = offer.cited(item.add)
         dropped += len(set(map(bare, item.add))) - len(cited)
         taken = {draft.old.id for draft in drafts if draft.old is not None}

@@ -38,6 +38,7 @@ NEAREST = 4  # stored facts that are shown for a new note
 MOST_SHOWN = 12  # for a batch
 ALIKE = 8  # stored facts that a new one is compared with
 MAX_WORDS, MAX_CHARS = 60, 600
+MOST_OF_A_NOTE = 16  # facts; a model that says more repeats itself
 FACT_TOKENS = 60  # of a reply, for a note
 
 
@@ -85,7 +86,7 @@ class Wanted:
     ) -> tuple[list[Learned], int]:
         """Return the facts of a reply that notes show which it describes, and how many others there are."""
         found, facts = [], reply.facts if isinstance(reply, ConstructFactsReply) else []
-        for item in facts:
+        for item in facts[: MOST_OF_A_NOTE * len(self.notes)]:
             named = [self.notes[i] for i in dict.fromkeys(map(bare, item.of)) if i in self.notes]
             if not item.of and len(self.notes) == 1:
                 named = list(self.notes.values())
