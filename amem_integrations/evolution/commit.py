@@ -239,9 +239,8 @@ async def commit_plan(
         for one in plan.notes
         if _is_current(one, plan.id, known)
     ]
-    wrote = any(one.links or one.updates or one.supersessions or one.relinks for one in plans)
     shown = {i for one in plan.notes for i in (one.id, *_shown(one))}
-    sources = {*plan.sources, *shown} if wrote else ()
+    sources = {*plan.sources, *shown} if any(one.proposed for one in plans) else ()
     shown_at = plan.since if since is None else since
     prompts = prompt_records(plan.id, space, sorted(sources), at, since=shown_at, stale=plan.stale)
     cost = usage_records(plan.id, space, plan.cost, time_of(plan.since))
@@ -249,6 +248,11 @@ async def commit_plan(
     done, plans = await _write(runtime, space, planner, plans, known, records, again, look)
     left = [] if plans else cost
     await mark_failed(runtime, space, plan.failed, plan.id, base=known, records=left)
+    return _report(plan, plans, done)
+
+
+def _report(plan: Plan, plans: Sequence[PlannedNote], done: Rewritten) -> EvolutionReport:
+    """Return what was done by a plan; `plans` are what was still to be done of it."""
     written = {note_id for note_id, note in done.notes.items() if plan.id in note.ops}
     return EvolutionReport(
         done=tuple(one.id for one in plans if one.id in written),
