@@ -82,9 +82,7 @@ class Budget:
         """Return why there is no room for any call today, and log it once a day; None: there is."""
         with self._lock:
             today = self._today(namespace)
-            if refusal := self._limit_reached(namespace, today, 1):
-                self._log(today, refusal)
-            return refusal
+            return self._logged(today, self._limit_reached(namespace, today, 1))
 
     @contextmanager
     def call(self, namespace: Namespace, tokens: int, costs: Sequence[int]) -> Iterator[None]:
@@ -98,7 +96,12 @@ class Budget:
         Raises:
             BudgetExceededError: It would go over a limit.
         """
-        today = self._begin(namespace, tokens)
+        with self._lock:
+            today = self._today(namespace)
+            if refusal := self._logged(today, self._limit_reached(namespace, today, tokens)):
+                today.wanted = tokens
+                raise BudgetExceededError(refusal)
+            today.calls, today.tokens = today.calls + 1, today.tokens + tokens
         try:
             yield
         finally:
@@ -106,20 +109,11 @@ class Budget:
                 today.calls += len(costs) - 1
                 today.tokens += sum(costs) - tokens
 
-    def _begin(self, namespace: Namespace, tokens: int) -> _Day:
-        with self._lock:
-            today = self._today(namespace)
-            if refusal := self._limit_reached(namespace, today, tokens):
-                today.wanted = tokens
-                self._log(today, refusal)
-                raise BudgetExceededError(refusal)
-            today.calls, today.tokens = today.calls + 1, today.tokens + tokens
-            return today
-
-    def _log(self, today: _Day, refusal: str) -> None:
-        if not today.is_logged:
+    def _logged(self, today: _Day, refusal: str | None) -> str | None:
+        if refusal and not today.is_logged:
             today.is_logged = True
             log.warning("%s; notes that wait stay pending, and are found as they are", refusal)
+        return refusal
 
     def _today(self, namespace: Namespace) -> _Day:
         day, known = now().date(), self._days.get(namespace)

@@ -17,9 +17,11 @@ from .notes import Namespace, Relation
 T = TypeVar("T")
 
 # What a plan holds may come back from a client: these are checked when it is read.
+MAX_RELATION_CHARS = 40
+MAX_REASON_CHARS = 200
 Share = Annotated[float, Field(ge=0, le=1)]
-Relating = Annotated[str, Field(max_length=40)]  # a relation in words
-Reason = Annotated[str, Field(max_length=200)]
+Relating = Annotated[str, Field(max_length=MAX_RELATION_CHARS)]
+Reason = Annotated[str, Field(max_length=MAX_REASON_CHARS)]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Counted = Annotated[str, Field(pattern="^(calls|input_tokens|output_tokens)$")]
 

@@ -56,11 +56,6 @@ async def counting(
         raise
 
 
-def no_problem(_reply: object) -> str | None:
-    """Accept every reply."""
-    return None
-
-
 class RefusedError(ModelReplyError):
     """The model does not take a request: it is too long, or some text of it is not allowed."""
 
@@ -73,7 +68,7 @@ async def ask(
     namespace: Namespace,
     inputs: Mapping[str, Any],
     values: Mapping[str, str],
-    problem_with: Callable[[M], str | None] = no_problem,
+    problem_with: Callable[[M], str | None] = lambda _: None,
     attempts: int = 2,
     besides: str | None = None,
 ) -> M:

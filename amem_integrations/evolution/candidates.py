@@ -6,7 +6,7 @@ Only notes that came before (by seq) are candidates, so a batch can be linked in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from .. import ranking, texts
 from ..current_facts import NOT_MERGED
@@ -75,7 +75,9 @@ async def find_candidates(runtime: Runtime, namespace: Namespace, batch: Batch) 
         note.id: [
             Candidate(
                 id=target,
-                similarity=_similarity(vectors, note.id, target),
+                similarity=float(vectors[note.id] @ vectors[target])
+                if {note.id, target} <= vectors.keys()
+                else None,
                 previous=target in recent[note.id][:1],
             )
             for target in chosen[note.id]
@@ -84,13 +86,6 @@ async def find_candidates(runtime: Runtime, namespace: Namespace, batch: Batch) 
         for note in batch.notes
     }
     return Offer.of(batch.notes, candidates, notes, vectors)
-
-
-def _similarity(vectors: Mapping[str, Vector], one: str, other: str) -> float | None:
-    """Return the cosine of two notes, or None where either has no vector."""
-    if one not in vectors or other not in vectors:
-        return None
-    return float(vectors[one] @ vectors[other])
 
 
 def _query(note: Note, vector: Vector | None, bring: Bring | None) -> Query:

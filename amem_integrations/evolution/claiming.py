@@ -24,13 +24,9 @@ def deadline(runtime: Runtime) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What may be worked on.
+    """What may be worked on, by a runtime: `parts` on which no other process works; `busy` are the others.
 
-    Attributes:
-        runtime: By which it is worked on.
-        parts: Notes that no other process works on.
-        busy: The others.
-        finished: Notes that somebody else has finished meanwhile, as they are now.
+    `finished` are notes that somebody else has finished meanwhile, as they are now.
     """
 
     runtime: Runtime

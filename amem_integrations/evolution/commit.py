@@ -217,15 +217,10 @@ async def commit_plan(
     since: int | None = None,
     look: Look | None = None,
 ) -> EvolutionReport:
-    """Write a plan; doing it again changes nothing.
+    """Write a plan; doing it again changes nothing, with `again` however long ago it was done first.
 
-    Args:
-        runtime: The ports.
-        plan: What `propose_all` gave.
-        known: The notes of the plan as they were when it was made, or are now.
-        again: Doing it again changes nothing however long ago it was done first (see `rewrite`).
-        since: The instant at which it is known to quote nothing that is gone; None: when it was made.
-        look: What the caller reads next (see `rewrite`).
+    `known` are the notes of the plan as they were when it was made, or are now. `since` is the instant at which it is
+    known to quote nothing that is gone (None: when it was made), `look` what the caller reads next (see `rewrite`).
 
     Raises:
         InvalidInputError: It has the id of another operation.
@@ -244,9 +239,8 @@ async def commit_plan(
         for one in plan.notes
         if _is_current(one, plan.id, known)
     ]
-    wrote = any(one.links or one.updates or one.supersessions or one.relinks for one in plans)
     shown = {i for one in plan.notes for i in (one.id, *_shown(one))}
-    sources = {*plan.sources, *shown} if wrote else ()
+    sources = {*plan.sources, *shown} if any(one.proposed for one in plans) else ()
     shown_at = plan.since if since is None else since
     prompts = prompt_records(plan.id, space, sorted(sources), at, since=shown_at, stale=plan.stale)
     cost = usage_records(plan.id, space, plan.cost, time_of(plan.since))
@@ -254,6 +248,11 @@ async def commit_plan(
     done, plans = await _write(runtime, space, planner, plans, known, records, again, look)
     left = [] if plans else cost
     await mark_failed(runtime, space, plan.failed, plan.id, base=known, records=left)
+    return _report(plan, plans, done)
+
+
+def _report(plan: Plan, plans: Sequence[PlannedNote], done: Rewritten) -> EvolutionReport:
+    """Return what was done by a plan; `plans` are what was still to be done of it."""
     written = {note_id for note_id, note in done.notes.items() if plan.id in note.ops}
     return EvolutionReport(
         done=tuple(one.id for one in plans if one.id in written),

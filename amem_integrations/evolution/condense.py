@@ -20,7 +20,7 @@ from ..ids import clock, derive, new_operation, now
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..prompts.replies import CondenseReply
 from ..runtime import Runtime, resolve
-from .ask import ask, counting, fits, no_problem
+from .ask import ask, counting, fits
 from .deleted_meanwhile import remove_what_is_gone
 from .gate import form_problem
 from .show import enriched, flat, lines, turns
@@ -117,7 +117,7 @@ async def _ask(
         namespace=namespace,
         inputs={"note": shown, "entries": rows},
         values=_values(note, entries),
-        problem_with=(lambda reply: form_problem(reply.context)) if calls > 1 else no_problem,
+        problem_with=lambda reply: form_problem(reply.context) if calls > 1 else None,
         attempts=min(calls, 2),
     )
     return " ".join(reply.context.split())

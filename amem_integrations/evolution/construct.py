@@ -30,9 +30,9 @@ from ..prompts.replies import ConstructFactsReply, ConstructReply, NoteAttribute
 from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens
 from .ask import RefusedError, ask, counting, fits
-from .facts import FactWriting, Learned, Wanted
+from .facts import FACT_TOKENS, FactWriting, Learned, Wanted
 from .gate import MAX_CHARS
-from .show import aliases, raw, speakers, turns
+from .show import aliases, bare, raw, speakers, turns
 
 log = logging.getLogger("amem_integrations")
 
@@ -236,7 +236,9 @@ async def describe(runtime: Runtime, batch: Batch) -> Description:
     wanted = Wanted.of(notes, batch.facts) if batch.is_learned_from else None
     values = _values(batch, alias) | (wanted.values if wanted else {})
     besides = "facts" if wanted else None
-    tokens = REPLY_TOKENS * (len(batch.notes) + 1) + (wanted.reply_tokens if wanted else 0)
+    tokens = REPLY_TOKENS * (len(batch.notes) + 1) + (
+        FACT_TOKENS * len(wanted.notes) if wanted else 0
+    )
     if not fits(runtime, "construct", values, tokens, besides):
         if len(batch.notes) > 1:
             return await _in_halves(runtime, batch)
@@ -245,7 +247,7 @@ async def describe(runtime: Runtime, batch: Batch) -> Description:
 
     def missing(reply: ConstructReply) -> str | None:
         said = {item.id for item in reply.notes}
-        left = [name for name in notes if name not in said | _named(reply.filler)]
+        left = [name for name in notes if name not in said.union(map(bare, reply.filler))]
         return f"there is no entry for {', '.join(left)}" if left else None
 
     try:
@@ -292,33 +294,23 @@ async def _in_halves(runtime: Runtime, batch: Batch) -> Description:
     return made + await describe(runtime, replace(batch, notes=second, before=before))
 
 
-def _named(ids: Sequence[str]) -> set[str]:
-    """Return aliases without the brackets in which the prompt shows them."""
-    return {one.strip("[]() ") for one in ids}
-
-
-def _is_short(note: Note) -> bool:
-    """Return whether a note may be filler."""
-    return count_tokens(note.content) <= FILLER_TOKENS
-
-
 def _described(reply: ConstructReply, name: str, note: Note) -> Described | None:
     """Return what a reply says of the note with an alias."""
     attributes = next((item for item in reply.notes if item.id == name), None)
     if attributes is not None:
         says = attributes.context or attributes.keywords or attributes.tags
-        asks = name in _named(reply.questions) or note.kind == "question"
+        asks = name in map(bare, reply.questions) or note.kind == "question"
         kind: Kind = "question" if asks else "statement" if says else note.kind
         return Described(attributes=attributes, kind=kind)
-    if name not in _named(reply.filler):
+    if name not in map(bare, reply.filler):
         return None
-    kind = "filler" if _is_short(note) else "statement"
+    kind = "filler" if count_tokens(note.content) <= FILLER_TOKENS else "statement"
     return Described(attributes=NoteAttributes(id=name), kind=kind)
 
 
 def _unknown(reply: ConstructReply, notes: Mapping[str, Note]) -> int:
     """Return how many entries of a reply are of no note, or of one that has another."""
-    ids = [*(item.id for item in reply.notes), *_named(reply.filler)]
+    ids = [*(item.id for item in reply.notes), *set(map(bare, reply.filler))]
     return len(ids) - len(set(ids) & set(notes))
 
 

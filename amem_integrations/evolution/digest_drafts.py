@@ -18,8 +18,10 @@ from ..prompts.replies import ProposedDigest
 from ..runtime import Runtime, resolve
 from .digest_offer import IS_TOPIC, Offer, is_enough, sources_of_digests
 from .grounding import tells_of, unsupported
+from .show import bare
 
 MAX_WORDS = 90  # 70 are asked for
+MOST = 16  # of a reply
 SAME = 0.9  # cosine of two digests of one topic
 NEAREST = 4  # digests that a new one is compared with
 MAX_TOPIC = 120  # characters
@@ -75,10 +77,10 @@ class Draft:
 def drafts_of(offer: Offer, proposed: Sequence[ProposedDigest]) -> tuple[list[Draft], int]:
     """Return what is to be written of a reply, and how much of it named what was not shown, or too little."""
     drafts: list[Draft] = []
-    dropped = 0
-    for item in proposed:
+    dropped = max(len(proposed) - MOST, 0)
+    for item in proposed[:MOST]:
         cited = offer.cited(item.add)
-        dropped += len({name.strip("[]() ") for name in item.add}) - len(cited)
+        dropped += len(set(map(bare, item.add))) - len(cited)
         taken = {draft.old.id for draft in drafts if draft.old is not None}
         draft = _draft(offer, item, cited, taken)
         drafts += [] if draft is None else [draft]
@@ -100,7 +102,8 @@ def _draft(
         return None
     shown = offer.shown
     kept = [i for one in (old, parent) if one is not None for i in offer.sources_of(one)]
-    sources = sources_used(text, [shown[i] for i in kept if i in shown], cited, _people(offer))
+    people = sorted({note.speaker for note in shown.values() if note.speaker})
+    sources = sources_used(text, [shown[i] for i in kept if i in shown], cited, people)
     if old is not None and (not about or is_same_topic(topic(old), about)):
         about = topic(old)
     draft = Draft(topic=about, text=text, sources=sources, old=old)
@@ -121,10 +124,6 @@ def sources_used(
     every = in_order([*kept, *cited])
     used = in_order([*(note for note in kept if tells_of(text, note, people)), *cited])
     return used if is_enough(used) and unsupported(text, used, people) is None else every
-
-
-def _people(offer: Offer) -> list[str]:
-    return sorted({note.speaker for note in offer.shown.values() if note.speaker})
 
 
 def in_order(notes: Iterable[Note]) -> tuple[Note, ...]:

@@ -17,7 +17,7 @@ from ..notes import Namespace, Note
 from ..ports import Indexed, Query, Ranked
 from ..runtime import Runtime, resolve
 from .ask import fits
-from .show import aliases, clipped, day_of, flat, lines, speaker
+from .show import aliases, bare, clipped, day_of, flat, lines, speaker
 
 DIGEST = Condition("kind", "$eq", "digest")
 IS_TOPIC = (DIGEST, Condition("metadata.profile", "$ne", True))  # any but the profile
@@ -72,7 +72,7 @@ class Offer:
     def cited(self, names: Iterable[str]) -> list[Note]:
         """Return the notes behind aliases, each once; one that was not shown, or is a digest, is left out."""
         by_alias = {self.alias[note.id]: note for note in (*self.notes, *self.earlier)}
-        found = (by_alias.get(name.strip("[]() ")) for name in names)
+        found = map(by_alias.get, map(bare, names))
         return list({note.id: note for note in found if note is not None}.values())
 
     def sources_of(self, digest: Note) -> Sequence[str]:
@@ -81,8 +81,7 @@ class Offer:
 
     def digest(self, name: str) -> Note | None:
         """Return the digest behind an alias, if it was shown."""
-        wanted = name.strip("[]() ")
-        return next((one for one in self.digests if self.alias[one.id] == wanted), None)
+        return next((one for one in self.digests if self.alias[one.id] == bare(name)), None)
 
     @property
     def values(self) -> dict[str, str]:
@@ -104,20 +103,17 @@ class Offer:
             said = {"content": note.content, "speaker": note.speaker, "kind": note.kind, "day": day}
             return {"alias": alias[note.id], **said}
 
-        def digest(one: Note) -> dict[str, object]:
-            anew = [alias[i] for i in self.anew.get(one.id, ())]
-            return {
+        digests = [
+            {
                 "alias": alias[one.id],
                 "topic": topic(one),
                 "text": one.content,
-                "anew": anew,
+                "anew": [alias[i] for i in self.anew.get(one.id, ())],
             }
-
-        return {
-            "digests": [digest(one) for one in self.digests],
-            "earlier": [plain(note) for note in self.earlier],
-            "notes": [plain(note) for note in self.notes],
-        }
+            for one in self.digests
+        ]
+        earlier, notes = (list(map(plain, some)) for some in (self.earlier, self.notes))
+        return {"digests": digests, "earlier": earlier, "notes": notes}
 
     def _digest(self, one: Note, alias: Mapping[str, str]) -> str:
         text = one.content

@@ -29,7 +29,7 @@ from ..plans import HELD, PlannedSupersession
 from ..ports import Indexed, Query, Vector
 from ..prompts.replies import ConstructFactsReply, ConstructReply
 from ..runtime import Runtime, resolve
-from .show import Shown, aliases, flat, lines
+from .show import Shown, aliases, bare, flat, lines
 from .supersede import NOT_BY_USER, supersede
 
 # A form that was filled from notes (see `flows.fill`) has a key.
@@ -38,7 +38,8 @@ NEAREST = 4  # stored facts that are shown for a new note
 MOST_SHOWN = 12  # for a batch
 ALIKE = 8  # stored facts that a new one is compared with
 MAX_WORDS, MAX_CHARS = 60, 600
-REPLY_TOKENS = 60  # for a note
+MOST_OF_A_NOTE = 16  # facts; a model that says more repeats itself
+FACT_TOKENS = 60  # of a reply, for a note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +67,6 @@ class Wanted:
         return cls(notes=wanted, known={names[n.id]: n for n in known}) if wanted else None
 
     @property
-    def reply_tokens(self) -> int:
-        """How many tokens the facts of a reply take, about."""
-        return REPLY_TOKENS * len(self.notes)
-
-    @property
     def values(self) -> dict[str, str]:
         """The values of the prompt."""
         rows = [
@@ -90,20 +86,18 @@ class Wanted:
     ) -> tuple[list[Learned], int]:
         """Return the facts of a reply that notes show which it describes, and how many others there are."""
         found, facts = [], reply.facts if isinstance(reply, ConstructFactsReply) else []
-        for item in facts:
-            named = [self.notes[i] for i in _named(item.of) if i in self.notes]
+        for item in facts[: MOST_OF_A_NOTE * len(self.notes)]:
+            named = [self.notes[i] for i in dict.fromkeys(map(bare, item.of)) if i in self.notes]
             if not item.of and len(self.notes) == 1:
                 named = list(self.notes.values())
             text = " ".join(item.fact.split()[:MAX_WORDS])[:MAX_CHARS]
-            old = tuple(self.known[i] for i in _named(item.old) if i in self.known)
+            old = tuple(
+                self.known[i] for i in dict.fromkeys(map(bare, item.old)) if i in self.known
+            )
             named = [note for note in named if note.id in described]
             if named and text:
                 found.append(Learned(text=text, sources=tuple(named), until=item.until, old=old))
         return found, len(facts) - len(found)
-
-
-def _named(ids: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(one.strip("[]() ") for one in ids))
 
 
 async def known_facts(

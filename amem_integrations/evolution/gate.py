@@ -29,7 +29,9 @@ def judge(
     note that happened to be shown. A target without a vector cannot be judged and is not rejected for it.
     """
     near = float(entry @ target) if entry is not None and target is not None else None
-    return replace(update, similarity=near, rejected=_reason(update, near, floor))
+    is_far = near is not None and near < floor
+    far = f"similarity {near:.2f} to the note is under {floor:.2f}" if is_far else None
+    return replace(update, similarity=near, rejected=form_problem(update.context) or far)
 
 
 def hold(plan: PlannedNote) -> PlannedNote:
@@ -65,14 +67,6 @@ def decide(plans: Sequence[PlannedNote], decisions: Decisions) -> list[PlannedNo
     if unknown := decisions.keys() - known:
         raise InvalidInputError(f"decisions name nothing in this plan: {sorted(map(str, unknown))}")
     return [plan.with_each(lambda one: _decided(one, decisions.get(one.id))) for plan in plans]
-
-
-def _reason(update: PlannedUpdate, near: float | None, floor: float) -> str | None:
-    if problem := form_problem(update.context):
-        return problem
-    if near is not None and near < floor:
-        return f"similarity {near:.2f} to the note is under {floor:.2f}"
-    return None
 
 
 def _decided(planned: Planned, decision: object) -> Planned:

@@ -60,12 +60,9 @@ _PRONOUNS = _set(
 
 
 def unsupported(text: str, sources: Sequence[Note], participants: Iterable[str] = ()) -> str | None:
-    """Return what of a text does not stand in its sources, in words; None if all does.
+    """Return what of a model's text does not stand in the notes that it cites, in words; None if all does.
 
-    Args:
-        text: What a model wrote.
-        sources: The notes that it cites.
-        participants: Names of those who took part in the conversations of the sources.
+    `participants` are the names of those who took part in the conversations of these notes.
     """
     held = _Held(sources, tuple(participants))
     if problem := Dates(sources).problem(text):

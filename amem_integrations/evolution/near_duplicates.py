@@ -11,7 +11,7 @@ from ..digests import is_derived
 from ..duplicates import completeness, difference, identity, is_equal, text_difference
 from ..embedding import embed_if_possible
 from ..notes import Namespace, Note
-from ..ports import Query, Vector
+from ..ports import Query
 from ..runtime import Runtime, resolve
 
 PAGE = 128
@@ -41,17 +41,12 @@ class _Pairs:
 async def find_duplicates(
     runtime: Runtime, namespace: Namespace, notes: Sequence[Note]
 ) -> dict[str, str]:
-    """Return by the id of a note that says the same as another the id of that one, which can stand for it.
+    """Return by the id of a note of a namespace that says the same as another the id of that one, which can stand for it.
 
     What stands for others is the most complete wording (by different words with a meaning), and the earliest of
     equally complete ones: nothing that was said is missing from it, and it has the links and context that grew
     since. One that stands for others already goes on doing so, so that a second run finds nothing. Each note is
     as near to the one that stands for it as the threshold wants; nearness is not passed on.
-
-    Args:
-        runtime: The ports.
-        namespace: Whose notes.
-        notes: All notes of the namespace.
     """
     replacing = named(notes)
     mergeable = {note.id: note for note in notes if _is_mergeable(note)}
@@ -109,7 +104,7 @@ async def _accepted(
 
     def near(one: str, other: str, least: float) -> bool:
         first, second = (vectors[notes[note_id].content] for note_id in (one, other))
-        return _cosine(first, second) >= least
+        return first is not None and second is not None and float(first @ second) >= least
 
     return {
         (one, other)
@@ -117,11 +112,6 @@ async def _accepted(
         if (is_equal(notes[one].content, notes[other].content) or near(one, other, floor))
         and not any(near(one, each, floor - CHANGED) for each in others)
     }
-
-
-def _cosine(one: Vector | None, other: Vector | None) -> float:
-    """Return the cosine of two texts, the least there is where the embedder gave no vector."""
-    return -1.0 if one is None or other is None else float(one @ other)
 
 
 def _between(notes: Mapping[str, Note], pairs: _Pairs, one: str, other: str) -> list[str]:

@@ -18,7 +18,15 @@ from ..embedding import embed
 from ..errors import ModelReplyError, ModelUnavailableError
 from ..ids import clock, derive, new_operation, now, time_of
 from ..notes import Namespace, Note
-from ..plans import FOLLOWS, Plan, PlannedLink, PlannedNote, PlannedUpdate
+from ..plans import (
+    FOLLOWS,
+    MAX_REASON_CHARS,
+    MAX_RELATION_CHARS,
+    Plan,
+    PlannedLink,
+    PlannedNote,
+    PlannedUpdate,
+)
 from ..ports import Vector
 from ..prompts.replies import (
     EvolveReply,
@@ -35,11 +43,9 @@ from .construct import Batch
 from .gate import hold, judge
 from .paper_calls import ask_each
 from .relink import planned_relinks, with_relinks_judged
-from .show import Offer, lines, linked
+from .show import Offer, bare, lines, linked
 from .supersede import planned
 
-MAX_REASON_CHARS = 200
-MAX_RELATION_CHARS = 40
 T = TypeVar("T", bound=Targeted)
 
 
@@ -82,6 +88,7 @@ async def propose_all(runtime: Runtime, namespace: Namespace, batches: Sequence[
         for part in made:
             shown |= part.offer.notes
         planned = await _judged(runtime, op, made, shown)
+        planned = list(map(hold, planned)) if runtime.config.review else planned
         words = [text for one in planned for text in one.written]
         sources = await sources_of(runtime, namespace, shown, words)
         plan = Plan(
@@ -103,23 +110,20 @@ async def _proposed(runtime: Runtime, namespace: Namespace, op: str, batch: Batc
     talk = [note for note in batch.notes if note.kind != "filler"]
     found = await find_candidates(runtime, namespace, replace(batch, notes=talk))
     offer = _trimmed(runtime, found)
+    failed, evolutions = dict[str, str](), dict[str, NoteEvolution]()
     try:
         evolutions = await _ask(runtime, offer)
     except ModelReplyError as error:
-        filler = [note for note in batch.notes if note.kind == "filler"]
-        return _Proposed(
-            notes=[_planned(runtime, op, note, offer, None) for note in filler],
-            failed={note.id: str(error) for note in talk},
-            offer=offer,
-        )
+        failed = {note.id: str(error) for note in talk}
     except ModelUnavailableError as error:
         return _Proposed(error=error, offer=offer)
     plans = [
         _planned(runtime, op, note, offer, evolutions.get(offer.alias.get(note.id, "")))
         for note in batch.notes
+        if note.id not in failed
     ]
     runtime.usage.count("evolve", dropped=sum(plan.dropped for plan in plans))
-    return _Proposed(notes=plans, offer=offer)
+    return _Proposed(notes=plans, failed=failed, offer=offer)
 
 
 async def _ask(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
@@ -143,31 +147,27 @@ async def _ask_all(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
         parts = [await _ask_all(runtime, half) for half in offer.halves()]
         return parts[0] | parts[1]
     try:
-        reply = await _reply(runtime, offer, values)
+        reply = await ask(
+            runtime,
+            "evolve",
+            EvolveReply,
+            namespace=offer.namespace,
+            inputs={
+                "notes": [offer.data(note) for note in offer.batch],
+                "candidates": offer.enriched(offer.others),
+                "links": offer.links(now(), runtime.config.link_half_life),
+            },
+            values=values,
+        )
     except RefusedError:
         if smaller := _smaller(offer):
             parts = [await _ask_all(runtime, one) for one in smaller]
             return {alias: said for part in parts for alias, said in part.items()}
         raise
     known = {offer.alias[note.id] for note in offer.batch}
-    answered = {item.id.strip().strip("[]"): item for item in reversed(reply.notes)}
+    answered = {bare(item.id): item for item in reversed(reply.notes)}
     runtime.usage.count("evolve", dropped=len(set(answered) - known))
     return answered
-
-
-async def _reply(runtime: Runtime, offer: Offer, values: Mapping[str, str]) -> EvolveReply:
-    return await ask(
-        runtime,
-        "evolve",
-        EvolveReply,
-        namespace=offer.namespace,
-        inputs={
-            "notes": [offer.data(note) for note in offer.batch],
-            "candidates": offer.enriched(offer.others),
-            "links": offer.links(now(), runtime.config.link_half_life),
-        },
-        values=values,
-    )
 
 
 def _smaller(offer: Offer) -> Sequence[Offer]:
@@ -205,7 +205,7 @@ def _trimmed(runtime: Runtime, offer: Offer) -> Offer:
 async def _judged(
     runtime: Runtime, op: str, made: Sequence[_Proposed], shown: Mapping[str, Note]
 ) -> list[PlannedNote]:
-    """Put every update through the gate; with evolution off there is none. For a review all of it is held back.
+    """Put every update through the gate; with evolution off there is none.
 
     What the updated notes will read like is embedded by the same call as the new entries, for the commit.
     """
@@ -218,7 +218,7 @@ async def _judged(
     ]
     entries = [update.context for plan in plans for update in plan.updates]
     if not entries:
-        return _held(runtime, plans)
+        return plans
     rows = await embed(runtime, [*entries, *_texts_to_be(op, plans, shown)])
     vectors: dict[str, Vector | None] = dict(zip(entries, rows, strict=False))
     targets = {i: row for part in made for i, row in part.offer.vectors.items()}
@@ -227,13 +227,7 @@ async def _judged(
     def judged(update: PlannedUpdate) -> PlannedUpdate:
         return judge(update, vectors[update.context], targets.get(update.target), floor)
 
-    return _held(
-        runtime, [replace(plan, updates=tuple(map(judged, plan.updates))) for plan in plans]
-    )
-
-
-def _held(runtime: Runtime, plans: list[PlannedNote]) -> list[PlannedNote]:
-    return list(map(hold, plans)) if runtime.config.review else plans
+    return [replace(plan, updates=tuple(map(judged, plan.updates))) for plan in plans]
 
 
 def _texts_to_be(op: str, plans: Sequence[PlannedNote], shown: Mapping[str, Note]) -> Iterable[str]:

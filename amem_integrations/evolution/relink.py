@@ -16,12 +16,11 @@ from ..changes.undo import fields_of
 from ..fetch import all_changes
 from ..ids import derive
 from ..notes import Change, Link, Namespace, Note
-from ..plans import LINK_CHANGES, LinkChange, PlannedNote, PlannedRelink
+from ..plans import LINK_CHANGES, MAX_REASON_CHARS, LinkChange, PlannedNote, PlannedRelink
 from ..ports import NoteStore
 from ..prompts.replies import ProposedRelink
 from .show import Offer
 
-MAX_REASON_CHARS = 200
 # What models also write for the three changes.
 _SAME: Mapping[str, LinkChange] = {
     "stronger": "strengthen",
@@ -97,13 +96,7 @@ async def _judged(store: NoteStore, namespace: Namespace, relink: PlannedRelink)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relinker:
-    """Makes the edits that change links in one operation.
-
-    Attributes:
-        op: Names the operation.
-        at: When it is recorded.
-        half_life: In what time a link loses half of its strength.
-    """
+    """Makes the edits that change links in one operation; a link loses half of its strength in `half_life`."""
 
     op: str
     at: datetime
@@ -114,17 +107,9 @@ class Relinker:
     ) -> dict[str, Edit]:
         """Return by note id the edits that change a link at both ends; a rejected change is only recorded.
 
-        Args:
-            relink: What was planned.
-            because: The new note that shows it.
-            model: Who decided.
-            proposal: The proposal that a person agreed to, if it was one.
+        `because` is the new note that shows it, `proposal` what a person agreed to.
         """
-        about: dict[str, Any] = {
-            "change": relink.change,
-            "reason": relink.reason,
-            "because": because,
-        }
+        about = {"change": relink.change, "reason": relink.reason, "because": because}
         if relink.rejected is not None:
             wanted = {"relink": {**about, "before": relink.before}}
             return {relink.target: self._propose(relink, wanted, model)}

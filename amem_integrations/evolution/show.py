@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import texts
 from ..notes import Link, Namespace, Note
-from ..plans import FOLLOWS, Candidate
+from ..plans import FOLLOWS, MAX_RELATION_CHARS, Candidate
 from ..ports import Vector
 
 # Longest parts of one note in a prompt, in characters; a page of text says what it is about long before its end.
@@ -23,7 +23,6 @@ SHORT_CHARS = 60  # up to this length a candidate's own words stand beside its c
 REMARKS_TOKENS = (
     60  # of what later notes added to a candidate; each remark is shown in full or not at all
 )
-RELATION_CHARS = 40
 MAX_LINKS_SHOWN = 8
 REPLY_TOKENS = 120  # for a note
 
@@ -133,6 +132,11 @@ def day_of(note: Note) -> str:
     return f"{note.when:%A} {texts.day(note.when)}"
 
 
+def bare(alias: str) -> str:
+    """Return an alias without the marks that it is shown with."""
+    return alias.strip("[]()* ")
+
+
 def flat(text: str) -> str:
     """Return text in one line, without the brackets that an alias stands in."""
     return texts.inline(text, len(text))
@@ -154,7 +158,7 @@ def lines(rows: Sequence[str]) -> str:
 
 def linked(link: Mapping[str, Any]) -> str:
     """Return one line for a link between two notes."""
-    relation = texts.inline(link["relation"], RELATION_CHARS)
+    relation = texts.inline(link["relation"], MAX_RELATION_CHARS)
     return f"{'-'.join(link['between'])} {relation}, {step(link['strength'])}"
 
 
@@ -246,7 +250,8 @@ class Offer:
                 "similarity": candidate.similarity,
                 "rank": rank,
                 "previous": candidate.previous,
-                "same_thread": self._same_thread(note, candidate.id),
+                "same_thread": note.thread is not None
+                and self.notes[candidate.id].thread == note.thread,
             }
             for rank, candidate in enumerate(self.candidates[note.id], start=1)
         ]
@@ -297,7 +302,7 @@ class Offer:
 
     def end(self, note: Note, alias: str) -> Note | None:
         """Return the note behind an alias: the new one itself, or an earlier one that was shown."""
-        if alias.strip("[]* ") == self.alias[note.id]:
+        if bare(alias) == self.alias[note.id]:
             return note
         target = self.target(note, alias)
         return None if target is None else self.notes[target]
@@ -305,7 +310,4 @@ class Offer:
     def target(self, note: Note, alias: str) -> str | None:
         """Return the id behind an alias, if that note was shown for `note`."""
         shown = {self.alias[one.id]: one.id for one in self.candidates[note.id]}
-        return shown.get(alias.strip("[]* "))
-
-    def _same_thread(self, note: Note, other: str) -> bool:
-        return note.thread is not None and self.notes[other].thread == note.thread
+        return shown.get(bare(alias))

@@ -9,7 +9,7 @@ from ..changes.gone_texts import corrections
 from ..changes.quote_matching import Fragments, is_quote
 from ..fetch import all_changes
 from ..notes import Change, ChangeKind, Note
-from ..plans import Plan, PlannedNote
+from ..plans import Plan, Planned, PlannedLink, PlannedNote, PlannedUpdate
 from ..prompts import PROMPT_TEXTS
 from ..runtime import Runtime
 
@@ -58,23 +58,16 @@ def _test(changes: Sequence[Change], elsewhere: Fragments) -> Callable[[str], bo
 
 
 def _cleaned(note: PlannedNote, is_quoted: Callable[[str], bool]) -> PlannedNote:
-    return replace(
-        note,
-        links=tuple(
-            replace(link, reason="", relation="related")
-            if is_quoted(link.reason) or is_quoted(link.relation)
-            else link
-            for link in note.links
-        ),
-        updates=tuple(
-            update
-            for update in note.updates
-            if not any(map(is_quoted, (update.context, *update.keywords, *update.tags)))
-        ),
-        supersessions=tuple(
-            replace(one, reason="") if is_quoted(one.reason) else one for one in note.supersessions
-        ),
-        relinks=tuple(
-            replace(one, reason="") if is_quoted(one.reason) else one for one in note.relinks
-        ),
+    def cleaned(one: Planned) -> Planned:
+        if isinstance(one, PlannedUpdate):
+            return one
+        if isinstance(one, PlannedLink) and any(map(is_quoted, (one.reason, one.relation))):
+            return replace(one, reason="", relation="related")
+        return replace(one, reason="") if is_quoted(one.reason) else one
+
+    updates = (
+        one
+        for one in note.updates
+        if not any(map(is_quoted, (one.context, *one.keywords, *one.tags)))
     )
+    return replace(note, updates=tuple(updates)).with_each(cleaned)

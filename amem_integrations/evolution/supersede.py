@@ -12,10 +12,9 @@ from ..config import MemoryConfig
 from ..current_facts import is_later
 from ..ids import derive
 from ..notes import RELATIONS, Change, ChangeKind, Note, Relation, Supersession
-from ..plans import PlannedSupersession
+from ..plans import MAX_REASON_CHARS, PlannedSupersession
 from ..prompts.replies import ProposedSupersession
 
-MAX_REASON_CHARS = 200
 # What models also write for the four relations.
 _SAME: Mapping[str, Relation] = {
     "update": "updates",
@@ -35,11 +34,6 @@ _SAME: Mapping[str, Relation] = {
 NOT_BY_USER = "what the {source} said takes the place of what a user said only if a person agrees"
 
 
-def relation_of(text: str) -> Relation | None:
-    """Return the relation that a model named, None if it is none of the four."""
-    return _SAME.get(text.strip().strip(".").lower())
-
-
 def planned(
     op: str, newer: Note, older: Note, proposed: ProposedSupersession, config: MemoryConfig
 ) -> PlannedSupersession | None:
@@ -48,7 +42,7 @@ def planned(
     Only a later note supersedes. Whether what was said by an assistant or a tool may take the place of a user's words
     is for the settings to say; without it, a person has to agree.
     """
-    relation = relation_of(proposed.relation)
+    relation = _SAME.get(proposed.relation.strip().strip(".").lower())
     if relation is None or not is_later(newer, older):
         return None
     return PlannedSupersession(
@@ -72,14 +66,7 @@ def supersede(
 ) -> Edit:
     """Return the edit by which an older note is superseded; a rejected one is only recorded, as a proposal.
 
-    Args:
-        planned: What was planned for the two notes.
-        newer: The note that takes the place.
-        model: Who decided.
-        op: Names the operation.
-        at: When it is recorded.
-        since: The event time from which it counts; None: that of the newer note.
-        proposal: The proposal that a person agreed to, if it was one.
+    It counts from the event time `since` (None: that of the newer note). `proposal` is what a person agreed to.
     """
 
     def edit(note: Note) -> tuple[Note, list[Change]]:

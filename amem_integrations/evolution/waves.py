@@ -69,22 +69,12 @@ async def _without_gone(
 async def _then_link(
     runtime: Runtime, namespace: Namespace, wave: Sequence[Batch], made: Outcome, since: int
 ) -> Outcome:
-    if made.error is not None:
-        left = await remove_what_is_gone(runtime, namespace, shown_notes(wave), since, ops=made.ops)
-        return replace(made, notes=left)
-    linked = await _link(runtime, namespace, wave, made, since)
-    return replace(linked, report=made.report + linked.report)
-
-
-async def _link(
-    runtime: Runtime,
-    namespace: Namespace,
-    wave: Sequence[Batch],
-    made: Outcome,
-    since: int,
-) -> Outcome:
     """Propose and commit for those of the notes that are constructed; return all that were shown, as they are."""
     notes, ops, shown = made.notes, made.ops, shown_notes(wave)
+    if made.error is not None:
+        return replace(
+            made, notes=await remove_what_is_gone(runtime, namespace, shown, since, ops=ops)
+        )
     ready = [
         Batch(notes=found, before=batch.before)
         for batch in wave
@@ -101,7 +91,7 @@ async def _link(
         if not report.failed:  # else notes were written after that look
             current = look.notes
     left = await remove_what_is_gone(runtime, namespace, shown, since, current, ops=ops)
-    return Outcome(notes=left, report=report, error=error)
+    return Outcome(notes=left, report=made.report + report, error=error)
 
 
 def ready_notes(notes: Sequence[Note]) -> list[Note]:

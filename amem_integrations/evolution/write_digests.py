@@ -30,13 +30,9 @@ from .digest_offer import Offer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What came of one call.
+    """What came of one call: ids of digests that were written and of proposals, and how many answers were `dropped`.
 
-    Attributes:
-        digests: Ids of the digests that were written.
-        proposals: Ids of the proposals.
-        dropped: How many answers were about what was not shown, or of too few notes.
-        again: What to ask about once more, with digests that were not shown.
+    `again` is what to ask about once more, with digests that were not shown.
     """
 
     digests: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from ..changes.merging import unmerge
 from ..changes.rewrite import rewrite
 from ..current_facts import is_later
 from ..errors import InvalidInputError
-from ..evolution.supersede import MAX_REASON_CHARS, objection_to
+from ..evolution.supersede import objection_to
 from ..evolution.supersede import supersede as edit_of
 from ..fetch import existing
 from ..filters import Condition
@@ -31,7 +31,7 @@ from ..notes import (
     check_note_input,
     check_time,
 )
-from ..plans import PlannedSupersession
+from ..plans import MAX_REASON_CHARS, PlannedSupersession
 from ..ports import Look
 from ..runtime import Runtime, resolve
 from .content import change_note, later_chunks, remove_notes

@@ -6,13 +6,13 @@ import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, get_args
 
 import numpy as np
 
 from ..ports import Vector
+from ..runtime import VectorCache
 from ._reading import Truncation
 
 Role = Literal["query", "document"]
@@ -39,11 +39,8 @@ class CachedEmbedder(ABC):
         """Keep the vectors of the last `cache_size` documents and of as many queries."""
         self.name, self.max_tokens, self.encoded = name, max_tokens, 0
         self._truncation = Truncation(name, max_tokens)
-        self._latest: dict[Role, _LatestVectors] = {
-            "query": _LatestVectors(cache_size),
-            "document": _LatestVectors(cache_size),
-        }
-        self._turn = threading.Lock()
+        self._cache_size = cache_size
+        self._renew()
         _embedders.add(self)
 
     def __repr__(self) -> str:
@@ -71,50 +68,29 @@ class CachedEmbedder(ABC):
         """Return one unit-length row for each text."""
 
     def _vectors(self, texts: Sequence[str], role: Role) -> dict[str, Vector]:
-        latest = self._latest[role]
-        known = latest.get(texts)
+        known = self._known(texts, role)
         if len(known) == len(set(texts)):
             return known  # without waiting for what another thread encodes
         with self._turn:
-            known |= latest.get(texts)  # another thread may just have encoded some
+            known |= self._known(texts, role)  # another thread may just have encoded some
             missing = [text for text in dict.fromkeys(texts) if text not in known]
             if missing:
                 self.encoded += len(missing)
                 new = dict(zip(missing, self._encode(missing, role), strict=True))
-                latest.put(new)
+                for text, vector in new.items():
+                    self._latest[role].put(role, text, vector)
                 known |= new
         return known
 
-    def _renew_locks(self) -> None:
+    def _known(self, texts: Sequence[str], role: Role) -> dict[str, Vector]:
+        found = ((text, self._latest[role].get(role, text)) for text in texts)
+        return {text: vector for text, vector in found if vector is not None}
+
+    def _renew(self) -> None:
+        """Start without vectors, and with locks that nobody holds."""
         self._turn = threading.Lock()
-        for latest in self._latest.values():
-            latest.renew_lock()
-
-
-class _LatestVectors:
-    """Vectors by text; the least recently used go first."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._vectors: OrderedDict[str, Vector] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, texts: Sequence[str]) -> dict[str, Vector]:
-        with self._lock:
-            known = [text for text in texts if text in self._vectors]
-            for text in known:
-                self._vectors.move_to_end(text)
-            return {text: self._vectors[text] for text in known}
-
-    def put(self, vectors: Mapping[str, Vector]) -> None:
-        with self._lock:
-            # A row is a view that would keep its whole batch in memory.
-            self._vectors.update({text: vector.copy() for text, vector in vectors.items()})
-            while len(self._vectors) > self._size:
-                self._vectors.popitem(last=False)
-
-    def renew_lock(self) -> None:
-        self._lock = threading.Lock()
+        roles: tuple[Role, ...] = get_args(Role)
+        self._latest = {role: VectorCache(self._cache_size) for role in roles}
 
 
 _embedders: weakref.WeakSet[CachedEmbedder] = weakref.WeakSet()
@@ -138,7 +114,7 @@ def _after_fork_in_child() -> None:
     # A lock that another thread of the parent held would never be released in the child.
     _held.clear()
     for embedder in list(_embedders):
-        embedder._renew_locks()  # noqa: SLF001 - of this module
+        embedder._renew()  # noqa: SLF001 - of this module
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows

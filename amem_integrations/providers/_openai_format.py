@@ -6,6 +6,7 @@ Endpoints and models differ in what they accept, and in the field that they answ
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ _NEXT_FORMAT: dict[ResponseFormat, ResponseFormat] = {
     "json": "words",
 }
 _NEXT_CHOICE: dict[ToolChoice, ToolChoice] = {"named": "required", "required": "auto"}
+_EXPLAINED = {"description", "additionalProperties", "required"}
 _NO_SYSTEM = ("system role", "system message", "roles must alternate")  # of chat templates
 
 
@@ -88,7 +90,9 @@ class RequestFormat:
     def _messages(self, request: ModelRequest) -> list[dict[str, str]]:
         prompt = request.prompt
         if self.response == "words":
-            schema = json.dumps(_plain(strict_schema(request.reply)), ensure_ascii=False)
+            # What the fields mean is explained by the prompt.
+            form = _without(strict_schema(request.reply), _EXPLAINED)
+            schema = json.dumps(form, ensure_ascii=False)
             prompt += f"\n\nAnswer with JSON only, of this JSON schema:\n{schema}"
         if request.system and self.system:
             return [
@@ -125,7 +129,7 @@ def strict_schema(reply: type[BaseModel]) -> dict[str, Any]:
     Endpoints that constrain decoding by a schema require this form; it also keeps a model from omitting
     the fields that have a default.
     """
-    schema: dict[str, Any] = _strict(reply.model_json_schema())
+    schema: dict[str, Any] = _strict(_without(reply.model_json_schema(), {"default", "title"}))
     return schema
 
 
@@ -136,30 +140,24 @@ def _strict(node: Any) -> Any:  # noqa: ANN401 - any part of a schema
         return node
     if "$ref" in node:
         return {"$ref": node["$ref"]}
-    strict = {
-        key: {name: _strict(part) for name, part in value.items()}
-        if key in {"properties", "$defs"}
-        else _strict(value)
-        for key, value in node.items()
-        if key not in {"default", "title"}
-    }
+    strict = {key: _strict(value) for key, value in node.items()}
     if node.get("type") == "object":
         strict |= {"additionalProperties": False, "required": list(node.get("properties", {}))}
     return strict
 
 
-def _plain(node: Any) -> Any:  # noqa: ANN401 - any part of a schema
-    """Return the form that a strict schema asks for; what its fields mean is explained by the prompt."""
+def _without(node: Any, keywords: Collection[str]) -> Any:  # noqa: ANN401 - any part of a schema
+    """Return a schema without these keywords; names of properties and definitions are none."""
     if isinstance(node, list):
-        return [_plain(part) for part in node]
+        return [_without(part, keywords) for part in node]
     if not isinstance(node, dict):
         return node
     return {
-        key: {name: _plain(part) for name, part in value.items()}
+        key: {name: _without(part, keywords) for name, part in value.items()}
         if key in {"properties", "$defs"}
-        else _plain(value)
+        else _without(value, keywords)
         for key, value in node.items()
-        if key not in {"description", "additionalProperties", "required"}
+        if key not in keywords
     }
 
 

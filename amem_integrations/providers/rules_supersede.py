@@ -53,12 +53,8 @@ class Verdict:
 def supersession(older: Statement, newer: Statement, similarity: float) -> Verdict | None:
     """Return how `newer` takes the place of `older`, or None if it does not.
 
-    The caller says which is the earlier one; the dates tell only whether one follows the other at once.
-
-    Args:
-        older: The earlier statement.
-        newer: The later one.
-        similarity: Cosine of the two contents, by all-MiniLM-L6-v2.
+    The caller says which is the earlier one; the dates tell only whether one follows the other at once. `similarity`
+    is the cosine of the two contents, by all-MiniLM-L6-v2.
     """
     for new in read(newer.content):
         for old in read(older.content, tentative=True):

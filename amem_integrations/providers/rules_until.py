@@ -30,11 +30,8 @@ _Rule = tuple[re.Pattern[str], Callable[[re.Match[str], date], date | None]]
 def read_until(content: str, at: datetime) -> datetime | None:
     """Return the end of the last day on which a statement holds, or None if it names no end.
 
-    The end is in the time zone of `at`. Only days are read: "open until 6" is no end of the statement.
-
-    Args:
-        content: The statement.
-        at: When it was made; "Friday" is the first one from then on.
+    It was made `at` a time, from which "Friday" is the first one, and in whose zone the end is. Only days are read:
+    "open until 6" is no end of the statement.
     """
     text = content[:CHARACTERS].lower().replace("\u2019", "'")
     if not text.strip() or _PAST.search(text):
@@ -48,10 +45,6 @@ def read_until(content: str, at: datetime) -> datetime | None:
         if day is not None and day >= at.date():
             return datetime.combine(day, time(23, 59, 59), tzinfo=at.tzinfo)
     return None
-
-
-def _same_day(_: re.Match[str], day: date) -> date:
-    return day
 
 
 def _next_day(_: re.Match[str], day: date) -> date:
@@ -68,10 +61,6 @@ def _end_of_next_week(_: re.Match[str], day: date) -> date:
 
 def _end_of_month(_: re.Match[str], day: date) -> date:
     return day.replace(day=monthrange(day.year, day.month)[1])
-
-
-def _end_of_year(_: re.Match[str], day: date) -> date:
-    return day.replace(month=12, day=31)
 
 
 def _weekday(found: re.Match[str], day: date) -> date:
@@ -166,7 +155,7 @@ _RULES: tuple[_Rule, ...] = tuple(
         ),
         (
             rf"{_UP_TO}(?:the )?(?:end of (?:the |this )?year|ende des jahres|jahresende|la fin de l'année|fin de año|new year)",
-            _end_of_year,
+            lambda _, day: day.replace(month=12, day=31),
         ),
         (rf"{_UP_TO}(?:tomorrow|morgen|demain|mañana)\b", _next_day),
         (rf"(?<!day ){_UP_TO}{_THE}{_DAY}\b", _weekday),
@@ -183,7 +172,7 @@ _RULES: tuple[_Rule, ...] = tuple(
         ),
         (
             rf"\b{_ONLY}(?: for)? (?:today|tonight|heute|aujourd'hui|hoy|this (?:morning|afternoon|evening|once))\b|\b(?:today|tonight|heute) {_ONLY}\b|今日だけ|सिर्फ़? आज|केवल आज",
-            _same_day,
+            lambda _, day: day,
         ),
         (rf"\b{_ONLY} (?:for )?this {_DAY}\b", _weekday),
         (rf"\bthis {_DAY} only\b", _weekday),

@@ -180,9 +180,7 @@ class Reading:
 def read(content: str, *, tentative: bool = False) -> tuple[Reading, ...]:
     """Return what a statement asserts, a long one part by part; () if nothing, as a question or a joke.
 
-    Args:
-        content: The statement.
-        tentative: Read wishes and plans too.
+    With `tentative` wishes and plans are read too.
     """
     sentences = _asserted(content, tentative=tentative)
     if sum(len(sentence.split()) for sentence in sentences) <= WORDS_OF_A_PART:
