@@ -81,9 +81,10 @@ def add(  # noqa: PLR0913, PLR0917 - options of a command
         "expires_at": None if expires is None else parse_time(expires),
         "evolve": not later,
     }
-    text = sys.stdin.read().strip() if content == "-" else content
+    if content == "-":  # there is no standard input where it was closed
+        content = sys.stdin.read().strip() if sys.stdin else ""
     with open_to_write(options, create=True) as memory:
-        note = memory.add(text, **arguments)
+        note = memory.add(content, **arguments)
         if options.as_json:
             print_json(note_values(note))
         else:

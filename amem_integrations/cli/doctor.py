@@ -90,11 +90,7 @@ def doctor(options: Options, mend: Mend = False) -> None:
     The status is 0 if nothing is wrong, and 1 if something is. Without --mend nothing is changed, except that
     opening a memory completes or takes back what a killed process left half done.
     """
-    if mend:
-        with open_to_write(options) as memory:
-            for namespace in memory.namespaces():
-                _mend(memory, namespace)
-    checks = list(_checks(options))
+    checks = list(_checks(options, mend=mend))
     failed = any(check.level == "wrong" for check in checks)
     if options.as_json:
         print_json({"ok": not failed, "findings": [asdict(check) for check in checks]})
@@ -123,13 +119,17 @@ def _print(out: Console, checks: Sequence[Check], *, failed: bool) -> None:
     out.print("Something is wrong; see above." if failed else "All is well.")
 
 
-def _checks(options: Options) -> Iterator[Check]:
+def _checks(options: Options, *, mend: bool) -> Iterator[Check]:
     """Yield the result of each check; the last one is that of what stops all others."""
     try:
         description = None
         if not options.remote:
             description = folder_description(options)
             yield from _check_closing(description)
+        if mend:
+            with open_to_write(options) as memory:
+                for namespace in memory.namespaces():
+                    _mend(memory, namespace)
         with open_to_read(options) as (memory, store):
             yield from _describe(memory.info())
             survey = _survey(memory, store)

@@ -26,6 +26,7 @@ from ..errors import InvalidInputError
 from ..ids import now
 from ..notes import Change, Note, ScoredNote
 
+NARROWEST = 40  # columns; with none, which an environment may claim, nothing would be printed
 SHORT_ID = 8  # characters of an id that are shown; commands accept them in its place
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -44,7 +45,9 @@ class StageProgress(Protocol):
 
 def console() -> Console:
     """Return a console on standard output that prints text unchanged."""
-    return Console(highlight=False, markup=False, emoji=False)
+    made = Console(highlight=False, markup=False, emoji=False)
+    made.width = max(made.width, NARROWEST)
+    return made
 
 
 def clean(text: str) -> str:

@@ -78,7 +78,7 @@ def load(path: str | PathLike[str]) -> list[Correction]:
         whole = json.loads(raw)
         kind, items = "entry", whole if isinstance(whole, list) else [whole]
         validate: Callable[[Any], Correction] = Correction.model_validate
-    except ValueError:  # then it is lines, or nothing that can be read
+    except (ValueError, RecursionError):  # then it is lines, or nothing that can be read
         kind, items, validate = "line", raw.splitlines(), Correction.model_validate_json
     found = []
     for place, item in enumerate(items, 1):

@@ -39,7 +39,7 @@ def load(path: str | PathLike[str]) -> list[Conversation]:
         OSError: It cannot be read.
     """
     try:
-        samples = json.loads(Path(path).read_text(encoding="utf-8"))
+        samples = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"{str(path)!r} is not a JSON file: {error}") from error
     if not isinstance(samples, list) or not samples:
@@ -108,7 +108,7 @@ def _conversation(sample: Any, number: int) -> Conversation:  # noqa: ANN401 - J
         questions = tuple(_question(item, ids) for item in sample["qa"])
     except InvalidInputError as error:
         raise InvalidInputError(f"conversation {name!r}: {error}") from error
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise InvalidInputError(
             f"conversation {number} is not in the form of locomo10.json: {error!r}"
         ) from error

@@ -155,6 +155,15 @@ def test_a_note_cannot_steer_the_terminal(amem):
         assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in text
         assert "[bold]x[/bold]" in text
         assert ":smile:" in text
+        assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in amem(*arguments, "--json").stdout
+    assert amem.json("show", "k")["content"].count("\N{RIGHT-TO-LEFT OVERRIDE}") == 1
+
+
+def test_a_terminal_that_claims_no_columns_shows_all_the_same(amem, monkeypatch):
+    amem("add", "I moved to Oslo.", "--key", "k")
+    monkeypatch.setenv("COLUMNS", "0")
+    assert "Oslo" in amem("show").stdout
+    assert "Oslo" in amem("show", "k").stdout
 
 
 @pytest.mark.parametrize(
@@ -183,15 +192,25 @@ def test_a_malformed_namespace_is_an_error(text):
     [
         (("add", " "), "empty"),
         (("add", "x", "--at", "yesterday"), "'yesterday' is not a time"),
+        (("add", "x", "--at", "0001-01-01T00:00+14:00"), "outside the calendar"),
         (("add", "x", "--metadata", "novalue"), "NAME=VALUE"),
         (("search", "x", "--where", "{"), "not JSON"),
         (("search", "x", "--where", "[]"), "JSON object"),
         (("search", "x", "--where", '{"colour": 1}'), "unknown field 'colour'"),
+        (("search", "x", "--where", "[" * 50_000), "not JSON"),
         (("search", "x", "-k", "0"), "at least 1"),
+        (("search", "x", "-k", "9" * 20), "below"),
+        (("show", "-k", "0"), "at least 1"),
+        (("show", "-k", "9" * 20), "below"),
+        (("show", "1:7", "--half-life", "inf"), "no number of days"),
+        (("show", "--namespace", "[" * 50_000), "JSON list of labels"),
         (("show", "nothing"), "no note has the id or key 'nothing'"),
         (("show", "11111111-1111-1111-1111-111111111111"), "there is no note"),
         (("import", "missing.jsonl"), "missing.jsonl: No such file"),
         (("stats", "--memory", ":memory:"), "keeps nothing"),
+        (("stats", "--memory", "localhost:6333"), "without a scheme"),
+        (("stats", "--memory", "http://127.0.0.1:99999"), "is no URL"),
+        (("stats", "--memory", "http://[::1"), "is no URL"),
     ],
 )
 def test_an_error_is_one_line_and_a_status(talk, arguments, said):

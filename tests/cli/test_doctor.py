@@ -59,6 +59,7 @@ def test_a_memory_that_is_not_there_is_said_to_be(amem):
 def test_a_memory_in_use_is_said_to_be(talk):
     with closing(EdgeStore(talk.folder, dimensions=256)):
         assert "open already" in findings(talk, status=1)[0]["memory"]["text"]
+        assert "open already" in talk("doctor", "--mend").stdout
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,21 @@ def test_an_error_is_one_line_and_a_status(tmp_path):
     assert run("nonsense").returncode == 2
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_terminal_that_lacks_a_character_shows_an_escape_and_json_stays_json(
+    amem, tmp_path, monkeypatch, encoding
+):
+    text = "Zo\u00eb lives in K\u00f6ln \u65e5\u672c"
+    amem("add", text, "--key", "k")
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    at = ("--memory", amem.folder)
+    assert "\\u65e5" in run("show", "k", *at, encoding=encoding).stdout
+    assert json.loads(run("show", "k", "--json", *at, encoding=encoding).stdout)["content"] == text
+    exported = run("export", "-", *at, encoding="utf-8").stdout
+    assert run("export", tmp_path / "out.jsonl", *at).returncode == 0
+    assert exported == (tmp_path / "out.jsonl").read_text(encoding="utf-8")
+
+
 def test_commands_that_read_import_neither_pytorch_nor_the_client_of_the_server(talk):
     code = (
         "import sys\n"

@@ -53,8 +53,19 @@ def test_a_damaged_export_is_one_line(wedding, tmp_path):
     assert "line" in wedding.fails("import", out)
 
 
-def test_a_file_that_cannot_be_written_is_one_line(wedding, tmp_path):
+def test_a_file_that_cannot_be_written_is_one_line_and_leaves_no_draft(wedding, tmp_path):
     assert "No such file" in wedding.fails("export", tmp_path / "missing" / "out.jsonl")
+    (tmp_path / "folder.html").mkdir()
+    assert "directory" in wedding.fails("export", tmp_path / "folder.html")
+    assert "folder.html: " in wedding.fails("graph", tmp_path / "folder.html")
+    assert {path.name for path in tmp_path.iterdir()} == {"memory", "folder.html"}
+
+
+def test_an_export_that_an_editor_gave_a_byte_order_mark_is_one_all_the_same(wedding, tmp_path):
+    out = tmp_path / "out.jsonl"
+    wedding("export", out)
+    out.write_bytes(b"\xef\xbb\xbf" + out.read_bytes())
+    assert wedding.json("import", out)["format"] == "export"
 
 
 def test_another_embedder_takes_over_by_reindex(wedding):

@@ -113,6 +113,7 @@ def test_corrections_may_stand_on_lines_of_their_own(tmp_path, end):
     [
         ("", "holds no corrections"),
         ("[]", "holds no corrections"),
+        ("[" * 100_000, "no correction"),
         ("{", "line 1"),
         ('{"conversation": "conv-26", "index": 0, "answer": "x"}\nx', "line 2"),
         ([3], "entry 1"),

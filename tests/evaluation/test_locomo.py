@@ -156,6 +156,7 @@ def test_an_unknown_conversation_is_an_error_that_lists_the_known_ones(
         [3],
         [{"sample_id": "x"}],
         [sample(qa=[{"question": "Who?", "category": "x"}])],
+        [sample(qa=[{"question": "Who?", "category": float("inf")}])],
         [sample(conversation={})],
         [sample(), sample()],
     ],
