@@ -17,6 +17,7 @@ from ..changes.edits import (
     stated,
     usage_records,
 )
+from ..changes.quoted_from import sources_of_facts
 from ..changes.rewrite import rewrite
 from ..conversation import REMEMBER
 from ..errors import ModelReplyError, ModelUnavailableError
@@ -181,7 +182,7 @@ async def construct_all(
         given = {note.id: note for batch in batches for note in batch.notes}
         cost = usage_records(op, namespace, asking.usage.cost(), at)
         learned = [one for answer in answers for one in answer.learned]
-        shown = shown_ids(batches)
+        shown = await shown_ids(runtime, namespace, batches)
         prompts = prompt_records(op, namespace, shown, at, since=since, apart=bool(learned))
         records = [*prompts, *cost] if steps else []
         writing = facts_of(runtime, namespace, op, at, batches)
@@ -213,13 +214,12 @@ def facts_of(
     return FactWriting(runtime=runtime, namespace=namespace, op=op, at=at) if wanted else None
 
 
-def shown_ids(batches: Sequence[Batch]) -> list[str]:
-    """Return the notes whose words may stand in what is written of batches: a fact has those of its sources."""
-    ids = [note.id for batch in batches for note in (*batch.shown_before, *batch.notes)]
-    return [
-        *ids,
-        *(i for batch in batches for fact in batch.facts for i in (fact.id, *fact.sources)),
-    ]
+async def shown_ids(runtime: Runtime, namespace: Namespace, batches: Sequence[Batch]) -> list[str]:
+    """Return the notes whose words may stand in what is written of batches, also by way of the facts shown."""
+    facts = [fact for batch in batches for fact in batch.facts]
+    notes = [note for batch in batches for note in (*batch.shown_before, *batch.notes)]
+    far = await sources_of_facts(runtime, namespace, facts) if facts else []
+    return [*(note.id for note in (*notes, *facts)), *far]
 
 
 async def describe(runtime: Runtime, batch: Batch) -> Description:

@@ -275,6 +275,7 @@ async def _insert_chunks(
                 seq=seq,
                 content=content,
                 recorded_at=time_of(seq),
+                at=first.when,  # it was said when the first was
                 key=None,
                 chunk=number,
                 chunk_of=first.id,
@@ -293,4 +294,12 @@ async def _insert_chunks(
         for note, row in zip(notes, rows, strict=True)
     ]
     added = [edits.change(op, "add", note, recorded_at=note.recorded_at) for note in notes]
+    added += [
+        edits.change(
+            op, "supersede", note, cause=newer, model=s.model, recorded_at=now(), data=data
+        )
+        for note in notes
+        for newer, s in note.supersessions.items()
+        for data in [{"supersession": edits.supersession_json(s)}]
+    ]
     await resolve(runtime.store.insert(namespace, items, added))
