@@ -95,8 +95,8 @@ def prompt_records(
     """Return the record of which notes' words may stand in what a model wrote in an operation.
 
     There is none if it was shown one note only: it can have quoted no other; unless what it wrote stands `apart`, in a
-    note of its own. `since` is the instant at which they
-    were shown; `stale` says that they held a quote of a text that was being removed.
+    note of its own. `since` is the instant at which they were shown; `stale` says that they held a quote of a text
+    that was being removed.
     """
     ids = list(dict.fromkeys(note.id if isinstance(note, Note) else note for note in sources))
     data = {"shown": ids, "since": since, **({"stale": True} if stale else {})}
