@@ -227,6 +227,16 @@ def loss(before: Note, after: Note) -> dict[str, Any]:
     return {DERIVED_FIELD: {"before": old, "after": new}}
 
 
+def without_contents(data: Mapping[str, Any], goes: Callable[[str], bool]) -> Mapping[str, Any]:
+    """Return the data of a record of a filled form without the contents that have to go: a model wrote them."""
+    fields = data.get("fields", data)
+    if "content" not in fields:
+        return data
+    sides = {side: "" if goes(text) else text for side, text in fields["content"].items()}
+    kept = {**fields, "content": sides}
+    return {**data, "fields": kept} if "fields" in data else kept
+
+
 def blanked_sides(
     data: Any,  # noqa: ANN401 - JSON values
     is_lost: Callable[[str, datetime], bool],

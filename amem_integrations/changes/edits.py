@@ -95,8 +95,8 @@ def prompt_records(
     """Return the record of which notes' words may stand in what a model wrote in an operation.
 
     There is none if it was shown one note only: it can have quoted no other; unless what it wrote stands `apart`, in a
-    note of its own. `since` is the instant at which they
-    were shown; `stale` says that they held a quote of a text that was being removed.
+    note of its own. `since` is the instant at which they were shown; `stale` says that they held a quote of a text
+    that was being removed.
     """
     ids = list(dict.fromkeys(note.id if isinstance(note, Note) else note for note in sources))
     data = {"shown": ids, "since": since, **({"stale": True} if stale else {})}
@@ -291,17 +291,19 @@ def without(
 ) -> Note:
     """Return the note without these context entries (by their changes), links, supersessions, and reasons of both.
 
-    It is no longer merged into one of `merged_into`. A note that loses its own entry is pending again.
+    The reasons are by field, such as `link:<note>`. It is no longer merged into one of `merged_into`. A note that loses its own entry is pending again.
     """
     gone, blanked, current = set(links), set(reasons), set(supersessions)
     kept = {
-        target: replace(link, reason="", relation="related") if target in blanked else link
+        target: replace(link, reason="", relation="related")
+        if f"{LINK}{target}" in blanked
+        else link
         for target, link in note.links.items()
         if target not in gone
     }
     contexts = tuple(entry for entry in note.contexts if entry.change not in entries)
     superseded = {
-        newer: replace(s, reason="") if newer in blanked else s
+        newer: replace(s, reason="") if f"{SUPERSEDED}{newer}" in blanked else s
         for newer, s in note.supersessions.items()
         if newer not in current
     }

@@ -61,9 +61,12 @@ class Fragments:
         return not (self._words.isdisjoint(other._words) and self._runs.isdisjoint(other._runs))
 
 
-def texts_of(note: Note) -> tuple[str, str]:
-    """Return what a note says. What a model made of it goes with the note, and is not looked for elsewhere."""
-    return note.content, note.speaker or ""
+def texts_of(note: Note) -> tuple[str, ...]:
+    """Return what a note says, with all else that a model is shown of it and that the user chose.
+
+    What a model made of it goes with the note, and is not looked for elsewhere.
+    """
+    return note.content, note.speaker or "", note.thread or "", note.key or ""
 
 
 def own_words(note: Note) -> tuple[str, ...]:
@@ -129,14 +132,26 @@ def written_texts(value: Any, name: str = "") -> Iterable[str]:  # noqa: ANN401 
             yield from written_texts(inner, name)
 
 
-def without_quotes_in(value: Any, goes: Callable[[str], bool], name: str = "") -> Any:  # noqa: ANN401 - JSON values
-    """Return the data of a record without the texts of a model that have to go."""
+def without_quotes_in(
+    value: Any,  # noqa: ANN401 - JSON values
+    goes: Callable[[str], bool],
+    name: str = "",
+    *,
+    of: Callable[[Mapping[str, Any], str], Callable[[str], bool] | None] = lambda _part, _name: (
+        None
+    ),
+) -> Any:  # noqa: ANN401 - JSON values
+    """Return the data of a record without the texts of a model that have to go.
+
+    `of` gives another test for a part of the data and the name that it stands under.
+    """
     if isinstance(value, str):
         return "" if name in WRITTEN and value not in RELATIONS and goes(value) else value
     if isinstance(value, Mapping):
-        return {key: without_quotes_in(inner, goes, key) for key, inner in value.items()}
+        goes = of(value, name) or goes
+        return {key: without_quotes_in(inner, goes, key, of=of) for key, inner in value.items()}
     if isinstance(value, Sequence):
-        kept = [without_quotes_in(inner, goes, name) for inner in value]
+        kept = [without_quotes_in(inner, goes, name, of=of) for inner in value]
         return [inner for inner in kept if inner != ""] if name in ("keywords", "tags") else kept
     return value
 

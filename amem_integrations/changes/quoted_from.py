@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ..fetch import all_changes
 from ..notes import RELATIONS, Change, Namespace, Note
+from ..ports import OPS_KEPT
 from ..runtime import RULES, Runtime, resolve
 from .edits import prompt_id
 from .quote_matching import FROM_PROMPTS, Fragments, own_words, said_by_others, texts_in, texts_of
@@ -56,9 +57,23 @@ async def sources_of(
     return Sources((*shown, *quoted), stale=stale)
 
 
+async def sources_of_facts(
+    runtime: Runtime, namespace: Namespace, facts: Sequence[Note]
+) -> list[str]:
+    """Return the ids of the notes whose words may stand in facts: all that were shown when these were written."""
+    ops = {op for fact in facts for op in fact.ops}
+    for fact in facts:
+        if len(fact.ops) >= OPS_KEPT:  # it may not remember the first
+            ops |= {made.op for made in await _writings(runtime, namespace, fact)}
+    ids = sorted(map(prompt_id, ops))
+    prompts = await resolve(runtime.store.changes_by_id(namespace, ids)) if ids else []
+    named = (note_id for prompt in prompts for note_id in prompt.data["shown"])
+    return list(dict.fromkeys([*(i for fact in facts for i in fact.sources), *named]))
+
+
 async def _writings(runtime: Runtime, namespace: Namespace, note: Note) -> list[Change]:
     """Return how a derived note was written each time: an edit by the user may have left a part of any of it."""
-    return await all_changes(runtime.store, namespace, note.id, ("digest",))
+    return await all_changes(runtime.store, namespace, note.id, ("digest", "add", "update"))
 
 
 async def _copied_from(

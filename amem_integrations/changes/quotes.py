@@ -32,8 +32,9 @@ from ..notes import (
     Supersession,
 )
 from ..runtime import Runtime, resolve
-from .derived import after_loss, blanked_sides, is_emptied, loss
-from .edits import Edit, change, without
+from .derived import after_loss, blanked_sides, is_emptied, loss, without_contents
+from .edits import LINK, SUPERSEDED, Edit, change, without
+from .elsewhere import ALL, Elsewhere, text_named
 from .gone_texts import Gone, without_chunks
 from .quote_matching import (
     FROM_PROMPTS,
@@ -57,14 +58,14 @@ class _Quotes:
     Attributes:
         notes: The notes that are looked at, by id.
         edited: Those that may hold a quote, or a link to what is gone.
-        elsewhere: What those that quote can have from elsewhere, by note.
+        elsewhere: What the texts on those that quote can have from elsewhere.
         caused: Records of what notes that are gone brought to others.
         prompts: Records of prompts that name the notes that are gone.
     """
 
     notes: Mapping[str, Note]
     edited: Collection[str]
-    elsewhere: Mapping[str, Fragments]
+    elsewhere: Elsewhere
     caused: Sequence[Change]
     prompts: Sequence[Change]
 
@@ -168,23 +169,20 @@ class QuoteRemoval:
         await self._add(notes, [made.note_id for made, _ in written])
         due = {made.note_id for made, _ in written if self._is_done and made.cause in self._gone}
         own = {note.id: Fragments(own_words(note)) for note in notes.values()}
-        sources: dict[str, set[str]] = {}
+        elsewhere = Elsewhere()
         for made, others in written:
-            if made.note_id in own and self._quotes(made, notes[made.note_id], own[made.note_id]):
-                sources.setdefault(made.note_id, set()).update(others)
-        for note in notes.values():
-            if is_derived(note):  # it may quote in its content as well
-                sources.setdefault(note.id, set()).update({*note.sources} - self._gone.keys())
-        await self._add(notes, {other for others in sources.values() for other in others})
-        elsewhere = {
-            note_id: Fragments(
-                text for i in {note_id, *others} & notes.keys() for text in own_words(notes[i])
-            )
-            for note_id, others in sources.items()
-        }
+            note = notes.get(made.note_id)
+            if note is not None and self._quotes(made, note, own[note.id]):
+                elsewhere.add(made, others)
+                if is_derived(note):
+                    elsewhere.add_all(note.id, others)
+        for note in filter(is_derived, notes.values()):  # it may quote in its content as well
+            elsewhere.add_all(note.id, note.sources)
+        await self._add(notes, elsewhere.named())
+        elsewhere.notes = notes
         return _Quotes(
             notes=notes,
-            edited={*sources, *(note.id for note in holders), *(due & notes.keys())},
+            edited={*elsewhere.note_ids(), *(note.id for note in holders), *(due & notes.keys())},
             elsewhere=elsewhere,
             caused=[made for made, _ in written if self._causes_of(made) & self._gone.keys()],
             prompts=[made for made in prompts if not self._deleted.isdisjoint(made.data["shown"])],
@@ -215,36 +213,43 @@ class QuoteRemoval:
         while is_changed:
             self._rounds += 1
             op = f"{self._op}:{self._rounds}"
-            steps = {note_id: self._edit(quotes.elsewhere.get(note_id), op) for note_id in base}
+            steps = {note_id: self._edit(quotes, op) for note_id in base}
             await rewrite(self._runtime, self._namespace, op, steps, base=base, removing=True)
             if records := [*await self._blanked(quotes), *self._without_deleted(quotes)]:
                 await resolve(self._runtime.store.rewrite_changes(self._namespace, records))
-            ids = sorted(quotes.elsewhere)
+            ids = sorted(quotes.elsewhere.note_ids())
             base = {n.id: n for n in await resolve(self._runtime.store.get(self._namespace, ids))}
-            left = (self._edit(quotes.elsewhere[n.id], op)(n)[0] != n for n in base.values())
-            is_changed = any(left)
+            is_changed = any(self._edit(quotes, op)(note)[0] != note for note in base.values())
         return base.values()
 
-    def _test(self, elsewhere: Fragments | None) -> Callable[[str], bool]:
-        """Return what tells quotes in texts on one note."""
-        return lambda text: elsewhere is not None and is_quote(text, self._lost, elsewhere)
+    def _test(self, quotes: _Quotes, note_id: str, text: str = ALL) -> Callable[[str], bool]:
+        """Return what tells quotes in a text on a note."""
+        words = quotes.elsewhere.words(note_id, text)
+        return lambda said: words is not None and is_quote(said, self._lost, words)
 
-    def _edit(self, elsewhere: Fragments | None, op: str) -> Edit:
+    def _edit(self, quotes: _Quotes, op: str) -> Edit:
         """Return the edit that takes the quotes from a note, and what came from notes that are gone."""
         kind: ChangeKind = "forget" if self._is_done else "retract"
-        is_quoted, cause = self._test(elsewhere), next(iter(self._gone))
+        cause = next(iter(self._gone))
 
         def edit(note: Note) -> tuple[Note, list[Change]]:
+            def quotes_in(name: str, texts: Iterable[str]) -> bool:
+                return any(map(self._test(quotes, note.id, name), texts))
+
             contexts = () if is_derived(note) else note.contexts
             entries = [
                 entry.change
                 for entry in contexts
-                if self._is_caused(entry, note) or any(map(is_quoted, texts_in(entry)))
+                if self._is_caused(entry, note) or quotes_in(entry.change, texts_in(entry))
             ]
             links = sorted(self._gone.keys() & note.links.keys()) if self._is_done else []
-            supersessions = [i for i, s in note.supersessions.items() if self._is_superseding(i, s)]
-            reasons = [t for t, link in note.links.items() if any(map(is_quoted, _of_link(link)))]
-            reasons += [i for i, s in note.supersessions.items() if is_quoted(s.reason)]
+            superseded = note.supersessions.items()
+            supersessions = [i for i, s in superseded if self._is_superseding(i, s)]
+            linked = [i for i, link in note.links.items() if quotes_in(i, _of_link(link))]
+            reasons = [f"{LINK}{target}" for target in linked]
+            reasons += [
+                f"{SUPERSEDED}{i}" for i, s in superseded if quotes_in(s.change, [s.reason])
+            ]
             revised = without(
                 note,
                 entries=entries,
@@ -256,6 +261,7 @@ class QuoteRemoval:
             if is_derived(note):
                 made = derive("change", op, kind, note.id, cause)
                 lost = self._lost_sources(note)
+                is_quoted = self._test(quotes, note.id)
                 revised = after_loss(revised, lost, self._deleted, is_quoted, made)
             if revised == note:
                 return note, []
@@ -305,20 +311,34 @@ class QuoteRemoval:
     async def _blanked(self, quotes: _Quotes) -> list[Change]:
         """Return the records in the history of other notes that quote, without the quotes."""
         records = {made.id: made for made in quotes.caused}
-        for note_id in quotes.elsewhere.keys() - (self._gone.keys() - self._contexts):
+        for note_id in quotes.elsewhere.note_ids() - (self._gone.keys() - self._contexts):
             history = await all_changes(self._runtime.store, self._namespace, note_id)
             records |= {made.id: made for made in history}
         records |= await self._of_wholes()
         chunks = {text for gone in self._gone.values() if gone.chunk_of for text in gone.texts}
         blanked = []
         for made in (made for made in records.values() if made.note_id != self._whole):
-            test = self._test(quotes.elsewhere.get(made.note_id))
-            test = bool if self._came_from_gone(made) else test
-            data = without_quotes_in(blanked_sides(made.data, self._is_lost, test), test)
+            data = self._without_quotes(made, quotes)
             data = without_chunks(data, chunks)
             if data != made.data:
                 blanked.append(replace(made, data={**data, "blanked": True}))
         return blanked
+
+    def _without_quotes(self, made: Change, quotes: _Quotes) -> Mapping[str, Any]:
+        """Return the data of a record without the quotes."""
+        test = self._test(quotes, made.note_id, made.id)
+
+        def of(part: Mapping[str, Any], name: str) -> Callable[[str], bool] | None:
+            text = text_named(part, name)
+            known = text and quotes.elsewhere.words(made.note_id, text)
+            return self._test(quotes, made.note_id, text) if text and known else None
+
+        kept = blanked_sides(made.data, self._is_lost, test)
+        about = quotes.notes.get(made.note_id)
+        if about is not None and is_derived(about):
+            kept = without_contents(kept, test)
+        done = without_quotes_in(kept, bool) if self._came_from_gone(made) else kept
+        return dict(without_quotes_in(done, test, of=of))
 
     async def _of_wholes(self) -> dict[str, Change]:
         """Return by id the history of texts that go on without a chunk."""

@@ -99,12 +99,7 @@ def _without_all(changes: Sequence[Change], op: str, at: datetime) -> Edit:
     """Return the edit that takes what these changes brought from their note."""
     is_new = any(made.kind == "add" and "text" in made.data for made in changes)
     entries, names = _entries(changes), [name for made in changes for name in fields_of(made)]
-    reasons = {
-        name.removeprefix(prefix)
-        for prefix in (LINK, SUPERSEDED)
-        for name in names
-        if name.startswith(prefix)
-    }
+    reasons = {name for name in names if name.startswith((LINK, SUPERSEDED))}
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
         revised = without(note, entries=() if is_derived(note) else entries, reasons=reasons)

@@ -17,10 +17,9 @@ from ..errors import StoreError
 from ..fetch import note_pages
 from ..flows.embed import embed
 from ..kinds import DERIVED
-from ..memory import sync_method
 from ..notes import Namespace, Note
 from ..ports import NoteStore
-from ..runtime import Runtime, resolve, run
+from ..runtime import Runtime, resolve, run, sync_method
 from ..stores.collection import CHANGE_INDEXES, NOTE_INDEXES
 from ..stores.edge import MIN_FREE_BYTES, free_bytes
 from ..stores.edge_shard import EdgeShard

@@ -17,6 +17,7 @@ from ..changes.edits import (
     stated,
     usage_records,
 )
+from ..changes.quoted_from import sources_of_facts
 from ..changes.rewrite import rewrite
 from ..conversation import REMEMBER
 from ..errors import ModelReplyError, ModelUnavailableError
@@ -185,7 +186,7 @@ async def construct_all(
             for note_id, one in said.described.items()
         }
         cost = usage_records(op, namespace, asking.usage.cost(), at)
-        shown, apart = shown_ids(batches), bool(said.learned)
+        shown, apart = await shown_ids(runtime, namespace, batches), bool(said.learned)
         prompts = prompt_records(op, namespace, shown, at, since=since, apart=apart)
         records = [*prompts, *cost] if steps else []
         writing = facts_of(runtime, namespace, op, at, batches)
@@ -216,13 +217,12 @@ def facts_of(
     return FactWriting(runtime=runtime, namespace=namespace, op=op, at=at) if wanted else None
 
 
-def shown_ids(batches: Sequence[Batch]) -> list[str]:
-    """Return the notes whose words may stand in what is written of batches: a fact has those of its sources."""
-    ids = [note.id for batch in batches for note in (*batch.shown_before, *batch.notes)]
-    return [
-        *ids,
-        *(i for batch in batches for fact in batch.facts for i in (fact.id, *fact.sources)),
-    ]
+async def shown_ids(runtime: Runtime, namespace: Namespace, batches: Sequence[Batch]) -> list[str]:
+    """Return the notes whose words may stand in what is written of batches, also by way of the facts shown."""
+    facts = [fact for batch in batches for fact in batch.facts]
+    notes = [note for batch in batches for note in (*batch.shown_before, *batch.notes)]
+    far = await sources_of_facts(runtime, namespace, facts) if facts else []
+    return [*(note.id for note in (*notes, *facts)), *far]
 
 
 async def describe(runtime: Runtime, batch: Batch) -> Description:

@@ -69,7 +69,8 @@ async def _upgrade_batch(runtime: Runtime, namespace: Namespace, batch: Batch) -
         steps[note.id].append(_replaced(made, note, linked, op, at))
         touched.append(note.id)
     chained = {note_id: edits.chain(parts) for note_id, parts in steps.items()}
-    shown, apart = shown_ids([batch]) if chained else (), bool(said.learned)
+    shown = await shown_ids(runtime, namespace, [batch]) if chained else []
+    apart = bool(said.learned)
     prompts = edits.prompt_records(op, namespace, shown, at, since=since, apart=apart)
     records = [*prompts, *edits.usage_records(op, namespace, asking.usage.cost(), at)]
     if writing := facts_of(runtime, namespace, op, at, [batch]):

@@ -325,6 +325,7 @@ async def _insert_chunks(
                 seq=seq,
                 content=content,
                 recorded_at=time_of(seq),
+                at=first.when,  # it was said when the first was
                 key=None,
                 chunk=number,
                 chunk_of=first.id,
@@ -338,6 +339,13 @@ async def _insert_chunks(
             )
         )
     added = [edits.change(op, "add", note, recorded_at=note.recorded_at) for note in notes]
-    await resolve(
-        runtime.store.insert(namespace, await indexed(runtime, notes, WITHOUT_EMBEDDER), added)
-    )
+    added += [
+        edits.change(
+            op, "supersede", note, cause=newer, model=s.model, recorded_at=now(), data=data
+        )
+        for note in notes
+        for newer, s in note.supersessions.items()
+        for data in [{"supersession": edits.supersession_json(s)}]
+    ]
+    items = await indexed(runtime, notes, WITHOUT_EMBEDDER)
+    await resolve(runtime.store.insert(namespace, items, added))

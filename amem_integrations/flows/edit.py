@@ -277,6 +277,8 @@ def _check_no_digest(*notes: Note) -> None:
 
 def _check_later(older: Note, newer: Note) -> None:
     _check_no_digest(older, newer)
+    if newer.chunk_of == older.id:
+        raise InvalidInputError(f"note {newer.id!r} is part of the text {older.id!r} itself")
     if not is_later(newer, older):
         raise InvalidInputError(
             f"note {newer.id!r} of {newer.when} is not later than note {older.id!r} of {older.when}, so it cannot "
