@@ -16,9 +16,6 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# What is imported while tests are collected stays: looking through it for garbage takes a fifth of that time.
-gc.disable()
-
 from collections.abc import Iterator
 
 import pytest
@@ -30,10 +27,33 @@ from amem_integrations.testing import HashEmbedder
 __all__ = ["openai_server"]
 
 SHM = Path("/dev/shm")
+# A file is run by one worker as a whole: those that take long come first, so that no worker waits at the end.
+LONG = {
+    name: place
+    for place, name in enumerate(
+        (
+            "test_locomo_command.py",
+            "test_examples.py",
+            "test_answers_command.py",
+            "test_stores.py",
+            "test_processes.py",
+            "test_workers.py",
+            "test_kills.py",
+            "test_langgraph_crashes.py",
+            "test_changing_facts.py",
+            "test_memory_machine.py",
+            "test_state_machine.py",
+            "test_charts.py",
+            "test_page.py",
+        )
+    )
+}
 
 
 def pytest_configure() -> None:
     """Put temporary folders into memory: a memory's indexes take dozens of fsyncs, and a kill spares both."""
+    # What is imported while tests are collected stays: to look through it for garbage takes a third of that time.
+    gc.disable()
     roomy = os.access(SHM, os.W_OK) and shutil.disk_usage(SHM).free > 4 * 2**30
     if roomy and "TMPDIR" not in os.environ:
         os.environ["TMPDIR"] = str(SHM)  # also for the processes that tests start
@@ -41,7 +61,8 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `AMEM_TEST_STORE` (see `support.other_store`) run what it can, with a network."""
+    """Sort long files first; with `AMEM_TEST_STORE` (see `support.other_store`) run what it can, with a network."""
+    items.sort(key=lambda item: LONG.get(item.path.name, len(LONG)))
     for item in items if os.environ.get("AMEM_TEST_STORE") else ():
         item.add_marker(pytest.mark.enable_socket)
         if item.get_closest_marker("local_mode"):
