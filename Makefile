@@ -28,7 +28,7 @@ test-torch: $(TORCH)/ready
 
 # With the lowest versions that pyproject.toml allows; see CONTRIBUTING.md. The pages need LlamaIndex, which is left out.
 test-lowest: $(LOWEST)/ready
-	$(LOWEST)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder tests/unit tests/integration tests/cli tests/langchain \
+	$(LOWEST)/bin/python -m pytest -n auto --dist loadfile tests/unit tests/integration tests/cli tests/langchain \
 		--ignore tests/integration/test_examples.py
 
 lint: $(VENV)/ready
