@@ -16,11 +16,11 @@ demo: $(VENV)/ready-for-demo
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/ready
-	$(BIN)/python -m pytest -n auto --dist loadfile -m 'not torch'
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not torch'
 
 # A sample of the tests over the served store; AMEM_TEST_STORE may be the URL of a server of your own.
 test-served: $(VENV)/ready
-	AMEM_TEST_STORE=$${AMEM_TEST_STORE:-stand-in} $(BIN)/python -m pytest -n auto --dist loadfile -m on_a_server tests/integration tests/langchain tests/llamaindex
+	AMEM_TEST_STORE=$${AMEM_TEST_STORE:-stand-in} $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m on_a_server tests/integration tests/langchain tests/llamaindex
 
 # What compares with sentence-transformers or tests its embedder.
 test-torch: $(TORCH)/ready

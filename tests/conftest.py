@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -10,9 +11,10 @@ from pathlib import Path
 # Before anything imports a library that would ask a model hub.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-# The workers of a run share the cores: more threads for a product of matrices wait for each other, and take
-# twice the CPU and four times the time.
+# The workers of a run share the cores: more threads for a product of matrices, or for a plot of a few points,
+# wait for each other, and take twice the CPU and four times the time.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from collections.abc import Iterator
 
@@ -25,10 +27,33 @@ from amem_integrations.testing import HashEmbedder
 __all__ = ["openai_server"]
 
 SHM = Path("/dev/shm")
+# A file is run by one worker as a whole: those that take long come first, so that no worker waits at the end.
+LONG = {
+    name: place
+    for place, name in enumerate(
+        (
+            "test_locomo_command.py",
+            "test_examples.py",
+            "test_answers_command.py",
+            "test_stores.py",
+            "test_processes.py",
+            "test_workers.py",
+            "test_kills.py",
+            "test_langgraph_crashes.py",
+            "test_changing_facts.py",
+            "test_memory_machine.py",
+            "test_state_machine.py",
+            "test_charts.py",
+            "test_page.py",
+        )
+    )
+}
 
 
 def pytest_configure() -> None:
     """Put temporary folders into memory: a memory's indexes take dozens of fsyncs, and a kill spares both."""
+    # What is imported while tests are collected stays: to look through it for garbage takes a third of that time.
+    gc.disable()
     roomy = os.access(SHM, os.W_OK) and shutil.disk_usage(SHM).free > 4 * 2**30
     if roomy and "TMPDIR" not in os.environ:
         os.environ["TMPDIR"] = str(SHM)  # also for the processes that tests start
@@ -36,11 +61,18 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `AMEM_TEST_STORE` (see `support.other_store`) run what it can, with a network."""
+    """Sort long files first; with `AMEM_TEST_STORE` (see `support.other_store`) run what it can, with a network."""
+    items.sort(key=lambda item: LONG.get(item.path.name, len(LONG)))
     for item in items if os.environ.get("AMEM_TEST_STORE") else ():
         item.add_marker(pytest.mark.enable_socket)
         if item.get_closest_marker("local_mode"):
             item.add_marker(pytest.mark.skip(reason="about local mode itself"))
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of every later collection of garbage."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

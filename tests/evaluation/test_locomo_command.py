@@ -25,6 +25,8 @@ from amem_integrations.providers import MiniLmEmbedder
 from amem_integrations.testing import HashEmbedder
 
 DATA = os.environ.get("AMEM_DATA")
+# Without annotations as with them; AMEM_THOROUGH takes all five, 2,760 notes instead of 788.
+FEW = () if os.environ.get("AMEM_THOROUGH") else ("conv-26", "conv-30")
 needs_data = pytest.mark.skipif(not DATA, reason="AMEM_DATA is not set: no LoCoMo here")
 
 
@@ -219,7 +221,7 @@ def conv_30(embedder: MiniLmEmbedder) -> Iterator[Report]:
 
 @pytest.fixture(scope="session")
 def by_rules(embedder: MiniLmEmbedder) -> Iterator[Report]:
-    yield from measured(embedder, annotated=False)
+    yield from measured(embedder, *FEW, annotated=False)
 
 
 @needs_data
@@ -247,7 +249,7 @@ def test_a_bulk_add_costs_less_than_a_third_of_a_call_for_a_note(conv_26: Report
 
 
 @needs_data
-@pytest.mark.timeout(900)  # 2,760 notes
+@pytest.mark.timeout(900)
 def test_without_a_language_model_most_of_the_evidence_is_found(by_rules: Report) -> None:
-    assert by_rules["retrieval"]["amem"]["recall"]["10"] >= 0.65
+    assert by_rules["retrieval"]["amem"]["recall"]["10"] >= (0.78 if FEW else 0.65)
     assert by_rules["builds"]["amem"]["model_calls"] == 0

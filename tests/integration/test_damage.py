@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from support import models
+from support.processes import run_python
 
 from amem_integrations import AgenticMemory, StoreError, StoreFullError, StoreLockedError
 from amem_integrations.stores import EdgeStore
 from amem_integrations.testing import HashEmbedder
 
-ROOT = Path(__file__).parents[2]
 ANN = ("ann",)
 MIB = 2**20
 
@@ -54,14 +50,7 @@ def test_damage_that_makes_the_engine_panic_is_a_store_error(folder):
     assert files
     for path in files:
         path.write_bytes(b"")
-    done = subprocess.run(
-        [sys.executable, "-c", OPEN, folder],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_python(OPEN, folder, timeout=60)
     # The cause is no Exception at all; a plain `except Exception` would have let it through.
     assert done.stdout.startswith("PanicException the engine failed"), done.stderr
     assert "restore it from a backup" in done.stdout

@@ -76,6 +76,25 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path):
     run("-c", ALL_OF_A_PAGE + "".join(map(numbered, code(page))), folder=tmp_path)
 
 
+# The package of a vendor's model stands for any, and need not be installed.
+NOT_INSTALLED = '# mypy: disable-error-code="import-untyped,import-not-found"\n'
+
+
+@pytest.mark.timeout(600)
+def test_the_guides_of_both_frameworks_pass_mypy_strict(tmp_path):
+    # In one run, with the settings of `make types`, so that what that has found out is used.
+    for package in ("mypy", "langchain_classic", "llama_index"):
+        pytest.importorskip(package)
+    guides = []
+    for name, first in (("langchain", ""), ("llamaindex", NOT_INSTALLED)):
+        guides.append(tmp_path / f"guide_{name}.py")
+        text = first + "\n".join(code(ROOT / f"docs/{name}.md"))
+        guides[-1].write_text(text, encoding="utf-8")
+    program = [sys.executable, "-m", "mypy", "--strict", *map(str, guides)]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 # The blocks of a page go on from each other; one that opens the same folder again is another program.
 ALL_OF_A_PAGE = """
 import gc

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.processes import run_python
 
 from amem_integrations import AgenticMemory, EdgeStore, MemoryConfig
 from amem_integrations.testing import CopyingModel, HashEmbedder
@@ -95,14 +93,7 @@ os.kill(os.getpid(), 9)
 
 
 def run_and_kill(folder: Path, code: str, start: str = CHILD) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", start + code, str(folder)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_python(start + code, folder)
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 

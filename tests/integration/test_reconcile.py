@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from support import models
+from support.processes import run_python
 
 from amem_integrations import AgenticMemory, EdgeStore, MemoryConfig
 from amem_integrations.cli.open_memory import UnloadedEmbedder
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
-ROOT = Path(__file__).parents[2]
 
 CHILD = """
 import os, sys
@@ -50,14 +47,7 @@ ids = [memory.add(f"The trip, part {n}", namespace=ANN, thread="t").id for n in 
 
 
 def run_and_kill(folder: Path, code: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD + code, str(folder)],
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_python(CHILD + code, folder, timeout=60)
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 

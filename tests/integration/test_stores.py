@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.processes import run_python
 from support.qdrant_server import FakeQdrant, Fault, serving
 
 from amem_integrations import AgenticMemory
@@ -126,16 +127,8 @@ else:
 # --- the embedded store -------------------------------------------------------------------------
 
 
-def run_child(code: str, folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", SETUP + code, str(folder)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        **options,
-    )
+def run_child(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return run_python(SETUP + code, folder, timeout=60)
 
 
 def open_edge(folder: Path, **options: Any) -> EdgeStore:

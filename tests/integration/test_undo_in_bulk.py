@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import random
 import signal
-import subprocess
-import sys
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from support import models
+from support.processes import ROOT, TESTS, run_python
 
 from amem_integrations import AgenticMemory, AmemError, InvalidInputError, MemoryConfig, NoteInput
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
 BARE = ({}, {}, (), "pending")
-ROOT = Path(__file__).parents[2]
 SAID = ("The trip is in April", "The trip is in May now", "The trip goes to Rome")
 
 
@@ -393,15 +389,7 @@ memory.undo(model="good", namespace=ANN)
 
 def test_after_a_kill_it_goes_on_where_it_was(tmp_path):
     folder = tmp_path / "m"
-    paths = [ROOT, ROOT / "tests", ROOT / "tests" / "integration"]
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(folder)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_python(KILLED, folder, path=(ROOT, TESTS, TESTS / "integration"))
     assert done.returncode == -signal.SIGKILL, done.stderr
     with opened(folder, named("good", models.link_to_first)) as memory:
         assert agree(memory)

@@ -1,9 +1,8 @@
-"""The code of the guide runs, and passes mypy strict."""
+"""The code of the guide runs."""
 
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -40,12 +39,3 @@ def test_the_guide_runs(
     printed = capsys.readouterr().out
     for promised in ("Rex likes the sea", "'amem': 'evolve'", "{'text': 'Mira eats no meat.'"):
         assert promised in printed
-
-
-@pytest.mark.timeout(600)
-def test_the_guide_passes_mypy_strict(tmp_path: Path) -> None:
-    pytest.importorskip("mypy")
-    (tmp_path / "guide.py").write_text(CODE, encoding="utf-8")
-    program = [sys.executable, "-m", "mypy", "--strict", str(tmp_path / "guide.py")]
-    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr

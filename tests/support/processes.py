@@ -1,0 +1,64 @@
+"""Python code in a process of its own, forked from one that has imported the packages: a start is free."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
+
+
+@cache
+def _server() -> subprocess.Popen[bytes]:
+    """Start the process that forks the others; it ends with this one."""
+    server = subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("process_server.py"))],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,  # a line that was read ahead would not be waited for
+    )
+    atexit.register(server.communicate)
+    return server
+
+
+def run_python(
+    code: str, *arguments: object, path: tuple[Path, ...] = (ROOT, TESTS), timeout: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Return how `python -c code arguments` ended, and what it wrote; `path` comes before `sys.path`.
+
+    Raises:
+        subprocess.TimeoutExpired: It did not end in time, and was killed.
+    """
+    server = _server()
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder, "out"), Path(folder, "err")
+        job = {
+            "code": code,
+            "arguments": list(map(str, arguments)),
+            "path": list(map(str, path)),
+            "cwd": str(ROOT),
+            "out": str(out),
+            "err": str(err),
+        }
+        assert server.stdin
+        assert server.stdout
+        server.stdin.write(json.dumps(job).encode() + b"\n")
+        pid = int(server.stdout.readline())
+        in_time, _, _ = select.select([server.stdout], [], [], timeout)
+        if not in_time:
+            os.kill(pid, signal.SIGKILL)
+        status = int(server.stdout.readline())
+        if not in_time:
+            raise subprocess.TimeoutExpired(code, timeout, err.read_text(encoding="utf-8"))
+        said = [file.read_text(encoding="utf-8") for file in (out, err)]
+    return subprocess.CompletedProcess([sys.executable, "-c", code], status, *said)
