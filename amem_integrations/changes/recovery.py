@@ -24,7 +24,7 @@ from ..runtime import Runtime, resolve
 from . import edits
 from .edits import LINK
 from .gone_texts import Gone, corrections
-from .quotes import QuoteRemoval, delete_emptied
+from .quote_removal import QuoteRemoval, delete_emptied
 from .rewrite import rewrite
 from .undo import fields_of
 from .unknown_texts import remove_all_of, remove_brought_back

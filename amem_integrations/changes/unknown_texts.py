@@ -15,7 +15,7 @@ from ..runtime import Runtime, resolve
 from .derived import emptied
 from .edits import DERIVED_FIELD, ENTRY, LINK, SUPERSEDED, Edit, change, without
 from .quote_matching import without_quotes_in
-from .quotes import delete_emptied
+from .quote_removal import delete_emptied
 from .rewrite import rewrite
 from .undo import fields_of
 

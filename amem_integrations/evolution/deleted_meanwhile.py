@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from ..changes.edits import stated
 from ..changes.gone_texts import Gone
 from ..changes.quote_matching import said_by_others, texts_in, texts_of
-from ..changes.quotes import QuoteRemoval
+from ..changes.quote_removal import QuoteRemoval
 from ..digests import is_derived
 from ..ids import now, time_of
 from ..notes import ContextEntry, Namespace, Note

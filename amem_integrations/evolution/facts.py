@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import ranking, texts
 from ..changes.edits import Edit, chain, change
-from ..changes.quotes import delete_derived
+from ..changes.quote_removal import delete_derived
 from ..changes.rewrite import rewrite
 from ..config import MemoryConfig
 from ..conversation import wants_facts

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..changes.merging import merge, merged_into, unmerge
+from ..changes.merging import merge, unmerge
 from ..changes.proposals import rejection
 from ..changes.rewrite import rewrite
 from ..duplicates import difference
@@ -15,7 +15,7 @@ from ..errors import ModelUnavailableError
 from ..evolution.condense import condense_by_model, drop_unshown, to_condense, unshown
 from ..evolution.near_duplicates import find_duplicates
 from ..evolution.prune import prune, weak_links
-from ..fetch import existing, note_pages
+from ..fetch import note_pages
 from ..filters import Condition, check_count
 from ..ids import new_operation, now
 from ..notes import ContextEntry, Namespace, Note, check_namespace
@@ -76,18 +76,6 @@ async def consolidate(
         digests=digests,
         dry_run=dry_run,
     )
-
-
-async def evidence(runtime: Runtime, note_id: str, *, namespace: Sequence[str]) -> list[Note]:
-    """Return the notes that say the same as one and are not found because of it, oldest first.
-
-    Raises:
-        NoteNotFoundError: There is none with this id in this namespace.
-    """
-    space = check_namespace(namespace)
-    await existing(runtime.store, space, [note_id])
-    time = now()
-    return [n for n in await merged_into(runtime, space, [note_id]) if not n.is_expired(time)]
 
 
 @dataclass

@@ -10,7 +10,7 @@ from ..changes import edits
 from ..changes.derived import edited
 from ..changes.gone_texts import CORRECTING, Gone, corrections, stated_texts
 from ..changes.merging import changed_notes, merged_into, unmerge
-from ..changes.quotes import QuoteRemoval
+from ..changes.quote_removal import QuoteRemoval
 from ..changes.recovery import recover
 from ..changes.rewrite import MAX_TRIES, WITHOUT_EMBEDDER, conflict, rewrite
 from ..changes.undo import fields_of

@@ -14,7 +14,7 @@ from .. import ranking
 from ..changes.known_at import Past, past_at
 from ..context import as_of as seen_from
 from ..current_facts import NOT_MERGED, CurrentFacts, hides_merged, named
-from ..digest_filter import DIGEST, DigestFilter
+from ..digests import DIGEST, DigestFilter
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
 from ..filters import Conditions, check_count, check_similarity, conditions_of, matches
