@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 from ..context import render_notes
 from ..errors import ConfigurationError, InvalidInputError
-from ..filters import check_similarity, parse
+from ..filters import check_count, check_similarity, parse
 from ..memory import AgenticMemory
 from ..notes import Namespace, ScoredNote, check_time
 from .calls import Call
@@ -138,8 +138,7 @@ def check_counts(*, least: int = 1, **values: object) -> None:
         ConfigurationError: One is not.
     """
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ConfigurationError(f"{name}={value!r} must be a whole number of at least {least}")
+        check_count(name, value, least, ConfigurationError)
 
 
 def check_flags(**values: object) -> None:
