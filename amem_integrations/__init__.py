@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .lazy import lazy_names
 
 if TYPE_CHECKING:
     from .budget import LedgerEntry
@@ -94,7 +95,6 @@ __all__ = [
     "render_notes",
 ]
 
-# Every name is imported on first use: what a program does not use costs it nothing.
 _MODULES = {
     "LedgerEntry": "budget",
     "MemoryConfig": "config",
@@ -144,16 +144,4 @@ _MODULES = {
     "QdrantStore": "stores.qdrant",
 }
 
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class or a function
-    """Import a public name when it is first used."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
-    globals()[name] = value  # the next access finds it without this function
-    return value
-
-
-def __dir__() -> list[str]:
-    """Return the public names too while they are not imported."""
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -6,10 +6,10 @@ alone; what needs more (langchain, langchain-classic, LangGraph) names the extra
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from amem_integrations import MissingExtraError
+from amem_integrations.lazy import lazy_names
 
 from .runs import failures
 
@@ -64,18 +64,4 @@ try:
 except ImportError as error:
     raise MissingExtraError("langchain-core", "langchain") from error
 
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class or a function
-    """Import a name when it is asked for.
-
-    Raises:
-        MissingExtraError: It needs a package that is not installed.
-    """
-    if name in _MODULES:
-        return getattr(import_module(f".{_MODULES[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    """Return the public names, loaded or not."""
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)
