@@ -213,7 +213,7 @@ class Remember:
     ) -> tuple[Stored, Entry]:
         """Store what a run was asked and has answered; return the ids of its notes, and the entry after it.
 
-        What waits since an outage is stored too. With `reinforces`, the links that led to what the answer used are
+        What waits since an outage is stored too, and evolves as other left-overs do, some in each turn. With `reinforces`, the links that led to what the answer used are
         reinforced.
         """
         new: dict[Hashable, Todo] = {
@@ -221,13 +221,14 @@ class Remember:
             for part in parts(messages, entry, namespace, unanswered=self.unanswered)
         }
         stored: Stored = {}
+        begun = _start_of_run(messages, _marks(messages), entry)
         todo = {**self.waiting.take(), **new}
         try:
             for key, what in list(todo.items()):
                 if (notes := await self.store(call, *what)) is None:
                     break
                 del todo[key]
-                if key in new:
+                if key in new and what[1].stop > begun:
                     stored.setdefault(what[1].namespace, []).extend(note.id for note in notes)
         finally:
             if self.unanswered and (lost := self.waiting.keep(todo)):

@@ -38,6 +38,7 @@ Evolve = Literal["inline", "background", "worker", "off"]
 
 # Messages kept while the store is down; beyond it the oldest are given up, and counted.
 WAITING = 1000
+MOST_AT_ONCE = 64  # notes that evolve in one turn; after an outage there may be many more
 # Threads whose keys are kept; of another, they are read again.
 THREADS = 32
 PAGE = 1000
@@ -129,7 +130,7 @@ class Writer:
         if self._evolving == "background" and self.background is not None:
             self.background.submit(self)
         elif self._evolving == "inline" and not self._failures.resting("evolve"):
-            await self._evolve(call, self._taken(None), LEFT_OVERS)
+            await self._evolve(call, self._taken(MOST_AT_ONCE), LEFT_OVERS)
 
     async def _embed(self, call: Call) -> bool:
         """Make vectors for all that was written since, by one call; return False if that failed.
@@ -189,7 +190,7 @@ class Writer:
 
     evolve, aevolve = both(_evolve)
 
-    def _taken(self, limit: int | None) -> tuple[str, ...]:
+    def _taken(self, limit: int) -> tuple[str, ...]:
         with self._lock:
             ids = tuple(islice(self._added, limit))
             for note_id in ids:

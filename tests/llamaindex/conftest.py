@@ -15,13 +15,6 @@ else:
 
 HERE = Path(__file__).parent
 
-# A `Memory` has no close: the framework leaves its SQLite connection, and the loop of a synchronous
-# call, to the garbage collector, which may come by in any later test.
-LEFT_OPEN = (
-    "ignore:<aiosqlite.core.Connection.*> was deleted:ResourceWarning",
-    "ignore:unclosed event loop:ResourceWarning",
-    "ignore:Exception in thread .*_connection_worker_thread:pytest.PytestUnhandledThreadExceptionWarning",
-)
 OF_THE_FRAMEWORK = (
     # Workflows look at every attribute of an agent, the deprecated ones too.
     "ignore::pydantic.warnings.PydanticDeprecationWarning",
@@ -30,11 +23,6 @@ OF_THE_FRAMEWORK = (
     # A synchronous call looks for a loop, of which Python 3.12 and later warn.
     "ignore:There is no current event loop:DeprecationWarning",
 )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    for warning in LEFT_OPEN:
-        config.addinivalue_line("filterwarnings", warning)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
