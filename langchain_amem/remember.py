@@ -221,24 +221,25 @@ class Remember:
             for part in parts(messages, entry, namespace, unanswered=self.unanswered)
         }
         stored: Stored = {}
-        begun = _start_of_run(messages, _marks(messages), entry)
+        marks = _marks(messages)
+        left = set(entry.get("unanswered", entry.get("asked") or ()))  # by earlier runs
         todo = {**self.waiting.take(), **new}
         try:
             for key, what in list(todo.items()):
                 if (notes := await self.store(call, *what)) is None:
                     break
                 del todo[key]
-                if key in new and what[1].stop > begun:
+                if key in new and not left.intersection(marks[what[1].start : what[1].stop]):
                     stored.setdefault(what[1].namespace, []).extend(note.id for note in notes)
         finally:
             if self.unanswered and (lost := self.waiting.keep(todo)):
                 self.failures.note("remember", OverflowError(f"{lost} turns were given up"))
         if self.reinforces:
             await reinforce(call, self.memory, messages, entry, self.failures)
-        after, left = {"namespace": list(namespace)}, new.keys() & todo.keys()
-        if not left or not self.unanswered:
-            return stored, {**after, "cursor": _marks(messages)[-1] if messages else None}
-        asked = _asked(messages, [part for key, (_, part, _) in new.items() if key in left])
+        after, failed = {"namespace": list(namespace)}, new.keys() & todo.keys()
+        if not failed or not self.unanswered:
+            return stored, {**after, "cursor": marks[-1] if messages else None}
+        asked = _asked(messages, [part for key, (_, part, _) in new.items() if key in failed])
         return stored, {**after, "cursor": entry.get("cursor"), "asked": asked}
 
     async def store(

@@ -121,6 +121,17 @@ def test_turns_of_an_outage_are_stored_after_it(flaky: Flaky, door: Any, outage:
     assert kept(flaky, ANN) == turns("1.", "2.", "3.", "4.")
 
 
+@pytest.mark.parametrize("door", [by_remember_node, by_both_nodes])
+def test_what_an_outage_left_is_not_evolved_all_at_once(flaky: Flaky, door: Any) -> None:
+    graph = door(flaky)
+    for text in ("1.", "2.", "3."):
+        say(graph, flaky, text, down=True)
+    say(graph, flaky, "4.")
+    ids = graph.get_state(THREAD).values["remembered"]
+    contents = [flaky.get(note_id, namespace=ANN).content for note_id in ids]
+    assert contents == turns("4.")  # the others are left-overs, of which each turn takes some
+
+
 @all_doors
 def test_an_outage_of_the_first_turn_of_an_awaited_run(flaky: Flaky, door: Any) -> None:
     graph = door(flaky)
