@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+__all__ = ["lazy_names"]
+
 
 def lazy_names(
     package: str, modules: Mapping[str, str]

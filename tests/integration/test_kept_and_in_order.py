@@ -171,9 +171,8 @@ def test_what_is_added_after_an_import_comes_after_it(tmp_path, monkeypatch):
     assert changes == sorted(changes, key=lambda made: made.seq)
 
 
-@pytest.mark.parametrize("seq", [2**63 - 10, -5])
-def test_a_file_cannot_leave_no_instant_for_what_is_added_next(tmp_path, seq):
-    file, memory = exported(tmp_path, seq), opened()
+def test_a_file_cannot_leave_no_instant_for_what_is_added_next(tmp_path):
+    file, memory = exported(tmp_path, 2**63 - 10), opened()
     with pytest.raises(InvalidInputError, match="damaged"):
         memory.import_(file, namespace=ANN)
     assert memory.add("second", namespace=ANN) == memory.get_all(namespace=ANN)[0]
