@@ -12,7 +12,7 @@ from amem_integrations import AgenticMemory, AmemError, ConfigurationError, Miss
 from amem_integrations.adapting import Call, both, check_flags, evolve_turn
 
 from .runs import Failures, Namespace
-from .store_items import Items, are_paths, checked_labels
+from .store_items import Items, are_paths, checked_labels, is_time_to_live
 from .store_operations import Batch, Gathering, Group
 
 try:
@@ -71,9 +71,11 @@ class AMemStore(BaseStore):
                 often `start_ttl_sweeper` sweeps; in minutes.
 
         Raises:
-            ConfigurationError: `fields` is no list of paths, or `evolve_on_put` neither True nor False.
+            ConfigurationError: `fields` is no list of paths, `ttl` not as LangGraph has it, or `evolve_on_put` neither
+                True nor False.
         """
         check_flags(evolve_on_put=evolve_on_put)
+        _check_ttl(ttl)
         if fields and not are_paths(fields):
             raise ConfigurationError(f"fields={fields!r} must be a list of paths, such as ['text']")
         self._items = Items(memory)
@@ -173,3 +175,16 @@ class AMemStore(BaseStore):
                 log.exception("expired items could not be deleted; the next sweep tries again")
         if not future.cancelled():
             future.set_result(None)
+
+
+def _check_ttl(ttl: object) -> None:
+    if ttl is None:
+        return
+    known = TTLConfig.__annotations__
+    if not isinstance(ttl, Mapping) or not set(ttl) <= set(known):
+        raise ConfigurationError(f"ttl={ttl!r} must be a dict of {', '.join(known)}")
+    for name, value in ttl.items():
+        if name in ("refresh_on_read", "omit_expired"):
+            check_flags(**{name: value})
+        elif value is not None and not is_time_to_live(value):
+            raise ConfigurationError(f"{name}={value!r} of ttl must be a number of minutes")

@@ -100,6 +100,13 @@ class Put:
         )
 
 
+def is_time_to_live(value: object) -> bool:
+    """Return whether a value is a number of minutes; one below 0 is over already."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) < LONGEST_TTL
+
+
 def prepare(op: PutOp, fields: Sequence[str]) -> Put:
     """Return what an operation asks for.
 
@@ -115,8 +122,7 @@ def prepare(op: PutOp, fields: Sequence[str]) -> Put:
         raise InvalidInputError(f"index={op.index!r} must be False or a list of paths: ['text']")
     if not isinstance(op.value, dict | None):
         raise InvalidInputError(f"value={op.value!r} of {op.key!r} must be a dict")
-    number = isinstance(op.ttl, int | float) and not isinstance(op.ttl, bool)
-    if op.ttl is not None and not (number and abs(op.ttl) < LONGEST_TTL):
+    if op.ttl is not None and not is_time_to_live(op.ttl):
         raise InvalidInputError(f"ttl={op.ttl!r} of {op.key!r} must be a number of minutes")
     try:
         value = None if op.value is None else json.dumps(op.value)

@@ -280,6 +280,14 @@ def test_a_time_to_live_that_is_no_number_of_minutes_is_refused(store: AMemStore
         store.put(NS, "k", {"text": "my cat"}, ttl=ttl)
 
 
+@pytest.mark.parametrize(
+    "ttl", [60, {"default": 60}, {"default_ttl": "60"}, {"refresh_on_read": "yes"}], ids=str
+)
+def test_times_to_live_are_checked_when_a_store_is_made(memory: AgenticMemory, ttl: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"ttl|refresh_on_read"):
+        AMemStore(memory, ttl=ttl)
+
+
 def test_a_raw_batch_is_checked_too(store: AMemStore) -> None:
     for op in (PutOp(("a.b",), "k", {"v": 1}), GetOp(("",), "k"), SearchOp(("a.b",))):
         with pytest.raises(InvalidNamespaceError):
