@@ -23,6 +23,6 @@ def lazy_names(
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *modules})
+        return sorted(sys.modules[package].__all__)
 
     return get, names
