@@ -12,8 +12,8 @@ from amem_integrations import AgenticMemory, AmemError, ConfigurationError, Miss
 from amem_integrations.adapting import Call, both, check_flags, evolve_turn
 
 from .runs import Failures, Namespace
+from .store_batch import Batch, Gathering, Group
 from .store_items import Items, are_paths, checked_labels, is_time_to_live
-from .store_operations import Batch, Gathering, Group
 
 try:
     from langgraph.store.base import (

@@ -5,10 +5,10 @@ The fakes need nothing but the core. `NoteStoreConformance` needs pytest and is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .copying import CopyingModel
-from .fakes import HashEmbedder, ScriptedModel, ScriptError
+from ..lazy import lazy_names
+from .fakes import CopyingModel, HashEmbedder, ScriptedModel, ScriptError
 from .recorded import RecordedModel
 
 if TYPE_CHECKING:
@@ -23,11 +23,4 @@ __all__ = [
     "ScriptedModel",
 ]
 
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute
-    """Return `NoteStoreConformance`, importing it only when it is asked for."""
-    if name != "NoteStoreConformance":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .conformance import NoteStoreConformance  # noqa: PLC0415 - needs pytest
-
-    return NoteStoreConformance
+__getattr__, __dir__ = lazy_names(__name__, {"NoteStoreConformance": "conformance"})

@@ -5,7 +5,7 @@ keeps passing when a prompt is improved.
 
 - `ScriptedModel` answers what a test tells it to, failures included.
 - `RecordedModel` (in `recorded`) answers from annotations a language model wrote down once.
-- `CopyingModel` (in `copying`) quotes all that it is shown.
+- `CopyingModel` quotes all that it is shown: for tests that a text which was deleted is found nowhere.
 - `HashEmbedder` turns texts into vectors by their words.
 """
 
@@ -15,8 +15,9 @@ import hashlib
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ from ..ports import Completion, ModelRequest, Vector
 Answer = str | Mapping[str, Any] | BaseModel | Completion | BaseException
 Answering = Callable[[ModelRequest], Answer]
 Script = Answering | Mapping[str, Answer | Answering | Sequence[Answer | Answering]]
+CONTEXT_WORDS = 50  # the gate lets no entry of more than 60 words pass
+REASON_CHARS = 190
+Shown = Mapping[str, Any]
 
 _WORDS = re.compile(r"\w+")
 # What is asked for now and then, besides what a test is about: to write nothing.
@@ -157,3 +161,74 @@ class ScriptedModel:
                 f"the script has no answer left for request {len(self.asked(task))} of {task!r}: "
                 "add one, or give a single answer without a list to repeat it"
             ) from None
+
+
+class CopyingModel:
+    """A chat model that copies all that it is shown into all that it writes.
+
+    Contexts, keywords, tags, relations and reasons quote the notes of the prompt, and what was copied into those
+    before: at second hand too; so do facts, where they are wanted, and digests, each of which cites all notes shown. Each
+    note is linked to its first candidates, and updates two of them.
+
+    Attributes:
+        name: What the notes record as their model.
+    """
+
+    def __init__(self, name: str = "copying") -> None:
+        self.name = name
+
+    def generate(self, request: ModelRequest) -> Completion:
+        """Return quotes, for `construct`, for `digest` and for every other task."""
+        if request.task == "digest":
+            return as_completion(request, _digests(request.inputs))
+        notes = request.inputs["notes"]
+        shown = (request.inputs.get(name, ()) for name in ("known_facts", "before", "candidates"))
+        quoted = " ".join(_texts([*chain(*shown), *notes]))
+        answer = _attributes if request.task == "construct" else _updates
+        facts = [{"fact": quoted, "of": [one]} for one in request.inputs.get("facts_of", ())]
+        return as_completion(
+            request, {"facts": facts, "notes": [answer(note, quoted) for note in notes]}
+        )
+
+
+def _texts(shown: Iterable[Shown]) -> Iterable[str]:
+    for note in shown:
+        words = (*note.get("keywords", ()), *note.get("tags", ()))
+        texts = (note["content"], note.get("speaker"), note.get("context"), *words)
+        yield from filter(None, texts)
+
+
+def _attributes(note: Shown, quoted: str) -> dict[str, Any]:
+    words = quoted.split()
+    return {
+        "id": note["alias"],
+        "context": f"{note['content']} {quoted}",
+        "keywords": words[-6:],
+        "tags": words[:4],
+    }
+
+
+def _digests(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one digest anew and one that is begun, both with words of all notes and digests shown."""
+    notes, digests = [*inputs["notes"], *inputs["earlier"]], inputs["digests"]
+    said = [*(note["content"] for note in notes), *(digest["text"] for digest in digests)]
+    words = list(dict.fromkeys(" ".join(said).split()))[-CONTEXT_WORDS:]
+    text = {"text": " ".join(words), "add": [note["alias"] for note in notes]}
+    anew = [{**text, "id": digest["alias"]} for digest in digests[:1]]
+    return {"digests": [*anew, {**text, "topic": " ".join(words[:5])}]}
+
+
+def _updates(note: Shown, quoted: str) -> dict[str, Any]:
+    words = list(dict.fromkeys(quoted.split()))
+    short, text = " ".join(words[:CONTEXT_WORDS]), " ".join(words)
+    targets = [candidate["alias"] for candidate in note["candidates"]]
+    return {
+        "id": note["alias"],
+        "links": [
+            {"to": to, "relation": text[:30], "reason": text[-REASON_CHARS:], "strength": 0.5}
+            for to in targets[:3]
+        ],
+        "updates": [
+            {"to": to, "context": short, "keywords": words[:8], "tags": []} for to in targets[:2]
+        ],
+    }
