@@ -9,7 +9,7 @@ from itertools import groupby
 
 from .. import texts
 from ..current_facts import NOT_MERGED
-from ..digests import is_stale, is_users, topic
+from ..digests import IS_DIGEST, is_stale, is_users, topic
 from ..filters import Condition, Conditions
 from ..ids import now
 from ..kinds import words_of
@@ -19,8 +19,7 @@ from ..runtime import Runtime, resolve
 from .ask import fits
 from .show import aliases, bare, clipped, day_of, flat, lines, speaker
 
-DIGEST = Condition("kind", "$eq", "digest")
-IS_TOPIC = (DIGEST, Condition("metadata.profile", "$ne", True))  # any but the profile
+IS_TOPIC = (IS_DIGEST, Condition("metadata.profile", "$ne", True))  # any but the profile
 STATEMENT = Condition("kind", "$eq", "statement")
 DONE = Condition("state", "$eq", "done")
 

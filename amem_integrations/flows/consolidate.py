@@ -106,8 +106,7 @@ class _Work:
     @property
     def calls(self) -> int:
         """How often the model was asked to condense, answered or not."""
-        counts = self.runtime.usage.snapshot().get("condense", {})
-        return sum(counts.get(name, 0) for name in ("calls", "refused", "unavailable"))
+        return self.runtime.usage.asked("condense")
 
     async def sweep(self) -> list[str]:
         """Delete the notes that have expired."""

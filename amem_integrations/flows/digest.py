@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from ..claims import ClaimLost, Hold
 from ..current_facts import NOT_MERGED
+from ..digests import IS_DIGEST
 from ..errors import ModelReplyError, ModelUnavailableError, RevisionConflictError
 from ..evolution.digest_offer import (
-    DIGEST,
     DONE,
     STATEMENT,
     Offer,
@@ -139,8 +139,7 @@ class _Run:
     @property
     def calls(self) -> int:
         """How often the model was asked, answered or not."""
-        counts = [self.runtime.usage.snapshot().get(task, {}) for task in ("digest", "profile")]
-        return sum(each.get(n, 0) for each in counts for n in ("calls", "refused", "unavailable"))
+        return self.runtime.usage.asked("digest", "profile")
 
     @property
     def calls_left(self) -> int:
@@ -193,10 +192,10 @@ class _Run:
         """Return the digests that may have become stale since then, or were not written anew so far."""
         await self._read()
         store = self.runtime.store
-        if not await resolve(store.count(self.namespace, (DIGEST,))):
+        if not await resolve(store.count(self.namespace, (IS_DIGEST,))):
             return []
         lists = [
-            await resolve(store.scan(self.namespace, where=(DIGEST, self._tried, which)))
+            await resolve(store.scan(self.namespace, where=(IS_DIGEST, self._tried, which)))
             for which in (Condition("content", "$eq", ""), Condition("attempts", "$gt", 0))
         ]
         changes = await all_changes(store, self.namespace, kinds=CHANGING, after=self.since)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, PydanticUserError, ValidationError
 
 from ..changes.edits import change, prompt_records, update, usage_records
 from ..changes.rewrite import rewrite
+from ..digests import expires_with
 from ..embedding import indexed
 from ..errors import ConfigurationError, InvalidInputError, ModelReplyError
 from ..evolution.ask import ask, counting
@@ -83,11 +83,6 @@ async def _stored(runtime: Runtime, namespace: Namespace, schema: type[BaseModel
     where = (Condition("kind", "$eq", "fact"), Condition("key", "$eq", _key(schema)))
     found = await resolve(runtime.store.scan(namespace, where=where, limit=1))
     return found[0] if found else None
-
-
-def _end(notes: Iterable[Note]) -> datetime | None:
-    """Return when the first of some notes expires, if any does."""
-    return min((note.expires_at for note in notes if note.expires_at), default=None)
 
 
 def _key(schema: type[BaseModel]) -> str:
@@ -182,7 +177,7 @@ class _Filling:
         if self.form is None:
             await self._insert(op, content, shows if value else (), seq, records)
             return
-        shown, end = tuple(note.id for note in shows), _end([self.form, *shows])
+        shown, end = tuple(note.id for note in shows), expires_with([self.form, *shows])
 
         def edit(note: Note) -> tuple[Note, list[Change]]:
             revised, made = update(op, now(), {"content": content})(note)
@@ -212,7 +207,7 @@ class _Filling:
             kind="fact",
             key=_key(self.schema),
             sources=sources,
-            expires_at=_end(shows),
+            expires_at=expires_with(shows),
             state="done",
             ops=(op,),
             metadata={READ_TO: seq},
