@@ -26,14 +26,8 @@ from .plans import adapter_of
 
 FORMAT, VERSION = "amem-integrations", 1
 MAX_SEQ = 2**62  # in the year 2116; what is added next is numbered above all that is stored
-USERS = (
-    "content",
-    "rest",
-    "metadata",
-    "key",
-    "speaker",
-    "thread",
-)  # what is in there is no id of ours
+# What is in there is no id of ours.
+USERS = ("content", "rest", "metadata", "key", "speaker", "thread")
 REPEATS = 64  # how often the same words may have been said anew
 
 Line = dict[str, Any]

@@ -51,9 +51,8 @@ try:
 except ImportError as error:
     raise MissingExtraError("langgraph", "langgraph") from error
 
-Planned = tuple[
-    str, str, Mapping[str, Any]
-]  # the note that gives rise to it, its kind, what is planned
+# The note that gives rise to it, its kind, what is planned.
+Planned = tuple[str, str, Mapping[str, Any]]
 
 KINDS = {"updates": "entry", "supersessions": "supersession", "links": "link"}
 EDITABLE = {"context": str, "keywords": list, "tags": list}
@@ -61,9 +60,6 @@ NEW = {"state": {"$in": ["pending", "constructed"]}}
 
 State = Mapping[str, Any]
 Update = dict[str, Any]
-Asked = tuple[
-    str, str, Mapping[str, Any]
-]  # the note that gave rise to it, its kind, what is planned
 
 
 class EvolutionInput(TypedDict, total=False):

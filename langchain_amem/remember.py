@@ -171,11 +171,8 @@ def _start_of_run(
     people = [i for i, message in enumerate(messages) if is_human(message)]
     mine = people[-1:] if asked is None else [i for i in people if marks[i] in asked]
     mine = [i for i in mine if marks[i] not in unanswered]
-    if not mine or mine[-1] + 1 in people:
-        return len(
-            messages
-        )  # the last message is of a run that was blocked before it was noted here
-    return mine[0]
+    # Else the last message is of a run that was blocked before it was noted here.
+    return mine[0] if mine and mine[-1] + 1 not in people else len(messages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

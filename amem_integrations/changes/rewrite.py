@@ -121,9 +121,8 @@ class _Rewriting:
             if not unwritten.isdisjoint(self.first):
                 self.done.stale = unwritten & set(self.first)
                 return self.done
-            if unwritten != {
-                item.new.id for item in edited
-            }:  # else all is done anew, what follows too
+            # If nothing was written, all is done anew, what follows too.
+            if unwritten != {item.new.id for item in edited}:
                 left, extra = wanted, []
             left = {note_id: edit for note_id, edit in left.items() if note_id in unwritten}
             if not left:

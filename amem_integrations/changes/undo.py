@@ -28,9 +28,8 @@ from .edits import (
     link_json,
 )
 
-Fields = Mapping[
-    str, Mapping[str, Any]
-]  # by field: `before` and `after`, in JSON values; see `edits`
+# By field: `before` and `after`, in JSON values; see `edits`.
+Fields = Mapping[str, Mapping[str, Any]]
 
 USER = "user"  # who decided, where a change names the user as its model
 FOLLOWING = ("unlink", "upgrade")  # kinds of changes that follow from what a model wrote

@@ -15,9 +15,8 @@ from .systems import MAIN, WITHOUT_DIGESTS
 Report = dict[str, Any]
 Prices = Mapping[str, tuple[float, float]]  # by stage: of a million tokens, in and out
 Measure = Callable[[Sequence[str], Collection[str], int], float]
-_Hits = Mapping[
-    str, Sequence[Sequence[str]]
-]  # by how many of the first ones count, of each question
+# By how many of the first ones count, of each question.
+_Hits = Mapping[str, Sequence[Sequence[str]]]
 
 DIGITS = 4
 MILLION = 1_000_000

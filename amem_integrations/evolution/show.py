@@ -90,9 +90,7 @@ def candidate(note: Note, alias: str) -> str:
     """Return one line for an earlier note: its context, its own words where they are short, what was added later."""
     own = note.own_entry.text if note.own_entry else ""
     facts = (speaker(note), texts.day(note.when))
-    who = ", ".join(
-        fact for fact in facts if fact and fact not in own
-    )  # a context mostly names them
+    who = ", ".join(fact for fact in facts if fact and fact not in own)  # it mostly names them
     parts = [clipped(own, CONTENT_CHARS)] if own else []
     if not own or len(note.content) <= SHORT_CHARS:
         words = clipped(note.content, CANDIDATE_CHARS)

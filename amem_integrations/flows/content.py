@@ -24,13 +24,8 @@ from ..notes import Change, Namespace, Note, NoteInput
 from ..ports import Look
 from ..runtime import Runtime, resolve
 
-SHARED = (
-    "at",
-    "speaker",
-    "metadata",
-    "until",
-    "expires_at",
-)  # what all chunks of a text have in common
+# What all chunks of a text have in common.
+SHARED = ("at", "speaker", "metadata", "until", "expires_at")
 CHUNKS_READ = 4096
 LONGEST = 15 * 60 * 10**9  # nanoseconds that no correction takes
 
@@ -218,9 +213,9 @@ async def remove_notes(
 ) -> list[Change]:
     """Remove notes for good, with their history, the links to them and every text that quotes them.
 
-    Chunks of a text that goes on stay in the history of its first note, `whole`, whose correction is `op`. `look` holds the backlinks of the notes
-    if these have been read with them: what was written since tells in the history that it is due to them. Returned are
-    the receipts; they name the change that is `undone` by it.
+    Chunks of a text that goes on stay in the history of its first note, `whole`, whose correction is `op`. `look` holds
+    the backlinks of the notes if these have been read with them: what was written since tells in the history that it is
+    due to them. Returned are the receipts; they name the change that is `undone` by it.
     """
     if not notes:
         return []

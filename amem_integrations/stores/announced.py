@@ -29,10 +29,8 @@ from .writes import INTENT, PointStore, Removal
 
 log = logging.getLogger("amem_integrations")
 
-SEEN_KEPT, SEEN_SECONDS = (
-    4096,
-    5.0,
-)  # ids that were just read: when, and the `seq`, or that no note has it
+# Ids that were just read: when, and the `seq`, or that no note has it.
+SEEN_KEPT, SEEN_SECONDS = 4096, 5.0
 REMOVAL = term("kind", INTENT)  # by which announcements of removals are found among notes
 
 

@@ -176,9 +176,8 @@ class Connection:
         )
 
     def _refusal(self, error: Exception) -> str:
-        if isinstance(
-            getattr(error, "source", error), ValueError
-        ):  # what is read is not as it should be
+        # What is read is not as it should be.
+        if isinstance(getattr(error, "source", error), ValueError):
             return (
                 f"what answers at {self.where} is no Qdrant server, or one that this version of "
                 f"qdrant-client does not understand ({_detail(error)}); check the address"
