@@ -55,10 +55,6 @@ class CurrentFacts:
         """Return whether a note no longer holds, by its own `until`."""
         return note.holds_until is not None and note.holds_until <= self._time
 
-    def is_past(self, note: Note) -> bool:
-        """Return whether a note does not hold at that time: it is over, or another takes its place."""
-        return self.is_over(note) or bool(self.successors(note))
-
     def above(self, note: Note) -> list[str]:
         """Return the notes that a list must not show below a note, those that replace it first.
 
