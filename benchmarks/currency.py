@@ -1,6 +1,6 @@
-"""How well a memory tells what is current, by rules, by kept replies of a language model, and with right verdicts.
+"""How well a memory tells what is current: without verdicts, by kept replies of a language model, with right verdicts.
 
-On the labelled dialogues of `tests/data/currency.jsonl`, the half that rules were not tuned on. A case is a line of
+On the reported half of the labelled dialogues of `tests/data/currency.jsonl`. A case is a line of
 JSON: dated `turns`, which of them supersede which, and `questions` with the turns that answer them now (`current`), those
 that are outdated (`stale`), and what was true at earlier times (`as_of`).
 
@@ -231,7 +231,7 @@ def main() -> None:
     replies = read_replies(DATA / "currency.replies.jsonl")
     embedder = MiniLmEmbedder()
     found = {
-        "by rules": measure(cases, embedder, lambda _: None),
+        "without verdicts": measure(cases, embedder, lambda _: None),
         "by a model": measure(
             cases, embedder, lambda case: ReplyModel(replies.get(case["id"], [])), at_once=True
         ),

@@ -136,14 +136,10 @@ def _drop_what_rules_added(cause: str, op: str, at: datetime) -> Edit:
     def edit(note: Note) -> tuple[Note, list[Change]]:
         gone = [e for e in note.contexts if e.cause == cause and e.model == RULES]
         fields = [f"{edits.ENTRY}{entry.change}" for entry in gone]
-        superseded = dict(note.supersessions)
-        if cause in superseded and superseded[cause].model == RULES:
-            del superseded[cause]
-            fields.append(f"{edits.SUPERSEDED}{cause}")
         if not fields:
             return note, []
         contexts = tuple(entry for entry in note.contexts if entry not in gone)
-        revised = note.revised(contexts=contexts, supersessions=superseded)
+        revised = note.revised(contexts=contexts)
         data = _step(note, revised, fields)
         made = edits.change(op, "upgrade", note, cause=cause, recorded_at=at, data=data)
         return revised, [made]

@@ -2,8 +2,8 @@
 
 It answers from `ModelRequest.inputs`. A note's context says who spoke when, and quotes the turn before:
 that quote is what makes "yes, last week" findable. Notes are linked to the turn before and to the most
-similar note of another conversation, which then takes over tags and learns that it was taken up again. What says
-that something changed, was wrong or is over takes the place of what it speaks of (see `rules_supersede.py`).
+similar note of another conversation, which then takes over tags and learns that it was taken up again. Rules never
+say that a note is outdated or until when it holds: nobody can know that without understanding the text.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ from typing import Any
 from .. import texts
 from ..kinds import is_question, kind_of
 from ..ports import Completion, ModelRequest
-from .rules_supersede import supersession, supersessions
-from .rules_until import read_until
-from .statement_pair import Statement
 
 # Words of the turn before that are quoted in a note's context.
 QUOTED_WORDS = 25
@@ -84,7 +81,7 @@ class RuleModel:
     def _attributes(self, note: Shown, before: Shown | None) -> dict[str, Any]:
         if kind_of(note["content"]) == "filler":
             return {"context": "", "keywords": [], "tags": []}
-        return {"context": _context(note, before), "until": _until(note), **self._words(note)}
+        return {"context": _context(note, before), **self._words(note)}
 
     def _words(self, note: Shown) -> dict[str, list[str]]:
         speaker = (note["speaker"] or "").lower()
@@ -115,12 +112,6 @@ def _joined(words: Sequence[str]) -> str:
     return " ".join(words)[:QUOTED_CHARS]
 
 
-def _until(note: Shown) -> str:
-    when = note.get("when") or note["at"]
-    end = read_until(note["content"], datetime.fromisoformat(when)) if when else None
-    return end.isoformat() if end else ""
-
-
 def _day(note: Shown) -> str | None:
     return texts.day(datetime.fromisoformat(note["at"])) if note["at"] else None
 
@@ -139,17 +130,15 @@ def _revise(inputs: Mapping[str, Any]) -> dict[str, Any]:
     neighbour, note = inputs["neighbour"], inputs["note"]
     similar = {c["alias"]: c["similarity"] or 0.0 for c in note["candidates"]}
     near = similar.get(neighbour["alias"], 0.0)
-    verdict = supersession(_statement(neighbour), _statement(note), near)
-    answer: dict[str, Any] = {"supersedes": verdict.relation if verdict else ""}
     if near < SAME_TOPIC:
-        return {"change": False, **answer}
+        return {"change": False}
     update = _update(note, neighbour)
-    return {"change": True, "context": update["context"], "tags": update["tags"], **answer}
+    return {"change": True, "context": update["context"], "tags": update["tags"]}
 
 
 def _evolution(note: Shown, shown: Mapping[str, Shown]) -> dict[str, Any]:
     if kind_of(note["content"]) == "filler":
-        return {"id": note["alias"], "links": [], "updates": [], "supersedes": []}
+        return {"id": note["alias"], "links": [], "updates": []}
     before = [
         turn
         for candidate in note["candidates"]
@@ -162,29 +151,7 @@ def _evolution(note: Shown, shown: Mapping[str, Shown]) -> dict[str, Any]:
         target = shown[best["alias"]]
         links.append(_about(note, target, best["similarity"]))
         updates.append(_update(note, target))
-    replaced = _replaced(note, shown)
-    return {"id": note["alias"], "links": links, "updates": updates, "supersedes": replaced}
-
-
-def _replaced(note: Shown, shown: Mapping[str, Shown]) -> list[dict[str, Any]]:
-    """Return which of its candidates a note takes the place of."""
-    current = [c for c in note["candidates"] if not shown[c["alias"]]["superseded"]]
-    earlier = [(_statement(shown[c["alias"]]), c["similarity"] or 0.0) for c in current]
-    verdicts = zip(current, supersessions(_statement(note), earlier), strict=True)
-    return [
-        {"to": candidate["alias"], "relation": verdict.relation, "reason": verdict.reason}
-        for candidate, verdict in verdicts
-        if verdict is not None
-    ]
-
-
-def _statement(note: Shown) -> Statement:
-    return Statement(
-        content=note["content"],
-        speaker=note["speaker"],
-        source=note["source"],
-        at=datetime.fromisoformat(note["when"]),
-    )
+    return {"id": note["alias"], "links": links, "updates": updates}
 
 
 def _same_topic(note: Shown) -> Shown | None:

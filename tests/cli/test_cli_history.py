@@ -13,7 +13,7 @@ def kinds(changes):
 
 def test_a_history_shows_what_was_added_as_a_diff(wedding):
     changes = wedding.json("history", "first")
-    assert kinds(changes) == ["add", "construct", "link", "evolve", "supersede"]
+    assert kinds(changes) == ["add", "construct", "link", "evolve"]
     assert changes[3]["diff"][0].startswith("+context: ")
     text = wedding("history", "first").stdout
     assert "+context: " in text
@@ -96,7 +96,7 @@ def test_the_start_of_several_ids_is_refused(wedding):
 
 def test_all_that_a_model_did_is_taken_back(wedding):
     report = wedding.json("undo", "--model", "rules")
-    assert len(report["undone"]) == len(report["changes"]) == 6
+    assert len(report["undone"]) == len(report["changes"]) == 5
     assert report["skipped"] == {}
     assert wedding.json("stats")["states"] == {"pending": 2}
     assert wedding("undo", "--model", "rules").stdout == (

@@ -121,6 +121,7 @@ def test_replies_that_could_not_be_used_are_counted_by_model():
 
 
 def test_the_command_prints_what_the_method_returns(wedding):
+    wedding("supersede", "first", "second")
     values = wedding.json("stats")
     assert (values["notes"], values["links"], values["superseded"]) == (2, 1, 1)
     assert values["by_namespace"][0]["namespace"] == ["ann"]

@@ -2,7 +2,7 @@
 
 A line of the file is one case:
 
-- `id`, `kind`, and `half`: rules are tuned on `tune` and measured on `report`; each kind is in both.
+- `id`, `kind`, and `half`: constants are chosen on `tune` and measured on `report`; each kind is in both.
 - `turns`: 3 to 9 dated statements, oldest first. `source` is who made it: the user, an assistant, a tool.
 - `supersedes`: which turn takes the place of which (`older`, `newer`), how (`relation`), until when if it
   holds for a time only (`until`), and whether it is no more than a proposal (`proposal`), because an
