@@ -104,6 +104,15 @@ def test_json_goes_to_standard_output_alone(dataset: Path, tmp_path: Path) -> No
     assert list(report["retrieval"]) == ["amem"]
 
 
+def test_with_a_budget_recall_is_also_of_what_is_shown_in_so_many_tokens(
+    dataset: Path, tmp_path: Path
+) -> None:
+    options = ["--json", "--conversations", "conv-2", "--budget", "40,4000"]
+    report = json.loads(amem(dataset, "--out", tmp_path, *options).stdout)
+    little, all_of_it = (report["within"][budget]["all"]["recall"] for budget in ("40", "4000"))
+    assert little["mean"] < all_of_it["mean"] == 1.0
+
+
 def test_progress_names_the_conversation_and_what_is_done(dataset: Path, recorded: Path) -> None:
     known = locomo.load(dataset)[:1]
     told: list[tuple[str, str, int, int]] = []

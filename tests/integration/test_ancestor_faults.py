@@ -202,6 +202,14 @@ def test_the_first_note_of_an_empty_store_costs_one_call(open_memory):
     assert memory.usage()["total"]["calls"] == 1
 
 
+def test_a_note_beside_others_costs_two_calls(open_memory):
+    memory = open_memory(models.model())
+    memory.add("hello", namespace=ANN)
+    before = memory.usage()["total"]["calls"]
+    memory.add("hello again", namespace=ANN)
+    assert memory.usage()["total"]["calls"] - before == 2
+
+
 def test_an_update_makes_the_attributes_anew(open_memory):
     memory = open_memory(ScriptedModel({"construct": models.construct, "evolve": models.nothing}))
     note = memory.add("hello", namespace=ANN)

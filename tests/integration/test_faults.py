@@ -95,6 +95,15 @@ def test_what_was_closed_is_found_again(tmp_path):
         assert memory.get_all(namespace=ANN) == notes
 
 
+def test_closing_a_memory_again_does_nothing(tmp_path):
+    memory = AgenticMemory.open(tmp_path, embedder=HashEmbedder())
+    memory.add("one", namespace=ANN)
+    memory.close()
+    memory.close()
+    with AgenticMemory.open(tmp_path, embedder=HashEmbedder()) as again:
+        assert len(again.get_all(namespace=ANN)) == 1
+
+
 def test_another_embedder_is_refused_by_name(tmp_path):
     AgenticMemory.open(tmp_path, embedder=HashEmbedder(name="a")).close()
     with pytest.raises(EmbedderMismatchError, match="reindex"):

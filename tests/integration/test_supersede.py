@@ -165,6 +165,16 @@ def test_what_the_memory_believed_then(open_memory):
         memory.get(new.id, namespace=ANN, known_at=before)
 
 
+def test_what_was_deleted_since_is_in_neither_what_was_true_nor_what_was_believed_then(memory):
+    gone = add(memory, "The stand-up is at ten", 0)
+    kept = add(memory, "The stand-up is in room 5", 0)
+    then = datetime.now(UTC)
+    memory.delete(gone.id, namespace=ANN)
+    for time in ({"as_of": day(1)}, {"known_at": then}):
+        assert found(memory, "When is the stand-up?", **time) == [kept.content]
+        assert [note.id for note in memory.get_all(namespace=ANN, **time)] == [kept.id]
+
+
 def test_an_exception_for_a_time_gives_way_again_when_it_is_over(memory):
     usual = add(memory, "The stand-up is at ten", 0)
     week = add(memory, "The stand-up is at eleven", 1, supersedes=[usual.id], until=day(5))
