@@ -21,7 +21,6 @@ PLACEHOLDERS: Mapping[str, frozenset[str]] = {
     "evolve": frozenset({"notes", "links"}),
     "link": frozenset({"notes"}),
     "revise": frozenset({"neighbour", "notes", "others"}),
-    "condense": frozenset({"note", "entries"}),
     "digest": frozenset({"digests", "earlier", "notes"}),
     "profile": frozenset({"user", "profile", "digests"}),
     "fill": frozenset({"schema", "value", "notes"}),
@@ -51,10 +50,8 @@ class MemoryConfig:
         candidates: Most earlier notes shown for each new one; those that are much less near than the nearest are
             left out. Of the links a language model drew over a whole conversation, 84 % led to one of them.
         recent: How many of the candidates are simply the last notes of the same thread.
-        max_links: Most links a note keeps; beyond it the weakest goes, and the history says so.
-        link_half_life: In what time a link that is not reinforced loses half of its strength; None: it keeps it.
-            Strength decides which links a note with too many keeps; search follows all of them alike, since weights
-            by strength did not find more.
+        max_links: Most links a note keeps; beyond it the weakest goes, and the history says so. Search follows all
+            links alike, since weights by strength did not find more.
         min_gate_similarity: Least cosine between a new context entry and the note it is for. At .50 with
             MiniLM, 99 % of honest updates pass and 91 % of updates of a random note do not.
         min_relevance: Least cosine of a question and a note that `context` and `recall` may show for it. None takes
@@ -62,7 +59,6 @@ class MemoryConfig:
             `amem calibrate` finds it.
         min_duplicate_similarity: Least cosine between the contents of two notes that `consolidate` may merge, if no
             number, name, date or negation tells them apart. `amem calibrate` finds it for another embedder than MiniLM.
-        min_link_strength: Under this strength `consolidate` drops a link; 0 keeps all.
         assistant_supersedes: Whether what an assistant or a tool said may take the place of what a user said. Off,
             it becomes a proposal.
         digest_every: After so many new notes that say something the digests are brought up to date, in the course of
@@ -95,7 +91,7 @@ class MemoryConfig:
 
         instructions: What matters here, what to leave alone, in which language to write: a text that every prompt
             has at the end of its system message, marked as the user's.
-        prompts: By task (`"construct"`, `"evolve"`, `"link"`, `"revise"`, `"condense"`, `"digest"`, `"profile"`, `"fill"`;
+        prompts: By task (`"construct"`, `"evolve"`, `"link"`, `"revise"`, `"digest"`, `"profile"`, `"fill"`;
             `"facts"` is what follows `"construct"` where facts are wanted), prompts that take the place
             of the built-in ones: the system message, a line `---`, and the rest with all `$placeholders` of
             the built-in one (in `amem_integrations/prompts`). A `$` of its own is written `$$`.
@@ -113,11 +109,9 @@ class MemoryConfig:
     candidates: Count = 10
     recent: Annotated[int, Field(ge=0)] = 3
     max_links: Count = 32
-    link_half_life: Positive | None = None
     min_gate_similarity: Cosine = 0.5
     min_relevance: Cosine | None = None
     min_duplicate_similarity: Cosine = 0.96
-    min_link_strength: Annotated[Cosine, Field(ge=0)] = 0.1
     assistant_supersedes: bool = False
     digest_every: Annotated[int, Field(ge=0)] = 30
     profile: bool = False

@@ -149,9 +149,7 @@ class _Page:
     def add_later(self) -> None:
         """Add what later notes added to those shown, best first, if there is room for all notes."""
         for hit in () if self.is_full else self.hits:
-            entries = [
-                e for e in texts.shown_entries(hit.note) if e.cause != hit.note.id and e.text
-            ]
+            entries = [e for e in hit.note.shown_contexts if e.cause != hit.note.id and e.text]
             told = [entry.text for entry in entries if entry.cause not in self.lines]
             clause = neutral(f" (later: {' '.join(told)})") if told else ""
             if clause and hit.note.id in self.lines and texts.count_tokens(clause) <= self.left:

@@ -70,7 +70,6 @@ class AgenticMemory:
     update, aupdate = both_methods(flows.edit.update)
     delete, adelete = both_methods(flows.edit.delete)
     supersede, asupersede = both_methods(flows.edit.supersede)
-    reinforce, areinforce = both_methods(flows.reinforce.reinforce)
     clear, sweep = sync_method(flows.edit.clear), sync_method(flows.edit.sweep)
 
     fill, afill = both_methods(flows.fill.fill)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import chain
 from typing import Any, Literal, get_args
 
@@ -23,12 +23,13 @@ State = Literal["pending", "constructed", "done", "failed"]
 Direction = Literal["out", "in"]
 Relation = Literal["updates", "corrects", "retracts", "contradicts"]
 ChangeKind = Literal[
-    "add", "update", "delete", "forget", "retract", "construct", "link", "unlink", "relink", "reinforce", "evolve",
-    "proposal", "rejection", "failure", "undo", "upgrade", "supersede", "merge", "unmerge", "condense", "digest", "considered", "clear", "prompt", "usage",
+    "add", "update", "delete", "forget", "retract", "construct", "link", "unlink", "relink", "evolve",
+    "proposal", "rejection", "failure", "undo", "upgrade", "supersede", "merge", "unmerge", "digest", "considered", "clear", "prompt", "usage",
 ]  # fmt: skip
 
 SOURCES: tuple[Source, ...] = get_args(Source)[:-1]  # those of a caller, who derives nothing
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
+MAX_ADDED = 8  # sentences of other notes that are indexed and shown with a note
 USER = "user"  # stands for the name of a model where a person decided
 
 
@@ -37,8 +38,7 @@ class ContextEntry:
     """One interpretation of a note, and where it came from.
 
     `cause` is the id of the note that gave rise to it: the note itself for the entry written at construction, a later
-    note for an entry added by evolution. `at` is the event time of that note. An entry that condenses several has the
-    causes of all of them in `causes`; its `cause` is the latest of these.
+    note for an entry added by evolution. `at` is the event time of that note.
     """
 
     text: str
@@ -50,12 +50,6 @@ class ContextEntry:
     at: datetime
     recorded_at: datetime
     until: datetime | None = None
-    causes: tuple[str, ...] = ()
-
-    @property
-    def came_from(self) -> tuple[str, ...]:
-        """The ids of all notes that gave rise to it."""
-        return self.causes or (self.cause,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +78,7 @@ class Supersession:
 class Link:
     """Why two notes belong together. Both ends hold it; `direction` is `"out"` on the newer note.
 
-    `strength` (0 to 1) is as it was when the link was `reinforced`: made, strengthened, or found useful.
+    `strength` (0 to 1) is as the link was made, until a model or the user decides otherwise.
     """
 
     relation: str
@@ -92,13 +86,6 @@ class Link:
     strength: float
     direction: Direction
     created: datetime
-    reinforced: datetime
-
-    def strength_at(self, time: datetime, half_life: timedelta | None) -> float:
-        """Return the strength at a time: it halves with every `half_life` since `reinforced`; None: it stays."""
-        if half_life is None:
-            return self.strength
-        return float(self.strength * 0.5 ** max((time - self.reinforced) / half_life, 0.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +147,13 @@ class Note:
     def own_entry(self) -> ContextEntry | None:
         """The entry written at construction, if the note has been constructed."""
         return next((entry for entry in self.contexts if entry.cause == self.id), None)
+
+    @property
+    def shown_contexts(self) -> tuple[ContextEntry, ...]:
+        """The entry written at construction, and the newest `MAX_ADDED` of those that other notes added, in order."""
+        added = [entry for entry in self.contexts if entry.cause != self.id]
+        own = self.own_entry
+        return (*([own] if own else []), *added[-MAX_ADDED:])
 
     @property
     def attributes_source(self) -> str | None:
@@ -282,7 +276,7 @@ class ScoredNote:
             "score": float(self.score),
             "similarity": None if self.similarity is None else float(self.similarity),
             "via": self.via if isinstance(self.via, str) else [asdict(step) for step in self.via],
-            "contexts": [entry.text for entry in note.contexts],
+            "contexts": [entry.text for entry in note.shown_contexts],
             "keywords": list(note.keywords),
             "tags": list(note.tags),
             "links": list(note.links),
@@ -305,9 +299,8 @@ class ScoredNote:
 class Change:
     """One entry of the history: what happened to `note_id`, because of `cause`, by operation `op`.
 
-    A change of kind `clear` is about the whole namespace, and its `note_id` is empty. So is one of kind `prompt` (which
-    notes a model was `shown` for what the operation brought), `considered` (up to which `seq` digests know the notes), `usage` (what calls cost, by task, on which day) and
-    `reinforce` (which `links`, by two notes, had their strength restored, and since when it had decayed).
+    A change of kind `clear` is about the whole namespace, and its `note_id` is empty. So are those of kind `prompt` (which
+    notes a model was `shown` for what the operation brought), `considered` (up to which `seq` digests know the notes) and `usage` (what calls cost, by task, on which day).
     """
 
     id: str

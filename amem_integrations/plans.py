@@ -343,13 +343,7 @@ class ConsolidationReport(_Report):
         dropped: Ids of the proposals that were rejected because what they were about is gone or outdated.
         unmerged: Ids of notes that are found again, because the one that stood for them says something else.
         merged: By the id of the note that stands for them the ids of those that are no longer found.
-        pruned: Pairs of ids between which a weak link was dropped.
-        condensed: Ids of the notes whose context trail was condensed.
-        left: Ids of notes whose trail is still too long, for a later call: the budget was used up, or the model did
-            not answer.
-        failed: Ids of notes that could not be condensed, and why; a later call tries again.
-        calls: Calls of the model.
-        digests: What was done to bring the digests up to date, by calls of its own that the budget counts too.
+        digests: What was done to bring the digests up to date.
         dry_run: Whether nothing was written.
     """
 
@@ -357,11 +351,6 @@ class ConsolidationReport(_Report):
     dropped: tuple[str, ...] = ()
     unmerged: tuple[str, ...] = ()
     merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    pruned: tuple[tuple[str, str], ...] = ()
-    condensed: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-    failed: Mapping[str, str] = field(default_factory=dict)
-    calls: int = 0
     digests: DigestReport = field(default_factory=DigestReport)
     dry_run: bool = False
 
@@ -373,10 +362,6 @@ class ConsolidationReport(_Report):
             "proposals dropped": len(self.dropped),
             "notes found again": len(self.unmerged),
             "notes merged": sum(map(len, self.merged.values())),
-            "weak links dropped": len(self.pruned),
-            "context trails condensed": len(self.condensed),
-            "context trails left for later": len(self.left),
-            "context trails failed": len(self.failed),
             "digests written": len(self.digests.written),
             "digests removed": len(self.digests.removed),
             "digests proposed": len(self.digests.proposed),
@@ -389,7 +374,7 @@ class ConsolidationReport(_Report):
         if not done:
             return "Nothing to do: the memory is in order."
         lead = "Would be done: " if self.dry_run else ""
-        number = self.calls + self.digests.calls
+        number = self.digests.calls
         calls = f" ({number} calls of the model)" if number else ""
         return f"{lead}{', '.join(done)}{calls}."
 

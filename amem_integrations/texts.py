@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from .notes import ContextEntry, Note
+from .notes import Note
 
 # Name of the texts below; a collection remembers it, since other texts need other vectors.
-TEMPLATE = "note-1"
+TEMPLATE = "note-2"
 
-# MiniLM reads 256 tokens; contexts get what content, keywords and tags usually leave.
-CONTEXT_TOKENS = 200
 MAX_WORDS = 16  # of keywords, and of tags: a note that evolves often must not drown in them
 MAX_KEYWORDS = 8  # that one context entry may bring
 MAX_TAGS = 6
@@ -30,24 +28,9 @@ def day(time: datetime) -> str:
     return f"{time.day} {time:%B %Y}"
 
 
-def shown_entries(note: Note, budget: int = CONTEXT_TOKENS) -> list[ContextEntry]:
-    """Return the first context entry and the newest others that fit in `budget` tokens, in order."""
-    if not note.contexts:
-        return []
-    first, *later = note.contexts
-    left = budget - count_tokens(first.text)
-    kept: list[ContextEntry] = []
-    for entry in reversed(later):
-        left -= count_tokens(entry.text)
-        if left < 0:
-            break
-        kept.append(entry)
-    return [first, *reversed(kept)]
-
-
 def context(note: Note) -> str:
     """Return the rendered context of a note: what it means, in the light of later notes."""
-    return " ".join(entry.text for entry in shown_entries(note) if entry.text)
+    return " ".join(entry.text for entry in note.shown_contexts if entry.text)
 
 
 def header(note: Note) -> str:
@@ -64,7 +47,7 @@ def inline(text: str, limit: int) -> str:
 
 def embedding_text(note: Note) -> str:
     """Return the text that is encoded: content, keywords, tags and context (Eq. 3 of the paper)."""
-    shown = shown_entries(note)
+    shown = note.shown_contexts
     keywords = dict.fromkeys(word for entry in shown for word in entry.keywords)
     tags = dict.fromkeys(tag for entry in shown for tag in entry.tags)
     parts = [

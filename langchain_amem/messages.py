@@ -142,14 +142,6 @@ def question_in(messages: Sequence[BaseMessage]) -> str:
     return ""
 
 
-def answer_in(messages: Sequence[BaseMessage]) -> str:
-    """Return what was last answered to a person, or "" if the last thing said is no answer in words."""
-    last = messages[-1] if messages else None
-    if not isinstance(last, AIMessage) or last.tool_calls:
-        return ""
-    return str(last.text).strip()
-
-
 def is_human(message: BaseMessage) -> bool:
     """Return whether a person said it; a summary that another middleware wrote is none."""
     return isinstance(message, HumanMessage) and not message.additional_kwargs.get("lc_source")

@@ -26,7 +26,6 @@ from amem_integrations.adapting import (
     RecallOptions,
     both,
     evolve_turn,
-    recalled,
 )
 from amem_integrations.adapting import Remember as RememberMode
 
@@ -94,9 +93,6 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         remember: What is kept of the conversation: its turns; with `"facts"` also what was learned in them, as
             statements that name their turns as sources; with `"facts_only"` a turn is not recalled once there are
             facts of it. The call that constructs the notes writes the facts.
-        reinforce: Whether the links that led to what the answer used are reinforced, which counts with
-            `MemoryConfig.link_half_life`: of the notes recalled, those with a word that the answer can only have
-            from them. No model is called.
         on_error: `"log"` lets the agent work without memory when that does not answer.
         name: Two of these in one agent need two names.
         recall: `k`, `max_tokens`, `where`, `min_similarity`, `links`, `as_of`, `profile`: see `RecallOptions`.
@@ -119,7 +115,6 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         should_store: ShouldStore = is_spoken,
         remember_unanswered: bool = True,
         remember: RememberMode = "turns",
-        reinforce: bool = False,
         on_error: OnError = "log",
         name: str = "AMemMiddleware",
         **recall: Unpack[RecallKeywords],
@@ -144,7 +139,6 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             failures=self._failures,
             should_store=should_store,
             unanswered=remember_unanswered,
-            reinforces=reinforce,
             keeps=remember,
         )
         self._background: Background[Namespace | None] = Background(self._evolve_step)
@@ -170,8 +164,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         namespace = namespace_of(self._namespace, run)
         entry = begin(messages, _entry(state, self._name), namespace)
         hits = await self._recall.find(call, messages, namespace, run)
-        found = {"found": recalled(hits)} if self._remember.reinforces else {}
-        return self._update({**entry, **found, "recalled": self._recall.text(hits, run, messages)})
+        return self._update({**entry, "recalled": self._recall.text(hits, run, messages)})
 
     before_agent, abefore_agent = both(_before_agent)
 

@@ -32,7 +32,6 @@ from amem_integrations.adapting import (
     both,
     check_counts,
     evolve_turn,
-    recalled,
 )
 from amem_integrations.adapting import Remember as RememberMode
 
@@ -119,20 +118,19 @@ def recall_node(
         entry = begin(turn.messages, turn.entry, turn.namespace)
         hits = await recalls.find(call, turn.messages, turn.namespace, turn.run)
         report("recall", notes=[hit.note.id for hit in hits])
-        noted = turn.entries_with({**entry, "found": recalled(hits)})
-        return {output_key: recalls.text(hits, turn.run, turn.messages), turn_key: noted}
+        text = recalls.text(hits, turn.run, turn.messages)
+        return {output_key: text, turn_key: turn.entries_with(entry)}
 
     return _node("recall", step)
 
 
-def remember_node(  # noqa: PLR0913 - options, by keyword
+def remember_node(
     memory: AgenticMemory,
     *,
     namespace: NamespaceOf,
     should_store: ShouldStore = is_spoken,
     remember_unanswered: bool = True,
     remember: RememberMode = "turns",
-    reinforce: bool = False,
     messages_key: str = "messages",
     output_key: str = "remembered",
     turn_key: str = "memory_turn",
@@ -149,7 +147,6 @@ def remember_node(  # noqa: PLR0913 - options, by keyword
         should_store: Says of each message whether it is stored; by default questions and answers are.
         remember_unanswered: Whether what was said in a run that failed is stored with the next one.
         remember: As in `AMemMiddleware`; the facts are written where the notes are constructed.
-        reinforce: Whether the links that led to what the answer used are reinforced (see `AMemMiddleware`).
         messages_key: Where the state keeps its messages.
         output_key: Where the ids go.
         turn_key: Where it is noted what has been stored.
@@ -164,7 +161,6 @@ def remember_node(  # noqa: PLR0913 - options, by keyword
         failures=Failures(on_error),
         should_store=should_store,
         unanswered=remember_unanswered,
-        reinforces=reinforce,
         keeps=remember,
     )
     whose = checked_source(namespace)

@@ -1,9 +1,9 @@
 """Remember a conversation: raw, once, for whom it was said to, and whatever becomes of a single run.
 
 The middleware and the nodes keep an entry in the state: `cursor`, the mark of the last message that was stored; and
-of the run under way `namespace`, `found` (the notes that were recalled for it), and `asked`: by mark, what people
-said, to whom and when. Among that is what earlier runs left, since they failed (`unanswered`) or could not be
-stored. Messages are found by their marks, since others may remove or rewrite some of them.
+of the run under way `namespace`, and `asked`: by mark, what people said, to whom and when. Among that is what earlier
+runs left, since they failed (`unanswered`) or could not be stored. Messages are found by their marks, since others may
+remove or rewrite some of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from .messages import (
     keys_of,
     notes_of,
 )
-from .retriever import reinforce
 from .runs import Failures, Namespace
 
 # A conversation is stored in order, so if the note this far back is there, the ones before it are too.
@@ -190,7 +189,6 @@ class Remember:
     failures: Failures
     should_store: ShouldStore
     unanswered: bool = True
-    reinforces: bool = False
     keeps: RememberMode = "turns"
     waiting: Waiting[Todo] = field(default_factory=Waiting)
 
@@ -198,7 +196,7 @@ class Remember:
         """Check the options."""
         checked_filter(self.should_store)
         checked_remember(self.memory, self.keeps)
-        check_flags(remember_unanswered=self.unanswered, reinforce=self.reinforces)
+        check_flags(remember_unanswered=self.unanswered)
 
     async def turn(
         self,
@@ -210,8 +208,7 @@ class Remember:
     ) -> tuple[Stored, Entry]:
         """Store what a run was asked and has answered; return the ids of its notes, and the entry after it.
 
-        What waits since an outage is stored too, and evolves as other left-overs do, some in each turn. With `reinforces`, the links that led to what the answer used are
-        reinforced.
+        What waits since an outage is stored too, and evolves as other left-overs do, some in each turn.
         """
         new: dict[Hashable, Todo] = {
             (thread, part.namespace, part.at): (messages[: part.stop], part, thread)
@@ -231,8 +228,6 @@ class Remember:
         finally:
             if self.unanswered and (lost := self.waiting.keep(todo)):
                 self.failures.note("remember", OverflowError(f"{lost} turns were given up"))
-        if self.reinforces:
-            await reinforce(call, self.memory, messages, entry, self.failures)
         after, failed = {"namespace": list(namespace)}, new.keys() & todo.keys()
         if not failed or not self.unanswered:
             return stored, {**after, "cursor": marks[-1] if messages else None}

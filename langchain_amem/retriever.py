@@ -29,10 +29,9 @@ from amem_integrations.adapting import (
     both,
     check_namespace,
     directly,
-    reinforce_used,
 )
 
-from .messages import answer_in, keys_of, question_in
+from .messages import keys_of, question_in
 from .runs import Failures, Namespace, NamespaceOf, Run, checked_also, others_of
 
 # The model sees the end of the conversation anyway. What is further back is recalled like anything else,
@@ -251,19 +250,3 @@ class Recall:
         """Return the notes for the last question as a marked block of data for a prompt, or "" if there are none."""
         others, asked = others_of(self.also, run), question_in(messages)
         return self.options.render(hits, others, question=asked)
-
-
-async def reinforce(
-    call: Call,
-    memory: AgenticMemory,
-    messages: Sequence[BaseMessage],
-    entry: Mapping[str, Any],
-    failures: Failures,
-) -> None:
-    """Reinforce the links that led to what the last answer used of the notes that the entry says were `found`."""
-    answer, found = answer_in(messages), entry.get("found")
-    if not answer or not found:
-        return
-    with failures.tolerated("reinforce", answered=True):
-        whose = tuple(entry["namespace"])
-        await reinforce_used(call, memory, whose, found, answer, question_in(messages))

@@ -87,7 +87,7 @@ class Uncopied:
 
 
 RECALL = get_type_hints(RecallKeywords)
-FLAGS = {"accept_short_term_memory", "reinforce"}
+FLAGS = {"accept_short_term_memory"}
 
 
 class BlockOptions(RecallKeywords, total=False):
@@ -101,7 +101,6 @@ class BlockOptions(RecallKeywords, total=False):
     should_store: ShouldStore | None
     evolve: Evolve
     remember: Remember
-    reinforce: bool
     on_error: OnError
     tokenizer_fn: Callable[[str], Sequence[Any]]
 
@@ -138,9 +137,6 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         remember: What is kept of the conversation: its turns; with `"facts"` also what was learned in them, as
             statements that name their turns as sources; with `"facts_only"` a turn is not recalled once there are
             facts of it. The call that constructs the notes writes the facts.
-        reinforce: Whether the links that led to what an answer used are reinforced, which counts with
-            `MemoryConfig.link_half_life`: of the notes recalled, those with a word that the answer can only have
-            from them. No model is called.
         on_error: `"log"` goes on without the memory while the store or a model does not answer;
             `"raise"` raises.
 
@@ -176,7 +172,6 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     should_store: ShouldStore | None = Field(default=None, exclude=True)
     evolve: Evolve = "inline"
     remember: Remember = "turns"
-    reinforce: bool = False
     on_error: OnError = "log"
     tokenizer_fn: Callable[[str], Sequence[Any]] = Field(
         default_factory=get_tokenizer, exclude=True
@@ -261,13 +256,10 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
             offset=offset,
             now=datetime.now(UTC) if just_said else None,
         )
-        answered_now = self._recall.answered(messages, thread) if self.reinforce else []
         call = _call.get()
         if any(message.role == MessageRole.USER for message in messages):
             self._recall.new_turn()
         stored = await self._writer.write(call, batch, answered=answered)
-        if stored:
-            await self._recall.reinforce(call, answered_now)
         if stored and turn_ended:
             await self._writer.end_turn(call)
 

@@ -10,10 +10,10 @@ from typing import NamedTuple, TypeVar
 from llama_index.core.base.llms.types import ChatMessage
 
 from amem_integrations import AgenticMemory, ScoredNote
-from amem_integrations.adapting import Call, Recalled, RecallOptions, recalled, reinforce_used
+from amem_integrations.adapting import Call, RecallOptions
 
 from .events import AMemRecallEvent, Failures, dispatcher
-from .messages import ASSISTANTS, answers, question, spoken
+from .messages import answers, question, spoken
 
 V = TypeVar("V")
 
@@ -32,14 +32,6 @@ class Found(NamedTuple):
     at: int
 
 
-class Answer(NamedTuple):
-    """What was answered to a question, and the notes that had been recalled for it."""
-
-    question: str
-    text: str
-    found: Recalled
-
-
 class Recall:
     """Looks notes up, and makes text of them."""
 
@@ -54,8 +46,6 @@ class Recall:
         self._options, self._k = options, options.k
         self._found: dict[str, Found] = {}
         self._shown: dict[str, tuple[Sequence[ScoredNote], str]] = {}  # by text, with the question
-        self._asked: dict[str, str] = {}  # by thread, the last question
-        self._unanswered: dict[str, Recalled] = {}  # by question, what was recalled for it
 
     @dispatcher.span
     async def text(self, call: Call, messages: Sequence[ChatMessage], thread: str | None) -> str:
@@ -66,36 +56,12 @@ class Recall:
         said = {text for message in messages if (text := spoken(message))}
         with self._failures.tolerated("recall", answered=answers(messages[-1:])):
             notes = await self._lookup(call, asked, thread, said)
-            fresh = _fresh(notes, said)
-            _keep(self._unanswered, asked, recalled(fresh[: self._k]))
-            return self._render(fresh, asked)
+            return self._render(_fresh(notes, said), asked)
         return ""
 
     def new_turn(self) -> None:
         """Look the next question up, also one that was asked before: it may have another answer by now."""
         self._found.clear()
-
-    def answered(self, messages: Sequence[ChatMessage], thread: str | None) -> list[Answer]:
-        """Return what these messages answer to questions for which notes were recalled, each once."""
-        found = []
-        for message in messages:
-            if not (text := spoken(message)):
-                continue
-            if message.role not in ASSISTANTS:
-                _keep(self._asked, thread or "", text)
-                continue
-            asked = self._asked.get(thread or "", "")
-            if notes := self._unanswered.pop(asked, None):
-                found.append(Answer(asked, text, notes))
-        return found
-
-    async def reinforce(self, call: Call, answered: Sequence[Answer]) -> None:
-        """Reinforce the links that led to what answers used."""
-        for one in answered:
-            with self._failures.tolerated("reinforce", answered=True):
-                await reinforce_used(
-                    call, self._memory, self._namespace, one.found, one.text, one.question
-                )
 
     def shorter(self, text: str, tokens: int, count: Callable[[str], int]) -> str | None:
         """Return `text` without its weakest notes, at least `tokens` shorter; None if nothing is left."""

@@ -5,7 +5,6 @@
 - `evolve_turn`, `Evolving`: when notes evolve. `Remember`, `checked_remember`, `remembered`: whether facts are kept.
 - `RecallOptions` and its keywords: what is recalled, by the same words at every door; `falling`: scores of several
   searches, to sort by; `FIELDS`: what `where` knows of a note.
-- `recalled`, `reinforce_used`: which of the recalled notes an answer used; their links are reinforced.
 - `Background`: evolve them in a thread.
 - `Documents`: what a loader or a pipeline gives is added, replaced, found by id, and removed with its source.
 - `check_namespace`: nobody's memory is never a default.
@@ -39,7 +38,6 @@ from .recall_options import (
     check_flags,
     falling,
 )
-from .usefulness import Recalled, recalled, reinforce_used, used_in
 
 __all__ = [
     "FIELDS",
@@ -59,7 +57,6 @@ __all__ = [
     "Prefixes",
     "RecallKeywords",
     "RecallOptions",
-    "Recalled",
     "Remember",
     "SearchKeywords",
     "Truncation",
@@ -76,8 +73,5 @@ __all__ = [
     "evolves_now",
     "falling",
     "in_thread",
-    "recalled",
-    "reinforce_used",
     "remembered",
-    "used_in",
 ]

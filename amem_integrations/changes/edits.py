@@ -221,13 +221,13 @@ def drop_link(target: str, op: str, at: datetime, why: str = TOO_MANY) -> Edit:
     return edit
 
 
-def set_strength(target: str, strength: float, reinforced: datetime) -> Edit:
+def set_strength(target: str, strength: float) -> Edit:
     """Return the edit that gives the link to `target` the strength that its other end has on record."""
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
         if target not in note.links:
             return note, []
-        link = replace(note.links[target], strength=strength, reinforced=reinforced)
+        link = replace(note.links[target], strength=strength)
         return note.revised(links={**note.links, target: link}), []
 
     return edit

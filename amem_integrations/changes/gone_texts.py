@@ -11,7 +11,7 @@ from ..notes import Change, ChangeKind, Note
 from .edits import STATED
 from .quote_matching import texts_of
 
-BROUGHT: tuple[ChangeKind, ...] = ("evolve", "supersede", "proposal", "condense")
+BROUGHT: tuple[ChangeKind, ...] = ("evolve", "supersede", "proposal")
 CORRECTING: tuple[ChangeKind, ...] = ("update", "undo")
 
 

@@ -6,7 +6,7 @@ Nothing is written: unlike `undo`, it leaves out no change that somebody else bu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from ..fetch import all_changes
@@ -25,8 +25,6 @@ class Past:
     def of(self, note: Note) -> Note:
         """Return the note as it was then. What was deleted or blanked since cannot come back."""
         for made in reversed(self.changes.get(note.id, ())):
-            if made.kind == "reinforce":
-                note = _unreinforced(note, made)
             for name, step in fields_of(made).items():
                 if name != "rest":
                     note = with_field(note, name, step["before"])
@@ -38,22 +36,5 @@ async def past_at(store: NoteStore, namespace: Namespace, time: datetime) -> Pas
     since: dict[str, list[Change]] = {}
     last = first_seq(time) + 999  # nanoseconds: the last instant of this microsecond
     for made in await all_changes(store, namespace, after=last):
-        for note_id in _notes_of(made):
-            since.setdefault(note_id, []).append(made)
+        since.setdefault(made.note_id, []).append(made)
     return Past(since)
-
-
-def _notes_of(made: Change) -> set[str]:
-    """Return the notes that a change is about; one of kind `reinforce` is about several."""
-    if made.kind != "reinforce":
-        return {made.note_id}
-    return {end for *pair, _ in made.data["links"] for end in pair}
-
-
-def _unreinforced(note: Note, made: Change) -> Note:
-    links = dict(note.links)
-    for one, other, before in made.data["links"]:
-        target = {one: other, other: one}.get(note.id)
-        if target in links:
-            links[target] = replace(links[target], reinforced=datetime.fromisoformat(before))
-    return note.revised(links=links)

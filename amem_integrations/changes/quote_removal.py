@@ -184,7 +184,7 @@ class QuoteRemoval:
             notes=notes,
             edited={*elsewhere.note_ids(), *(note.id for note in holders), *(due & notes.keys())},
             elsewhere=elsewhere,
-            caused=[made for made, _ in written if self._causes_of(made) & self._gone.keys()],
+            caused=[made for made, _ in written if made.cause in self._gone],
             prompts=[made for made in prompts if not self._deleted.isdisjoint(made.data["shown"])],
         )
 
@@ -290,10 +290,11 @@ class QuoteRemoval:
         """Return whether an entry came from a note that is gone, or from what a corrected one said before."""
         if entry.cause == note.id:
             return False
-        return any(
+        gone = self._gone.get(entry.cause)
+        if gone is None or gone.in_context:
+            return False
+        return (
             self._is_done if gone.corrected_at is None else entry.recorded_at <= gone.corrected_at
-            for gone in (self._gone[i] for i in entry.came_from if i in self._gone)
-            if not gone.in_context
         )
 
     def _is_superseding(self, newer: str, supersession: Supersession) -> bool:
@@ -357,15 +358,10 @@ class QuoteRemoval:
             if self._known is None or made.op in self._known
         ]
 
-    @staticmethod
-    def _causes_of(made: Change) -> set[str]:
-        """Return the notes that brought about a change."""
-        return set(made.data["shown"] if made.kind == "condense" else [made.cause or ""])
-
     def _came_from_gone(self, made: Change) -> bool:
         """Return whether all that a record holds of a model's words came from a text that is gone."""
-        causes = self._causes_of(made) & self._gone.keys()
-        return any(self._gone[i].brought(made, deleted=self._is_done) for i in causes)
+        gone = self._gone.get(made.cause or "")
+        return gone is not None and gone.brought(made, deleted=self._is_done)
 
 
 def _of_link(link: Link) -> tuple[str, str]:

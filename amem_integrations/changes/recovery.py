@@ -68,9 +68,8 @@ async def _recover_namespace(
     taken = sorted({step.note_id for step in steps if step.kind in ("forget", "retract")})
     await delete_emptied(runtime, namespace, await resolve(runtime.store.get(namespace, taken)))
     ends = {end for step in steps for other in _linked(step) for end in (step.note_id, other)}
-    ends |= {end for step in steps if step.kind == "reinforce" for end in _reinforced(step)}
     await drop_one_sided(runtime, namespace, sorted(ends))
-    await level(runtime, namespace, sorted(ends))
+    await level(runtime, namespace, steps)
 
 
 def _is_doubtful(prompt: Change, missing: set[str], added: dict[str, int]) -> bool:
@@ -90,10 +89,6 @@ async def _corrected(
         later = await all_changes(runtime.store, namespace, None, ("update", "undo"), min(starts))
         found |= {made.id: made for made in later if made.note_id in shown}
     return [made for made in found.values() if corrections([made])]
-
-
-def _reinforced(step: Change) -> set[str]:
-    return {end for one, other, _ in step.data["links"] for end in (one, other)}
 
 
 def _linked(step: Change) -> list[str]:
@@ -116,20 +111,24 @@ async def drop_one_sided(runtime: Runtime, namespace: Namespace, ids: Sequence[s
     await rewrite(runtime, namespace, op, steps, base=everyone)
 
 
-async def level(runtime: Runtime, namespace: Namespace, ids: Sequence[str]) -> None:
-    """Make the ends of the links among these notes agree: what was written last is at one of them."""
-    notes = {note.id: note for note in await resolve(runtime.store.get(namespace, ids))}
-    steps: defaultdict[str, list[edits.Edit]] = defaultdict(list)
+async def level(runtime: Runtime, namespace: Namespace, steps: Sequence[Change]) -> None:
+    """Make the ends of links agree: where they differ, both get the strength that the last of the steps records."""
+    last: dict[frozenset[str], float] = {}
+    for step in sorted(steps, key=lambda each: each.seq):
+        for name, field in fields_of(step).items():
+            if name.startswith(LINK) and field["after"]:
+                pair = frozenset((step.note_id, name.removeprefix(LINK)))
+                last[pair] = field["after"]["strength"]
+    ends = sorted({end for pair in last for end in pair})
+    notes = {note.id: note for note in await resolve(runtime.store.get(namespace, ends))}
+    wanted: defaultdict[str, list[edits.Edit]] = defaultdict(list)
     for note in notes.values():
         for target, link in note.links.items():
-            if target not in notes or note.id not in notes[target].links:
-                continue
-            other = notes[target].links[note.id]
-            # Strengthening and reinforcing move `reinforced` on; weakening lowers the strength alone.
-            last = max(link, other, key=lambda one: (one.reinforced, -one.strength))
-            if (link.strength, link.reinforced) != (last.strength, last.reinforced):
-                steps[note.id].append(edits.set_strength(target, last.strength, last.reinforced))
-    done = {note_id: edits.chain(parts) for note_id, parts in steps.items()}
+            other = notes[target].links.get(note.id) if target in notes else None
+            strength = last.get(frozenset((note.id, target)), link.strength)
+            if other is not None and other.strength != link.strength != strength:
+                wanted[note.id].append(edits.set_strength(target, strength))
+    done = {note_id: edits.chain(parts) for note_id, parts in wanted.items()}
     await rewrite(runtime, namespace, new_operation(), done, base=notes)
 
 

@@ -44,7 +44,6 @@ INSTEAD = {
     "prompt": "it only says what a model was shown",
     "usage": "it only says what calls of a model cost, which cannot be taken back",
     "considered": "it only says which notes the digests know; delete or undo what they say",
-    "reinforce": "it only says which links proved useful; they weaken again by themselves",
     "rejection": "nothing was written; approve() the proposal to have it after all",
 }
 
@@ -270,7 +269,7 @@ def _link_of(made: Change) -> dict[str, Any]:
     """Return the link a change is about; one recorded without its times was made at that moment."""
     moment = made.recorded_at.isoformat()
     known = {name: value for name, value in made.data.items() if name in Link.__slots__}
-    return {"direction": "out", "created": moment, "reinforced": moment, **known}
+    return {"direction": "out", "created": moment, **known}
 
 
 def with_field(note: Note, field: str, value: Any) -> Note:  # noqa: ANN401 - JSON values

@@ -39,7 +39,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "reject": (".change_commands", "Take proposals off the list."),
     "consolidate": (
         ".maintenance_commands",
-        "Merge duplicates, drop weak links, condense long contexts.",
+        "Merge duplicates, and bring the digests up to date.",
     ),
     "calibrate": (".maintenance_commands", "Find the thresholds for an embedder."),
     "graph": (".graph_page", "Draw the notes and their links."),

@@ -178,7 +178,7 @@ def _survey_note(survey: Survey, note: Note, links: Mapping[str, set[str]]) -> N
             survey.pairs["dangling links"].append((note.id, target))
         elif note.id not in links[target]:
             survey.pairs["one-sided links"].append((note.id, target))
-    missing = {cause for entry in note.contexts for cause in entry.came_from} - links.keys()
+    missing = {entry.cause for entry in note.contexts} - links.keys()
     survey.pairs["orphaned contexts"] += [(note.id, cause) for cause in missing]
 
 

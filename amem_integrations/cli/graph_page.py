@@ -21,8 +21,8 @@ from .command import command
 from .diff import diff
 from .graph_picture import PICTURES, draw, write_whole
 from .open_memory import all_notes, open_to_read
-from .options import NAMESPACE, HalfLife, Options, format_namespace
-from .terminal import aged, print_result
+from .options import NAMESPACE, Options, format_namespace
+from .terminal import print_result
 
 _SLOT = "__AMEM_DATA__"
 _PAGES = (".html", ".htm")
@@ -36,7 +36,7 @@ File = Annotated[
 
 
 @command(app, "graph", NAMESPACE)
-def graph(options: Options, out: File = Path("memory.html"), half_life: HalfLife = None) -> None:
+def graph(options: Options, out: File = Path("memory.html")) -> None:
     """Draw the notes and their links.
 
     The page needs nothing but a browser: notes, links and their history, with a search. Without a
@@ -47,7 +47,7 @@ def graph(options: Options, out: File = Path("memory.html"), half_life: HalfLife
         raise InvalidInputError(f"{str(out)!r} must end in {', '.join((*_PAGES, *PICTURES))}")
     with open_to_read(options) as (memory, _):
         namespaces = [options.namespace] if options.namespace else memory.namespaces()
-        notes = [aged(n, half_life) for each in namespaces for n in all_notes(memory, each)]
+        notes = [note for each in namespaces for note in all_notes(memory, each)]
         changes = [
             change
             for each in (namespaces if kind in _PAGES else ())

@@ -54,7 +54,7 @@ Budget = Annotated[int, typer.Option(min=0, help="Most calls of the model.")]
 
 @command(app, "consolidate", MODEL, NAMESPACE)
 def consolidate(options: Options, dry_run: DryRun = False, budget: Budget = CALLS) -> None:
-    """Merge duplicates, drop weak links, condense long contexts.
+    """Merge duplicates, and bring the digests up to date.
 
     Expired notes are deleted, and proposals about outdated notes dropped. All but the deletion can be undone.
     """

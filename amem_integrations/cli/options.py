@@ -85,17 +85,6 @@ MODEL: Shared = {
     ),
 }
 
-HalfLife = Annotated[
-    float | None,
-    typer.Option(
-        "--half-life",
-        metavar="DAYS",
-        min=0.001,
-        envvar="AMEM_LINK_HALF_LIFE",
-        help="Show links as strong as they are now, if they lose half of their strength in so many days.",
-    ),
-]
-
 
 def make_embedder(name: str | None, base_url: str | None) -> Embedder:
     """Return the embedder that `--embedder` names; without a name all-MiniLM-L6-v2.

@@ -19,10 +19,9 @@ from ..notes import RELATIONS, Note, ScoredNote
 from ..runtime import resolve, run
 from .command import command
 from .open_memory import find_note, notes_by_id, open_to_read, open_to_write
-from .options import EMBEDDER, NAMESPACE, HalfLife, Options, format_namespace
+from .options import EMBEDDER, NAMESPACE, Options, format_namespace
 from .terminal import (
     SHORT_ID,
-    aged,
     clean,
     console,
     headline,
@@ -89,9 +88,7 @@ def search(
 
 
 @command(app, "show", NAMESPACE)
-def show(
-    options: Options, note: NoteName = None, limit: Limit = 20, half_life: HalfLife = None
-) -> None:
+def show(options: Options, note: NoteName = None, limit: Limit = 20) -> None:
     """Show a note, or list the last ones."""
     namespace = options.required_namespace
     check_count("limit", limit)
@@ -105,7 +102,7 @@ def show(
         if options.as_json:
             print_json(note_values(found))
         else:
-            _print_note(console(), aged(found, half_life), memory)
+            _print_note(console(), found, memory)
 
 
 def _parse_conditions(text: str) -> Mapping[str, Any]:

@@ -10,8 +10,6 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import timedelta
 from typing import Any, Protocol
 
 import typer
@@ -22,8 +20,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from ..errors import InvalidInputError
-from ..ids import now
 from ..notes import Change, Note, ScoredNote
 
 NARROWEST = 40  # columns; with none, which an environment may claim, nothing would be printed
@@ -113,21 +109,6 @@ def print_json(values: object) -> None:
     except UnicodeEncodeError:
         text = json.dumps(values, indent=2)
     typer.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
-
-
-def aged(note: Note, days: float | None) -> Note:
-    """Return the note with the strength that its links have now, if they lose half of it in so many days."""
-    if days is None:
-        return note
-    try:
-        half_life, time = timedelta(days=days), now()
-    except (OverflowError, ValueError) as error:
-        raise InvalidInputError(f"--half-life {days} is no number of days") from error
-    links = {
-        target: replace(link, strength=link.strength_at(time, half_life))
-        for target, link in note.links.items()
-    }
-    return note.revised(links=links)
 
 
 def note_values(note: Note) -> dict[str, Any]:

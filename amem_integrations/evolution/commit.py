@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from ..changes import proposals
@@ -44,13 +44,11 @@ class Planner:
     op: str
     at: datetime
     max_links: int
-    half_life: timedelta | None = None
 
     @classmethod
     def of(cls, runtime: Runtime, op: str, at: datetime) -> Planner:
         """Return the planner of an operation, by the settings."""
-        config = runtime.config
-        return cls(op=op, at=at, max_links=config.max_links, half_life=config.link_half_life)
+        return cls(op=op, at=at, max_links=runtime.config.max_links)
 
     def edits(self, plans: Sequence[PlannedNote], sources: Mapping[str, Note]) -> dict[str, Edit]:
         """Return by note id what plans do to each note that they touch."""
@@ -101,7 +99,7 @@ class Planner:
             data: dict[str, Any] = {"entry": entry_data(entry), "similarity": update.similarity}
             if update.rejected is not None:
                 return note, [self._proposal(note, source.id, model, data, update.rejected)]
-            old = [e for e in note.contexts if e.cause == source.id and not e.causes]
+            old = [e for e in note.contexts if e.cause == source.id]
             if not entry.text or any(kept.text == entry.text for kept in old):
                 return note, []
             if old:
@@ -130,7 +128,7 @@ class Planner:
     def _relinks(self, plan: PlannedNote, seen: set[frozenset[str]]) -> Iterator[tuple[str, Edit]]:
         """Yield by note id the edits that change links; of several changes of one link the first counts."""
         for relink in plan.relinks:
-            relinker = Relinker(op=self.op, at=self.at, half_life=self.half_life)
+            relinker = Relinker(op=self.op, at=self.at)
             pair = frozenset((relink.source, relink.target))
             if pair not in seen:
                 seen.add(pair)
@@ -162,7 +160,6 @@ class Planner:
             strength=planned.strength,
             direction=direction,
             created=self.at,
-            reinforced=self.at,
         )
 
         def edit(note: Note) -> tuple[Note, list[Change]]:
@@ -177,13 +174,13 @@ class Planner:
         return edit
 
     def _cap(self, links: dict[str, Link]) -> tuple[dict[str, Link], dict[str, Link]]:
-        """Return the links kept and the links dropped: the weakest by now go, of equal ones the oldest."""
+        """Return the links kept and the links dropped: the weakest go, of equal ones the oldest."""
         if len(links) <= self.max_links:
             return links, {}
 
         def rank(target: str) -> tuple[float, datetime, str]:
             link = links[target]
-            return link.strength_at(self.at, self.half_life), link.reinforced, target
+            return link.strength, link.created, target
 
         kept = set(sorted(links, key=rank, reverse=True)[: self.max_links])
         return (

@@ -142,7 +142,7 @@ async def _ask(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
 
 async def _ask_all(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
     """Ask for the links and updates of the whole batch in one call, or in several if the model cannot take it."""
-    values = _values(runtime, offer)
+    values = _values(offer)
     if len(offer.batch) > 1 and not fits(runtime, "evolve", values, offer.reply_tokens):
         parts = [await _ask_all(runtime, half) for half in offer.halves()]
         return parts[0] | parts[1]
@@ -155,7 +155,7 @@ async def _ask_all(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
             inputs={
                 "notes": [offer.data(note) for note in offer.batch],
                 "candidates": offer.enriched(offer.others),
-                "links": offer.links(now(), runtime.config.link_half_life),
+                "links": offer.links(),
             },
             values=values,
         )
@@ -183,8 +183,8 @@ def _smaller(offer: Offer) -> Sequence[Offer]:
     return (offer,)
 
 
-def _values(runtime: Runtime, offer: Offer) -> dict[str, str]:
-    links = offer.links(now(), runtime.config.link_half_life)
+def _values(offer: Offer) -> dict[str, str]:
+    links = offer.links()
     return {
         "notes": offer.text(offer.batch),
         "links": lines([linked(link) for link in links]),
@@ -196,7 +196,7 @@ def _trimmed(runtime: Runtime, offer: Offer) -> Offer:
     for note in offer.batch if room(runtime) else ():
         while len(offer.candidates[note.id]) > 1:
             alone = offer.only([note])
-            if fits(runtime, "evolve", _values(runtime, alone), alone.reply_tokens):
+            if fits(runtime, "evolve", _values(alone), alone.reply_tokens):
                 break
             offer = offer.without_last(note)
     return offer

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from ..changes import proposals
@@ -25,7 +25,6 @@ from .show import Offer
 _SAME: Mapping[str, LinkChange] = {
     "stronger": "strengthen",
     "strengthened": "strengthen",
-    "reinforce": "strengthen",
     "weaker": "weaken",
     "weakened": "weaken",
     "removed": "remove",
@@ -96,11 +95,10 @@ async def _judged(store: NoteStore, namespace: Namespace, relink: PlannedRelink)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relinker:
-    """Makes the edits that change links in one operation; a link loses half of its strength in `half_life`."""
+    """Makes the edits that change links in one operation."""
 
     op: str
     at: datetime
-    half_life: timedelta | None
 
     def edits(
         self, relink: PlannedRelink, because: str, model: str, *, proposal: str | None = None
@@ -155,5 +153,4 @@ class Relinker:
             return None
         if kind == "weaken":
             return replace(link, strength=link.strength / 2)
-        strength = (1 + link.strength_at(self.at, self.half_life)) / 2
-        return replace(link, strength=strength, reinforced=self.at)
+        return replace(link, strength=(1 + link.strength) / 2)

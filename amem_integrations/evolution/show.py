@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from itertools import groupby, permutations
 from typing import Any
 
@@ -102,7 +101,7 @@ def candidate(note: Note, alias: str) -> str:
 
 def remarks(note: Note) -> list[str]:
     """Return what later notes added to a note, the newest of it that has room, each in full."""
-    later = [entry.text for entry in note.contexts if entry.cause != note.id and entry.text]
+    later = [e.text for e in note.shown_contexts if e.cause != note.id and e.text]
     kept: list[str] = []
     left = REMARKS_TOKENS
     for text in reversed(later):
@@ -276,10 +275,10 @@ class Offer:
         ]
         return ", ".join(ids) or NONE
 
-    def links(self, time: datetime, half_life: timedelta | None) -> list[Shown]:
+    def links(self) -> list[Shown]:
         """Return the first links between notes that are shown for one new note, each once, as plain data.
 
-        Their strength is that of the given time. Those from turn to turn are not for a model to judge.
+        Those from turn to turn are not for a model to judge.
         """
         notes = {**{note.id: note for note in self.batch}, **self.notes}
         found: dict[tuple[str, str], Link] = {}
@@ -293,7 +292,7 @@ class Offer:
             {
                 "between": [self.alias[one], self.alias[other]],
                 "relation": link.relation,
-                "strength": round(link.strength_at(time, half_life), 2),
+                "strength": round(link.strength, 2),
             }
             for (one, other), link in list(found.items())[:MAX_LINKS_SHOWN]
         ]

@@ -15,7 +15,6 @@ from . import (
     ledger,
     read,
     recall,
-    reinforce,
     review,
     search,
     transfer,
@@ -23,6 +22,6 @@ from . import (
 )  # fmt: skip
 
 __all__ = [
-    "add", "admin", "consolidate", "digest", "edit", "embed", "evolve", "fill", "history", "ledger", "read", "recall", "reinforce", "review",
+    "add", "admin", "consolidate", "digest", "edit", "embed", "evolve", "fill", "history", "ledger", "read", "recall", "review",
     "search", "transfer", "work",
 ]  # fmt: skip

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtraError
 from ..fetch import note_pages
-from ..ids import now
 from ..notes import Namespace, check_namespace
 from ..runtime import COSTS, Runtime, resolve
 from .health import Health, examine
@@ -103,7 +102,7 @@ async def graph(runtime: Runtime, *, namespace: Sequence[str]) -> nx.DiGraph:
     """Return the notes as nodes and the links as edges, from the newer note to the older.
 
     A node carries `content`, `speaker`, `thread`, `at`, `state`, `keywords` and `tags`; an edge
-    `relation`, `reason` and `strength`, as it is now (see `MemoryConfig.link_half_life`).
+    `relation`, `reason` and `strength`.
 
     Raises:
         MissingExtraError: networkx is not installed.
@@ -119,14 +118,11 @@ async def graph(runtime: Runtime, *, namespace: Sequence[str]) -> nx.DiGraph:
     notes = [note async for page in pages for note in page]
     for note in notes:
         graph.add_node(note.id, **{name: getattr(note, name) for name in names})
-    time, half_life = now(), runtime.config.link_half_life
     for note in notes:
         for target, link in note.links.items():
             if link.direction == "out" and target in graph:
-                strength = link.strength_at(time, half_life)
-                graph.add_edge(
-                    note.id, target, relation=link.relation, reason=link.reason, strength=strength
-                )
+                values = {"relation": link.relation, "reason": link.reason}
+                graph.add_edge(note.id, target, **values, strength=link.strength)
     return graph
 
 

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..changes.merging import merge, unmerge
 from ..changes.proposals import rejection
 from ..changes.rewrite import rewrite
 from ..duplicates import difference
-from ..errors import ModelUnavailableError
-from ..evolution.condense import condense_by_model, drop_unshown, to_condense, unshown
 from ..evolution.near_duplicates import find_duplicates
-from ..evolution.prune import prune, weak_links
 from ..fetch import note_pages
 from ..filters import Condition, check_count
 from ..ids import new_operation, now
-from ..notes import ContextEntry, Namespace, Note, check_namespace
+from ..notes import Namespace, Note, check_namespace
 from ..plans import ConsolidationReport, DigestReport
 from ..runtime import RULES, Runtime, resolve
 from .digest import digest, number_left
 from .edit import sweep
 from .review import open_proposals
-
-log = logging.getLogger("amem_integrations")
 
 CALLS = 20
 OUTDATED = "what it is about is gone or outdated"
@@ -39,10 +33,9 @@ async def consolidate(
 
     In this order: expired notes are deleted (see `sweep`); proposals about notes that are gone or outdated are
     rejected; notes that say the same are merged: the most complete of them (of equally complete ones the earliest)
-    is found in place of the others, which stay stored, and are its `evidence`; weak links are dropped, but for the
-    last one of a note; context trails that are longer than what is shown of them are condensed by the model, or,
-    without one, cut to what is shown; the digests are brought up to date (see `digest`). A second call finds nothing more to do. Each step is a write of its own, so
-    after an interruption the next call goes on from there.
+    is found in place of the others, which stay stored, and are its `evidence`; the digests are brought up to date (see
+    `digest`). A second call finds nothing more to do. Each step is a write of its own, so after an interruption the
+    next call goes on from there.
 
     Args:
         namespace: Whose memory.
@@ -59,40 +52,15 @@ async def consolidate(
     dropped = await work.drop_proposals()
     unmerged = await work.unmerge()
     merged = await work.merge()
-    pruned = await work.prune()
-    trails = await work.condense(budget)
-    calls = work.calls
-    digests = await work.digest(budget - calls)
+    digests = await work.digest(budget)
     return ConsolidationReport(
         swept=tuple(swept),
         dropped=tuple(dropped),
         unmerged=tuple(unmerged),
         merged=merged,
-        pruned=tuple(pruned),
-        condensed=tuple(trails.condensed),
-        left=tuple(trails.left),
-        failed=trails.failed,
-        calls=calls,
         digests=digests,
         dry_run=dry_run,
     )
-
-
-@dataclass
-class _Trails:
-    """What became of long context trails."""
-
-    condensed: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)
-    stopped: bool = False  # by a model that does not answer
-
-    def add(self, note_id: str, problem: str | None) -> None:
-        """Say that a trail was condensed, or why not."""
-        if problem is None:
-            self.condensed.append(note_id)
-        else:
-            self.failed[note_id] = problem
 
 
 @dataclass(frozen=True)
@@ -102,11 +70,6 @@ class _Work:
     runtime: Runtime
     namespace: Namespace
     dry_run: bool
-
-    @property
-    def calls(self) -> int:
-        """How often the model was asked to condense, answered or not."""
-        return self.runtime.usage.asked("condense")
 
     async def sweep(self) -> list[str]:
         """Delete the notes that have expired."""
@@ -165,57 +128,11 @@ class _Work:
             merged[into].append(note_id)
         return {into: tuple(others) for into, others in merged.items()}
 
-    async def prune(self) -> list[tuple[str, str]]:
-        """Drop the weak links."""
-        floor = self.runtime.config.min_link_strength
-        pairs = weak_links(await self._notes(), floor, now(), self.runtime.config.link_half_life)
-        if pairs and not self.dry_run:
-            await prune(self.runtime, self.namespace, pairs, floor)
-        return pairs
-
-    async def condense(self, budget: int) -> _Trails:
-        """Condense the long context trails, with at most `budget` calls of the model."""
-        trails = _Trails()
-        for note in await self._notes():
-            entries = await to_condense(self.runtime, self.namespace, note)
-            if self.runtime.model_name == RULES:
-                entries = unshown(note, entries)
-                if entries and self.dry_run:
-                    trails.condensed.append(note.id)
-                elif entries:
-                    problem = await drop_unshown(self.runtime, self.namespace, note, entries)
-                    trails.add(note.id, problem)
-            elif len(entries) > 1:
-                await self._condense(note, entries, trails, budget)
-        return trails
-
     async def digest(self, budget: int) -> DigestReport:
         """Bring the digests up to date, with at most `budget` calls of the model."""
         if self.dry_run and self.runtime.model_name != RULES:
             return DigestReport(left=await number_left(self.runtime, self.namespace))
         return await digest(self.runtime, namespace=self.namespace, budget=budget)
-
-    async def _condense(
-        self, note: Note, entries: Sequence[ContextEntry], trails: _Trails, budget: int
-    ) -> None:
-        """Condense one trail by the model, or say why not."""
-        calls = budget - self.calls
-        if trails.stopped or calls <= 0:
-            trails.left.append(note.id)
-            return
-        if self.dry_run:
-            trails.condensed.append(note.id)
-            return
-        try:
-            problem = await condense_by_model(
-                self.runtime, self.namespace, note, entries, calls=calls
-            )
-        except ModelUnavailableError as error:
-            log.warning("%s; context trails are condensed by a later call of consolidate", error)
-            trails.stopped = True
-            trails.left.append(note.id)
-        else:
-            trails.add(note.id, problem)
 
     async def _notes(self) -> list[Note]:
         """Return all notes that have not expired, oldest first."""

@@ -52,9 +52,7 @@ async def history(
     changes = await all_changes(runtime.store, space, note_id)
     if note_id is not None and not (changes and note_id):
         await existing(runtime.store, space, [note_id])
-    return [
-        made for made in changes if made.kind not in ("prompt", "considered", "reinforce", "usage")
-    ]
+    return [made for made in changes if made.kind not in ("prompt", "considered", "usage")]
 
 
 @overload
@@ -83,7 +81,7 @@ async def undo(
 
     Of one change it returns the change that takes it back, which can be undone itself. What can be undone:
     `construct` (the note is pending again), `evolve`, `link` and `unlink` (at both ends), `supersede`, `update`,
-    `upgrade`, `merge`, `unmerge`, `condense`, `digest` (the first writing of a digest: it is deleted) and `undo`.
+    `upgrade`, `merge`, `unmerge`, `digest` (the first writing of a digest: it is deleted) and `undo`.
 
     Of several changes, and with `model` or `since`, it takes back the last change first and returns an
     `UndoReport`. What somebody else built on stays, and so does what a reviewer approved of a model's proposals:

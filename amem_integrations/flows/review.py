@@ -205,7 +205,7 @@ def _edits(
         return planner.link(link, source.id, model, proposal=proposal.id)
     if "relink" in wanted:
         relink, because = answers.proposed_relink(proposal), wanted["relink"]["because"]
-        relinker = Relinker(op=op, at=at, half_life=planner.half_life)
+        relinker = Relinker(op=op, at=at)
         return relinker.edits(relink, because, model, proposal=proposal.id)
     planned = PlannedSupersession(
         id=derive("change", op, "supersede", proposal.note_id, source.id),

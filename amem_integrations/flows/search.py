@@ -6,7 +6,7 @@ import logging
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
@@ -76,7 +76,7 @@ async def search(
     _check_query(query)
     limits, digests = (k, min_similarity), DigestFilter(conditions, as_of, known_at)
     past = await past_at(runtime.store, space, known_at) if known_at else None
-    new = partial(Found, runtime.config.link_half_life, digests, past, known_at or now())
+    new = partial(Found, digests, past)
     found, notes = await _ranked(runtime, space, query, conditions, limits, new, links=links)
     current = CurrentFacts(found.notes, as_of or known_at or now(), now=now())
     return _hits(found, current, notes, conditions, k=k, explain=explain, as_of=as_of)
@@ -86,10 +86,8 @@ async def search(
 class Found:
     """What a search knows so far: scores, cosines and notes by id, and the links that were followed."""
 
-    half_life: timedelta | None = None
     digests: DigestFilter = field(default_factory=DigestFilter)
     past: Past | None = None  # None: the present
-    time: datetime = field(default_factory=now)
     vector: Vector | None = None
     activations: ranking.Activations = field(default_factory=dict)
     cosines: dict[str, float] = field(default_factory=dict)
@@ -353,7 +351,7 @@ def _path(note: Note, place: Note, found: Found) -> tuple[Via, ...] | Literal["m
                 note_id=source,
                 relation=link.relation,
                 reason=link.reason,
-                strength=link.strength_at(found.time, found.half_life),
+                strength=link.strength,
             )
             for source, link in steps
         )

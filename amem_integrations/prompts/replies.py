@@ -159,12 +159,6 @@ class FillReply(Reply):
     of: list[str] = Field(default_factory=list, description="ids of the notes that show it")
 
 
-class CondenseReply(Reply):
-    """Reply to `condense`: what several context entries say, as one."""
-
-    context: str = _short("c", "one text of at most 50 words")
-
-
 class ProposedDigest(Reply):
     """A digest that was rewritten (`id`) or begun (`topic`)."""
 

@@ -49,8 +49,8 @@ SEARCHED = (
 )  # fmt: skip
 CHANGE = ("id", "seq", "op", "kind", "note_id", "cause", "model", "data")
 # Of the parts of a note: what is a time, and what is a list.
-TIMES = {"at", "recorded_at", "until", "created", "reinforced", "since"}
-LISTS = {"keywords", "tags", "causes"}
+TIMES = {"at", "recorded_at", "until", "created", "since"}
+LISTS = {"keywords", "tags"}
 
 # The id of a change's point comes from its namespace and its own id, under this root.
 _CHANGE_IDS = UUID("5b0c7a62-7c1d-5a0e-9b1f-6d1f6f6c2f10")
@@ -166,7 +166,7 @@ def encode_note(note: Note, namespace: Namespace) -> Payload:
         "expires_at": _optional_stamp(note.expires_at, "expires_at"),
         "contexts": [_encode_part(entry) for entry in note.contexts],
         "sources": note.sources or None,
-        CAUSES: sorted({*note.sources, *(i for e in note.contexts for i in e.came_from)}) or None,
+        CAUSES: sorted({*note.sources, *(entry.cause for entry in note.contexts)}) or None,
         "links": [_encode_part(link, target=i) for i, link in note.links.items()],
         "supersessions": [_encode_part(s, by=i) for i, s in note.supersessions.items()] or None,
         "ops": note.ops,

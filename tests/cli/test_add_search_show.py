@@ -202,7 +202,6 @@ def test_a_malformed_namespace_is_an_error(text):
         (("search", "x", "-k", "9" * 20), "below"),
         (("show", "-k", "0"), "at least 1"),
         (("show", "-k", "9" * 20), "below"),
-        (("show", "1:7", "--half-life", "inf"), "no number of days"),
         (("show", "--namespace", "[" * 50_000), "JSON list of labels"),
         (("show", "nothing"), "no note has the id or key 'nothing'"),
         (("show", "11111111-1111-1111-1111-111111111111"), "there is no note"),

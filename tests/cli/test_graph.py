@@ -39,8 +39,7 @@ def dom(path, address="", *, budget=6000):
 
 def many(count):
     notes = [make_note(f"Note {n} about topic {n % 7}", thread=f"t{n % 12}") for n in range(count)]
-    link = Link(relation="same_topic", reason="both", strength=0.5, direction="out", created=NOW,
-                reinforced=NOW)  # fmt: skip
+    link = Link(relation="same_topic", reason="both", strength=0.5, direction="out", created=NOW)
     return [
         note.revised(links={notes[p].id: link for p in {n // 3, n * 7 % (n or 1)} if p < n})
         for n, note in enumerate(notes)

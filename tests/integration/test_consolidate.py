@@ -1,4 +1,4 @@
-"""A memory keeps itself in order: duplicates merged, weak links dropped, trails condensed; all of it undoable."""
+"""A memory keeps itself in order: duplicates merged, outdated proposals dropped; all of it undoable."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import pytest
 from amem_integrations import (
     AgenticMemory,
     EdgeStore,
-    InvalidInputError,
     MemoryConfig,
-    ModelUnavailableError,
     NoteInput,
     NoteNotFoundError,
     RevisionConflictError,
@@ -321,15 +319,13 @@ class FaultyStore:
 
 
 @pytest.mark.parametrize("written", [True, False])
-@pytest.mark.parametrize("at", [1, 2])
-def test_what_was_interrupted_is_finished_by_the_next_run(at, written, tmp_path):
-    """The first write merges, the second cuts a trail."""
-    memory, _, first, _ = garden(tmp_path / "m")
+def test_what_was_interrupted_is_finished_by_the_next_run(written, tmp_path):
+    memory = AgenticMemory.open(tmp_path / "m", embedder=HashEmbedder())
     texts = [LONG, SHORT, FRONTED]
     notes = [memory.add(text, namespace=ANN, at=DAY, thread=text) for text in texts]
     memory.close()
     store = EdgeStore(tmp_path / "m", dimensions=64, embedder="hash")
-    faulty = AgenticMemory(FaultyStore(store, at, written=written), HashEmbedder())
+    faulty = AgenticMemory(FaultyStore(store, 1, written=written), HashEmbedder())
     with pytest.raises(StoreUnavailableError):
         faulty.consolidate(namespace=ANN)
     faulty.close()
@@ -337,11 +333,7 @@ def test_what_was_interrupted_is_finished_by_the_next_run(at, written, tmp_path)
         memory.consolidate(namespace=ANN)
         wordings = {note.id for note in memory.evidence(notes[0].id, namespace=ANN)}
         assert wordings == {note.id for note in notes[1:]}
-        assert len(memory.get(first.id, namespace=ANN).contexts) < len(REMARKS)
         assert not any(memory.consolidate(namespace=ANN).counts.values())
-
-
-# ---------------------------------------------------------------- with a model
 
 
 def constructed(request):
@@ -390,198 +382,6 @@ REMARKS = [
         ]
     )
 ]
-CONDENSED = {"context": "The shed got many new parts, alpha to lima."}
-
-
-def garden(location=":memory:", condense=CONDENSED, **config):
-    """A memory in which one note has a long trail, and its model."""
-    model = ScriptedModel({"construct": constructed, "evolve": evolving(), "condense": condense})
-    settings = MemoryConfig(
-        min_gate_similarity=-1, min_link_strength=0, candidates=30, recent=0, **config
-    )
-    memory = AgenticMemory.open(location, embedder=HashEmbedder(), model=model, config=settings)
-    first = memory.add("The garden shed is red", namespace=ANN, at=DAY)
-    others = [
-        memory.add(text, namespace=ANN, at=DAY + timedelta(hours=n + 1))
-        for n, text in enumerate(REMARKS)
-    ]
-    assert len(memory.get(first.id, namespace=ANN).contexts) == len(REMARKS) + 1
-    return memory, model, first, others
-
-
-@pytest.mark.parametrize("kind", ["edge", "memory"])
-def test_a_long_trail_becomes_one_entry_with_all_its_causes(kind, tmp_path):
-    memory, model, first, others = garden(tmp_path / "m" if kind == "edge" else ":memory:")
-    report = memory.consolidate(namespace=ANN)
-    assert (report.condensed, report.calls) == ((first.id,), 1)
-    own, entry = memory.get(first.id, namespace=ANN).contexts
-    assert own.cause == first.id
-    assert entry.text == CONDENSED["context"]
-    assert entry.causes == tuple(note.id for note in others)
-    assert (entry.cause, entry.at) == (others[-1].id, others[-1].at)
-    assert "lima" in entry.keywords
-    assert not any(memory.consolidate(namespace=ANN).counts.values())
-    assert len(model.asked("condense")) == 1
-    memory.close()
-
-
-@pytest.mark.parametrize("kind", ["edge", "memory"])
-@pytest.mark.parametrize("which", [0, 5, -1])
-def test_deleting_any_cause_removes_a_condensed_entry(kind, which, tmp_path):
-    memory, _, first, others = garden(tmp_path / "m" if kind == "edge" else ":memory:")
-    memory.consolidate(namespace=ANN)
-    memory.delete(others[which].id, namespace=ANN)
-    assert [e.cause for e in memory.get(first.id, namespace=ANN).contexts] == [first.id]
-    memory.export(tmp_path / "all.jsonl", namespace=ANN)
-    word = REMARKS[which].split()[-1]
-    assert word not in (tmp_path / "all.jsonl").read_text(encoding="utf-8")
-    (made,) = [m for m in memory.history(first.id, namespace=ANN) if m.kind == "condense"]
-    with pytest.raises(InvalidInputError, match="deleted or corrected"):
-        memory.undo(made.id, namespace=ANN)
-    memory.close()
-
-
-def test_correcting_a_cause_removes_a_condensed_entry():
-    memory, _, first, others = garden()
-    memory.consolidate(namespace=ANN)
-    memory.update(others[3].id, namespace=ANN, content="Nothing came of it")
-    assert [e.cause for e in memory.get(first.id, namespace=ANN).contexts] == [first.id]
-
-
-def test_a_condensed_trail_can_be_undone_and_redone():
-    memory, _, first, _ = garden()
-    before = memory.get(first.id, namespace=ANN)
-    memory.consolidate(namespace=ANN)
-    after = memory.get(first.id, namespace=ANN)
-    (made,) = [m for m in memory.history(first.id, namespace=ANN) if m.kind == "condense"]
-    undone = memory.undo(made.id, namespace=ANN)
-    assert memory.get(first.id, namespace=ANN).contexts == before.contexts
-    memory.undo(undone.id, namespace=ANN)
-    assert memory.get(first.id, namespace=ANN).contexts == after.contexts
-
-
-def test_a_cause_that_is_made_again_leaves_the_condensed_entry():
-    memory, _, first, others = garden()
-    memory.consolidate(namespace=ANN)
-    memory.evolve(namespace=ANN)
-    assert memory.get(first.id, namespace=ANN).contexts[-1].causes == tuple(n.id for n in others)
-
-
-def test_no_more_calls_are_made_than_the_budget_allows():
-    memory, model, first, _ = garden(condense=["no JSON", "no JSON", CONDENSED])
-    assert memory.consolidate(namespace=ANN, budget=0).left == (first.id,)
-    assert model.asked("condense") == []
-    report = memory.consolidate(namespace=ANN, budget=1)
-    assert (list(report.failed), report.calls) == ([first.id], 1)
-    report = memory.consolidate(namespace=ANN, budget=2)
-    assert (report.condensed, report.calls) == ((first.id,), 2)
-
-
-def test_a_model_that_is_down_leaves_trails_for_later():
-    memory, _, first, _ = garden(condense=[ModelUnavailableError("down"), CONDENSED])
-    report = memory.consolidate(namespace=ANN)
-    assert (report.left, report.condensed) == ((first.id,), ())
-    assert memory.consolidate(namespace=ANN).condensed == (first.id,)
-
-
-def test_a_reply_that_is_too_long_changes_nothing():
-    memory, _, first, _ = garden(condense={"context": "word " * 61})
-    before = memory.get(first.id, namespace=ANN)
-    assert "61 words" in memory.consolidate(namespace=ANN).failed[first.id]
-    assert memory.get(first.id, namespace=ANN) == before
-
-
-def test_a_dry_run_calls_no_model():
-    memory, model, first, _ = garden()
-    assert memory.consolidate(namespace=ANN, dry_run=True).condensed == (first.id,)
-    assert model.asked("condense") == []
-
-
-def test_a_cause_that_is_deleted_while_the_model_answers_leaves_no_trace(tmp_path):
-    def condense(request):
-        memory.delete(others[2].id, namespace=ANN)
-        return {"context": " ".join(e["text"] for e in request.inputs["entries"])[:200]}
-
-    memory, _, _, others = garden(condense=condense)
-    memory.consolidate(namespace=ANN)
-    memory.export(tmp_path / "all.jsonl", namespace=ANN)
-    assert "charlie" not in (tmp_path / "all.jsonl").read_text(encoding="utf-8")
-
-
-def test_what_a_reviewer_approved_is_not_condensed():
-    model = ScriptedModel({"construct": constructed, "evolve": evolving(), "condense": CONDENSED})
-    settings = MemoryConfig(min_gate_similarity=1, candidates=30, recent=0)
-    memory = AgenticMemory.open(":memory:", embedder=HashEmbedder(), model=model, config=settings)
-    first = memory.add("The garden shed is red", namespace=ANN, at=DAY)
-    for n, text in enumerate(REMARKS):
-        memory.add(text, namespace=ANN, at=DAY + timedelta(hours=n + 1))
-    for made in memory.proposals(namespace=ANN):
-        memory.approve(made.id, namespace=ANN)
-    before = memory.get(first.id, namespace=ANN)
-    memory.consolidate(namespace=ANN)
-    assert memory.get(first.id, namespace=ANN).contexts == before.contexts
-    assert memory.proposals(namespace=ANN) == []
-
-
-def test_without_a_model_a_trail_keeps_what_is_shown(tmp_path):
-    memory, _, first, others = garden(tmp_path / "m")
-    context = memory.get(first.id, namespace=ANN)
-    memory.close()
-    with AgenticMemory.open(tmp_path / "m", embedder=HashEmbedder()) as memory:
-        assert memory.consolidate(namespace=ANN).condensed == (first.id,)
-        kept = memory.get(first.id, namespace=ANN)
-        assert 2 < len(kept.contexts) < len(context.contexts)
-        assert kept.contexts == (context.contexts[0], *context.contexts[1 - len(kept.contexts) :])
-        assert not any(memory.consolidate(namespace=ANN).counts.values())
-        (made,) = [m for m in memory.history(first.id, namespace=ANN) if m.kind == "condense"]
-        memory.delete(others[0].id, namespace=ANN)
-        memory.export(tmp_path / "all.jsonl", namespace=ANN)
-        assert "alpha" not in (tmp_path / "all.jsonl").read_text(encoding="utf-8")
-        assert made.data["shown"][0] == others[0].id
-
-
-def linked(*strengths):
-    """Three notes: the second is linked to the first, the third to both, with these strengths."""
-
-    def evolve(request):
-        shown = sorted(request.inputs["candidates"], key=lambda note: note["when"])
-        links = [
-            {"to": n["alias"], "strength": strengths[len(shown) + p - 1]}
-            for p, n in enumerate(shown)
-        ]
-        return {"notes": [{"id": request.inputs["notes"][0]["alias"], "links": links}]}
-
-    model = ScriptedModel({"construct": constructed, "evolve": evolve})
-    settings = MemoryConfig(candidates=30, recent=0)
-    memory = AgenticMemory.open(":memory:", embedder=HashEmbedder(), model=model, config=settings)
-    return memory, [
-        memory.add(text, namespace=ANN, at=DAY + timedelta(hours=n))
-        for n, text in enumerate(REMARKS[:3])
-    ]
-
-
-def links(memory, notes):
-    names = {note.id: n for n, note in enumerate(notes, start=1)}
-    stored = {names[n.id]: n.links for n in memory.get_all(namespace=ANN)}
-    return {name: {names[target] for target in ends} for name, ends in stored.items()}
-
-
-def test_a_weak_link_is_dropped_at_both_ends_and_can_be_brought_back():
-    memory, notes = linked(0.9, 0.9, 0.05)
-    report = memory.consolidate(namespace=ANN)
-    assert report.pruned == (tuple(sorted((notes[1].id, notes[2].id))),)
-    assert links(memory, notes) == {1: {2, 3}, 2: {1}, 3: {1}}
-    assert not any(memory.consolidate(namespace=ANN).counts.values())
-    made = memory.history(notes[2].id, namespace=ANN)[-1]
-    assert (made.kind, made.data["why"]) == ("unlink", "its strength is under 0.10")
-    memory.undo(made.id, namespace=ANN)
-    assert links(memory, notes) == {1: {2, 3}, 2: {1, 3}, 3: {1, 2}}
-
-
-def test_the_last_link_of_a_note_stays_however_weak():
-    memory, notes = linked(0.02, 0.05, 0.04)
-    memory.consolidate(namespace=ANN)
-    assert links(memory, notes) == {1: {3}, 2: {3}, 3: {1, 2}}
 
 
 def test_proposals_about_outdated_notes_are_dropped():

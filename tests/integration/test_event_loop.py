@@ -46,7 +46,6 @@ async def test_no_asynchronous_method_blocks_the_loop(location: str) -> None:
             others = await memory.aadd_many(rows, namespace=ANN, evolve=False)
             await memory.aevolve(namespace=ANN)
             await memory.asupersede(first.id, others[1].id, namespace=ANN)
-            await memory.areinforce([note.id for note in others], namespace=ANN)
             await memory.acontext("Oslo", namespace=ANN)
             await memory.adigest(namespace=ANN)
             await memory.aconsolidate(namespace=ANN)

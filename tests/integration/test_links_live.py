@@ -1,19 +1,14 @@
-"""Links live: a new note strengthens, weakens or removes links; what is not used weakens; what is useful lasts."""
+"""Links live: a new note strengthens, weakens or removes links; the weakest go where there are too many."""
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-from datetime import timedelta
 
 import pytest
 from support import models
 
 from amem_integrations import (
-    ConfigurationError,
     InvalidInputError,
-    MemoryConfig,
-    NoteNotFoundError,
     RevisionConflictError,
 )
 from amem_integrations.cli.diff import diff
@@ -289,24 +284,7 @@ def test_known_at_shows_a_link_as_it_was(open_memory):
     assert memory.get(ids[0], namespace=ANN).links == {}
 
 
-# Strength over time
-
-
-def test_strength_halves_with_every_half_life_since_the_link_was_reinforced(open_memory):
-    memory = open_memory()
-    link = link_of(memory, *linked(memory))
-    week = timedelta(days=7)
-    later = [link.reinforced + n * week for n in (-1, 0, 1, 2)]
-    assert [link.strength_at(time, week) for time in later] == [0.8, 0.8, 0.4, 0.2]
-    assert link.strength_at(link.reinforced + 9999 * week, None) == 0.8
-
-
-def test_a_half_life_that_is_no_time_is_refused():
-    for wrong in (timedelta(0), 7, -timedelta(days=1)):
-        with pytest.raises(ConfigurationError, match="link_half_life"):
-            MemoryConfig(link_half_life=wrong)
-    assert MemoryConfig().link_half_life is None
-    assert MemoryConfig.paper().link_half_life is None
+# Strength
 
 
 def to_hub(request):
@@ -317,115 +295,29 @@ def to_hub(request):
     return {"notes": [{"id": n["alias"], "links": links} for n in request.inputs["notes"]]}
 
 
-@pytest.mark.parametrize(
-    ("half_life", "dropped"), [(None, "third"), (timedelta(milliseconds=1), "first")]
-)
-def test_of_too_many_links_the_one_goes_that_is_weakest_by_now(open_memory, half_life, dropped):
-    memory = open_memory(to_hub, max_links=2, link_half_life=half_life)
+def test_of_too_many_links_the_weakest_goes(open_memory):
+    memory = open_memory(to_hub, max_links=2)
     hub = memory.add("hub", namespace=ANN)
     for text in ("first", "second", "third"):
         memory.add(text, namespace=ANN)
     left = {memory.get(i, namespace=ANN).content for i in memory.get(hub.id, namespace=ANN).links}
-    assert left == {"first", "second", "third"} - {dropped}
-
-
-def test_the_graph_and_hits_have_the_strength_of_now(open_memory):
-    memory = open_memory(link_half_life=timedelta(microseconds=1))
-    (first, second), _, hit = found_over_a_link(memory)
-    assert memory.get(first, namespace=ANN).links[second].strength == 0.8
-    assert memory.graph(namespace=ANN).edges[second, first]["strength"] < 0.1
-    assert hit.via[0].strength < 0.1
-
-
-# Reinforcing
-
-
-def test_reinforcing_notes_restores_the_links_between_them_at_both_ends(open_memory):
-    memory = open_memory(link_half_life=timedelta(days=7))
-    ids = linked(memory)
-    before = link_of(memory, *ids)
-    assert memory.reinforce(list(ids), namespace=ANN) == 1
-    after = link_of(memory, *ids)
-    assert after.reinforced > before.reinforced
-    assert after == dataclasses.replace(before, reinforced=after.reinforced)
-    assert memory.reinforce(ids[:1], namespace=ANN) == 0
+    assert left == {"first", "second"}
 
 
 def found_over_a_link(memory):
-    """Add two linked notes among others, and return their ids with the hit that a link led to."""
+    """Add two linked notes among others; return their ids and the hit that a link led to."""
     ids = linked(memory)
     for number in range(20):
         memory.add(f"Decoy {number}", namespace=ANN, evolve=False)
     match, hit = memory.search("boat trip", namespace=ANN, k=2)
     assert (match.note.id, match.via) == (ids[0], "match")
     assert (hit.note.id, [step.note_id for step in hit.via]) == (ids[1], [ids[0]])
-    return ids, match, hit
+    return ids, hit
 
 
-def test_reinforcing_a_hit_restores_the_links_that_led_to_it(open_memory):
+def test_the_graph_and_hits_have_the_strength_of_a_link(open_memory):
     memory = open_memory()
-    ids, match, hit = found_over_a_link(memory)
-    before = link_of(memory, *ids)
-    assert memory.reinforce([match], namespace=ANN) == 0
-    assert link_of(memory, *ids) == before
-    assert memory.reinforce([hit], namespace=ANN) == 1
-    assert link_of(memory, *ids).reinforced > before.reinforced
-
-
-def test_a_hit_is_reinforced_when_the_note_that_led_to_it_is_gone(open_memory):
-    memory = open_memory()
-    ids, _, hit = found_over_a_link(memory)
-    memory.delete(ids[0], namespace=ANN)
-    assert memory.reinforce([hit], namespace=ANN) == 0
-
-
-def test_reinforcing_does_not_fill_the_history_and_known_at_takes_it_back(open_memory):
-    memory = open_memory()
-    ids = linked(memory)
-    before, changes, time = link_of(memory, *ids), memory.history(None, namespace=ANN), now()
-    memory.reinforce(list(ids), namespace=ANN)
-    memory.reinforce(list(ids), namespace=ANN)
-    assert memory.history(None, namespace=ANN) == changes
-    assert memory.get(ids[0], namespace=ANN, known_at=time).links[ids[1]] == before
-
-
-def test_a_link_can_be_undone_after_it_was_reinforced(open_memory):
-    memory = open_memory()
-    ids = linked(memory)
-    memory.reinforce(list(ids), namespace=ANN)
-    (made,) = [c for c in memory.history(ids[0], namespace=ANN) if c.kind == "link"]
-    memory.undo(made.id, namespace=ANN)
-    assert link_of(memory, *ids) is None
-
-
-def test_reinforcing_stays_within_a_namespace(open_memory):
-    memory = open_memory()
-    ids, theirs = linked(memory), linked(memory, BOB)
-    before = link_of(memory, *theirs, namespace=BOB)
-    with pytest.raises(NoteNotFoundError):
-        memory.reinforce([ids[0], theirs[0]], namespace=ANN)
-    with pytest.raises(NoteNotFoundError):
-        memory.reinforce(memory.search("boat", namespace=BOB), namespace=ANN)
-    assert link_of(memory, *theirs, namespace=BOB) == before
-
-
-@pytest.mark.parametrize("useful", ["an id", [7], [None]])
-def test_what_is_neither_an_id_nor_a_hit_cannot_be_reinforced(open_memory, useful):
-    with pytest.raises(InvalidInputError, match="ids of notes"):
-        open_memory().reinforce(useful, namespace=ANN)
-
-
-def test_areinforce_does_the_same(open_memory):
-    memory = open_memory()
-    ids = linked(memory)
-    before = link_of(memory, *ids)
-    assert asyncio.run(memory.areinforce(list(ids), namespace=ANN)) == 1
-    assert link_of(memory, *ids).reinforced > before.reinforced
-
-
-def test_what_was_reinforced_outlasts_a_stronger_link_that_was_not(open_memory):
-    memory = open_memory(to_hub, max_links=2, link_half_life=timedelta(milliseconds=50))
-    hub, first, _ = (memory.add(text, namespace=ANN).id for text in ("hub", "first", "second"))
-    memory.reinforce([hub, first], namespace=ANN)
-    memory.add("third", namespace=ANN)
-    assert first in memory.get(hub, namespace=ANN).links
+    (first, second), hit = found_over_a_link(memory)
+    assert memory.get(first, namespace=ANN).links[second].strength == 0.8
+    assert memory.graph(namespace=ANN).edges[second, first]["strength"] == 0.8
+    assert hit.via[0].strength == 0.8

@@ -129,11 +129,6 @@ class MemoryMachine(RuleBasedStateMachine):
             return  # it is not later, or says so already
 
     @precondition(lambda self: self.contents)
-    @rule(one=st.integers(0, 99), other=st.integers(0, 99))
-    def reinforce(self, one: int, other: int) -> None:
-        self.memory.reinforce([self.some(one), self.some(other)], namespace=ANN)
-
-    @precondition(lambda self: self.contents)
     @rule(number=st.integers(0, 99))
     def update(self, number: int) -> None:
         note_id = self.some(number)

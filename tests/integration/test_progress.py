@@ -122,7 +122,7 @@ def test_info_says_what_a_memory_was_made_with(tmp_path):
         info = memory.info()
     made = json.loads((tmp_path / "amem" / "amem.json").read_text(encoding="utf-8"))
     assert (info["embedder"], info["dimensions"], info["model"]) == ("hash", 64, "scripted")
-    assert (info["format"], info["schema"], info["template"]) == (1, 1, "note-1")
+    assert (info["format"], info["schema"], info["template"]) == (1, 1, "note-2")
     assert info["created_at"] == made["created_at"]
     assert set(info["versions"]) == {"amem-integrations", "qdrant-client", "qdrant-edge-py"}
     assert json.loads(json.dumps(info)) == info

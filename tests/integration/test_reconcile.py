@@ -265,7 +265,7 @@ from amem_integrations.runtime import run
 wanted = PlannedRelink(
     id="r", source=ids[1], target=ids[0], change="strengthen", reason="", before=0.8
 )
-edits = Relinker(op="half", at=now(), half_life=None).edits(wanted, ids[2], "scripted")
+edits = Relinker(op="half", at=now()).edits(wanted, ids[2], "scripted")
 run(rewrite(memory._runtime, ANN, "half", {ids[0]: edits[ids[0]]}))
 kill()
 """,
@@ -274,4 +274,3 @@ kill()
         first, second, _ = memory.get_all(namespace=ANN)
         one, other = first.links[second.id], second.links[first.id]
         assert one.strength == other.strength == pytest.approx(0.9)
-        assert one.reinforced == other.reinforced

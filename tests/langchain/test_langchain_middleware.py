@@ -743,27 +743,3 @@ def test_closing_the_memory_stops_a_backlog_within_a_second() -> None:
 def test_an_option_of_the_wrong_kind_is_refused(memory: AgenticMemory, option: Any) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(option))):
         AMemMiddleware(memory, namespace=ANN, **option)
-
-
-def of_two_notes(_messages: Any) -> str:
-    """Answer with what only two of the notes say."""
-    return "You moved to Oslo, and your cat is Mia."
-
-
-@pytest.mark.parametrize("reinforce", [True, False])
-def test_the_links_between_notes_that_the_answer_used_are_reinforced_if_that_is_wanted(
-    seeded: AgenticMemory, reinforce: bool
-) -> None:
-    before = {note.content: note for note in seeded.get_all(namespace=ANN)}
-    agent = build(seeded, Talker(answer=of_two_notes), reinforce=reinforce, k=4)
-    ann(agent, "What do you know?")
-    after = {note.content: note for note in seeded.get_all(namespace=ANN)}
-    moved = {
-        (name, after[other.content].content)
-        for name, note in before.items()
-        for other in before.values()
-        if other.id in note.links
-        and after[name].links[other.id].reinforced > note.links[other.id].reinforced
-    }
-    oslo, mia = "I moved to Oslo.", "My cat is called Mia."
-    assert moved == ({(oslo, mia), (mia, oslo)} if reinforce else set())

@@ -158,10 +158,8 @@ def test_an_unknown_option_is_refused(memory: AgenticMemory, door: Door) -> None
     ("make", "option"),
     [
         (AMemMiddleware, {"remember_unanswered": "no"}),
-        (AMemMiddleware, {"reinforce": 1}),
         (AMemMiddleware, {"name": ""}),
         (remember_node, {"remember_unanswered": 0}),
-        (remember_node, {"reinforce": "yes"}),
         (evolve_node, {"limit": "3"}),
         (evolve_node, {"limit": -1}),
         (build_evolution_graph, {"limit": True}),
@@ -247,7 +245,7 @@ def test_a_run_says_which_further_namespaces_are_read(
 
     builder = StateGraph(State, context_schema=User)
     builder.add_node("recall", recall_node(shared, namespace=user, also={"team": team}))
-    builder.add_node("remember", remember_node(shared, namespace=user, reinforce=True))
+    builder.add_node("remember", remember_node(shared, namespace=user))
     builder.add_edge(START, "recall")
     builder.add_edge("recall", "remember")
     graph = builder.compile()

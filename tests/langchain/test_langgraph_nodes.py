@@ -452,23 +452,3 @@ def test_a_turn_also_finishes_a_bounded_number_of_notes_that_earlier_ones_left(
     done = state["evolution"]["done"]
     assert set(state["remembered"]) <= set(done)
     assert len(done) == 2 + LEFT_OVERS
-
-
-def test_remember_reinforces_the_links_between_notes_that_the_answer_used(
-    seeded: AgenticMemory,
-) -> None:
-    def answer_of_two(state: State) -> dict[str, Any]:
-        return {"messages": [AIMessage("You moved to Oslo, and your cat is Mia.")]}
-
-    graph = StateGraph(State, context_schema=User)
-    graph.add_node("recall", recall_node(seeded, namespace=user))
-    graph.add_node("answer", answer_of_two)
-    graph.add_node("remember", remember_node(seeded, namespace=user, reinforce=True))
-    graph.add_edge(START, "recall")
-    graph.add_edge("recall", "answer")
-    graph.add_edge("answer", "remember")
-    oslo, mia, jazz, _ = seeded.get_all(namespace=ANN)
-    graph.compile().invoke(ask("What do you know?"), context=User("ann"))
-    used = seeded.get(oslo.id, namespace=ANN).links[mia.id]
-    assert used.reinforced > oslo.links[mia.id].reinforced
-    assert seeded.get(jazz.id, namespace=ANN).links == jazz.links

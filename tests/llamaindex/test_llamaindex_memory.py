@@ -39,7 +39,6 @@ from llamaindex_fakes import (
 from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
-    ModelRequest,
     NamespaceError,
     QdrantStore,
     ScoredNote,
@@ -598,44 +597,3 @@ def test_other_memories_still_take_it_for_one_of_them() -> None:
     assert issubclass(AMemMemory, BaseMemory)
     assert not issubclass(AMemMemoryBlock, BaseMemory)
     assert issubclass(ConfigurationError, ValueError)
-
-
-# --- what the answer used
-
-
-def linking(request: ModelRequest) -> dict[str, Any]:
-    """Answer like `annotated`, and link every note to its first candidate."""
-    if request.task == "construct":
-        return annotated(request)
-    return {
-        "notes": [
-            {"id": note["alias"], "links": [{"to": note["candidates"][0]["alias"]}]}
-            for note in request.inputs["notes"]
-            if note["candidates"]
-        ]
-    }
-
-
-@pytest.mark.parametrize("reinforce", [True, False])
-@pytest.mark.parametrize("as_block", [True, False])
-def test_the_links_between_notes_that_the_answer_used_are_reinforced_if_that_is_wanted(
-    as_block: bool, reinforce: bool
-) -> None:
-    memory, _ = open_memory(ScriptedModel(linking))
-    texts = ("I moved to Oslo.", "My cat is called Mia.", "I like jazz.")
-    oslo, mia, _ = (memory.add(text, namespace=ANN, speaker="Ann").id for text in texts)
-    before = memory.get(oslo, namespace=ANN).links[mia]
-    block = AMemMemoryBlock(memory=memory, namespace=ANN, reinforce=reinforce)
-    made = (
-        Memory.from_defaults(memory_blocks=[block])
-        if as_block
-        else ann(memory, reinforce=reinforce)
-    )
-    made.put(user("What do you know?"))
-    made.get()
-    made.put(assistant("You moved to Oslo, and your cat is Mia."))
-    if as_block:
-        block.flush_from(made)
-    after = memory.get(oslo, namespace=ANN).links[mia]
-    assert (after.reinforced > before.reinforced) == reinforce
-    memory.close()

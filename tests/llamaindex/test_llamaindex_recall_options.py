@@ -126,7 +126,6 @@ def test_a_mistake_shows_when_it_is_made(memory: AgenticMemory, make: Any, optio
 @pytest.mark.parametrize(
     ("make", "option"),
     [
-        (AMemMemoryBlock, {"reinforce": "yes"}),
         (AMemMemoryBlock, {"accept_short_term_memory": "no"}),
         (AMemMemoryBlock, {"priority": "1"}),
         (AMemMemory.from_defaults, {"ingest_history": "no"}),

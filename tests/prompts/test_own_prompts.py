@@ -13,7 +13,7 @@ from amem_integrations import AgenticMemory, ConfigurationError, MemoryConfig, N
 from amem_integrations.config import PARTED, PLACEHOLDERS
 from amem_integrations.evolution.ask import MARGIN
 from amem_integrations.prompts import TEMPLATES
-from amem_integrations.prompts.replies import CondenseReply, FillReply, LinkReply, ReviseReply
+from amem_integrations.prompts.replies import FillReply, LinkReply, ReviseReply
 from amem_integrations.providers.openai import OpenAIChatModel
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from amem_integrations.texts import count_tokens
@@ -59,7 +59,6 @@ def paper_model():
             "construct": models.construct,
             "link": LinkReply(links=[]),
             "revise": ReviseReply(change=True, context="It was a kayak trip " * 10),
-            "condense": CondenseReply(context="It was a kayak trip"),
             "fill": FillReply(value={}),
         }
     )
@@ -211,28 +210,6 @@ def test_of_a_note_that_is_too_long_with_its_candidates_the_last_ones_are_left_o
         shown = model.asked("evolve")[-1].inputs["notes"][0]["candidates"]
         assert 1 <= len(shown) < 10
         assert longest(model) < model.context_tokens
-
-
-def test_of_a_trail_that_is_too_long_for_the_model_the_oldest_part_is_condensed():
-    def answer(request):
-        told = {c["alias"] for c in request.inputs["candidates"] if c["content"] == TURNS[0]}
-        updates = [{"to": one, "c": "It was a kayak trip to Norway " * 7} for one in told]
-        return {"notes": [{"id": "n1", "updates": updates}]}
-
-    model = models.model(answer)
-    model._always["condense"] = CondenseReply(context="A kayak trip")
-    memory, _ = opened(model, recent=0)
-    with memory:
-        first, *_ = [memory.add(content, namespace=ANN) for content in TURNS]
-        trail = memory.get(first.id, namespace=ANN).contexts
-        assert len(trail) == len(TURNS)
-        model.context_tokens = 600
-        memory.consolidate(namespace=ANN)
-        sizes = [len(request.inputs["entries"]) for request in model.asked("condense")]
-        assert len(sizes) == 1
-        assert 2 <= sizes[0] < len(trail) - 1
-        assert longest_of(model, "condense") < 600
-        assert memory.get(first.id, namespace=ANN).contexts[0] == trail[0]
 
 
 def test_a_single_note_that_does_not_fit_is_asked_about_all_the_same():

@@ -34,6 +34,5 @@ def make_link(**fields) -> Link:
         "strength": 0.5,
         "direction": "out",
         "created": NOON,
-        "reinforced": NOON,
     }
     return Link(**{**known, **fields})

@@ -43,7 +43,7 @@ entries = st.builds(
 links = st.builds(
     Link,
     relation=texts, reason=texts, strength=st.floats(0, 1), direction=st.sampled_from(["out", "in"]),
-    created=times, reinforced=times,
+    created=times,
 )  # fmt: skip
 supersessions = st.builds(
     Supersession,
@@ -194,7 +194,7 @@ def test_decoding_ten_notes_takes_well_under_a_millisecond() -> None:
         at=moment, recorded_at=moment,
     )  # fmt: skip
     link = Link(
-        relation="r", reason="because", strength=0.5, direction="out", created=moment, reinforced=moment
+        relation="r", reason="because", strength=0.5, direction="out", created=moment
     )  # fmt: skip
     many = {f"00000000-0000-4000-8000-{n:012}": link for n in range(5)}
     payload = encode_note(NOTE.revised(contexts=(entry,) * 3, links=many), NOTE.namespace)

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from support.notes import NOON, make_entry, make_note
+from support.notes import NOON, make_entry, make_id, make_note
 
-from amem_integrations import texts
+from amem_integrations import ScoredNote, texts
 
 
 def test_the_embedder_reads_speaker_content_keywords_tags_and_context():
@@ -22,17 +22,20 @@ def test_bm25_reads_the_date_as_well_and_the_embedder_does_not():
     assert texts.embedding_text(note) == "I adopted a dog"
 
 
-def test_the_first_entry_and_the_newest_that_fit_are_shown_in_order():
+def test_of_what_other_notes_added_the_newest_eight_sentences_count():
     note = make_note()
-    entries = [make_entry(f"{n:02} {'x' * 77}", note.id) for n in range(20)]
-    shown = texts.shown_entries(note.revised(contexts=tuple(entries)), budget=100)
-    assert shown == [entries[0], *entries[-4:]]
-
-
-def test_a_first_entry_over_the_budget_is_shown_all_the_same():
-    note = make_note()
-    entries = (make_entry("x" * 4000, note.id), make_entry("later", note.id))
-    assert texts.shown_entries(note.revised(contexts=entries)) == [entries[0]]
+    own = make_entry("own", note.id)
+    added = [make_entry(f"later-{n}", make_id(10**6 + n)) for n in range(10)]
+    shown = note.revised(contexts=(own, *added)).shown_contexts
+    assert shown == (own, *added[2:])
+    text = texts.context(note.revised(contexts=(own, *added)))
+    assert text.split() == ["own", *(f"later-{n}" for n in range(2, 10))]
+    hit = ScoredNote(
+        note=note.revised(contexts=tuple(added)), score=1.0, similarity=1.0, via="match"
+    )
+    assert hit.to_dict()["contexts"] == [entry.text for entry in added[2:]]
+    assert "later-1 " not in texts.lexical_text(hit.note)
+    assert "later-2 " in texts.lexical_text(hit.note)
 
 
 def test_tokens_are_counted_by_bytes_so_that_no_script_is_counted_too_low():

@@ -142,6 +142,5 @@ _OUT = Link(
     strength=0.8,
     direction="out",
     created=START,
-    reinforced=START,
 )
 _IN = replace(_OUT, direction="in")

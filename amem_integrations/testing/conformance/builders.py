@@ -106,7 +106,6 @@ def link(**fields: Any) -> Link:  # noqa: ANN401 - any field of a link
         "strength": 0.1,
         "direction": "out",
         "created": NOW,
-        "reinforced": NOW,
     }
     return Link(**{**given, **fields})
 
@@ -137,7 +136,6 @@ def full_note(name: str, **fields: Any) -> Note:  # noqa: ANN401 - any field of 
         "key": "",
         "contexts": (
             entry(name), entry("another", keywords=(), tags=("2023-05-08",)),
-            entry("x", causes=(note_id("y"), note_id("x"))),
         ),
         "merged_into": note_id("q"),
         "links": {note_id("x"): link(), note_id("y"): link(strength=1.0, direction="in")},

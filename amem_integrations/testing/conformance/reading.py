@@ -111,15 +111,6 @@ class ReadingRules:
         for source in derived.note.sources:
             assert done(store.backlinks(ANN, [source])) == [derived.note]
 
-    def test_backlinks_returns_whose_condensed_context_came_from_any_of_the_notes(
-        self, store: NoteStore
-    ) -> None:
-        causes = tuple(map(note_id, ("x", "y", "z")))
-        condensed = item("b", contexts=(entry("b"), entry("z", causes=causes)))
-        done(store.insert(ANN, [condensed], []))
-        for cause in causes:
-            assert done(store.backlinks(ANN, [cause])) == [condensed.note]
-
     def test_backlinks_finds_all_of_many(self, store: NoteStore) -> None:
         hub = {note_id("hub"): link()}
         done(store.insert(ANN, [item(str(n), links=hub, number=n) for n in range(600)], []))
