@@ -318,6 +318,42 @@ def test_a_threshold_that_is_no_cosine_is_refused(value):
         memory.search("x", namespace=ANN, min_similarity=value)
 
 
+def test_notes_are_read_page_by_page():
+    memory = opened()
+    notes = memory.add_many([f"note {n}" for n in range(5)], namespace=ANN, evolve=False)
+    read, where = [], {}
+    while page := memory.get_all(namespace=ANN, limit=2, where=where):
+        assert len(page) <= 2
+        read += page
+        where = {"seq": {"$gt": page[-1].seq}}
+    assert read == notes
+
+
+def made_while(slow):
+    """Return what is made of three threads, one batch of each at a time, while the model is slow on one."""
+
+    def delayed(request):
+        said = request.inputs["notes"][0]["content"]
+        time.sleep(0.05 if f"thread {slow}" in said else 0)
+        return models.update_first(f"seen by {said}")(request)
+
+    texts = [(f"a boat of thread {n % 3}, turn {n}", str(n % 3)) for n in range(9)]
+    model = models.model(delayed)
+    with opened(model, max_concurrency=3, batch_size=2, min_gate_similarity=-1.0) as memory:
+        notes = [NoteInput(content=text, thread=thread) for text, thread in texts]
+        memory.add_many(notes, namespace=ANN)
+        return [
+            (note.content, [entry.text for entry in note.contexts], sorted(note.links))
+            for note in memory.get_all(namespace=ANN)
+        ]
+
+
+def test_a_run_gives_the_same_however_fast_its_model_answers():
+    made = made_while(0)
+    assert any(len(contexts) > 1 for _, contexts, _ in made)
+    assert made == made_while(1) == made_while(2)
+
+
 def test_as_many_hits_are_found_as_are_asked_for():
     memory = opened()
     memory.add_many([f"note {n} about tea" for n in range(260)], namespace=ANN, evolve=False)
