@@ -82,12 +82,8 @@ class AgenticMemory:
     approve, reject = sync_method(flows.review.approve), sync_method(flows.review.reject)
 
     namespaces, stats = sync_method(flows.admin.namespaces), sync_method(flows.admin.stats)
-    info, usage, graph = (
-        sync_method(flows.admin.info),
-        sync_method(flows.admin.usage),
-        sync_method(flows.admin.graph),
-    )
-    ledger = sync_method(flows.ledger.ledger)
+    info, graph = sync_method(flows.admin.info), sync_method(flows.admin.graph)
+    usage = sync_method(flows.usage.usage)
 
     export, import_ = sync_method(flows.transfer.export), sync_method(flows.transfer.import_)
 

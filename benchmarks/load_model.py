@@ -149,7 +149,7 @@ def _tokens(url: str, collection: str, config: MemoryConfig) -> tuple[float, flo
 
 
 def _a_note(memory: AgenticMemory) -> tuple[float, float]:
-    total = memory.usage()["total"]
+    total = memory.stats()["usage"]["total"]
     return total["input_tokens"] / len(TURNS), total["output_tokens"] / len(TURNS)
 
 

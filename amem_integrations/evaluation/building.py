@@ -72,7 +72,7 @@ class Built:
         if self.known is not None:
             return self.known
         notes = self.notes()
-        usage = self.memory.usage()
+        usage = self.memory.stats()["usage"]
         spent = Counter(usage["total"] if self.model else {})
         on_digests = Counter[str]()
         for task in DIGESTING if self.model else ():

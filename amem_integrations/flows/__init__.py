@@ -12,16 +12,16 @@ from . import (
     evolve,
     fill,
     history,
-    ledger,
     read,
     recall,
     review,
     search,
     transfer,
+    usage,
     work,
 )  # fmt: skip
 
 __all__ = [
-    "add", "admin", "consolidate", "digest", "edit", "embed", "evolve", "fill", "history", "ledger", "read", "recall", "review",
-    "search", "transfer", "work",
+    "add", "admin", "consolidate", "digest", "edit", "embed", "evolve", "fill", "history", "read", "recall", "review",
+    "search", "transfer", "usage", "work",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from ..fetch import note_pages
 from ..notes import Namespace, check_namespace
 from ..runtime import COSTS, Runtime, resolve
 from .health import Health, examine
-from .ledger import spent_by
+from .usage import spent_by
 
 if TYPE_CHECKING:
     import networkx as nx  # type: ignore[import-untyped,unused-ignore]
@@ -40,7 +40,11 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
       namespace says; what says the same in other words is not counted
     - `proposals`: those that wait for an answer, by the model that made them
     - `rejected_replies`: answers that could not be used, by model, since this memory was opened
-    - `cost`: what chat models have cost by the ledger: `calls`, `input_tokens`, `output_tokens`, `tokens_per_note`
+    - `usage`: what models were asked since this memory was opened: by task (`construct`, `evolve`, …), in `total`, and in
+      `models` by the name that notes and history know a model by: `calls`, `input_tokens`, `output_tokens`,
+      `rejected_replies`, `dropped` (links and updates that named no note shown), `refused` (requests that the endpoint
+      does not take, too long ones for example), `unavailable` (calls that got no answer)
+    - `cost`: what chat models have cost on all days, as `usage` has it by day: `calls`, `input_tokens`, `output_tokens`, `tokens_per_note`
     - `stopped`: sentences that say which namespaces have reached a limit of today
     """
     spaces = await namespaces(runtime) if namespace is None else [check_namespace(namespace)]
@@ -52,12 +56,13 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
             runtime.budget.take_over(space, spent)
             stopped += [refusal] if (refusal := runtime.budget.refusal(space)) else []
         await examine(runtime, space, health)
-    models = runtime.usage.snapshot()["models"]
-    rejected = {model: counts.get("rejected_replies", 0) for model, counts in models.items()}
+    asked = runtime.usage.snapshot()
+    rejected = {name: counts.get("rejected_replies", 0) for name, counts in asked["models"].items()}
     return {
         "namespaces": len(spaces),
         **health.values(),
         "rejected_replies": {model: count for model, count in rejected.items() if count},
+        "usage": asked,
         "cost": _cost(costs, health.states.total()),
         "stopped": stopped,
     }
@@ -85,17 +90,6 @@ async def info(runtime: Runtime) -> dict[str, Any]:
         "versions": {package: _version(package) for package in PACKAGES},
         **made,
     }
-
-
-async def usage(runtime: Runtime) -> dict[str, Mapping[str, Any]]:
-    """Return what the model cost since this memory was opened; `ledger` returns what it cost by day.
-
-    By task (`construct`, `evolve`, …), in `total`, and in `models` by the name that notes and history
-    know the model by: `calls`, `input_tokens`, `output_tokens`, `rejected_replies`, `dropped` (links
-    and updates that named no note shown), `refused` (requests that the endpoint does not take, too
-    long ones for example), `unavailable` (calls that got no answer).
-    """
-    return runtime.usage.snapshot()
 
 
 async def graph(runtime: Runtime, *, namespace: Sequence[str]) -> nx.DiGraph:

@@ -32,7 +32,7 @@ from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
 from .content import recover_interrupted
 from .digest import digest, digest_if_due
-from .ledger import read_budget
+from .usage import read_budget
 
 log = logging.getLogger("amem_integrations")
 

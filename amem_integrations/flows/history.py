@@ -43,7 +43,7 @@ async def history(
     """Return the changes of a note, or (None) of the whole namespace, oldest first.
 
     Of a deleted note the receipt is left, and of a cleared namespace the receipt of that. What models have cost
-    is in the `ledger`.
+    is in `usage`.
 
     Raises:
         NoteNotFoundError: There neither is nor was a note with this id in this namespace.

@@ -167,7 +167,7 @@ def test_a_reply_cut_off_by_a_token_limit_is_no_silent_no(open_memory):
     note = memory.add("two", namespace=ANN, thread="t")
     assert note.state == "failed"
     assert "evolve" in note.failure
-    assert memory.usage()["evolve"]["rejected_replies"] == 2
+    assert memory.stats()["usage"]["evolve"]["rejected_replies"] == 2
 
 
 def test_no_evolution_in_words_that_contain_strengthen_is_no_evolution(open_memory):
@@ -199,15 +199,15 @@ def test_a_search_for_two_returns_two(open_memory):
 def test_the_first_note_of_an_empty_store_costs_one_call(open_memory):
     memory = open_memory(models.model())
     memory.add("hello", namespace=ANN)
-    assert memory.usage()["total"]["calls"] == 1
+    assert memory.stats()["usage"]["total"]["calls"] == 1
 
 
 def test_a_note_beside_others_costs_two_calls(open_memory):
     memory = open_memory(models.model())
     memory.add("hello", namespace=ANN)
-    before = memory.usage()["total"]["calls"]
+    before = memory.stats()["usage"]["total"]["calls"]
     memory.add("hello again", namespace=ANN)
-    assert memory.usage()["total"]["calls"] - before == 2
+    assert memory.stats()["usage"]["total"]["calls"] - before == 2
 
 
 def test_an_update_makes_the_attributes_anew(open_memory):

@@ -60,8 +60,8 @@ def test_tokens_that_are_no_number_count_as_none(open_memory, tokens, limits):
     model = Giving(lambda text: Completion(text=text, input_tokens=tokens, output_tokens=5))
     memory = open_memory(model, **limits)
     assert memory.add(SAID[0], namespace=ANN).state == "done"
-    assert memory.usage()["total"]["input_tokens"] == 0
-    assert memory.usage()["total"]["output_tokens"] == 5
+    assert memory.stats()["usage"]["total"]["input_tokens"] == 0
+    assert memory.stats()["usage"]["total"]["output_tokens"] == 5
 
 
 def test_half_a_character_in_an_answer_is_left_out(open_memory):

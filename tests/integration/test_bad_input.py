@@ -233,7 +233,7 @@ def test_a_worker_that_cannot_work_so_is_refused(memory, given):
 
 
 @pytest.mark.parametrize("space", [(), "", []])
-@pytest.mark.parametrize("name", ["stats", "evolve", "sweep", "ledger", "work"])
+@pytest.mark.parametrize("name", ["stats", "evolve", "sweep", "usage", "work"])
 def test_an_empty_namespace_does_not_stand_for_all(memory, name, space):
     with pytest.raises(NamespaceError):
         getattr(memory, name)(namespace=space)

@@ -94,25 +94,25 @@ def test_the_ledger_says_what_was_spent_by_day_namespace_task_and_model(location
         memory.add("I moved to Rome", namespace=BOB)
         common = {"model": "paid", "input_tokens": 200, "output_tokens": 20, "calls": 2}
         one = {"model": "paid", "input_tokens": 100, "output_tokens": 10, "calls": 1}
-        assert memory.ledger() == [
+        assert memory.usage() == [
             LedgerEntry(day=TODAY, namespace=ANN, task="construct", **common),
             LedgerEntry(day=TODAY, namespace=ANN, task="evolve", **one),
             LedgerEntry(day=TOMORROW, namespace=BOB, task="construct", **one),
         ]
-        assert [entry.namespace for entry in memory.ledger(days=1)] == [BOB]
-        assert len(memory.ledger(days=2)) == len(memory.ledger(days=10**9)) == 3
-        assert {entry.task for entry in memory.ledger(namespace=BOB)} == {"construct"}
+        assert [entry.namespace for entry in memory.usage(days=1)] == [BOB]
+        assert len(memory.usage(days=2)) == len(memory.usage(days=10**9)) == 3
+        assert {entry.task for entry in memory.usage(namespace=BOB)} == {"construct"}
 
 
 def test_the_ledger_agrees_with_the_counters_of_the_process(location):
     with opened(location, models.model(models.link_to_first)) as memory:
         memory.add_many(FACTS, namespace=ANN)
-        usage = memory.usage()
-        for entry in memory.ledger():
+        usage = memory.stats()["usage"]
+        for entry in memory.usage():
             counts = usage[entry.task]
             assert (entry.calls, entry.input_tokens) == (counts["calls"], counts["input_tokens"])
             assert entry.output_tokens == counts["output_tokens"]
-        assert {entry.task for entry in memory.ledger()} == {"construct", "evolve"}
+        assert {entry.task for entry in memory.usage()} == {"construct", "evolve"}
 
 
 def test_the_ledger_is_there_after_the_memory_was_opened_again(tmp_path):
@@ -120,15 +120,15 @@ def test_the_ledger_is_there_after_the_memory_was_opened_again(tmp_path):
         memory.add("I moved to Oslo", namespace=ANN)
     with opened(tmp_path, costing(7, 1, "second")) as memory:
         memory.add("I moved to Rome", namespace=BOB)
-        assert memory.usage()["total"]["calls"] == 1
-        assert {e.model: e.input_tokens for e in memory.ledger()} == {"first": 100, "second": 7}
+        assert memory.stats()["usage"]["total"]["calls"] == 1
+        assert {e.model: e.input_tokens for e in memory.usage()} == {"first": 100, "second": 7}
 
 
 async def _add_asynchronously(location):
     with opened(location, costing(100, 10)) as memory:
         await memory.aadd("I moved to Oslo", namespace=ANN, thread="t")
         await memory.aadd("I like it in Oslo", namespace=ANN, thread="t")
-        return sums(memory.ledger())
+        return sums(memory.usage())
 
 
 def test_asynchronous_calls_are_in_the_ledger(location):
@@ -152,14 +152,14 @@ def test_the_ledger_costs_no_further_write():
 def test_a_model_that_works_by_rules_costs_nothing(location):
     with AgenticMemory.open(location, embedder=HashEmbedder(256)) as memory:
         memory.add_many(FACTS, namespace=ANN)
-        assert memory.ledger() == []
+        assert memory.usage() == []
         assert memory.stats()["cost"]["calls"] == 0
 
 
 def test_answers_that_cannot_be_used_cost_as_much():
     with opened(model=ScriptedModel(lambda _request: "no JSON here")) as memory:
         memory.add("I moved to Oslo", namespace=ANN)
-        assert [entry.calls for entry in memory.ledger()] == [2]
+        assert [entry.calls for entry in memory.usage()] == [2]
         assert states(memory) == {"failed": 1}
 
 
@@ -167,7 +167,7 @@ def test_what_was_spent_before_the_model_went_down_is_in_the_ledger():
     answers = ["no JSON here", ModelUnavailableError("it is down")]
     with opened(model=ScriptedModel({"construct": answers})) as memory:
         memory.add("I moved to Oslo", namespace=ANN)
-        assert [entry.calls for entry in memory.ledger()] == [1]
+        assert [entry.calls for entry in memory.usage()] == [1]
 
 
 def test_what_was_spent_before_the_embedder_went_down_is_in_the_ledger():
@@ -178,13 +178,13 @@ def test_what_was_spent_before_the_embedder_went_down_is_in_the_ledger():
         embedder.down = True
         report = memory.evolve(namespace=ANN)
         assert (report.done, report.limited) == ((), False)
-        assert sum(entry.calls for entry in memory.ledger()) == len(model.requests) > 0
+        assert sum(entry.calls for entry in memory.usage()) == len(model.requests) > 0
 
 
 def test_where_an_endpoint_tells_no_tokens_they_are_estimated():
     with opened(model=costing(0, 0)) as memory:
         memory.add("I moved to Oslo", namespace=ANN)
-        (entry,) = memory.ledger()
+        (entry,) = memory.usage()
         assert entry.input_tokens > 100
         assert entry.output_tokens > 10
 
@@ -195,11 +195,11 @@ def test_the_calls_of_a_plan_are_written_once_with_its_commit(clock):
         note = memory.add("I like it in Oslo", namespace=ANN, thread="t", evolve=False)
         memory.construct([note.id], namespace=ANN)
         plan = memory.propose([note.id], namespace=ANN)
-        assert (ANN, "evolve") not in sums(memory.ledger())
+        assert (ANN, "evolve") not in sums(memory.usage())
         clock(EVENING + timedelta(minutes=1))
         for _ in range(2):
             memory.commit(Plan.from_dict(plan.to_dict()), namespace=ANN)
-        evolved = [entry for entry in memory.ledger() if entry.task == "evolve"]
+        evolved = [entry for entry in memory.usage() if entry.task == "evolve"]
         assert [(entry.day, entry.calls) for entry in evolved] == [(TODAY, 1)]
 
 
@@ -209,7 +209,7 @@ def test_the_history_and_the_notes_show_nothing_of_the_ledger(location):
         kinds = [change.kind for change in memory.history(None, namespace=ANN)]
         assert kinds == ["add", "construct"]
         memory.undo(memory.history(note.id, namespace=ANN)[1].id, namespace=ANN)
-        assert [entry.calls for entry in memory.ledger()] == [1]  # it was paid all the same
+        assert [entry.calls for entry in memory.usage()] == [1]  # it was paid all the same
 
 
 def test_what_was_spent_cannot_be_undone():
@@ -233,12 +233,12 @@ def test_the_ledger_holds_no_content():
 def test_what_was_spent_stays_when_notes_are_deleted_and_the_namespace_is_cleared(location):
     with opened(location) as memory:
         note, other = memory.add_many(FACTS[:2], namespace=ANN)
-        before = memory.ledger(namespace=ANN)
+        before = memory.usage(namespace=ANN)
         memory.delete(note.id, namespace=ANN)
-        assert memory.ledger(namespace=ANN) == before
+        assert memory.usage(namespace=ANN) == before
         memory.delete(other.id, namespace=ANN)
         memory.clear(namespace=ANN)
-        assert memory.ledger(namespace=ANN) == before != []
+        assert memory.usage(namespace=ANN) == before != []
         assert [change.kind for change in memory.history(None, namespace=ANN)] == [
             "delete",
             "delete",
@@ -254,23 +254,23 @@ def test_an_export_says_nothing_of_what_was_spent(tmp_path):
     assert '"usage"' not in file.read_text()
     with opened() as memory:
         memory.import_(file, namespace=ANN)
-        assert memory.ledger(namespace=ANN) == []
+        assert memory.usage(namespace=ANN) == []
 
 
 def test_a_memory_that_moves_takes_its_ledger_along(tmp_path):
     source, target = tmp_path / "source", tmp_path / "target"
     with opened(source) as memory:
         memory.add("I moved to Oslo", namespace=ANN)
-        before = memory.ledger()
+        before = memory.usage()
     migrate(source, target)
     with opened(target) as memory:
-        assert memory.ledger() == before != []
+        assert memory.usage() == before != []
 
 
 @pytest.mark.parametrize("days", [0, -1, True, 1.5, "1"])
 def test_a_number_of_days_that_is_none_is_refused(days):
     with opened() as memory, pytest.raises(InvalidInputError, match="days"):
-        memory.ledger(days=days)
+        memory.usage(days=days)
 
 
 def test_stats_tell_the_cost_of_a_note():
@@ -299,7 +299,7 @@ def test_no_call_is_made_that_would_go_over_the_limit(limit, calls):
         memory.add_many(FACTS, namespace=ANN)
         report = memory.evolve(namespace=ANN)
         assert len(model.requests) == limit
-        assert sum(entry.calls for entry in memory.ledger()) == limit
+        assert sum(entry.calls for entry in memory.usage()) == limit
         assert report.limited
         assert f"{limit} of its {limit} calls" in report.interrupted
         assert sum(states(memory).values()) == len(FACTS)
@@ -399,7 +399,7 @@ async def _evolve_asynchronously(location, model):
         adding = [memory.aadd(fact, namespace=ANN) for fact in FACTS]
         await asyncio.gather(*adding)
         report = await memory.aevolve(namespace=ANN)
-        return report, memory.ledger()
+        return report, memory.usage()
 
 
 def test_the_asynchronous_twins_keep_the_limit(location):
@@ -464,7 +464,7 @@ def test_a_smaller_call_is_made_where_a_larger_one_has_no_room():
 def test_a_call_whose_prompt_would_go_over_the_tokens_is_not_made():
     with opened(model=costing(0, 0)) as memory:
         memory.add(FACTS[0], namespace=ANN)
-        (entry,) = memory.ledger()
+        (entry,) = memory.usage()
         asked, once = entry.input_tokens, entry.input_tokens + entry.output_tokens
     for limit, calls in ((asked - 1, 0), (once, 1), (once + asked - 1, 1), (once + asked, 2)):
         model = costing(0, 0)
@@ -505,7 +505,7 @@ def test_an_upgrade_stops_at_the_limit_and_goes_on_later(tmp_path):
         assert sorted(made) == ["rules"] * 4 + ["scripted"] * 2
     with opened(tmp_path, **settings) as memory:
         assert not memory.evolve(upgrade=True).limited
-        assert sum(entry.calls for entry in memory.ledger()) == len(FACTS)
+        assert sum(entry.calls for entry in memory.usage()) == len(FACTS)
 
 
 def test_the_single_steps_raise_and_what_they_spent_is_kept():
@@ -520,7 +520,7 @@ def test_the_single_steps_raise_and_what_they_spent_is_kept():
         with pytest.raises(BudgetExceededError, match="3 of its 3 calls"):
             memory.construct([third.id], namespace=ANN)
         assert memory.get(third.id, namespace=ANN).state == "pending"
-        assert sum(entry.calls for entry in memory.ledger()) == 3
+        assert sum(entry.calls for entry in memory.usage()) == 3
 
 
 def test_a_plan_that_cannot_be_finished_leaves_its_cost_in_the_ledger():
@@ -531,7 +531,7 @@ def test_a_plan_that_cannot_be_finished_leaves_its_cost_in_the_ledger():
         memory.construct(ids, namespace=ANN)
         with pytest.raises(BudgetExceededError):
             memory.propose(ids, namespace=ANN)
-        assert sum(entry.calls for entry in memory.ledger()) == len(model.requests) == 4
+        assert sum(entry.calls for entry in memory.usage()) == len(model.requests) == 4
 
 
 def test_what_was_answered_before_the_limit_is_not_lost():

@@ -345,15 +345,15 @@ def test_a_batch_without_a_usable_answer_is_tried_again_and_then_passed_over():
 
 def test_what_it_costs_is_counted_as_its_own_task_and_in_the_ledger():
     memory, _, _, _ = written()
-    assert memory.usage()["digest"]["calls"] == 1
-    assert any("digest" in entry.task for entry in memory.ledger(namespace=ANN))
+    assert memory.stats()["usage"]["digest"]["calls"] == 1
+    assert any("digest" in entry.task for entry in memory.usage(namespace=ANN))
 
 
 def test_the_daily_limit_holds_for_digests_too():
     memory, _ = open_memory(begun, daily_calls=7)
     say(memory, *SAID)
-    memory.usage()
-    calls = memory.usage()["total"]["calls"]
+    memory.stats()["usage"]
+    calls = memory.stats()["usage"]["total"]["calls"]
     memory.close()
     memory, model = open_memory(begun, daily_calls=calls)
     say(memory, *SAID)

@@ -234,7 +234,7 @@ def test_a_fact_that_no_turn_shows_is_dropped_and_counted(open_memory, entry):
     (turn,) = tell(memory, "I am here")
     assert turn.state == "done"
     assert texts(memory) == []
-    assert memory.usage()["construct"]["dropped"] == 1
+    assert memory.stats()["usage"]["construct"]["dropped"] == 1
 
 
 def test_a_reply_without_facts_is_a_reply(open_memory):

@@ -90,7 +90,7 @@ def test_what_does_not_fit_is_asked_for_again_and_else_the_old_value_stays(open_
     with pytest.raises(ModelReplyError, match="cups"):
         memory.fill(Preferences, namespace=ANN)
     assert form(memory).content == '{"cups": 1}'
-    assert memory.usage()["fill"]["rejected_replies"] == 3
+    assert memory.stats()["usage"]["fill"]["rejected_replies"] == 3
     assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=2)
 
 

@@ -264,7 +264,7 @@ def test_rule_4_an_alias_that_was_not_shown_is_dropped_counted_and_reported(open
     links = memory.get(note.id, namespace=ANN).links.values()
     assert [link.relation for link in links] == ["follows"]
     assert report.dropped == 1
-    assert memory.usage()["evolve"]["dropped"] == 1
+    assert memory.stats()["usage"]["evolve"]["dropped"] == 1
 
 
 def test_what_a_model_writes_that_cannot_be_stored_is_left_out(open_memory):
@@ -661,10 +661,10 @@ def test_rule_14_calls_tokens_and_rejected_replies_are_counted(open_memory):
         models.model(construct=lambda request: next(replies, None) or models.construct(request))
     )
     memory.add("hello", namespace=ANN)
-    usage = memory.usage()["construct"]
+    usage = memory.stats()["usage"]["construct"]
     assert (usage["calls"], usage["rejected_replies"]) == (2, 1)
     assert usage["input_tokens"] > usage["output_tokens"] > 0
-    assert memory.usage()["total"]["calls"] == 2
+    assert memory.stats()["usage"]["total"]["calls"] == 2
 
 
 def test_rule_14_with_a_model_down_add_returns_the_pending_note_and_logs(open_memory, caplog):

@@ -119,7 +119,7 @@ def test_a_model_that_is_down_leaves_the_note_pending() -> None:
     model = LangChainChatModel(Down(answer=oslo))
     with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
         assert memory.add("I moved to Oslo.", namespace=ANN).state == "pending"
-        assert memory.usage()["total"]["unavailable"] == 1
+        assert memory.stats()["usage"]["total"]["unavailable"] == 1
         assert not model._words
 
 
@@ -127,7 +127,7 @@ def test_tokens_are_counted() -> None:
     model = LangChainChatModel(Talker(answer=by_schema))
     with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
         memory.add("I moved to Oslo.", namespace=ANN)
-        counted = memory.usage()["construct"]
+        counted = memory.stats()["usage"]["construct"]
         assert (counted["input_tokens"], counted["output_tokens"]) == (7, 3)
 
 

@@ -146,7 +146,7 @@ def test_evolution_changes_the_note_and_never_the_value(memory: AgenticMemory) -
 
 def test_without_evolve_on_put_no_model_is_called(store: AMemStore, memory: AgenticMemory) -> None:
     store.put(NS, "1", {"text": "Ann moved to Oslo."})
-    assert memory.usage()["total"] == {}
+    assert memory.stats()["usage"]["total"] == {}
 
 
 def test_other_notes_of_a_namespace_are_left_alone(store: AMemStore, memory: AgenticMemory) -> None:

@@ -83,11 +83,11 @@ async def test_a_user_who_is_forgotten_is_forgotten_at_once(memory: AgenticMemor
 
 async def test_recall_asks_no_chat_model(memory: AgenticMemory) -> None:
     memory.add("My dog is called Rex.", namespace=ANN)
-    before = memory.usage()
+    before = memory.stats()["usage"]
 
     assert "Rex" in await block_of(memory).aget([user("What is my dog called?")])
 
-    assert memory.usage() == before
+    assert memory.stats()["usage"] == before
 
 
 async def test_the_last_user_message_is_the_query_wherever_it_stands(
@@ -355,12 +355,12 @@ async def test_a_batch_delivered_again_adds_nothing_and_asks_no_model() -> None:
     block = block_of(memory)
     said = [user("yes"), assistant("Really?"), user("yes")]
     await block.aput([m.model_copy(deep=True) for m in said], session_id="s")
-    calls = memory.usage()
+    calls = memory.stats()["usage"]
 
     await block.aput([m.model_copy(deep=True) for m in said], session_id="s")
 
     assert contents(memory) == ["yes", "Really?", "yes"]
-    assert memory.usage() == calls
+    assert memory.stats()["usage"] == calls
 
 
 async def test_a_message_with_an_id_is_known_by_it_and_can_be_corrected(

@@ -115,7 +115,7 @@ def test_turns_that_wait_are_finished_together(gated: Gated) -> None:
     chat_memory.block.flush(timeout=10)
 
     assert set(states(memory)) == {"done"}
-    assert memory.usage()["construct"]["calls"] == 2
+    assert memory.stats()["usage"]["construct"]["calls"] == 2
 
 
 def test_closing_finishes_what_is_under_way_and_leaves_the_rest(gated: Gated) -> None:

@@ -186,11 +186,11 @@ def test_both_sides_of_a_turn_are_evolved_together() -> None:
     memory, _ = open_memory()
     made = ann(memory)
     made.put(user("My dog is called Rex."))
-    assert "construct" not in memory.usage()
+    assert "construct" not in memory.stats()["usage"]
 
     made.put(assistant("A fine name."))
 
-    assert memory.usage()["construct"]["calls"] == 1
+    assert memory.stats()["usage"]["construct"]["calls"] == 1
 
 
 async def test_messages_are_not_changed_by_being_remembered(memory: AgenticMemory) -> None:

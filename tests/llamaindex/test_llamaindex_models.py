@@ -151,7 +151,7 @@ def test_notes_are_made_linked_and_evolved_by_it() -> None:
 
         assert (note.state, note.tags) == ("done", ("talk",))
         assert note.attributes_source == "chatbot"
-        assert memory.usage()["total"]["output_tokens"] > 0
+        assert memory.stats()["usage"]["total"]["output_tokens"] > 0
 
 
 def test_without_a_model_the_error_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,7 +189,7 @@ async def test_what_can_be_read_of_a_reply_is_read(answers: Answer, later: bool)
     llm = Caller(answers)
     with opened(llm) as memory:
         assert (await add(memory, later=later)).state == "done"
-        assert memory.usage()["construct"].get("rejected_replies", 0) == 0
+        assert memory.stats()["usage"]["construct"].get("rejected_replies", 0) == 0
 
 
 def test_a_reply_in_several_calls_is_one_reply() -> None:
@@ -217,7 +217,7 @@ async def test_a_reply_that_cannot_be_read_is_asked_for_once_more_with_its_error
 
         failed = await add(memory, later=later, text="Rex likes the sea.")
         assert failed.state == "failed"
-        assert memory.usage()["construct"]["rejected_replies"] == 3
+        assert memory.stats()["usage"]["construct"]["rejected_replies"] == 3
         assert (memory.evolve(namespace=ANN).failed, forms(llm)[-1]) == ({}, "schema")
         assert memory.get(failed.id, namespace=ANN).state == "done"
 
@@ -296,7 +296,7 @@ def test_a_model_that_is_down_is_not_taken_for_one_that_refuses(later: bool) -> 
     llm = Failing(RefusalError(503, "overloaded"))
     with opened(llm) as memory:
         assert asyncio.run(add(memory, later=later)).state == "pending"
-        assert memory.usage()["total"]["unavailable"] == 1
+        assert memory.stats()["usage"]["total"]["unavailable"] == 1
 
     assert forms(llm) == ["schema"]
 
@@ -393,7 +393,7 @@ def test_tokens_are_counted_where_integrations_report_them(told: dict[str, Any])
 
     with opened(Counting()) as memory:
         memory.add("My dog is called Rex.", namespace=ANN)
-        counted = memory.usage()["construct"]
+        counted = memory.stats()["usage"]["construct"]
 
     assert (counted["input_tokens"], counted["output_tokens"]) == (11, 7)
 

@@ -195,7 +195,7 @@ def test_a_batch_that_is_too_long_for_the_model_is_asked_about_in_parts(by):
         assert len(small.asked("evolve")) > 1
         asked = [n["content"] for r in small.asked("construct") for n in r.inputs["notes"]]
         assert asked == TURNS
-        assert memory.usage()["total"].get("rejected_replies", 0) == 0
+        assert memory.stats()["usage"]["total"].get("rejected_replies", 0) == 0
 
 
 def test_of_a_note_that_is_too_long_with_its_candidates_the_last_ones_are_left_out():

@@ -95,7 +95,7 @@ def test_every_new_note_gets_its_own_attributes_or_fails_with_a_reason(case):
         states = ["failed" if context is None else "done" for context in contexts]
         assert [note.state for note in notes] == states
         assert all(bool(note.failure) == (note.state == "failed") for note in notes)
-        counted = memory.usage()["construct"]
+        counted = memory.stats()["usage"]["construct"]
         assert (counted["dropped"], counted.get("rejected_replies", 0)) == (dropped, rejected)
         assert [note.content for note in notes] == ["one", "two"]
 
@@ -155,5 +155,5 @@ def test_only_notes_that_were_shown_are_linked(case):
         assert note.state == "done"
         found = {target: (made.relation, made.reason) for target, made in note.links.items()}
         assert found == {first.id: ("related", reason) if reason else ("follows", "")}
-        counted = memory.usage()["evolve"]
+        counted = memory.stats()["usage"]["evolve"]
         assert (counted["dropped"], counted.get("rejected_replies", 0)) == (dropped, rejected)

@@ -82,7 +82,7 @@ def test_notes_are_made_linked_and_evolved_in_every_format(memory, openai_server
     entry = memory.get(first.id, namespace=ANN).contexts[1]
     assert (entry.text, entry.model) == ("It went on.", "tiny")
     assert memory.search("choir", namespace=ANN, k=1)[0].note.id == first.id
-    usage = memory.usage()["total"]
+    usage = memory.stats()["usage"]["total"]
     assert usage["calls"] == 3
     assert usage["input_tokens"] > 0
     assert "rejected_replies" not in usage
@@ -104,7 +104,9 @@ def test_what_was_stored_raw_is_evolved_later_in_every_format(memory, asynchrono
     assert report.done == tuple(note.id for note in notes)
     assert (report.links, report.failed) == (2, {})
     assert report.evolved
-    assert memory.usage()["total"]["calls"] == 2  # one batch: its attributes, then its links
+    assert (
+        memory.stats()["usage"]["total"]["calls"] == 2
+    )  # one batch: its attributes, then its links
 
 
 def test_one_memory_serves_several_event_loops_and_sync_calls_between_them(memory):
@@ -186,7 +188,7 @@ def test_a_call_that_cannot_be_used_is_shown_to_the_model_once(
     note = add(memory, "I joined a choir", asynchronous=asynchronous)
 
     assert (note.state, note.tags) == ("done", ("chat",))
-    counted = memory.usage()["models"]["tiny"]
+    counted = memory.stats()["usage"]["models"]["tiny"]
     assert (counted["calls"], counted["rejected_replies"]) == (2, 1)
 
 

@@ -81,7 +81,7 @@ def test_the_papers_calls_are_answered_too():
         assert first.id in later.links
         assert len(memory.get(first.id, namespace=ANN).contexts) == 2
         asked = {"construct", "link", "revise", "evolve"}
-        assert set(memory.usage()) == {*asked, "total", "models"}
+        assert set(memory.stats()["usage"]) == {*asked, "total", "models"}
 
 
 def test_an_unknown_task_is_refused():

@@ -45,7 +45,7 @@ def test_a_model_is_counted_by_the_name_that_notes_and_history_have(model, name)
         note = memory.add("I joined a choir", namespace=ANN)
         (change,) = memory.history(note.id, namespace=ANN)[1:2]
         assert (change.kind, change.model, note.contexts[0].model) == ("construct", name, name)
-        usage = memory.usage()
+        usage = memory.stats()["usage"]
         assert usage["models"] == {name: usage["total"]}
         assert usage["models"][name]["calls"] == 1
 
@@ -53,7 +53,7 @@ def test_a_model_is_counted_by_the_name_that_notes_and_history_have(model, name)
 def test_a_memory_that_asked_nothing_has_counted_nothing():
     with opened(models.model()) as memory:
         memory.add("I joined a choir", namespace=ANN, evolve=False)
-        assert memory.usage() == {"total": {}, "models": {}}
+        assert memory.stats()["usage"] == {"total": {}, "models": {}}
 
 
 FAILURES = {
@@ -74,7 +74,7 @@ def test_failures_are_counted_by_task_and_by_model(failure):
                 memory.add("I joined a choir", namespace=ANN)
         else:
             memory.add("I joined a choir", namespace=ANN)
-        usage = memory.usage()
+        usage = memory.stats()["usage"]
         for counts in (usage["construct"], usage["total"], usage["models"]["poor"]):
             tokens = {"input_tokens", "output_tokens"}
             assert {key: n for key, n in counts.items() if key not in tokens} == counted

@@ -1,4 +1,4 @@
-"""Ledger: what chat models have cost each namespace by day, as the history of the store has it."""
+"""Usage: what chat models have cost each namespace by day, as the history of the store has it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..runtime import Runtime, resolve
 NANOSECONDS = 10**9
 
 
-async def ledger(
+async def usage(
     runtime: Runtime, *, namespace: Sequence[str] | None = None, days: int | None = None
 ) -> list[LedgerEntry]:
     """Return what chat models have cost, by day (UTC), namespace, task and model; the oldest day first.
 
     It is kept in the store, so it holds the calls of all processes, and what was spent on notes that were deleted
     since. A call counts for the day on which its operation began, and is written together with what the operation
-    brought: the calls of a plan with its `commit`. `usage` counts what this memory asked since it was opened.
+    brought: the calls of a plan with its `commit`. What this memory asked since it was opened is in `stats`.
 
     Args:
         namespace: Whose memory; None takes all that hold notes.
