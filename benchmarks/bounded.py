@@ -26,8 +26,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from amem_integrations import AgenticMemory, EdgeStore
-from amem_integrations.evaluation.scaling.measure import Tape, milliseconds
-from amem_integrations.evaluation.scaling.synthetic import (
+from benchmarks.evaluation.scaling.measure import Tape, milliseconds
+from benchmarks.evaluation.scaling.synthetic import (
     DIMENSIONS,
     SPACE,
     KnownVectors,

@@ -17,8 +17,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from amem_integrations import AgenticMemory, EdgeStore
-from amem_integrations.evaluation.scaling.measure import Tape
-from amem_integrations.evaluation.scaling.synthetic import (
+from benchmarks.evaluation.scaling.measure import Tape
+from benchmarks.evaluation.scaling.synthetic import (
     DIMENSIONS,
     SPACE,
     KnownVectors,

@@ -56,7 +56,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Write a folder anew, without the bytes of what was deleted.",
     ),
     "doctor": (".doctor", "Check the memory, and say what is wrong."),
-    "eval": ("amem_integrations.evaluation.commands", "Measure the memory."),
 }
 
 # The base class of all errors of usage; Typer gives a public name only to this subclass.

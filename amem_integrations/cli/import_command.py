@@ -1,9 +1,9 @@
-"""`amem import`: what other memories and programs have kept, a LoCoMo file, or what `amem export` wrote."""
+"""`amem import`: what other memories and programs have kept, or what `amem export` wrote."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,8 +13,7 @@ import typer
 from .. import AgenticMemory
 from ..config import MemoryConfig
 from ..export_format import FORMAT as EXPORT
-from ..importers import FORMATS, Entry, Format, Import, ImportReport, Skipped, Source, find_format
-from ..importers.import_report import Found
+from ..importers import FORMATS, Import, ImportReport, Source, find_format
 from ..importers.importing import AUTO
 from ..importers.qdrant_points import is_collection
 from ..notes import Namespace, check_namespace
@@ -30,22 +29,8 @@ MAX_HEADER = 100_000  # characters of the first line of an export
 app = typer.Typer(rich_markup_mode=None)
 
 
-def _is_locomo(entry: Entry) -> bool:
-    value = entry.value
-    return isinstance(value, Mapping) and {"sample_id", "conversation"} <= value.keys()
-
-
-def _read_locomo(source: Source, _: Skipped) -> Iterator[Found]:
-    from ..evaluation import locomo  # noqa: PLC0415 - nothing else here needs the evaluation
-
-    for conversation in locomo.load(source.path):
-        for turn in conversation.turns:
-            yield conversation.namespace, turn.as_input()
-
-
-ALL = {**FORMATS, "locomo": Format("locomo", _read_locomo, _is_locomo, strict=True)}
 Name = Literal[
-    "auto", "export", "chatgpt", "claude", "mem0", "langgraph", "llamaindex", "langchain", "zep", "chat", "jsonl", "locomo",
+    "auto", "export", "chatgpt", "claude", "mem0", "langgraph", "llamaindex", "langchain", "zep", "chat", "jsonl",
 ]  # fmt: skip
 
 File = Annotated[
@@ -72,7 +57,7 @@ def import_(
         _import_export(options, Path(file))
         return
     source = Source(file, thread=thread, api_key=options.api_key)
-    job = Import(source, find_format(source, format_, ALL), MemoryConfig().max_content_chars)
+    job = Import(source, find_format(source, format_, FORMATS), MemoryConfig().max_content_chars)
     base = options.required_namespace if job.needs_namespace else options.namespace
     with open_to_write(options, create=True) as memory, progress() as show:
         report = job.store(memory, base, partial(show, "storing"))

@@ -104,7 +104,7 @@ async def graph(runtime: Runtime, *, namespace: Sequence[str]) -> nx.DiGraph:
     try:
         import networkx as nx  # noqa: PLC0415 - of an extra
     except ModuleNotFoundError as error:
-        raise MissingExtraError("networkx", "evaluation") from error
+        raise MissingExtraError("networkx", "cli") from error
     graph = nx.DiGraph()
     names = ("content", "speaker", "thread", "at", "state", "keywords", "tags")
     space = check_namespace(namespace)

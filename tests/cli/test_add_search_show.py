@@ -223,7 +223,6 @@ def test_an_error_is_one_line_and_a_status(talk, arguments, said):
         (("add",), "Missing argument"),
         (("add", "x", "--nonsense"), "No such option"),
         (("search", "x", "-k", "many"), "Invalid value for '-k'"),
-        (("eval", "locomo"), "Missing"),
     ],
 )
 def test_a_wrong_call_is_one_line_and_a_status_too(amem, arguments, said):

@@ -10,6 +10,7 @@ import pytest
 import typer
 from cli_kit import ROOT
 
+from amem_integrations import cli
 from amem_integrations.cli.app import COMMANDS, app
 
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -23,7 +24,7 @@ def test_the_list_of_commands_shows_the_first_sentence_of_each(amem, name):
     assert f"  {name} " in amem("--help").stdout
 
 
-def test_help_imports_no_engine_no_embedder_and_no_evaluation():
+def test_help_imports_no_engine_and_no_embedder():
     code = (
         "import sys\n"
         "from amem_integrations.cli import main\n"
@@ -31,7 +32,7 @@ def test_help_imports_no_engine_no_embedder_and_no_evaluation():
         "    main()\n"
         "finally:\n"
         "    heavy = ['numpy', 'pydantic', 'qdrant_edge', 'qdrant_client', 'torch']\n"
-        "    heavy += [f'amem_integrations.{n}' for n in ('memory', 'stores', 'evaluation')]\n"
+        "    heavy += [f'amem_integrations.{n}' for n in ('memory', 'stores')]\n"
         "    assert not set(heavy) & set(sys.modules), set(heavy) & set(sys.modules)\n"
     )
     done = subprocess.run(
@@ -49,7 +50,7 @@ def test_every_command_has_help_and_a_place_in_the_docs(amem, name):
     assert re.search(rf"`{name}`", PAGE)
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"eval"}))
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_speaks_json_and_says_which_memory(amem, name):
     help_ = amem(name, "--help").stdout
     for option in ("--json", "--memory", "--collection", "--api-key"):
@@ -66,3 +67,12 @@ def test_the_docs_name_no_command_that_is_not_there():
     first = re.findall(r"^\| (`[^|]*) \|", PAGE.partition("## Which memory")[0], flags=re.MULTILINE)
     named = {name for cell in first for name in re.findall(r"`(\w+)`", cell)}
     assert named == set(COMMANDS)
+
+
+def test_without_typer_the_command_names_the_extra(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("amem_integrations.cli.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(cli, "app", raising=False)
+    monkeypatch.setitem(sys.modules, "typer", None)
+    with pytest.raises(SystemExit, match=r"amem-integrations\[cli\]"):
+        cli.main()

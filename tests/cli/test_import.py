@@ -205,22 +205,6 @@ def test_the_time_of_a_message_may_be_among_the_arguments_of_its_framework(amem,
     ]
 
 
-def test_a_locomo_file_gives_each_conversation_a_namespace(amem, tmp_path):
-    turn = {"speaker": "Ines", "dia_id": "D1:1", "text": "I planted a quince."}
-    talk = {"session_1_date_time": "10:15 am on 3 June, 2024", "session_1": [turn]}
-    samples = [{"sample_id": name, "conversation": talk, "qa": []} for name in ("c-1", "c-2")]
-    rows = amem.json("import", write(tmp_path, "locomo.json", samples), namespace=None)[
-        "namespaces"
-    ]
-    assert [row["namespace"] for row in rows] == [["locomo", "c-1"], ["locomo", "c-2"]]
-    (note,) = amem.json("show", namespace="locomo/c-1")
-    assert (note["key"], note["thread"], note["at"]) == (
-        "D1:1",
-        "session_1",
-        "2024-06-03T10:15:00Z",
-    )
-
-
 def test_what_an_import_left_unfinished_the_next_one_finishes(amem):
     assert amem("import", DIALOGUE, "--later").exit_code == 0
     assert amem.json("stats")["states"] == {"pending": 30}
@@ -274,7 +258,6 @@ def test_a_note_that_the_model_cannot_make_is_named(amem, tmp_path):
             "nothing to import as jsonl: system",
         ),
         ("x.json", [{"role": "user", "content": "Hi.", "at": "noon"}], "message 1: 'noon' is not"),
-        ("x.json", [{"sample_id": "c", "conversation": {}}], "not in the form of locomo10"),
         ("x.txt", "hello", "x.txt is not JSON: Expecting value (character 1)"),
         ("x.jsonl", '"a"\n"\\u0000b"', "item 2: content holds a NUL"),
         ("x.jsonl", '"a"\n{"text": "b", "mood": NaN}', "item 2: metadata"),

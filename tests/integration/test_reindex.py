@@ -180,7 +180,7 @@ def test_a_graph_has_notes_as_nodes_and_links_as_edges(tmp_path):
 
 def test_without_networkx_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "networkx", None)
-    with opened(":memory:") as memory, pytest.raises(MissingExtraError, match="evaluation"):
+    with opened(":memory:") as memory, pytest.raises(MissingExtraError, match="cli"):
         memory.graph(namespace=ANN)
 
 

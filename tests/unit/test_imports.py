@@ -22,7 +22,7 @@ HEAVY = [
     "matplotlib",
     "rich",
     "amem_integrations.cli",
-    "amem_integrations.evaluation",
+    "benchmarks",
     "langchain_core",
     "langgraph",
     "llama_index",

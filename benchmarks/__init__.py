@@ -1,0 +1,1 @@
+"""Measurements of the memory, run from a clone; nothing here is installed."""
