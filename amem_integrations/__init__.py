@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from .memory import AgenticMemory
     from .notes import Change, ContextEntry, Link, Note, NoteInput, ScoredNote, Via, Why
     from .plans import (
-        ConsolidationReport,
         DigestReport,
         EvolutionReport,
         Plan,
@@ -54,7 +53,6 @@ __all__ = [
     "ChatModel",
     "Completion",
     "ConfigurationError",
-    "ConsolidationReport",
     "ContextEntry",
     "DigestReport",
     "EdgeStore",
@@ -123,7 +121,6 @@ _MODULES = {
     "ScoredNote": "notes",
     "Via": "notes",
     "Why": "notes",
-    "ConsolidationReport": "plans",
     "DigestReport": "plans",
     "EvolutionReport": "plans",
     "Plan": "plans",

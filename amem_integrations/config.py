@@ -55,15 +55,11 @@ class MemoryConfig:
         min_gate_similarity: Least cosine between a new context entry and the note it is for. At .50 with
             MiniLM, 99 % of honest updates pass and 91 % of updates of a random note do not.
         min_relevance: Least cosine of a question and a note that `context` and `recall` may show for it. None takes
-            what was measured for the embedder (all-MiniLM-L6-v2: .21), and for another one shows whatever is found;
-            `amem calibrate` finds it.
-        min_duplicate_similarity: Least cosine between the contents of two notes that `consolidate` may merge, if no
-            number, name, date or negation tells them apart. `amem calibrate` finds it for another embedder than MiniLM.
+            what was measured for the embedder (all-MiniLM-L6-v2: .21), and for another one shows whatever is found.
         assistant_supersedes: Whether what an assistant or a tool said may take the place of what a user said. Off,
             it becomes a proposal.
         digest_every: After so many new notes that say something the digests are brought up to date, in the course of
-            the evolution that finished the last of them, by one call of the model. 0 leaves that to `digest` and
-            `consolidate`.
+            the evolution that finished the last of them, by one call of the model. 0 leaves that to `digest`.
         profile: Whether one of the digests says who the user of the namespace is, in at most 120 words; it is written
             anew by a call of its own when digests have changed.
         review: Whether everything that a model proposes for earlier notes waits in `proposals()` for a person:
@@ -111,7 +107,6 @@ class MemoryConfig:
     max_links: Count = 32
     min_gate_similarity: Cosine = 0.5
     min_relevance: Cosine | None = None
-    min_duplicate_similarity: Cosine = 0.96
     assistant_supersedes: bool = False
     digest_every: Annotated[int, Field(ge=0)] = 30
     profile: bool = False

@@ -10,13 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
-from .filters import Condition, Conditions
-from .kinds import DERIVED
 from .notes import Note
-
-NOT_MERGED = Condition("merged_into", "$eq", None)
-# What a merged note has in common with the one that is found in its place.
-IN_COMMON = ("speaker", "source", "metadata", "holds_until", "expires_at")
 
 
 class CurrentFacts:
@@ -144,17 +138,3 @@ def is_later(newer: Note, older: Note) -> bool:
 def named(notes: Iterable[Note]) -> set[str]:
     """Return the ids of the notes that supersede or contradict some of these."""
     return {note_id for note in notes for note_id in note.supersessions}
-
-
-def hides_merged(conditions: Conditions) -> bool:
-    """Return whether a search with these conditions leaves out every merged note.
-
-    The note that stands for it meets them as well, unless they are about what the two do not have in common, such as
-    the thread or the time; then a merged note is left out only where that one is found too.
-    """
-    return all(
-        c.field in IN_COMMON
-        or c.field.startswith("metadata.")
-        or ((c.field, c.operator) == ("kind", "$ne") and c.value in DERIVED)
-        for c in conditions
-    )

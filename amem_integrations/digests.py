@@ -66,8 +66,6 @@ def _is_outdated(source: Note, digest: Note, time: datetime) -> bool:
     """Return whether a source does not stand any more as it did when the digest was written."""
     if source.is_expired(time):
         return True
-    if source.merged_into is not None and source.merged_into not in digest.sources:
-        return True
     return any(
         s.replaces and s.since <= time and s.recorded_at > written_at(digest)
         for newer, s in source.supersessions.items()

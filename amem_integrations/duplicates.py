@@ -1,4 +1,4 @@
-"""Pure: whether two notes say the same, as far as words can tell. In doubt they do not.
+"""Pure: whether two texts say the same, as far as words can tell. In doubt they do not.
 
 Vectors of texts that differ in one number, name or negation are nearly the same, so a cosine alone merges what must
 be kept apart. What these checks know of words is English; of texts in other languages only equal ones pass.
@@ -9,12 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
-
-from .current_facts import IN_COMMON
-from .notes import Note
 
 _WORD = re.compile(r"[+-]?\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)*")
 _SUFFIX = re.compile(r"(?:ies|ied|ing|ed|es|s|e|y)$")
@@ -46,10 +43,6 @@ DATES = _set(
     "thursday friday saturday sunday today yesterday tomorrow tonight morning afternoon evening night noon midnight "
     "ago last next week weeks month months year years weekend day days hour hours now currently soon already yet "
     "later earlier before after until since spring summer autumn fall winter christmas easter recently lately pm"
-)
-RELATIVE = DATES & _set(
-    "today yesterday tomorrow tonight morning afternoon evening night ago last next now currently soon already yet "
-    "later earlier recently lately weekend"
 )
 NEGATIONS = _set(
     "not no never none nobody nothing nowhere neither nor without cannot hardly barely rarely seldom stop stopped quit "
@@ -114,31 +107,6 @@ SYNONYMS: tuple[frozenset[str], ...] = tuple(
         "afraid scared", "whole entire", "colleague coworker", "picked chose", "adore love",
     )
 )  # fmt: skip
-# What is said of a person for good, on whatever day it is said.
-LASTING = _set("allergic allergy allergies intolerant diabetic born birthday native")
-
-
-def difference(one: Note, other: Note) -> str | None:
-    """Return why two notes do not say the same; None if nothing tells them apart.
-
-    They have to be of one speaker, source and metadata, and of one day: the same words on another day are another
-    event, unless they name their date or say what lasts, such as an allergy.
-    """
-    for name in IN_COMMON:
-        if getattr(one, name) != getattr(other, name):
-            return f"they differ in {name}"
-    if one.chunk or other.chunk:
-        return "one of them is part of a longer text"
-    if one.when.date() != other.when.date() and not _is_lasting(one.content):
-        return "they are of different days"
-    return text_difference(one.content, other.content)
-
-
-def identity(note: Note) -> Hashable:
-    """Return what notes of an equal text that say the same have in common; there may be others that say so too."""
-    shared = [repr(getattr(note, name)) for name in IN_COMMON]
-    day = None if _is_lasting(note.content) else note.when.date()
-    return (_normal(note.content), day, *shared)
 
 
 def text_difference(one: str, other: str) -> str | None:
@@ -166,11 +134,6 @@ def is_equal(one: str, other: str) -> bool:
     return _normal(one) == _normal(other) and _names(one, other) == _names(other, one)
 
 
-def completeness(text: str) -> int:
-    """Return how many different words with a meaning of their own a text has."""
-    return len({_stem(word) for word in _words(text) if word not in FUNCTION})
-
-
 def _normal(text: str) -> str:
     plain = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES)
     return " ".join(plain.casefold().split()).rstrip(".! ")
@@ -194,14 +157,6 @@ def _is_english(text: str) -> bool:
     words = _words(text)
     letters = all(ord(c) < 0x250 or not c.isalpha() for c in text)  # noqa: PLR2004 - Latin
     return letters and (not ENGLISH.isdisjoint(words) or "I" in text.split())
-
-
-def _is_lasting(text: str) -> bool:
-    """Return whether the words mean the same on any day."""
-    words = set(_words(text))
-    if not words.isdisjoint(RELATIVE):
-        return False
-    return not words.isdisjoint(LASTING) or bool(re.search(r"\b(?:19|20)\d\d\b", text))
 
 
 def _among(known: Iterable[str]) -> Callable[[Sequence[str]], object]:

@@ -23,7 +23,7 @@ OPERATORS: tuple[str, ...] = get_args(Operator)
 _RANGES = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 FIELDS = (
     "id", "seq", "content", "speaker", "source", "kind", "thread", "key", "at", "when", "recorded_at",
-    "keywords", "tags", "attributes_source", "state", "attempts", "superseded_by", "merged_into",
+    "keywords", "tags", "attributes_source", "state", "attempts", "superseded_by",
     "until", "expires_at", "chunk", "chunk_of", "sources",
 )  # fmt: skip
 Scalar = str | int | float | bool | datetime | None

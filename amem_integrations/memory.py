@@ -73,9 +73,7 @@ class AgenticMemory:
     clear, sweep = sync_method(flows.edit.clear), sync_method(flows.edit.sweep)
 
     fill, afill = both_methods(flows.fill.fill)
-    consolidate, aconsolidate = both_methods(flows.consolidate.consolidate)
     digest, adigest = both_methods(flows.digest.digest)
-    evidence, aevidence = both_methods(flows.read.evidence)
 
     history, undo = sync_method(flows.history.history), sync_method(flows.history.undo)
     proposals = sync_method(flows.review.proposals)

@@ -24,7 +24,7 @@ Direction = Literal["out", "in"]
 Relation = Literal["updates", "corrects", "retracts", "contradicts"]
 ChangeKind = Literal[
     "add", "update", "delete", "forget", "retract", "construct", "link", "unlink", "relink", "evolve",
-    "proposal", "rejection", "failure", "undo", "upgrade", "supersede", "merge", "unmerge", "digest", "considered", "clear", "prompt", "usage",
+    "proposal", "rejection", "failure", "undo", "upgrade", "supersede", "digest", "considered", "clear", "prompt", "usage",
 ]  # fmt: skip
 
 SOURCES: tuple[Source, ...] = get_args(Source)[:-1]  # those of a caller, who derives nothing
@@ -96,8 +96,7 @@ class Note:
     gave one. `id` is also the id of the Qdrant point. A text that is longer than the embedder reads is several notes: the
     first has `chunk` 1 and the id of the whole, the others count on from 2 and name the first in `chunk_of`. A note that
     is all of its text has `chunk` 0. `supersessions` are by the ids of the later notes that make this one outdated; none
-    of its text goes for it. `until` is how long it holds, if the user said. `merged_into` is the note that says the same
-    and is found in its place. `kind` follows from the content (see `kinds.py`), but for what a model wrote of other
+    of its text goes for it. `until` is how long it holds, if the user said. `kind` follows from the content (see `kinds.py`), but for what a model wrote of other
     notes (`source` is `"derived"`): a digest or a fact, with the ids of these in `sources`.
     """
 
@@ -123,7 +122,6 @@ class Note:
     supersessions: Mapping[str, Supersession] = field(default_factory=dict)
     until: datetime | None = None
     expires_at: datetime | None = None
-    merged_into: str | None = None
     revision: int = 0
     ops: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)

@@ -334,51 +334,6 @@ class DigestReport(_Report):
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsolidationReport(_Report):
-    """What a consolidation did, or, with `dry_run`, would do.
-
-    Attributes:
-        swept: Ids of the notes that had expired and were deleted.
-        dropped: Ids of the proposals that were rejected because what they were about is gone or outdated.
-        unmerged: Ids of notes that are found again, because the one that stood for them says something else.
-        merged: By the id of the note that stands for them the ids of those that are no longer found.
-        digests: What was done to bring the digests up to date.
-        dry_run: Whether nothing was written.
-    """
-
-    swept: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
-    unmerged: tuple[str, ...] = ()
-    merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    digests: DigestReport = field(default_factory=DigestReport)
-    dry_run: bool = False
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many of each, by what was done."""
-        return {
-            "expired notes deleted": len(self.swept),
-            "proposals dropped": len(self.dropped),
-            "notes found again": len(self.unmerged),
-            "notes merged": sum(map(len, self.merged.values())),
-            "digests written": len(self.digests.written),
-            "digests removed": len(self.digests.removed),
-            "digests proposed": len(self.digests.proposed),
-            "digests failed": len(self.digests.failed),
-        }
-
-    def __str__(self) -> str:
-        """Return the counts as one line."""
-        done = [f"{count} {what}" for what, count in self.counts.items() if count]
-        if not done:
-            return "Nothing to do: the memory is in order."
-        lead = "Would be done: " if self.dry_run else ""
-        number = self.digests.calls
-        calls = f" ({number} calls of the model)" if number else ""
-        return f"{lead}{', '.join(done)}{calls}."
-
-
 @cache
 def adapter_of(kind: type[T]) -> TypeAdapter[T]:
     """Return what turns values into JSON values; it is made on first use, as that takes a while."""

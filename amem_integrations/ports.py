@@ -258,7 +258,7 @@ class NoteStore(Protocol):
     def backlinks(self, namespace: Namespace, ids: Sequence[str]) -> MaybeAwaitable[list[Note]]:
         """Return the notes that hold a link to any of these others, or a context entry caused by one.
 
-        So are those that one of them supersedes, that are merged into one, or that were derived from one.
+        So are those that one of them supersedes, or that were derived from one.
         """
         ...
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from .kinds import function_words, is_question, says, words_of
 from .notes import Note, ScoredNote
 
-# The least cosine of a question and a note that has to do with it, by embedder, as `amem calibrate` finds it.
+# The least cosine of a question and a note that has to do with it, by embedder.
 FLOORS: Mapping[str, float] = {"sentence-transformers/all-MiniLM-L6-v2": 0.21}
 
 SHARE = 0.5  # of the telling words of a question that a note has, which counts as a strong hit

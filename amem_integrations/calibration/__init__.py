@@ -1,7 +1,7 @@
 """Thresholds for an embedder, found on pairs of texts that come with the package.
 
 What a cosine means differs from one embedder to the next. `duplicates.jsonl` holds pairs of texts that say the same,
-and pairs that differ in a fact; `updates.jsonl` what a later note adds to an earlier one; `questions.jsonl` questions
+and pairs that differ in one fact; `updates.jsonl` what a later note adds to an earlier one; `questions.jsonl` questions
 with a note that answers them, mostly in other words, and questions that no note answers. The texts are in English.
 """
 
@@ -27,38 +27,7 @@ GRID = 100  # thresholds are whole hundredths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
-    """Thresholds for an embedder, and what they do to the pairs.
-
-    Attributes:
-        embedder: Its name.
-        min_duplicate_similarity: The least cosine at which no pair that differs counts as a duplicate.
-        duplicates_found: Share of the pairs that say the same which count as duplicates.
-        false_duplicates: Share of the pairs that differ which count as duplicates.
-        min_gate_similarity: The cosine that as many of the updates reach as reach .50 with MiniLM.
-        random_stopped: Share of the updates of a random note that it stops.
-        min_relevance: The cosine that nearly all of the notes reach which answer a question.
-        unrelated_hidden: Share of the notes, over questions that none answers, that it leaves out.
-    """
-
-    embedder: str
-    min_duplicate_similarity: float
-    duplicates_found: float
-    false_duplicates: float
-    min_gate_similarity: float
-    random_stopped: float
-    min_relevance: float
-    unrelated_hidden: float
-
-    @property
-    def config(self) -> dict[str, float]:
-        """The settings of `MemoryConfig` to use."""
-        names = ("min_duplicate_similarity", "min_gate_similarity", "min_relevance")
-        return {name: getattr(self, name) for name in names}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DuplicatePair:
+class Pair:
     """Two texts of one speaker and day, and whether they say the same; `kind` is what they differ in."""
 
     one: str
@@ -67,66 +36,51 @@ class DuplicatePair:
     kind: str
 
 
-def duplicate_pairs() -> list[DuplicatePair]:
-    """Return the pairs that come with the package."""
-    return [DuplicatePair(**row) for row in _rows("duplicates.jsonl")]
+def pairs() -> list[Pair]:
+    """Return the pairs of texts, of which about half say the same."""
+    return [Pair(**row) for row in _rows("duplicates.jsonl")]
 
 
-def calibrate(embedder: Embedder) -> Calibration:
-    """Return the thresholds for an embedder; it embeds about 490 short texts."""
-    pairs = duplicate_pairs()
-    cosines = duplicate_cosines(embedder, pairs)
-    duplicate = duplicate_threshold(pairs, cosines)
-    found, false = rates(pairs, cosines, duplicate)
-    gate, stopped = _gate(embedder)
-    relevance, hidden = _relevance(embedder)
-    return Calibration(
-        embedder=embedder.name,
-        min_duplicate_similarity=duplicate,
-        duplicates_found=found,
-        false_duplicates=false,
-        min_gate_similarity=gate,
-        random_stopped=stopped,
-        min_relevance=relevance,
-        unrelated_hidden=hidden,
-    )
+def similarity_of_repeats(embedder: Embedder) -> tuple[float, float, float]:
+    """Return the least cosine of two texts that say the same, and which shares of the pairs reach that cosine.
+
+    The first share is of the pairs that say the same. The second is of those that differ, and is 0.
+    """
+    known = pairs()
+    cosines = cosines_of(embedder, known)
+    differing = [c for pair, c in zip(known, cosines, strict=True) if not pair.same]
+    least = min(float(np.ceil((max(0.0, *differing) + MARGIN) * GRID) / GRID), 1.0)
+    return least, *shares(known, cosines, least)
 
 
-def duplicate_cosines(embedder: Embedder, pairs: Sequence[DuplicatePair]) -> list[float]:
+def cosines_of(embedder: Embedder, known: Sequence[Pair]) -> list[float]:
     """Return the cosine of each pair; equal texts have 1, and those that words tell apart -1."""
-    one = _embedded(embedder, [pair.one for pair in pairs])
-    other = _embedded(embedder, [pair.other for pair in pairs])
+    one = _embedded(embedder, [pair.one for pair in known])
+    other = _embedded(embedder, [pair.other for pair in known])
     cosines = np.sum(one * other, axis=1)
-    return [_cosine(pair, float(value)) for pair, value in zip(pairs, cosines, strict=True)]
+    return [_cosine(pair, float(value)) for pair, value in zip(known, cosines, strict=True)]
 
 
-def _cosine(pair: DuplicatePair, cosine: float) -> float:
-    if is_equal(pair.one, pair.other):
-        return 1.0
-    return -1.0 if text_difference(pair.one, pair.other) else cosine
-
-
-def duplicate_threshold(pairs: Sequence[DuplicatePair], cosines: Sequence[float]) -> float:
-    """Return the least threshold at which no pair that differs counts as a duplicate, with a margin."""
-    differing = [c for pair, c in zip(pairs, cosines, strict=True) if not pair.same]
-    least = max(max(differing, default=0.0), 0.0) + MARGIN
-    return min(float(np.ceil(least * GRID) / GRID), 1.0)
-
-
-def rates(
-    pairs: Sequence[DuplicatePair], cosines: Sequence[float], threshold: float
+def shares(
+    known: Sequence[Pair], cosines: Sequence[float], threshold: float
 ) -> tuple[float, float]:
-    """Return which shares of the pairs that say the same, and of those that differ, count as duplicates."""
+    """Return which shares of the pairs that say the same, and of those that differ, reach a threshold."""
 
     def share(same: bool) -> float:
-        counted = [c >= threshold for p, c in zip(pairs, cosines, strict=True) if p.same is same]
+        counted = [c >= threshold for p, c in zip(known, cosines, strict=True) if p.same is same]
         return sum(counted) / max(len(counted), 1)
 
     return share(True), share(False)
 
 
-def _gate(embedder: Embedder) -> tuple[float, float]:
-    """Return the threshold of the gate, and the share of random updates that it stops."""
+def _cosine(pair: Pair, cosine: float) -> float:
+    if is_equal(pair.one, pair.other):
+        return 1.0
+    return -1.0 if text_difference(pair.one, pair.other) else cosine
+
+
+def gate(embedder: Embedder) -> tuple[float, float]:
+    """Return the least cosine of an update and its note, and the share of updates of random notes under that cosine."""
     rows = _rows("updates.jsonl")
     notes = _embedded(embedder, [row["note"] for row in rows])
     entries = _embedded(embedder, [row["entry"] for row in rows])
@@ -137,8 +91,8 @@ def _gate(embedder: Embedder) -> tuple[float, float]:
     return threshold, float(np.mean(random < threshold))
 
 
-def _relevance(embedder: Embedder) -> tuple[float, float]:
-    """Return the threshold for what is recalled, and the share of notes it hides where none answers."""
+def relevance_floor(embedder: Embedder) -> tuple[float, float]:
+    """Return the least cosine of a question and its answer, and the share of notes that answer nothing under it."""
     rows = _rows("questions.jsonl")
     questions = _unit([embedder.embed_query(row["question"]) for row in rows])
     notes = _embedded(embedder, [row["note"] for row in rows if row["note"]])

@@ -287,11 +287,10 @@ def without(
     links: Iterable[str] = (),
     supersessions: Iterable[str] = (),
     reasons: Iterable[str] = (),
-    merged_into: Collection[str | None] = (),
 ) -> Note:
     """Return the note without these context entries (by their changes), links, supersessions, and reasons of both.
 
-    The reasons are by field, such as `link:<note>`. It is no longer merged into one of `merged_into`. A note that loses its own entry is pending again.
+    The reasons are by field, such as `link:<note>`. A note that loses its own entry is pending again.
     """
     gone, blanked, current = set(links), set(reasons), set(supersessions)
     kept = {
@@ -307,10 +306,7 @@ def without(
         for newer, s in note.supersessions.items()
         if newer not in current
     }
-    into = None if note.merged_into in merged_into else note.merged_into
-    revised = note.revised(
-        contexts=contexts, links=kept, supersessions=superseded, merged_into=into
-    )
+    revised = note.revised(contexts=contexts, links=kept, supersessions=superseded)
     if note.own_entry is not None and revised.own_entry is None:
         return unconstructed(revised)
     return revised

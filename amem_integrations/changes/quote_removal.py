@@ -256,7 +256,6 @@ class QuoteRemoval:
                 links=links,
                 supersessions=supersessions,
                 reasons=reasons,
-                merged_into=self._gone.keys(),
             )
             if is_derived(note):
                 made = derive("change", op, kind, note.id, cause)
@@ -270,8 +269,6 @@ class QuoteRemoval:
                 data["fields"] = loss(note, revised)
             if supersessions:
                 data["supersessions"] = supersessions
-            if revised.merged_into != note.merged_into:
-                data["fields"] = {"merged_into": {"before": note.merged_into, "after": None}}
             return revised, [change(op, kind, note, cause=cause, recorded_at=now(), data=data)]
 
         return edit

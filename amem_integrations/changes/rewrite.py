@@ -18,7 +18,6 @@ from ..notes import Change, Namespace, Note
 from ..ports import OPS_KEPT, Indexed, Look, Vector
 from ..runtime import RULES, Runtime, resolve
 from .edits import Edit, chain, fail
-from .merging import unmerged_if_other
 
 MAX_TRIES = 50
 NO_VECTOR = "the embedder gave no usable vector"
@@ -207,9 +206,6 @@ def _edit(note: Note, edit: Edit, op: str) -> _Edited:
     if op in note.ops:
         return _Edited(note, note, [])
     new, records = edit(note)
-    if note.merged_into is not None:
-        new, more = unmerged_if_other(note, new, op)
-        records = [*records, *more]
     return _Edited(note, note if new == note else next_revision(note, new, op), records)
 
 

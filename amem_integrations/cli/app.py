@@ -37,11 +37,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "proposals": (".change_commands", "Show what waits for a decision."),
     "approve": (".change_commands", "Write what was proposed."),
     "reject": (".change_commands", "Take proposals off the list."),
-    "consolidate": (
-        ".maintenance_commands",
-        "Merge duplicates, and bring the digests up to date.",
-    ),
-    "calibrate": (".maintenance_commands", "Find the thresholds for an embedder."),
     "graph": (".graph_page", "Draw the notes and their links."),
     "export": (".maintenance_commands", "Write a namespace to a file, with links and history."),
     "reindex": (

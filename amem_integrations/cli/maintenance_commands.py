@@ -1,4 +1,4 @@
-"""`amem consolidate`, `calibrate`, `export`, `reindex`, `migrate`, `sweep`, `optimize` and `compact`."""
+"""`amem export`, `reindex`, `migrate`, `sweep`, `optimize` and `compact`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -16,13 +15,11 @@ import typer
 
 from .. import EdgeStore
 from .. import reindex as reindexing
-from ..calibration import calibrate as thresholds_for
 from ..errors import ConfigurationError
-from ..flows.consolidate import CALLS
 from ..stores.edge import used_bytes
 from .command import command
 from .open_memory import embedder_name, folder, open_to_read, open_to_write
-from .options import EMBEDDER, MODEL, NAMESPACE, Options, format_namespace
+from .options import EMBEDDER, NAMESPACE, Options, format_namespace
 from .terminal import print_result, progress
 
 app = typer.Typer(rich_markup_mode=None)
@@ -46,40 +43,6 @@ TargetKey = Annotated[
         help="API key of the target, if it is a server that needs one.",
     ),
 ]
-
-
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
-Budget = Annotated[int, typer.Option(min=0, help="Most calls of the model.")]
-
-
-@command(app, "consolidate", MODEL, NAMESPACE)
-def consolidate(options: Options, dry_run: DryRun = False, budget: Budget = CALLS) -> None:
-    """Merge duplicates, and bring the digests up to date.
-
-    Expired notes are deleted, and proposals about outdated notes dropped. All but the deletion can be undone.
-    """
-    with open_to_write(options) as memory:
-        report = memory.consolidate(
-            namespace=options.required_namespace, dry_run=dry_run, budget=budget
-        )
-    print_result(str(report), report.to_dict(), as_json=options.as_json)
-
-
-@command(app, "calibrate", EMBEDDER)
-def calibrate(options: Options) -> None:
-    """Find the thresholds for an embedder.
-
-    They are for `MemoryConfig`, and found on pairs of texts that come with the package. No memory is opened.
-    """
-    found = thresholds_for(options.make_embedder())
-    settings = ", ".join(f"{name}={value}" for name, value in found.config.items())
-    text = (
-        f"MemoryConfig({settings})\n{found.embedder}: {found.duplicates_found:.0%} of the duplicates are found, "
-        f"{found.false_duplicates:.1%} of the other pairs are taken for some; the gate stops "
-        f"{found.random_stopped:.0%} of the updates of a random note; recall leaves out "
-        f"{found.unrelated_hidden:.0%} of the notes where none answers"
-    )
-    print_result(text, asdict(found), as_json=options.as_json)
 
 
 @command(app, "export", NAMESPACE)

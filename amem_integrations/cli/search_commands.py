@@ -170,8 +170,7 @@ def _print_list(notes: Sequence[Note], *, as_json: bool) -> None:
         speaker = f"{note.speaker}: " if note.speaker else ""
         text = Text(one_line(speaker + note.content))
         links = str(len(note.links))
-        state = "merged" if note.merged_into else note.state
-        rows.add_row(short_id(note.id), f"{note.when:%Y-%m-%d}", state, links, text)
+        rows.add_row(short_id(note.id), f"{note.when:%Y-%m-%d}", note.state, links, text)
     console().print(rows)
 
 
@@ -186,8 +185,6 @@ def _print_note(out: Console, note: Note, memory: AgenticMemory) -> None:
         model = one_line(entry.model)
         out.print(f"{'':12}  by {model}{cause}", style="dim", soft_wrap=True)
     _print_sources(out, note, memory)
-    for other in memory.evidence(note.id, namespace=note.namespace):
-        out.print(f"{'evidence':>12} ", short_id(other.id), headline(other), soft_wrap=True)
     others = notes_by_id(memory, note.supersessions, note.namespace)
     for newer, supersession in note.supersessions.items():
         title = headline(others[newer]) if newer in others else "?"
@@ -228,7 +225,6 @@ def _fields(note: Note) -> dict[str, str]:
         "thread": note.thread,
         "key": note.key,
         "until": f"{note.holds_until:%Y-%m-%d %H:%M %Z}" if note.holds_until else None,
-        "merged into": note.merged_into,
         "state": f"{note.state}: {note.failure}" if note.failure else note.state,
         "keywords": ", ".join(note.keywords),
         "tags": ", ".join(note.tags),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import ranking, texts
-from ..current_facts import NOT_MERGED
 from ..embedding import embed
 from ..filters import Condition
 from ..ids import now
@@ -65,9 +64,7 @@ async def find_candidates(runtime: Runtime, namespace: Namespace, batch: Batch) 
         for item in await resolve(runtime.store.get_indexed(namespace, missing)):
             brought[item.note.id] = item
     stored = [
-        item
-        for item in (brought[i] for i in ids if i in brought)
-        if not item.note.is_expired(time) and item.note.merged_into is None
+        item for item in (brought[i] for i in ids if i in brought) if not item.note.is_expired(time)
     ]
     notes = {item.note.id: item.note for item in stored}
     vectors = {item.note.id: item.vector for item in stored if item.vector is not None} | own
@@ -93,7 +90,7 @@ def _query(note: Note, vector: Vector | None, bring: Bring | None) -> Query:
         vector=vector,
         text=texts.lexical_text(note),
         limit=ranking.FUSION_DEPTH,
-        where=(Condition("seq", "$lt", note.seq), SAYING, NOT_MERGED),
+        where=(Condition("seq", "$lt", note.seq), SAYING),
         bring=bring,
     )
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from .. import texts
-from ..current_facts import NOT_MERGED
 from ..digests import IS_DIGEST, is_stale, is_users, topic
 from ..filters import Condition, Conditions
 from ..ids import now
@@ -144,7 +143,7 @@ async def offer_of(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]
     stored = await resolve(runtime.store.get_indexed(namespace, [note.id for note in notes]))
     items = [item for item in stored if item.vector is not None]
     digests = await _nearest(runtime, namespace, items, IS_TOPIC, DIGESTS_OF_A_NOTE, -1.0)
-    before = (STATEMENT, DONE, NOT_MERGED, Condition("seq", "$lt", first))
+    before = (STATEMENT, DONE, Condition("seq", "$lt", first))
     earlier = await _nearest(runtime, namespace, items, before, EARLIER_OF_A_NOTE, LEAST_SIMILARITY)
     earlier = _with_keywords_of(notes, earlier)
     taken = await in_digests(runtime, namespace, [note.id for note in earlier])
@@ -207,7 +206,6 @@ def is_enough(sources: Iterable[Note]) -> bool:
 async def _successors(runtime: Runtime, namespace: Namespace, sources: Mapping[str, Note]) -> Notes:
     """Return the notes that take the place of others."""
     found = [note.superseded_by for note in sources.values()]
-    found += [note.merged_into for note in sources.values()]
     ids = {i for i in found if i is not None} - sources.keys()
     return {note.id: note for note in await resolve(runtime.store.get(namespace, sorted(ids)))}
 
@@ -229,8 +227,7 @@ def _standing(digest: Note, notes: Mapping[str, Note]) -> list[str]:
     for source in digest.sources:
         note = notes.get(source)
         if note is not None and not note.is_expired(time):
-            own = [] if note.merged_into is not None else [source]
-            ids |= dict.fromkeys([*own, *filter(None, (note.merged_into, note.superseded_by))])
+            ids |= dict.fromkeys(filter(None, (source, note.superseded_by)))
     return [i for i in ids if i in notes and not notes[i].is_expired(time)]
 
 

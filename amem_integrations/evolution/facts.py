@@ -40,6 +40,7 @@ ALIKE = 8  # stored facts that a new one is compared with
 MAX_WORDS, MAX_CHARS = 60, 600
 MOST_OF_A_NOTE = 16  # facts; a model that says more repeats itself
 FACT_TOKENS = 60  # of a reply, for a note
+SAME = 0.96  # least cosine of two facts that say the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +195,7 @@ class FactWriting:
     def _learn(self, one: Learned, row: Vector | None, alike: Sequence[Indexed]) -> None:
         """Note one fact down: as a further source of one that says the same, or as a new one."""
         fact = self._fact(one)
-        floor = self.runtime.config.min_duplicate_similarity
+        floor = SAME
         others = [*self.new.values(), *alike]
         same = next((o.note for o in others if _says_same(fact, row, o, floor)), None)
         if same is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from . import (
     add,
     admin,
-    consolidate,
     digest,
     edit,
     embed,
@@ -22,6 +21,6 @@ from . import (
 )  # fmt: skip
 
 __all__ = [
-    "add", "admin", "consolidate", "digest", "edit", "embed", "evolve", "fill", "history", "read", "recall", "review",
+    "add", "admin", "digest", "edit", "embed", "evolve", "fill", "history", "read", "recall", "review",
     "search", "transfer", "usage", "work",
 ]  # fmt: skip

@@ -9,7 +9,6 @@ from typing import Any
 from ..changes import edits
 from ..changes.derived import edited
 from ..changes.gone_texts import CORRECTING, Gone, corrections, stated_texts
-from ..changes.merging import changed_notes, merged_into, unmerge
 from ..changes.quote_removal import QuoteRemoval
 from ..changes.recovery import recover
 from ..changes.rewrite import MAX_TRIES, WITHOUT_EMBEDDER, conflict, rewrite
@@ -78,7 +77,6 @@ async def change_note(
     if note.id not in done.notes:
         raise not_found(namespace, note.id)
     await remove_old_text(runtime, namespace, op, done.changes, look=look)
-    await show_merged(runtime, namespace, op, done.changes)
     first, shared = done.notes[note.id], {name: given[name] for name in SHARED if name in given}
     if rest or (others and shared):
         await set_later_chunks(runtime, namespace, op, first, after, shared)
@@ -188,17 +186,6 @@ async def remove_old_text(
         since = min(made.seq for made in changes)
         removal = QuoteRemoval(runtime, namespace, f"{op}:retract", gone, since=since, whole=whole)
         await removal.remove(holders=look.backlinks if look else None)
-
-
-async def show_merged(
-    runtime: Runtime, namespace: Namespace, op: str, changes: Sequence[Change]
-) -> None:
-    """Let the notes be found again that are merged into one that says something else now."""
-    corrected = {gone.note_id for gone in corrections(changes)}  # nothing is merged into these
-    if changed := [note_id for note_id in changed_notes(changes) if note_id not in corrected]:
-        merged = await merged_into(runtime, namespace, changed)
-        steps = {note.id: unmerge(op, now()) for note in merged}
-        await rewrite(runtime, namespace, op, steps, base={note.id: note for note in merged})
 
 
 async def remove_notes(

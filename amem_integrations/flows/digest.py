@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from ..claims import ClaimLost, Hold
-from ..current_facts import NOT_MERGED
 from ..digests import IS_DIGEST
 from ..errors import ModelReplyError, ModelUnavailableError, RevisionConflictError
 from ..evolution.digest_offer import (
@@ -41,7 +40,7 @@ BUSY = "another process writes them"
 UNFINISHED = Condition("state", "$in", ("pending", "constructed", "failed"))
 SAYING = Condition("kind", "$in", ("statement", "question"))
 # Changes of notes by which a digest of them may become stale; a deletion and a correction empty it at once.
-CHANGING: tuple[ChangeKind, ...] = ("supersede", "merge", "unmerge", "update", "undo")
+CHANGING: tuple[ChangeKind, ...] = ("supersede", "update", "undo")
 
 
 async def digest(
@@ -175,7 +174,7 @@ class _Run:
     async def number_left(self) -> int:
         """Return how many finished notes that say something were not considered."""
         await self._read()
-        where = (STATEMENT, DONE, NOT_MERGED, Condition("seq", "$gt", self.until))
+        where = (STATEMENT, DONE, Condition("seq", "$gt", self.until))
         number: int = await resolve(self.runtime.store.count(self.namespace, where))
         return number
 
@@ -222,7 +221,7 @@ class _Run:
             note_pages(store, self.namespace, where, size=FEW, expired=False), []
         )
         before = [Condition("seq", "$lt", note.seq) for note in unfinished[:1]]
-        where = (SAYING, DONE, NOT_MERGED, after, *before)
+        where = (SAYING, DONE, after, *before)
         page = await resolve(store.scan(self.namespace, where=where, limit=MOST))
         saying = [place for place, note in enumerate(page) if note.kind == "statement"]
         time, last = now(), saying[BATCH - 1] if len(saying) >= BATCH else len(page) - 1

@@ -10,7 +10,6 @@ from enum import Enum
 from typing import Any
 
 from ..changes.edits import Edit, chain, change_of_namespace
-from ..changes.merging import unmerge
 from ..changes.rewrite import rewrite
 from ..current_facts import is_later
 from ..errors import InvalidInputError
@@ -145,8 +144,6 @@ async def supersede(
         )
         for chunk in [first, *await later_chunks(runtime, space, first)]
     }
-    if later.merged_into is not None:  # what takes the place of another is found itself
-        edits[later.id] = unmerge(op, at)
     done = await rewrite(runtime, space, op, edits)
     if not done.changes:
         raise InvalidInputError(f"note {newer!r} {relation} note {older!r} already")
@@ -241,8 +238,6 @@ async def supersede_with(
         for outdated in (older[note_id] for note_id in dict.fromkeys(item.supersedes)):
             _check_later(outdated, newer)
             objection = objection_to(newer, outdated, runtime.config)
-            if newer.merged_into is not None:
-                steps[newer.id] = [unmerge(op, at)]
             for chunk in [outdated, *await later_chunks(runtime, namespace, outdated)]:
                 plan = _plan(op, chunk, newer, "updates", "", objection)
                 steps[chunk.id].append(edit_of(plan, newer, model=USER, op=op, at=at))

@@ -11,11 +11,9 @@ from typing import overload
 
 from ..changes import undo as undoing
 from ..changes.edits import Edit, chain
-from ..changes.merging import MERGED_INTO, merged_into
 from ..changes.proposals import rejection
 from ..changes.rewrite import rewrite
 from ..changes.unknown_texts import remove_brought_back
-from ..duplicates import difference
 from ..errors import InvalidInputError, RevisionConflictError
 from ..fetch import all_changes, existing, existing_change
 from ..ids import first_seq, new_operation, now
@@ -28,7 +26,6 @@ from .content import (
     remove_notes,
     remove_old_text,
     set_later_chunks,
-    show_merged,
 )
 from .review import open_proposals
 
@@ -81,7 +78,7 @@ async def undo(
 
     Of one change it returns the change that takes it back, which can be undone itself. What can be undone:
     `construct` (the note is pending again), `evolve`, `link` and `unlink` (at both ends), `supersede`, `update`,
-    `upgrade`, `merge`, `unmerge`, `digest` (the first writing of a digest: it is deleted) and `undo`.
+    `upgrade`, `digest` (the first writing of a digest: it is deleted) and `undo`.
 
     Of several changes, and with `model` or `since`, it takes back the last change first and returns an
     `UndoReport`. What somebody else built on stays, and so does what a reviewer approved of a model's proposals:
@@ -127,15 +124,12 @@ async def _undo_one(runtime: Runtime, space: Namespace, change_id: str) -> Chang
     for other in await _of_later_chunks(runtime, space, made):
         edits |= _edits(other, op, at)
     known = {note.id: note for note in await existing(store, space, list(edits))}
-    if into := undoing.fields_of(made).get(MERGED_INTO, {}).get("before"):
-        await _check_merge(runtime, space, known[made.note_id], into)
     done = await rewrite(runtime, space, op, edits, base=known)
     undone = [change for change in done.changes if change.note_id == made.note_id]
     if not undone:
         raise RevisionConflictError(f"change {change_id!r} has no effect any more; see history()")
     await remove_brought_back(runtime, space, done.changes)
     await remove_old_text(runtime, space, op, undone)
-    await show_merged(runtime, space, f"{op}:merged", undone)
     await _undo_later_chunks(runtime, space, done.notes[made.note_id], undone[0])
     return undone[0]
 
@@ -156,25 +150,6 @@ async def _of_later_chunks(runtime: Runtime, space: Namespace, made: Change) -> 
             later = await all_changes(runtime.store, space, each.note_id, after=each.seq)
             found += [each] if undoing.obstacle_to(each, later) is None else []
     return found
-
-
-async def _check_merge(runtime: Runtime, namespace: Namespace, note: Note, into: str) -> None:
-    """Do nothing if a note can be merged into another (again).
-
-    Raises:
-        RevisionConflictError: They do not say the same any more, or one of them has another part in a merge.
-    """
-    other = next(iter(await resolve(runtime.store.get(namespace, [into]))), None)
-    if other is None:
-        reason: str | None = "it was deleted"
-    elif other.merged_into is not None or await merged_into(runtime, namespace, [note.id]):
-        reason = "one of them was merged otherwise since"
-    else:
-        reason = difference(note, other)
-    if reason is not None:
-        raise RevisionConflictError(
-            f"note {note.id!r} cannot be merged into note {into!r} again: {reason}"
-        )
 
 
 async def _undo_later_chunks(

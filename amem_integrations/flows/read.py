@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from ..changes.known_at import past_at
-from ..changes.merging import merged_into
 from ..context import as_of as seen_from
 from ..current_facts import CurrentFacts
 from ..digests import IS_PROFILE, DigestFilter
@@ -67,18 +66,6 @@ async def get_all(
         if len(found) >= limit:
             break
     return await _views(runtime, space, found[:limit], as_of, known_at)
-
-
-async def evidence(runtime: Runtime, note_id: str, *, namespace: Sequence[str]) -> list[Note]:
-    """Return the notes that say the same as one and are not found because of it, oldest first.
-
-    Raises:
-        NoteNotFoundError: There is none with this id in this namespace.
-    """
-    space = check_namespace(namespace)
-    await existing(runtime.store, space, [note_id])
-    time = now()
-    return [n for n in await merged_into(runtime, space, [note_id]) if not n.is_expired(time)]
 
 
 async def profile(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from .. import ranking
 from ..changes.known_at import Past, past_at
 from ..context import as_of as seen_from
-from ..current_facts import NOT_MERGED, CurrentFacts, hides_merged, named
+from ..current_facts import CurrentFacts, named
 from ..digests import DIGEST, DigestFilter
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
@@ -48,7 +48,7 @@ async def search(
     Dense and BM25 hits are fused by reciprocal rank; then activation spreads over links, so that notes
     which belong to a hit are found as well (Eq. 8-10 of the paper). A note that was superseded never stands above
     what takes its place, which is brought in beside it if the query does not find it by itself (and `where` lets
-    it). Of merged notes one is found, and of digests those that are current and whose sources all meet `where` and the
+    it). Of digests those are found that are current and whose sources all meet `where` and the
     times. While the embedder is unavailable, notes are found by their words alone.
 
     Args:
@@ -94,7 +94,6 @@ class Found:
     notes: dict[str, Note] = field(default_factory=dict)
     sources: dict[str, Note] = field(default_factory=dict)  # of digests; not all are in `notes`
     links: Mapping[str, Mapping[str, Link]] = field(default_factory=dict)
-    merged: bool = False  # whether merged notes took the place of others, which a filter would find
 
     def add(self, notes: Iterable[Note]) -> None:
         """Keep notes, as they were known at the time that is asked about."""
@@ -120,21 +119,15 @@ async def _ranked(
     *,
     links: bool,
 ) -> tuple[Found, list[Note]]:
-    """Return what a query finds, with what supersedes it, and the first k notes of it.
-
-    It is looked for again without merged notes, if these took all places.
-    """
+    """Return what a query finds, with what supersedes it, and the first k notes of it."""
     k, floor = limits
-    for conditions in (where, (*where, NOT_MERGED)):
-        found = await _find(runtime, namespace, query, conditions, k, new)
-        if links:
-            _spread(found, k)
-        likely = ranking.order(found.activations)[: min(2 * k, ranking.FUSION_DEPTH)]
-        await _fetch(runtime, namespace, found, likely)
-        ranking.favour_named(found.activations, query, found.notes.values())
-        notes = await _best(runtime, namespace, found, conditions, k, floor)
-        if len(notes) == k or not found.merged:
-            break
+    found = await _find(runtime, namespace, query, where, k, new)
+    if links:
+        _spread(found, k)
+    likely = ranking.order(found.activations)[: min(2 * k, ranking.FUSION_DEPTH)]
+    await _fetch(runtime, namespace, found, likely)
+    ranking.favour_named(found.activations, query, found.notes.values())
+    notes = await _best(runtime, namespace, found, where, k, floor)
     await fetch_related(runtime, namespace, found, notes)
     return found, notes
 
@@ -219,7 +212,6 @@ async def _best(
 ) -> list[Note]:
     """Return the first k notes that may be shown, best first; fill in missing notes and cosines."""
     ordered, best, time = ranking.order(found.activations), [], now()
-    hides = hides_merged(where)
     # With a threshold many may be passed over: pages of a few would be as many calls.
     size = k if min_similarity is None else max(k, PAGE)
     for start in range(0, len(ordered), size):
@@ -227,12 +219,9 @@ async def _best(
         await _fetch(runtime, namespace, found, page)
         await _fetch_sources(runtime, namespace, found, page)
         for note in (found.notes[note_id] for note_id in page if note_id in found.notes):
-            if not _is_admitted(note, found, where):
+            if not _is_admitted(note, found, where) or note.is_expired(time):
                 continue
-            if note.merged_into and (hides or found.activations.get(note.merged_into, NONE).fusion):
-                found.merged = hides  # the note in its place is shown
-                continue
-            if not note.is_expired(time) and _is_near(found.cosines.get(note.id), min_similarity):
+            if _is_near(found.cosines.get(note.id), min_similarity):
                 best.append(note)
         if len(best) >= k:
             break

@@ -13,7 +13,7 @@ from .payloads import CAUSES, TERMS, Point
 
 # A filter is quick, and allowed by a server in strict mode, only if it names a field as its index does:
 # "a" and "a[]" are two names. So the store makes its filters from the same constants.
-BACKLINKS = ("links[].target", CAUSES, "supersessions[].by", "merged_into")
+BACKLINKS = ("links[].target", CAUSES, "supersessions[].by")
 MENTIONS = ("cause", "data.shown")
 
 # Each index makes a flush in a folder some milliseconds longer, and on a server takes memory maps.

@@ -41,11 +41,11 @@ MAX_TERM = 200  # characters; what is longer is indexed by its hash
 # Fields that are stored as they are, and those of a note that `where` finds by its terms.
 NOTE = (
     "seq", "content", "speaker", "source", "kind", "thread", "key", "chunk_of", "state", "failure", "attempts",
-    "revision", "metadata", "merged_into",
+    "revision", "metadata",
 )  # fmt: skip
 SEARCHED = (
     "content", "speaker", "source", "kind", "thread", "key", "keywords", "tags", "attributes_source", "state",
-    "superseded_by", "merged_into", "chunk", "chunk_of", "sources",
+    "superseded_by", "chunk", "chunk_of", "sources",
 )  # fmt: skip
 CHANGE = ("id", "seq", "op", "kind", "note_id", "cause", "model", "data")
 # Of the parts of a note: what is a time, and what is a list.

@@ -227,29 +227,3 @@ def test_a_memory_moves_to_a_server_and_back(wedding, tmp_path):
     wedding.folder = tmp_path / "back"
     assert {i: n for i, n in seen(wedding).items() if i in before} == before
     assert wedding.json("stats")["notes"] == 3
-
-
-def test_duplicates_are_merged_and_shown_as_evidence(amem):
-    text = "The key of the shed is under the third flower pot"
-    first, other = (
-        amem.json("add", each, "--at", "2024-05-08", "--speaker", "Ann")
-        for each in (text, f"{text}!")
-    )
-    assert amem("consolidate", "--dry-run").stdout == "Would be done: 1 notes merged.\n"
-    assert amem.json("consolidate")["merged"] == {first["id"]: [other["id"]]}
-    assert "Nothing to do" in amem("consolidate").stdout
-    assert f"evidence  {other['id'][:8]} 2024-05-08" in amem("show", first["id"]).stdout
-    assert f"merged into  {first['id']}" in amem("show", other["id"]).stdout
-    assert seen(amem)[other["id"]]["merged_into"] == first["id"]
-    assert [hit["note"]["id"] for hit in amem.json("search", "key of the shed")] == [first["id"]]
-    assert (
-        "merged_into" in amem("history", other["id"]).stdout
-        or "merge" in amem("history", other["id"]).stdout
-    )
-
-
-def test_calibrate_prints_the_settings_for_an_embedder(amem):
-    found = amem.json("calibrate", "--embedder", "other")
-    shown = amem("calibrate", "--embedder", "other").stdout
-    assert f"min_duplicate_similarity={found['min_duplicate_similarity']}" in shown
-    assert found["false_duplicates"] == 0

@@ -203,7 +203,6 @@ MEANINGLESS = {
     "an id for ids to embed": lambda m: m.embed(first(m), namespace=ANN),
     "no notes to evolve": lambda m: m.evolve(limit=0),
     "a text as a number of notes": lambda m: m.evolve(limit="3"),
-    "a negative budget": lambda m: m.consolidate(namespace=ANN, budget=-1),
     "a text as a budget": lambda m: m.digest(namespace=ANN, budget="3"),
     "digests of no notes": lambda m: m.digest(namespace=ANN, at_least=0),
     "a number for a model": lambda m: m.undo(namespace=ANN, model=5),

@@ -221,17 +221,6 @@ def test_what_only_contradicts_a_source_makes_nothing_stale(memory, three):
     assert not stale(memory, made)
 
 
-def test_a_source_that_is_merged_into_a_note_that_is_none_makes_it_stale(memory):
-    for text in ("The yoga class is on Friday", "The yoga class is on Friday."):
-        memory.add(text, namespace=ANN)
-    one, two = memory.get_all(namespace=ANN)
-    merged_later = digest(memory, [one])
-    other = digest(memory, [two], name="e")
-    (into,) = memory.consolidate(namespace=ANN).merged
-    assert stale(memory, merged_later) == (into == two.id)
-    assert stale(memory, other) == (into == one.id)
-
-
 # --- the user's hand
 
 
@@ -418,12 +407,11 @@ def test_a_digest_comes_through_an_export_with_its_sources_in_the_other_namespac
     assert stored(memory, made.id).sources == made.sources
 
 
-def test_evolve_and_consolidate_leave_a_digest_alone(memory, three):
+def test_evolve_leaves_a_digest_alone(memory, three):
     one, two = digest(memory, three), digest(memory, three, name="e")
     memory.evolve(namespace=ANN)
     memory.evolve(ids=[one.id], namespace=ANN)
     memory.evolve(namespace=ANN, upgrade=True)
-    memory.consolidate(namespace=ANN)
     for made in (one, two):
         assert stored(memory, made.id).contexts == made.contexts
         assert not stored(memory, made.id).links
@@ -475,12 +463,3 @@ def test_stats_count_digests(memory, three):
     stats = memory.stats(namespace=ANN)
     assert (stats["notes"], stats["digests"], stats["duplicates"]) == (3, 2, 0)
     assert stats["degree"]["histogram"] == [1]
-
-
-def test_a_digest_of_the_user_without_sources_is_merged_into_nothing(memory, three):
-    made = digest(memory, three[:1])
-    memory.update(made.id, namespace=ANN, content="The yoga class is on Friday")
-    memory.delete(three[0].id, namespace=ANN)
-    assert stored(memory, made.id).sources == ()
-    memory.add("The yoga class is on Friday", namespace=ANN)
-    assert memory.consolidate(namespace=ANN).merged == {}

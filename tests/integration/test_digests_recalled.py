@@ -279,7 +279,6 @@ def test_where_there_are_no_digests_to_ask_for_notes_changes_nothing(memory):
     for thread in ("one", "two"):
         items = [NoteInput(content=text, speaker=who, thread=thread) for text, who in said]
         memory.add_many(items, namespace=ANN)
-    assert memory.consolidate(namespace=ANN).merged
     for find in (memory.search, memory.recall):
         hits, same = (
             [hit.note.id for hit in find("Who likes loud jazz? Yes", namespace=ANN, **more)]

@@ -105,7 +105,6 @@ def test_a_second_run_asks_nothing_and_neither_does_one_after_opening_again(tmp_
     memory.close()
     memory, model = open_memory(place=tmp_path)
     assert memory.digest(namespace=ANN).to_dict()["calls"] == 0
-    assert not memory.consolidate(namespace=ANN).digests.written
     assert (digests(memory), model.asked("digest")) == (before, [])
 
 
@@ -379,23 +378,10 @@ def test_evolve_says_which_digests_it_wrote():
     assert memory.evolve(namespace=ANN).digests == (digests(memory)[0].id,)
 
 
-def test_consolidate_brings_them_up_to_date_within_its_budget():
-    memory, model = open_memory(begun)
-    say(memory, *SAID)
-    assert memory.consolidate(namespace=ANN, dry_run=True).digests.left == 3
-    assert memory.consolidate(namespace=ANN, budget=0).digests.left == 3
-    assert model.asked("digest") == []
-    report = memory.consolidate(namespace=ANN)
-    assert report.digests.written == (digests(memory)[0].id,)
-    assert report.counts["digests written"] == 1
-    assert "1 digests written" in str(report)
-
-
 def test_rules_write_none_and_say_so():
     memory = AgenticMemory.open(":memory:", embedder=HashEmbedder(), model=RuleModel())
     say(memory, *SAID)
     assert "rules" in memory.digest(namespace=ANN).reason
-    assert "rules" in memory.consolidate(namespace=ANN).digests.reason
     assert digests(memory) == []
 
 

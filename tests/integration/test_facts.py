@@ -137,9 +137,9 @@ def test_a_fact_is_a_dated_note_beside_its_turn_and_names_it(open_memory):
     assert (made.kind, made.model, made.cause) == ("add", "scripted", turn.id)
 
 
-@pytest.mark.parametrize("again", ["ann moved to  Oslo.", "Ann has moved to Oslo"])
+@pytest.mark.parametrize("again", ["ann moved to  Oslo.", "Ann moved to Oslo!"])
 def test_what_is_learned_again_is_stored_once_and_gains_a_source(open_memory, again):
-    memory = open_memory(learning("Ann moved to Oslo", again), min_duplicate_similarity=0.8)
+    memory = open_memory(learning("Ann moved to Oslo", again))
     turns = [tell(memory, text)[0].id for text in ("I moved to Oslo", "Yes, Oslo it is")]
     (fact,) = facts(memory)
     assert fact.content == "Ann moved to Oslo"
@@ -158,7 +158,7 @@ def test_the_same_fact_twice_in_one_reply_is_stored_once(open_memory):
     "other", ["Ann moved to Rome", "Ann never moved to Oslo", "Bob moved to Oslo"]
 )
 def test_what_differs_in_one_word_is_another_fact(open_memory, other):
-    memory = open_memory(learning("Ann moved to Oslo", other), min_duplicate_similarity=0.5)
+    memory = open_memory(learning("Ann moved to Oslo", other))
     tell(memory, "I moved to Oslo")
     tell(memory, "Something else")
     assert texts(memory) == ["Ann moved to Oslo", other]

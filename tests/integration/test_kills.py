@@ -86,7 +86,7 @@ from amem_integrations.testing import HashEmbedder
 
 store = EdgeStore(sys.argv[1], dimensions=HashEmbedder().dimensions)
 for _ in range(80):
-    record = change_of_namespace(new_operation(), "unmerge", ("bob",), now(), {})
+    record = change_of_namespace(new_operation(), "supersede", ("bob",), now(), {})
     store.replace(("bob",), [], [record])
 os.kill(os.getpid(), 9)
 """
@@ -256,7 +256,7 @@ def test_what_was_interrupted_stays_on_the_list_until_the_memory_has_finished_it
     store = EdgeStore(tmp_path / "m", dimensions=HashEmbedder().dimensions)
     kinds = [step.kind for step in store.interrupted]
     assert kinds.count("add") == 3
-    assert kinds.count("unmerge") >= 64
+    assert kinds.count("supersede") >= 64
     store.close()
     reopened(tmp_path / "m").close()
     store = EdgeStore(tmp_path / "m", dimensions=HashEmbedder().dimensions)

@@ -111,11 +111,6 @@ class MemoryMachine(RuleBasedStateMachine):
         self.contents[note.id] = content
 
     @rule()
-    def consolidate(self) -> None:
-        self.memory.consolidate(namespace=ANN)
-        assert self.memory.consolidate(namespace=ANN, dry_run=True).merged == {}
-
-    @rule()
     def finish(self) -> None:
         self.memory.evolve(namespace=ANN)
 

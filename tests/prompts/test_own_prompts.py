@@ -83,9 +83,8 @@ def test_instructions_reach_every_prompt_in_one_marked_place():
     with memory, paper:
         for content in TURNS:
             paper.add(content, namespace=ANN)
-        paper.consolidate(namespace=ANN)
         paper.fill(Form, namespace=ANN)
-        memory.consolidate(namespace=ANN)
+        memory.digest(namespace=ANN)
         requests = [*model.requests, *paper_model_.requests]
         assert {request.task for request in requests} == set(PLACEHOLDERS) - {
             "facts"

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
 
 import pytest
-from support.notes import NOON, make_note
 
 from amem_integrations import MemoryConfig
 from amem_integrations.calibration import (
-    calibrate,
-    duplicate_cosines,
-    duplicate_pairs,
-    duplicate_threshold,
-    rates,
+    cosines_of,
+    gate,
+    pairs,
+    relevance_floor,
+    shares,
+    similarity_of_repeats,
 )
-from amem_integrations.duplicates import completeness, difference, is_equal, text_difference
+from amem_integrations.duplicates import is_equal, text_difference
+from amem_integrations.evolution.facts import SAME
 from amem_integrations.relevance import FLOORS
 from amem_integrations.testing import HashEmbedder
 
-PAIRS = duplicate_pairs()
+PAIRS = pairs()
 BY_WORDS = (
     "number",
     "date",
@@ -97,40 +97,24 @@ def test_another_wording_alone_is_no_difference(one, other):
     assert text_difference(one, other) is None
 
 
-def test_the_same_words_on_another_day_are_another_event():
-    one, other = (
-        make_note("I had a headache."),
-        make_note("I had a headache.", at=NOON + timedelta(days=1)),
-    )
-    assert "days" in (difference(one, other) or "")
-    lasting = "I am allergic to nuts."
-    assert difference(make_note(lasting), make_note(lasting, at=other.at)) is None
-    dated = "The house was built on 4 May 1911."
-    assert difference(make_note(dated), make_note(dated, at=other.at)) is None
-    vague = "I was born yesterday."
-    assert difference(make_note(vague), make_note(vague, at=other.at)) is not None
-
-
-def test_completeness_counts_words_with_a_meaning():
-    assert completeness("I really do have a red red car") == completeness("My car is red") == 2
-
-
 def test_a_threshold_lets_no_pair_pass_that_differs():
     embedder = HashEmbedder(256)
-    found = calibrate(embedder)
-    cosines = duplicate_cosines(embedder, PAIRS)
-    assert found.min_duplicate_similarity == duplicate_threshold(PAIRS, cosines)
-    assert rates(PAIRS, cosines, found.min_duplicate_similarity) == (found.duplicates_found, 0)
-    assert found.duplicates_found > 0.4
-    assert rates(PAIRS, cosines, found.min_duplicate_similarity - 0.02)[1] > 0
-    assert MemoryConfig(**found.config).min_gate_similarity == found.min_gate_similarity
+    cosines = cosines_of(embedder, PAIRS)
+    least, found, false = similarity_of_repeats(embedder)
+    assert shares(PAIRS, cosines, least) == (found, false)
+    assert (false, found > 0.4) == (0, True)
+    assert shares(PAIRS, cosines, least - 0.02)[1] > 0
 
 
 def test_the_settings_are_those_of_the_default_embedder():
     minilm = pytest.importorskip("amem_integrations.providers.minilm")
-    found = calibrate(minilm.MiniLmEmbedder())
-    default = MemoryConfig(min_relevance=FLOORS[found.embedder])
-    assert MemoryConfig(**found.config) == default
-    assert found.unrelated_hidden > 0.95
-    assert (found.false_duplicates, found.duplicates_found > 0.65) == (0, True)
-    assert found.random_stopped > 0.95
+    embedder = minilm.MiniLmEmbedder()
+    (similar, found, false), (least, stopped) = similarity_of_repeats(embedder), gate(embedder)
+    floor, hidden = relevance_floor(embedder)
+    assert (similar, least, floor) == (
+        SAME,
+        MemoryConfig().min_gate_similarity,
+        FLOORS[embedder.name],
+    )
+    assert (false, found > 0.65) == (0, True)
+    assert min(stopped, hidden) > 0.95

@@ -10,7 +10,7 @@ from amem_integrations import AgenticMemory
 
 RUN_TIME = [
     "add", "add_many", "add_messages", "embed", "construct", "propose", "commit", "evolve",
-    "search", "recall", "context", "get", "get_all", "profile", "update", "supersede", "delete", "consolidate", "digest", "fill", "evidence",
+    "search", "recall", "context", "get", "get_all", "profile", "update", "supersede", "delete", "digest", "fill",
     "work",
 ]  # fmt: skip
 

@@ -137,7 +137,6 @@ def full_note(name: str, **fields: Any) -> Note:  # noqa: ANN401 - any field of 
         "contexts": (
             entry(name), entry("another", keywords=(), tags=("2023-05-08",)),
         ),
-        "merged_into": note_id("q"),
         "links": {note_id("x"): link(), note_id("y"): link(strength=1.0, direction="in")},
         "state": "failed",
         "failure": "the model said no",

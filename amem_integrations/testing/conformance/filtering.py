@@ -31,7 +31,7 @@ def _notes() -> list[Note]:
             contexts=(entry("b", tags=("craft",), model="rules"),),
             metadata={"n": 2.5, "city": ["Rome", "Oslo"], "flag": True, "none": None},
         ),
-        note("c", number=2, source="import", sources=(note_id("a"), note_id("q")), at=LATER, state="failed", merged_into=note_id("a"), metadata={"n": "1", "big": 2**60 + 1}),
+        note("c", number=2, source="import", sources=(note_id("a"), note_id("q")), at=LATER, state="failed", metadata={"n": "1", "big": 2**60 + 1}),
         note("d", kind="filler", number=3, expires_at=NOW, recorded_at=EARLY, metadata={"n": 1.0, "flag": False, "list": [], "odd=key": 1, "long": "long " * 100}),
     ]  # fmt: skip
 
@@ -56,7 +56,6 @@ BY_FIELD: Mapping[str, list[tuple[Any, str]]] = {
     "key": [("k", "a")],
     "state": [({"$in": ["pending", "failed"]}, "bcd")],
     "superseded_by": [(None, "acd"), (note_id("a"), "b")],
-    "merged_into": [(None, "abd"), (note_id("a"), "c"), ({"$in": [note_id("a"), note_id("b")]}, "c")],
     "until": [(None, "acd"), ({"$gt": NOW}, "b"), ({"$lt": NOW}, "")],
     "tags": [("craft", "ab"), ({"$ne": "home"}, "bcd"), ({"$in": ["home", "clay"]}, "a"),
         (None, "cd")],

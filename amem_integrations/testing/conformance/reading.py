@@ -98,11 +98,6 @@ class ReadingRules:
         assert done(store.backlinks(ANN, [note_id("a")])) == [outdated.note]
         assert done(store.backlinks(ANN, [note_id("b")])) == []
 
-    def test_backlinks_returns_what_is_merged_into_any_of_the_notes(self, store: NoteStore) -> None:
-        merged = item("b", merged_into=note_id("a"))
-        done(store.insert(ANN, [item("a"), merged], []))
-        assert done(store.backlinks(ANN, [note_id("a")])) == [merged.note]
-
     def test_backlinks_returns_what_is_derived_from_any_of_the_notes(
         self, store: NoteStore
     ) -> None:
