@@ -10,13 +10,21 @@ CODE := amem_integrations langchain_amem llamaindex_amem examples tests benchmar
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test test-served test-torch test-lowest lint types docs format bench bench-embedder clean
+.PHONY: demo test test-dates test-served test-torch test-lowest lint types docs format bench bench-embedder clean
 
 demo: $(VENV)/ready-for-demo
 	$(BIN)/python examples/demo.py
 
+SUITE := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not torch'
+
 test: $(VENV)/ready
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not torch'
+	$(SUITE)
+
+# The same on three days that begin while it runs: after daylight saving ended, in local time alone, and in UTC in a leap year.
+test-dates: $(VENV)/ready
+	AMEM_TEST_DATE=2026-11-01T01:55 TZ=America/Los_Angeles PYTHONPATH=$(CURDIR)/tests/any_day $(SUITE)
+	AMEM_TEST_DATE=2026-12-31T23:55 TZ=Asia/Kolkata PYTHONPATH=$(CURDIR)/tests/any_day $(SUITE)
+	AMEM_TEST_DATE=2028-02-29T15:55 TZ=America/Los_Angeles PYTHONPATH=$(CURDIR)/tests/any_day $(SUITE)
 
 # A sample of the tests over the served store; AMEM_TEST_STORE may be the URL of a server of your own.
 test-served: $(VENV)/ready

@@ -15,6 +15,12 @@ MAX_KEYWORDS = 8  # that one context entry may bring
 MAX_TAGS = 6
 SPEAKER_CHARS = 80
 _BRACKETS = str.maketrans("[]", "()")  # a note's header stands in brackets
+# Names of the locale would have each machine embed other texts.
+MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 BYTES_PER_TOKEN = 4  # English text; scripts of three bytes a character are about .75 token each
 
 
@@ -24,8 +30,13 @@ def count_tokens(text: str) -> int:
 
 
 def day(time: datetime) -> str:
-    """Return a date as people write it, such as `8 May 2023`."""
-    return f"{time.day} {time:%B %Y}"
+    """Return a date as people write it, such as `8 May 2023`, in English whatever the locale."""
+    return f"{time.day} {MONTHS[time.month - 1]} {time.year}"
+
+
+def weekday(time: datetime) -> str:
+    """Return the weekday of a date, in English whatever the locale."""
+    return WEEKDAYS[time.weekday()]
 
 
 def context(note: Note) -> str:

@@ -126,7 +126,7 @@ def speakers(notes: Iterable[Note]) -> str:
 
 def day_of(note: Note) -> str:
     """Return the day of a note with its weekday, which "last Friday" is counted from."""
-    return f"{note.when:%A} {texts.day(note.when)}"
+    return f"{texts.weekday(note.when)} {texts.day(note.when)}"
 
 
 def bare(alias: str) -> str:

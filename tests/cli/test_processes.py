@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.processes import environment
 
 ROOT = Path(__file__).parents[2]
 # An embedder that takes its time, and says when Ctrl-C is to come. A process that a shell runs in the
@@ -35,7 +35,7 @@ app(sys.argv[2:], obj=Ports(embedder=lambda name, url: made))
 
 def run(*arguments, **options):
     command = [sys.executable, "-m", "amem_integrations.cli", *map(str, arguments)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "AMEM_NAMESPACE": "ann"}
+    env = environment(ROOT, AMEM_NAMESPACE="ann")
     return subprocess.run(
         command, env=env, capture_output=True, text=True, timeout=120, check=False, **options
     )
@@ -44,7 +44,7 @@ def run(*arguments, **options):
 def slow(when, *arguments):
     return subprocess.Popen(
         [sys.executable, "-c", SLOW, str(when), *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "AMEM_NAMESPACE": "ann"},
+        env=environment(ROOT, AMEM_NAMESPACE="ann"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -106,7 +106,7 @@ def test_commands_that_read_import_neither_pytorch_nor_the_client_of_the_server(
         "    slow = {'torch', 'qdrant_client', 'matplotlib', 'openai'} & set(sys.modules)\n"
         "    assert not slow, slow\n"
     )
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "AMEM_NAMESPACE": "ann"}
+    env = environment(ROOT, AMEM_NAMESPACE="ann")
     for arguments in (
         ["show", "1:7"],
         ["history"],

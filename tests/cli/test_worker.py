@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support import models
+from support.processes import environment
 from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import AgenticMemory, ModelUnavailableError
@@ -42,7 +42,7 @@ app(sys.argv[2:], obj=Ports(embedder=lambda *_: HashEmbedder(256, name="hash"), 
 def start(seconds, *arguments):
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(seconds), *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
+        env=environment(ROOT, ROOT / "tests"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

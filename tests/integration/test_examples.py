@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.processes import environment
 
 ROOT = Path(__file__).parents[2]
 STAND_INS = ROOT / "tests/support/stand_ins"  # for packages that need a network
@@ -24,11 +24,7 @@ def run(*arguments: object, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-W", "error::DeprecationWarning:__main__", *map(str, arguments)],
         cwd=folder,
-        env={
-            **os.environ,
-            "PYTHONPATH": f"{ROOT}{os.pathsep}{STAND_INS}",
-            "OPENAI_API_KEY": "none",
-        },
+        env=environment(ROOT, STAND_INS, OPENAI_API_KEY="none"),
         capture_output=True,
         text=True,
         timeout=200,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support import models
+from support.processes import environment
 
 from amem_integrations import (
     AgenticMemory,
@@ -46,7 +47,7 @@ def start(program: str, *arguments: object) -> subprocess.Popen[str]:
         [sys.executable, "-c", program, *map(str, arguments)],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=environment(ROOT),
     )
 
 

@@ -126,8 +126,7 @@ def test_what_was_added_first_is_shown_first_also_within_one_batch():
 
 def test_every_note_shown_has_a_date():
     memory = opened()
-    memory.add("dentist tomorrow at ten", namespace=ANN, speaker="Ann")
-    today = datetime.now(UTC)
+    today = memory.add("dentist tomorrow at ten", namespace=ANN, speaker="Ann").recorded_at
     shown = memory.context("dentist", namespace=ANN)
     assert f"{today.day} {today:%B %Y}:\n- Ann: dentist" in shown
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from support import models
+from support.processes import environment
 from support.qdrant_server import FakeQdrant, Fault, serving
 
 from amem_integrations import AgenticMemory, MemoryConfig
@@ -362,7 +362,7 @@ def test_after_a_real_kill_history_and_notes_of_a_memory_agree(
 ) -> None:
     done = subprocess.run(
         [sys.executable, "-c", CHILD + KILLS[kill], fake.url],
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
+        env=environment(ROOT, ROOT / "tests"),
         capture_output=True,
         text=True,
         timeout=60,
@@ -406,7 +406,7 @@ def test_a_long_text_whose_correction_was_killed_is_corrected_whole(
     code = CORRECT.format(collection=collection, method=method, call=call)
     done = subprocess.run(
         [sys.executable, "-c", CHILD + code, fake.url],
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
+        env=environment(ROOT, ROOT / "tests"),
         capture_output=True,
         text=True,
         timeout=60,

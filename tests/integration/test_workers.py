@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 from support import models
 from support.ports import WatchedStore
+from support.processes import environment
 from support.qdrant_server import FakeQdrant, Fault, serving
 
 from amem_integrations import (
@@ -219,7 +219,7 @@ def child(fake: FakeQdrant, task: str) -> subprocess.Popen[str]:
     """Another process, which evolves all, and says when it asks the model; it waits there for a moment."""
     return subprocess.Popen(
         [sys.executable, "-c", CHILD, fake.url, task],
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
+        env=environment(ROOT, ROOT / "tests"),
         stdout=subprocess.PIPE,
         text=True,
     )

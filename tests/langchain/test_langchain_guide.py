@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("langchain_classic")
 
-from langchain_kit import Talker, oslo
+from langchain_kit import Talker, oslo, scripted
 
 from amem_integrations.testing import HashEmbedder
 
@@ -30,11 +30,16 @@ def test_the_guide_runs(
     monkeypatch.setattr("langchain.chat_models.init_chat_model", lambda _: Talker(answer=oslo))
     opened = 'open_memory("./memory")'
     assert opened in CODE
-    names: dict[str, Any] = {"__name__": "guide", "embedder": HashEmbedder()}
+    names: dict[str, Any] = {
+        "__name__": "guide",
+        "embedder": HashEmbedder(),
+        "model": scripted(),  # one that has something to propose
+    }
     module = type(sys)("guide")
     monkeypatch.setitem(sys.modules, "guide", module)  # where type hints are looked up
     module.__dict__.update(names)
-    exec(CODE.replace(opened, 'open_memory(":memory:", embedder=embedder)'), module.__dict__)
+    here = 'open_memory(":memory:", embedder=embedder, model=model)'
+    exec(CODE.replace(opened, here), module.__dict__)
     module.__dict__["memory"].close()
     printed = capsys.readouterr().out
     for promised in ("Rex likes the sea", "'amem': 'evolve'", "{'text': 'Mira eats no meat.'"):

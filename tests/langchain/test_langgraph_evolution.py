@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from langchain_kit import ANN, BOB, User, scripted, user
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
+from support.processes import environment
 
 from amem_integrations import (
     AgenticMemory,
@@ -506,13 +506,14 @@ with Crashing.open(":memory:", model=scripted(), embedder=HashEmbedder()) as mem
 
 def test_strict_msgpack_takes_the_state_of_every_graph(tmp_path: Path) -> None:
     here = Path(__file__).parent
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{here.parents[1]}{os.pathsep}{here}",
-        "LANGGRAPH_STRICT_MSGPACK": "true",
-    }
     program = [sys.executable, "-c", STRICT, str(tmp_path / "checkpoints.sqlite")]
-    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        program,
+        env=environment(here.parents[1], here, LANGGRAPH_STRICT_MSGPACK="true"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 

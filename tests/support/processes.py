@@ -17,12 +17,19 @@ ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 
 
+def environment(*folders: Path, **variables: str) -> dict[str, str]:
+    """Return the variables of a child: those of this process, and folders that it imports from before others."""
+    inherited = filter(None, [os.environ.get("PYTHONPATH")])  # of `make test-dates`
+    path = os.pathsep.join([*map(str, folders), *inherited])
+    return {**os.environ, "PYTHONPATH": path, **variables}
+
+
 @cache
 def _server() -> subprocess.Popen[bytes]:
     """Start the process that forks the others; it ends with this one."""
     server = subprocess.Popen(
         [sys.executable, str(Path(__file__).with_name("process_server.py"))],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=environment(ROOT),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         bufsize=0,  # a line that was read ahead would not be waited for

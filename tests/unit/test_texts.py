@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import calendar
+from datetime import timedelta
+
 from support.notes import NOON, make_entry, make_id, make_note
 
 from amem_integrations import ScoredNote, texts
@@ -20,6 +23,13 @@ def test_bm25_reads_the_date_as_well_and_the_embedder_does_not():
     note = make_note("I adopted a dog", at=NOON)
     assert texts.lexical_text(note) == "8 May 2024\nI adopted a dog"
     assert texts.embedding_text(note) == "I adopted a dog"
+
+
+def test_months_and_weekdays_have_their_english_names():
+    year = [NOON + timedelta(days=n) for n in range(366)]
+    months, weekdays = list(calendar.month_name), list(calendar.day_name)  # no locale is set here
+    assert [texts.day(t) for t in year] == [f"{t.day} {months[t.month]} {t.year}" for t in year]
+    assert [texts.weekday(t) for t in year] == [weekdays[t.weekday()] for t in year]
 
 
 def test_of_what_other_notes_added_the_newest_eight_sentences_count():
