@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .errors import AmemError, ModelReplyError, ModelUnavailableError
+from .errors import AmemError, ConfigurationError, ModelReplyError, ModelUnavailableError
 from .notes import Note
 from .ports import Embedder, Indexed, Vector
 from .runtime import Runtime, resolve
@@ -21,6 +21,7 @@ log = logging.getLogger("amem_integrations")
 
 # Norms that differ from 1 by less than this are the rounding of float32.
 ROUNDING = 1e-4
+WITHOUT_EMBEDDER = (ModelUnavailableError, ConfigurationError)
 
 
 async def embed(runtime: Runtime, texts: Sequence[str]) -> list[Vector | None]:
@@ -71,7 +72,7 @@ async def embed_if_possible(
     runtime: Runtime,
     texts: Sequence[str],
     *,
-    until: str = "they are constructed",
+    until: str = "the next evolve",
     despite: tuple[type[AmemError], ...] = (ModelUnavailableError,),
 ) -> list[Vector | None]:
     """Return a vector for each text, or None for each when the embedder fails by one of `despite`.
@@ -83,6 +84,7 @@ async def embed_if_possible(
         return await embed(runtime, texts)
     except despite as error:
         log.warning("%s; %d notes have no new vector until %s", error, len(texts), until)
+        runtime.vectors.lacking = True
         return [None] * len(texts)
 
 

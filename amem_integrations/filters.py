@@ -40,6 +40,7 @@ class Condition:
 
 
 Conditions = tuple[Condition, ...]
+WITHOUT_VECTOR = Condition("vector", "$eq", None)  # not for callers: a vector is no field of a note
 
 
 def parse(where: Mapping[str, Any]) -> Conditions:

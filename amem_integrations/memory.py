@@ -52,7 +52,6 @@ class AgenticMemory:
     add, aadd = both_methods(flows.add.add)
     add_many, aadd_many = both_methods(flows.add.add_many)
     add_messages, aadd_messages = both_methods(flows.add.add_messages)
-    embed, aembed = both_methods(flows.embed.embed)
 
     evolve, aevolve = both_methods(flows.evolve.evolve)
     work, awork = both_methods(flows.work.work)
@@ -121,6 +120,7 @@ class AgenticMemory:
         store = open_store(place, embedder=embedder.name, dimensions=embedder.dimensions)
         memory = cls(store, embedder, model, config)
         memory._location = place
+        run(flows.embed.embed_all_missing(memory._runtime))
         return memory
 
     def __init__(

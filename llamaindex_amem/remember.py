@@ -25,6 +25,7 @@ from amem_integrations.adapting import (
     Background,
     Call,
     Remember,
+    Unembedded,
     both,
     evolve_turn,
     remembered,
@@ -87,9 +88,7 @@ class Writer:
         self._lock = threading.Lock()
         self._waiting: deque[Batch] = deque()
         self._added: dict[str, None] = {}
-        self._raw: dict[
-            str, None
-        ] = {}  # notes without a vector: the end of the turn makes one for all
+        self._unembedded, self._raw = Unembedded(memory), False  # whether notes may have no vector
         self._threads: dict[str | None, Thread] = {}
         self.background: Background[Writer] | None = None
         if evolve == "background":
@@ -117,7 +116,7 @@ class Writer:
             self._wait(todo)
         with self._lock:
             self._added |= {note.id: None for note in notes if note.state != "done"}
-            self._raw |= {note.id: None for note in notes if note.own_entry is None}
+            self._raw |= any(note.own_entry is None for note in notes)
         ids = [note.id for note in notes]
         waiting = sum(len(some.messages) for some in todo)
         dispatcher.event(AMemWriteEvent(note_ids=ids, waiting=waiting))
@@ -137,15 +136,14 @@ class Writer:
 
         The notes are then found by their words, and a later turn tries again.
         """
-        ids = list(self._raw)
-        if not ids or self._failures.resting("write"):
+        if not self._raw or self._failures.resting("write"):
             return True
         with self._failures.tolerated("write", answered=True):
-            done = await call(self._memory.embed, ids, namespace=self._namespace)
-            with self._lock:
-                for note_id in done:
-                    self._raw.pop(note_id, None)
+            self._raw = False
+            done = await call(self._unembedded.embed_missing, namespace=self._namespace)
+            self._raw = self._raw or not done
             return True
+        self._raw = True
         return False
 
     def evolve_some(self) -> bool:
@@ -247,9 +245,7 @@ class Writer:
 
     async def _add(self, call: Call, items: Sequence[NoteInput]) -> list[Note]:
         try:
-            return await call(
-                self._memory.add_many, items, namespace=self._namespace, evolve=False, embed=False
-            )
+            return await call(self._unembedded.add_by_words, items, namespace=self._namespace)
         except InvalidInputError as error:
             if len(items) == 1:
                 # It is still in the chat history, and to raise would end the chat.

@@ -7,6 +7,7 @@
   searches, to sort by; `FIELDS`: what `where` knows of a note.
 - `Background`: evolve them in a thread.
 - `Documents`: what a loader or a pipeline gives is added, replaced, found by id, and removed with its source.
+- `Unembedded`: the notes of a turn are stored at once, and embedded by one call when it is complete.
 - `check_namespace`: nobody's memory is never a default.
 - `check_counts`, `check_flags`: options are whole numbers from 1, or True or False, and nothing that looks alike.
 - `RECALLED`: how many notes a recall considers, unless it is told otherwise.
@@ -38,6 +39,7 @@ from .recall_options import (
     check_flags,
     falling,
 )
+from .unembedded import Unembedded
 
 __all__ = [
     "FIELDS",
@@ -60,6 +62,7 @@ __all__ = [
     "Remember",
     "SearchKeywords",
     "Truncation",
+    "Unembedded",
     "Waiting",
     "awaited",
     "both",

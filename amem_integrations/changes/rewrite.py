@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import texts
-from ..embedding import embed, embed_if_possible
-from ..errors import ConfigurationError, ModelUnavailableError, RevisionConflictError
+from ..embedding import WITHOUT_EMBEDDER, embed, embed_if_possible
+from ..errors import RevisionConflictError
 from ..ids import now
 from ..notes import Change, Namespace, Note
 from ..ports import OPS_KEPT, Indexed, Look, Vector
@@ -23,7 +23,6 @@ MAX_TRIES = 50
 NO_VECTOR = "the embedder gave no usable vector"
 Follow = Callable[[Sequence[Change]], Mapping[str, Edit]]
 # An embedder that is down, one that only asynchronous calls can use, none at all.
-WITHOUT_EMBEDDER = (ModelUnavailableError, ConfigurationError)
 
 
 @dataclass(slots=True)

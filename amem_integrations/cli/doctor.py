@@ -15,7 +15,7 @@ from .. import AgenticMemory
 from ..changes.recovery import drop_one_sided
 from ..errors import StoreError
 from ..fetch import note_pages
-from ..flows.embed import embed
+from ..flows.embed import embed_missing
 from ..kinds import DERIVED
 from ..notes import Namespace, Note
 from ..ports import NoteStore
@@ -105,7 +105,7 @@ async def _mend(runtime: Runtime, namespace: Namespace) -> None:
     async for page in note_pages(runtime.store, namespace):
         ids = [note.id for note in page]
         await drop_one_sided(runtime, namespace, ids)
-        await embed(runtime, ids, namespace=namespace)
+    await embed_missing(runtime, namespace=namespace)
 
 
 def _print(out: Console, checks: Sequence[Check], *, failed: bool) -> None:

@@ -85,7 +85,6 @@ async def add_many(
     *,
     namespace: Sequence[str],
     evolve: bool = True,
-    embed: bool = True,
     progress: bool | Progress = False,
 ) -> list[Note]:
     """Return a note for each item, in order; either all are stored or none.
@@ -96,8 +95,6 @@ async def add_many(
         items: Texts, or `NoteInput` values with the fields of `add`.
         namespace: Whose memory it is.
         evolve: Construct, link and evolve at once; False leaves that to `evolve()`.
-        embed: False stores new notes without a vector: they are found by their words only, until `embed()` or
-            `evolve()` makes one. It saves a call of the embedder where more notes are about to follow.
         progress: True logs how far it is; a function is called with (notes finished, notes in all).
 
     Raises:
@@ -106,7 +103,7 @@ async def add_many(
     """
     space = check_namespace(namespace)
     report = None if progress is False else reporter(progress)
-    notes, unfinished = await _store(runtime, space, _inputs(items), vectors=embed)
+    notes, unfinished = await _store(runtime, space, _inputs(items))
     finished: Mapping[str, Note] = {}
     if evolve and unfinished:
         meter = None if report is None else Meter(report, len(unfinished))
@@ -116,6 +113,17 @@ async def add_many(
         until = 0.0 if free else deadline(runtime)
         finished, *_ = await evolve_notes(working, space, unfinished, meter, until=until)
     return [finished.get(note.id, note) for note in notes]
+
+
+async def add_by_words(
+    runtime: Runtime, items: Iterable[NoteInput], *, namespace: Sequence[str]
+) -> list[Note]:
+    """Return a note for each item, stored as by `add_many`; new ones have no vector until `embed_missing` makes one.
+
+    It saves calls of the embedder where more notes are about to follow.
+    """
+    space = check_namespace(namespace)
+    return (await _store(runtime, space, _inputs(items), vectors=False))[0]
 
 
 async def add_messages(
@@ -161,7 +169,7 @@ async def add_messages(
 
 
 async def _store(
-    runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput], *, vectors: bool
+    runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput], *, vectors: bool = True
 ) -> tuple[list[Note], list[Note]]:
     """Store what is not there yet; return a note for each item, and the notes that wait for a model.
 

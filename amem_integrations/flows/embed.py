@@ -6,44 +6,47 @@ from collections.abc import Sequence
 
 from .. import texts
 from ..changes.rewrite import next_revision
-from ..embedding import embed_if_possible
-from ..filters import unique_ids
+from ..embedding import WITHOUT_EMBEDDER, embed_if_possible
+from ..fetch import note_pages
+from ..filters import WITHOUT_VECTOR
 from ..ids import new_operation
 from ..notes import check_namespace
 from ..ports import Indexed
 from ..runtime import Runtime, resolve
-from .content import later_chunks
 
 
-async def embed(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[str]) -> list[str]:
-    """Make vectors for those of the notes that have none, by one call of the embedder; return which have one now.
+async def embed_missing(runtime: Runtime, *, namespace: Sequence[str]) -> bool:
+    """Make vectors for the notes of a namespace that have none; return whether all of them have one now.
 
-    With the first note of a long text, the one that `add` returned, all of that text gets them. While the embedder
-    does not answer, the notes stay as they are.
-
-    Args:
-        ids: Of notes that were added with `embed=False`, or while the embedder was down; unknown ones are
-            left out.
-        namespace: Whose memory it is.
+    While the embedder does not answer, the notes stay as they are, and are found by their words.
 
     Raises:
-        ConfigurationError: The embedder cannot be used, such as with a wrong key.
         StoreError: The store refused.
     """
-    space = check_namespace(namespace)
-    notes = await resolve(runtime.store.get(space, unique_ids(ids)))
-    whole = {note.id: [note, *await later_chunks(runtime, space, note)] for note in notes}
-    known = [part.id for parts in whole.values() for part in parts]
-    found = await resolve(runtime.store.get_indexed(space, known))
-    bare = [item.note for item in found if item.vector is None and item.note.content]
-    rows = await embed_if_possible(runtime, [texts.embedding_text(note) for note in bare])
-    op = new_operation()
-    ready = [
-        Indexed(note=next_revision(note, note, op), vector=row)
-        for note, row in zip(bare, rows, strict=True)
-        if row is not None
-    ]
-    # A note that was changed meanwhile has been embedded by that.
-    stale = await resolve(runtime.store.replace(space, ready, [])) if ready else set()
-    without = {note.id for note in bare} - {item.note.id for item in ready} | stale
-    return [i for i, parts in whole.items() if without.isdisjoint(part.id for part in parts)]
+    space, op, is_done = check_namespace(namespace), new_operation(), True
+    async for page in note_pages(runtime.store, space, (WITHOUT_VECTOR,)):
+        # A derived note whose text is gone has nothing to be found by.
+        notes = [note for note in page if note.content]
+        wanted = [texts.embedding_text(note) for note in notes]
+        rows = await embed_if_possible(runtime, wanted, despite=WITHOUT_EMBEDDER)
+        ready = [
+            Indexed(note=next_revision(note, note, op), vector=row)
+            for note, row in zip(notes, rows, strict=True)
+            if row is not None
+        ]
+        # A note that was changed meanwhile has been embedded by that change.
+        stale = await resolve(runtime.store.replace(space, ready, [])) if ready else set()
+        is_done &= len(ready) - len(stale) == len(notes)
+        if notes and not ready:
+            break
+    return is_done
+
+
+async def embed_all_missing(runtime: Runtime, namespace: Sequence[str] | None = None) -> None:
+    """Make vectors for all notes that have none, of one namespace or (None) of all; what fails is tried again."""
+    runtime.vectors.lacking = False
+    spaces = (
+        [namespace] if namespace else await resolve(runtime.store.namespaces((WITHOUT_VECTOR,)))
+    )
+    for space in spaces:
+        await embed_missing(runtime, namespace=space)

@@ -32,6 +32,7 @@ from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
 from .content import recover_interrupted
 from .digest import digest, digest_if_due
+from .embed import embed_all_missing
 from .usage import read_budget
 
 log = logging.getLogger("amem_integrations")
@@ -82,6 +83,8 @@ async def evolve(
     jobs: list[tuple[Conditions, Step]] = [((UNFINISHED, *tried, *within), evolve_wave)]
     if upgrade and runtime.model_name != RULES:
         jobs.insert(0, ((MADE_BY_RULES, *within), upgrade_wave))
+    if runtime.vectors.lacking:
+        await embed_all_missing(runtime, given)
     work = [
         (space, where, step)
         for where, step in jobs

@@ -14,9 +14,9 @@ from datetime import datetime
 from typing import Any, Literal, cast
 
 from ..errors import InvalidInputError
-from ..filters import Condition, Conditions, Scalar
+from ..filters import WITHOUT_VECTOR, Condition, Conditions, Scalar
 from .checks import INTEGERS, is_id, plain, stamp
-from .payloads import TERMS, is_metadata_name, seq_parts, term
+from .payloads import DENSE, TERMS, is_metadata_name, seq_parts, term
 
 Filter = Any  # a filter or a condition in the types of one interface to Qdrant
 IndexKind = Literal["tenant", "keyword", "integer", "float", "datetime", "uuid"]
@@ -32,7 +32,7 @@ _BOUNDS = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 class Dialect:
     """Makes conditions and filters in the types of one interface to Qdrant.
 
-    Both have the same types; `types` is their module, the next three are what is not named alike there.
+    Both have the same types; `types` is their module, the next four are what is not named alike there.
     `ordered` are the metadata fields that have an index for ranges, by their path; None where a range needs
     no index.
     """
@@ -41,6 +41,7 @@ class Dialect:
     number_range: Callable[..., Any]
     time_range: Callable[..., Any]
     has_id: Callable[[Sequence[str]], Any]
+    has_vector: Callable[[str], Any]
     ordered: Mapping[str, IndexKind] | None = None
 
     def any_of(self, key: str, values: Sequence[str]) -> Filter:
@@ -116,6 +117,8 @@ def json_path(field: str) -> str:
 
 
 def _clause(dialect: Dialect, condition: Condition) -> Filter:
+    if condition == WITHOUT_VECTOR:
+        return dialect.every([], but=[dialect.has_vector(DENSE)])
     field, value = condition.field, condition.value
     _check_name(field)
     if isinstance(value, tuple):

@@ -66,7 +66,11 @@ def engine_errors(path: Path) -> Iterator[None]:
 
 
 DIALECT = Dialect(
-    edge, edge.RangeFloat, edge.RangeDateTime, lambda ids: edge.HasIdCondition(set(ids))
+    edge,
+    edge.RangeFloat,
+    edge.RangeDateTime,
+    lambda ids: edge.HasIdCondition(set(ids)),
+    edge.HasVectorCondition,
 )
 
 

@@ -37,7 +37,10 @@ def client_dialect(ordered: Mapping[str, IndexKind] | None) -> Dialect:
     def has_id(ids: Sequence[str]) -> Filter:
         return models.HasIdCondition(has_id=list(ids))
 
-    return Dialect(models, models.Range, models.DatetimeRange, has_id, ordered)
+    def has_vector(name: str) -> Filter:
+        return models.HasVectorCondition(has_vector=name)
+
+    return Dialect(models, models.Range, models.DatetimeRange, has_id, has_vector, ordered)
 
 
 class QdrantCollection:

@@ -11,6 +11,7 @@ import pytest
 from support.digests import digest
 
 from amem_integrations import AgenticMemory, EdgeStore
+from amem_integrations.adapting import Unembedded
 from amem_integrations.cli import doctor
 from amem_integrations.notes import ContextEntry
 from amem_integrations.ports import Indexed
@@ -196,9 +197,7 @@ def test_it_mends_links_of_one_end_and_vectors_that_are_missing(talk):
 
     rewrite(talk, change)
     with AgenticMemory.open(talk.folder, embedder=HashEmbedder(256)) as memory:
-        (bare,) = memory.add_many(
-            ["The kiln is cold."], namespace=("bo",), embed=False, evolve=False
-        )
+        (bare,) = Unembedded(memory).add_by_words(["The kiln is cold."], namespace=("bo",))
     assert findings(talk, status=1)[1] == ["vectors", "dangling links", "one-sided links"]
     assert talk("doctor", "--mend").exit_code == 0
     assert findings(talk, status=0)[1] == []

@@ -200,7 +200,6 @@ MEANINGLESS = {
     "an id for ids to evolve": lambda m: m.evolve(namespace=ANN, ids=first(m)),
     "an id for ids to construct": lambda m: m.construct(first(m), namespace=ANN),
     "an id for ids to propose for": lambda m: m.propose(first(m), namespace=ANN),
-    "an id for ids to embed": lambda m: m.embed(first(m), namespace=ANN),
     "no notes to evolve": lambda m: m.evolve(limit=0),
     "a text as a number of notes": lambda m: m.evolve(limit="3"),
     "a text as a budget": lambda m: m.digest(namespace=ANN, budget="3"),

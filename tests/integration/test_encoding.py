@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from support import models
 from support.ports import WatchedEmbedder
+from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import AgenticMemory, MemoryConfig, NoteInput
 from amem_integrations.runtime import VectorCache
 from amem_integrations.testing import RecordedModel
 
+pytestmark = pytest.mark.enable_socket
 ANN = ("ann",)
 NOTES = 40
 BATCH, WIDTH = 8, 2
@@ -131,28 +135,48 @@ def test_a_question_and_a_note_of_the_same_words_are_encoded_apart(open_memory):
     assert embedder.calls == [["Which journey?"], ["Which journey?"]]
 
 
-def test_notes_that_were_added_without_vectors_are_embedded_by_one_call(open_memory):
-    memory, embedder = open_memory(recorded(), split_tokens=20)
-    texts = ["Which journey?", " ".join(f"Stage {n} was on foot." for n in range(20))]
-    notes = memory.add_many(texts, namespace=ANN, evolve=False, embed=False)
-    assert embedder.calls == []
+@pytest.fixture
+def place(request, tmp_path):
+    """A place to open memories at."""
+    fake = FakeQdrant() if request.param == "server" else None
+    with serving(fake) if fake else nullcontext():
+        yield fake.url if fake else tmp_path / "m" if request.param == "folder" else request.param
+
+
+@pytest.mark.parametrize(
+    ("place", "how"),
+    [
+        ("folder", "evolve"), (":memory:", "evolve"), ("server", "evolve"),
+        ("folder", "open"), ("server", "open"), ("folder", "both"),
+    ],
+    indirect=["place"],
+)  # fmt: skip
+def test_what_could_not_be_embedded_is_embedded_by_the_next_evolve_or_by_opening(place, how):
+    embedder = WatchedEmbedder()
+    config = MemoryConfig(split_tokens=20)
+    memory = AgenticMemory.open(place, embedder=embedder, config=config)
+    embedder.down = True
+    long = " ".join(f"Stage {n} was on foot." for n in range(20))
+    memory.add_many(["Which journey?", long], namespace=ANN, evolve=False)
+    memory.add_many([NoteInput(content="A journey of hers.")], namespace=("bo",), evolve=False)
     assert [hit.similarity for hit in memory.search("journey", namespace=ANN)] == [None]
+    if how == "evolve":
+        assert memory.evolve(namespace=ANN).interrupted
+    else:
+        memory.close()
+        if how == "both":
+            memory = AgenticMemory.open(place, embedder=embedder, config=config)
+    embedder.down = False
     embedder.calls.clear()
-    ids = [note.id for note in notes]
-    assert memory.embed(ids, namespace=ANN) == ids
-    assert memory.embed(ids, namespace=ANN) == ids
-    assert len(embedder.calls) == 1
-    assert len(embedder.calls[0]) == memory.stats(namespace=ANN)["notes"] > len(notes)
-    hits = memory.search("journey on foot", namespace=ANN)
-    assert all(hit.similarity is not None for hit in hits)
-
-
-def test_notes_without_vectors_get_them_when_they_evolve(open_memory):
-    memory, _ = open_memory(scripted())
-    memory.add_many(["Which journey?"], namespace=ANN, evolve=False, embed=False)
-    memory.evolve()
-    (hit,) = memory.search("journey", namespace=ANN)
-    assert hit.similarity is not None
+    if how == "open":
+        memory = AgenticMemory.open(place, embedder=embedder, config=config)
+        assert [len(call) for call in embedder.calls] == [memory.stats(namespace=ANN)["notes"], 1]
+    else:
+        memory.evolve(limit=1)
+    with memory:
+        for space in (ANN, ("bo",)):
+            hits = memory.search("journey on foot", namespace=space)
+            assert all(hit.similarity is not None for hit in hits)
 
 
 def test_encoding_anew_means_every_text(open_memory):

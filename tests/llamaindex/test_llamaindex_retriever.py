@@ -35,6 +35,7 @@ from amem_integrations import (
     NamespaceError,
     NoteInput,
 )
+from amem_integrations.adapting import Unembedded
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from llamaindex_amem import AMemRetriever, AMemToolSpec
 
@@ -414,7 +415,7 @@ def test_a_note_without_a_vector_can_be_fused(mode: str) -> None:
     with AgenticMemory.open(":memory:", embedder=HashEmbedder(64)) as memory:
         memory.add("Rex is a dog.", namespace=("mira",))
         raw = NoteInput(content="Rex eats fish.")
-        memory.add_many([raw], namespace=("mira",), evolve=False, embed=False)
+        Unembedded(memory).add_by_words([raw], namespace=("mira",))
         retrievers = [AMemRetriever(memory, ("mira",), k=k) for k in (10, 3)]
         fused = QueryFusionRetriever(retrievers, llm=MockLLM(), num_queries=1, mode=mode)
         assert {node.text for node in fused.retrieve("Rex fish")} >= {"Rex eats fish."}

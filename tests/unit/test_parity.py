@@ -9,7 +9,7 @@ import pytest
 from amem_integrations import AgenticMemory
 
 RUN_TIME = [
-    "add", "add_many", "add_messages", "embed", "construct", "propose", "commit", "evolve",
+    "add", "add_many", "add_messages", "construct", "propose", "commit", "evolve",
     "search", "recall", "context", "get", "get_all", "profile", "update", "supersede", "delete", "digest", "fill",
     "work",
 ]  # fmt: skip
