@@ -8,7 +8,7 @@ from .errors import NoteNotFoundError
 from .filters import Condition, Conditions
 from .ids import now
 from .notes import Change, ChangeKind, Namespace, Note
-from .ports import Look, NoteStore
+from .ports import NoteStore
 from .runtime import resolve
 
 CHANGES = 1000
@@ -58,17 +58,14 @@ async def note_pages(
         after = page[-1].seq
 
 
-async def existing(
-    store: NoteStore, namespace: Namespace, ids: Sequence[str], look: Look | None = None
-) -> list[Note]:
-    """Return the notes with these ids, in this order; `look` is filled in where that saves a request.
+async def existing(store: NoteStore, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
+    """Return the notes with these ids, in this order.
 
     Raises:
         NoteNotFoundError: One is not there or has expired; the message names the first of those.
     """
     time = now()
-    how = {"look": look} if look is not None and getattr(store, "looks", False) else {}
-    notes = await resolve(store.get(namespace, ids, **how))
+    notes = await resolve(store.get(namespace, ids))
     known = {note.id for note in notes if not note.is_expired(time)}
     for note_id in ids:
         if note_id not in known:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from typing import Self, cast
@@ -87,7 +87,7 @@ class AgenticMemory:
     @classmethod
     def open(
         cls,
-        location: str | PathLike[str] | Sequence[str],
+        location: str | PathLike[str],
         *,
         model: ChatModel | None = None,
         embedder: Embedder | None = None,
@@ -98,14 +98,13 @@ class AgenticMemory:
         """Return the memory kept at `location`, made there if there is none.
 
         Args:
-            location: `":memory:"`, a folder (the embedded Qdrant engine), or the URL of a Qdrant server; of a
-                cluster, the URLs of several nodes, as a list or separated by commas.
+            location: `":memory:"`, a folder (the embedded Qdrant engine), or the URL of a Qdrant server.
             model: Makes, links and evolves notes; None works without any language model.
             embedder: Embeds notes and queries; None takes all-MiniLM-L6-v2, if it is installed.
             config: How notes are made, linked and evolved.
             collection: Name of the collection, for several memories in one place.
             client_options: For a folder: `durability` ("interval", or "always" to survive power cuts). For
-                a server: the options of `QdrantStore` (`layout`, `connections`, `metadata_indexes`, …) and what
+                a server: the options of `QdrantStore` (`connections`, `metadata_indexes`, `collection_options`, …) and what
                 `qdrant_client.QdrantClient` takes, such as `api_key` and `timeout`.
 
         Raises:

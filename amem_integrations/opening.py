@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from inspect import Parameter, iscoroutinefunction, signature
 from os import PathLike, fspath
@@ -32,28 +32,24 @@ _GIVEN = {
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a memory is kept: `":memory:"`, a folder, a URL or several, the collection, and the client's options."""
+    """Where a memory is kept: `":memory:"`, a folder or a URL, the collection, and the client's options."""
 
-    path: str | tuple[str, ...]
+    path: str
     collection: str = "amem"
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls,
-        path: str | PathLike[str] | Sequence[str],
+        path: str | PathLike[str],
         collection: str = "amem",
         options: Mapping[str, Any] | None = None,
     ) -> Location:
         """Return the location; a folder by its absolute path, as the working directory may change.
 
-        Several URLs, in a sequence or separated by commas, are nodes of one cluster.
-
         Raises:
             ConfigurationError: It is no path and no URL.
         """
-        if isinstance(path, list | tuple) and path and all(map(_is_url, path)):
-            return cls(tuple(path), collection, dict(options or {}))
         if not isinstance(collection, str):
             raise ConfigurationError(f"collection={collection!r} must be a name")
         text = fspath(path) if isinstance(path, str | PathLike) else path
@@ -76,12 +72,8 @@ class Location:
         return not _is_served(self.path)
 
 
-def _is_served(path: str | tuple[str, ...]) -> bool:
-    return isinstance(path, tuple) or path == ":memory:" or "://" in path
-
-
-def _is_url(text: object) -> bool:
-    return isinstance(text, str) and "://" in text
+def _is_served(path: str) -> bool:
+    return path == ":memory:" or "://" in path
 
 
 def open_store(location: Location, *, embedder: str, dimensions: int) -> NoteStore:

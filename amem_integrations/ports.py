@@ -116,14 +116,11 @@ class Query:
 class Bring:
     """The notes that a store on a server brings with its answer, to save the request for them.
 
-    They are the `limit` best by reciprocal rank, 1 / (`k` + rank), in both lists, and those with `ids`; with
-    `vectors` each comes with its own.
+    They are the `limit` best by reciprocal rank, 1 / (`k` + rank), in both lists.
     """
 
     limit: int
     k: int
-    ids: Sequence[str] = ()
-    vectors: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,21 +134,7 @@ class Ranked:
     dense: Sequence[tuple[str, float]] = field(default_factory=tuple)
     lexical: Sequence[tuple[str, float]] = field(default_factory=tuple)
     cosines: Mapping[str, float] = field(default_factory=dict)
-    brought: Mapping[str, Indexed] = field(default_factory=dict)
-
-
-@dataclass(slots=True, kw_only=True)
-class Look:
-    """What a caller reads right after a `replace`, which a store on a server brings with the request that reads back.
-
-    `ids` are of notes, `linked_to` those of which the backlinks are wanted. `notes` and `backlinks` are what was
-    read once the versions were written; None: it was not.
-    """
-
-    ids: Sequence[str] = ()
-    linked_to: Sequence[str] = ()
-    notes: Sequence[Note] | None = None
-    backlinks: Sequence[Note] | None = None
+    brought: Mapping[str, Note] = field(default_factory=dict)
 
 
 class NoteStore(Protocol):
@@ -218,7 +201,7 @@ class NoteStore(Protocol):
         their ids. Either way the caller reads the returned notes again, and tries again.
 
         Such a store takes ids of notes as the keyword `first`: it writes these before any other, and no other if one
-        of them is stale. A store with a true attribute `looks` takes a `Look` as the keyword `look`, and fills it in.
+        of them is stale.
         """
         ...
 

@@ -111,8 +111,8 @@ class Bare:
     def record(self, store: QdrantStore, call: Callable[[], object]) -> None:
         """Remember which methods of the client a call of the store uses, with which arguments."""
         self.calls = []
-        clients = store._connection._clients  # noqa: SLF001
-        real, calls = clients[0], self.calls
+        connection = store._connection  # noqa: SLF001
+        real, calls = connection._client, self.calls  # noqa: SLF001
 
         class Watching:
             def __getattr__(self, name: str) -> Any:  # noqa: ANN401
@@ -142,9 +142,9 @@ class Bare:
                 asked = {"query_request_batch": query_request_batch, **how}
                 return real.http.search_api.query_batch_points(name, **asked)
 
-        clients[0] = Watching()  # type: ignore[index]
+        connection._client = Watching()  # type: ignore[assignment]  # noqa: SLF001
         call()
-        clients[0] = real  # type: ignore[index]
+        connection._client = real  # noqa: SLF001
 
     def call(self) -> None:
         """Send the same requests."""

@@ -113,18 +113,15 @@ class QuoteRemoval:
         self,
         *,
         deleted: bool = False,
-        holders: Sequence[Note] | None = None,
         read: Sequence[Change] | None = None,
     ) -> None:
         """Remove all quotes. `deleted` says that the notes are gone: links to them and what they caused go too.
 
-        `holders` are the backlinks of the notes, if these have been read: before a deletion, or after a correction.
         `read` are the changes that mention the notes, if these have been read.
         """
         self._is_done = deleted
-        if holders is None:
-            store = self._runtime.store
-            holders = await resolve(store.backlinks(self._namespace, list(self._gone)))
+        backlinks = self._runtime.store.backlinks(self._namespace, list(self._gone))
+        holders = await resolve(backlinks)
         if self._deleted >= self._gone.keys() and not deleted:
             holders = [note for note in holders if is_derived(note)]  # links go with the notes
         is_first = True

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from .. import texts
 from ..embedding import WITHOUT_EMBEDDER, embed, embed_if_possible
 from ..errors import RevisionConflictError
 from ..ids import now
 from ..notes import Change, Namespace, Note
-from ..ports import OPS_KEPT, Indexed, Look, Vector
+from ..ports import OPS_KEPT, Indexed, Vector
 from ..runtime import RULES, Runtime, resolve
 from .edits import Edit, chain, fail
 
@@ -59,7 +58,6 @@ async def rewrite(  # noqa: PLR0913 - what one operation may need
     removing: bool = False,
     again: bool = False,
     first: Collection[str] = (),
-    look: Look | None = None,
 ) -> Rewritten:
     """Apply edits to stored notes; one that has `op` among its last operations, or is gone, is left out.
 
@@ -75,15 +73,12 @@ async def rewrite(  # noqa: PLR0913 - what one operation may need
         again: The operation may be an old one. Where a note does not remember that far back, the history
             says what was done.
         first: These are written before the others; if one is refused, `Rewritten.stale` says so, and it ends there.
-        look: What the caller reads next, for a store that can bring it with the last write.
 
     Raises:
         RevisionConflictError: Other writers kept getting in between.
         ModelUnavailableError: The embedder failed; nothing was written.
     """
-    work = _Rewriting(
-        runtime, namespace, op, follow, removing, again, first, look, dict(base or {})
-    )
+    work = _Rewriting(runtime, namespace, op, follow, removing, again, first, dict(base or {}))
     return await work.all(dict(edits), list(records))
 
 
@@ -105,7 +100,6 @@ class _Rewriting:
     removing: bool
     again: bool
     first: Collection[str]
-    look: Look | None
     known: dict[str, Note]
     done: Rewritten = field(default_factory=Rewritten)
 
@@ -178,11 +172,7 @@ class _Rewriting:
         items = [_indexed(item, rows) for item in edited if item.is_moved]
         unwritten: set[str] = set()
         if items or changes:
-            how: dict[str, Any] = {}
-            if self.first and _in_order(self.runtime):
-                how["first"] = self.first
-            if self.look is not None and getattr(self.runtime.store, "looks", False):
-                how["look"] = self.look
+            how = {"first": self.first} if self.first and _in_order(self.runtime) else {}
             replace = self.runtime.store.replace
             unwritten = await resolve(replace(self.namespace, items, changes, **how))
         if items and len(unwritten) == len(items):

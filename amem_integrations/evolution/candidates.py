@@ -14,7 +14,7 @@ from ..filters import Condition
 from ..ids import now
 from ..notes import Namespace, Note
 from ..plans import Candidate
-from ..ports import Bring, Query, Ranked, Vector
+from ..ports import Query, Ranked, Vector
 from ..runtime import Runtime, resolve
 from .construct import Batch
 from .show import Offer
@@ -23,7 +23,6 @@ from .show import Offer
 # conversations lead to candidates (.84 and .78 at .6), and recall is as with all; at .7 it is .015 lower.
 NEAR = 0.5
 SAYING = Condition("kind", "$in", ("statement", "question"))
-SPARE = 4  # notes that a server brings along, where it orders equal scores otherwise
 
 
 async def turns_before(
@@ -47,11 +46,7 @@ async def find_candidates(runtime: Runtime, namespace: Namespace, batch: Batch) 
     rows = await embed(runtime, [texts.embedding_text(note) for note in batch.notes])  # cached
     own = {note.id: row for note, row in zip(batch.notes, rows, strict=True) if row is not None}
     recent = _recent(batch, runtime.config.recent)
-    bring, most = None, runtime.config.candidates + SPARE
-    if len(batch.notes) == 1:  # for several notes the same ones would come several times
-        before = recent[batch.notes[0].id]
-        bring = Bring(limit=most, k=ranking.RRF_K, ids=before, vectors=True)
-    queries = [_query(note, own.get(note.id), bring) for note in batch.notes]
+    queries = [_query(note, own.get(note.id)) for note in batch.notes]
     found = await resolve(runtime.store.search(namespace, queries))
     chosen = {
         note.id: _choose(runtime, recent[note.id], ranked)
@@ -59,12 +54,10 @@ async def find_candidates(runtime: Runtime, namespace: Namespace, batch: Batch) 
     }
     ids = list(dict.fromkeys(target for targets in chosen.values() for target in targets))
     time = now()
-    brought = {i: item for ranked in found for i, item in ranked.brought.items()}
-    if missing := [i for i in ids if i not in brought]:
-        for item in await resolve(runtime.store.get_indexed(namespace, missing)):
-            brought[item.note.id] = item
     stored = [
-        item for item in (brought[i] for i in ids if i in brought) if not item.note.is_expired(time)
+        item
+        for item in await resolve(runtime.store.get_indexed(namespace, ids))
+        if not item.note.is_expired(time)
     ]
     notes = {item.note.id: item.note for item in stored}
     vectors = {item.note.id: item.vector for item in stored if item.vector is not None} | own
@@ -85,13 +78,12 @@ async def find_candidates(runtime: Runtime, namespace: Namespace, batch: Batch) 
     return Offer.of(batch.notes, candidates, notes, vectors)
 
 
-def _query(note: Note, vector: Vector | None, bring: Bring | None) -> Query:
+def _query(note: Note, vector: Vector | None) -> Query:
     return Query(
         vector=vector,
         text=texts.lexical_text(note),
         limit=ranking.FUSION_DEPTH,
         where=(Condition("seq", "$lt", note.seq), SAYING),
-        bring=bring,
     )
 
 

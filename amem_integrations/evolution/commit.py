@@ -29,7 +29,6 @@ from ..errors import InvalidInputError
 from ..ids import derive, now, time_of
 from ..notes import Change, ChangeKind, ContextEntry, Direction, Link, Namespace, Note
 from ..plans import EvolutionReport, Plan, PlannedLink, PlannedNote, PlannedRelink, PlannedUpdate
-from ..ports import Look
 from ..runtime import Runtime, resolve
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words
 from .construct import mark_failed
@@ -212,12 +211,11 @@ async def commit_plan(
     known: Mapping[str, Note],
     again: bool = False,
     since: int | None = None,
-    look: Look | None = None,
 ) -> EvolutionReport:
     """Write a plan; doing it again changes nothing, with `again` however long ago it was done first.
 
     `known` are the notes of the plan as they were when it was made, or are now. `since` is the instant at which it is
-    known to quote nothing that is gone (None: when it was made), `look` what the caller reads next (see `rewrite`).
+    known to quote nothing that is gone (None: when it was made).
 
     Raises:
         InvalidInputError: It has the id of another operation.
@@ -242,7 +240,7 @@ async def commit_plan(
     prompts = prompt_records(plan.id, space, sorted(sources), at, since=shown_at, stale=plan.stale)
     cost = usage_records(plan.id, space, plan.cost, time_of(plan.since))
     planner, records = Planner.of(runtime, plan.id, at), [*prompts, *cost]
-    done, plans = await _write(runtime, space, planner, plans, known, records, again, look)
+    done, plans = await _write(runtime, space, planner, plans, known, records, again)
     left = [] if plans else cost
     await mark_failed(runtime, space, plan.failed, plan.id, base=known, records=left)
     return _report(plan, plans, done)
@@ -271,7 +269,6 @@ async def _write(
     known: Mapping[str, Note],
     records: Sequence[Change],
     again: bool,
-    look: Look | None,
 ) -> tuple[Rewritten, list[PlannedNote]]:
     """Write plans, the planned notes before what they touch; return what was done, and the plans it was by.
 
@@ -291,7 +288,6 @@ async def _write(
             follow=planner.other_ends,
             again=again,
             first={one.id for one in plans},
-            look=look,
         )
         done.notes |= part.notes
         done.changes += part.changes

@@ -25,7 +25,6 @@ from ..ids import clock, end_of, new_operation, now
 from ..kinds import Kind
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..plans import EvolutionReport
-from ..ports import Look
 from ..prompts.parse import storable
 from ..prompts.replies import ConstructFactsReply, ConstructReply, NoteAttributes
 from ..runtime import Runtime
@@ -159,11 +158,11 @@ class Outcome:
 
 
 async def construct_all(
-    runtime: Runtime, namespace: Namespace, batches: Sequence[Batch], look: Look | None = None
+    runtime: Runtime, namespace: Namespace, batches: Sequence[Batch]
 ) -> Outcome:
     """Give notes their attributes; what was answered is written, also if a batch got no answer.
 
-    A note without a usable answer is marked failed. `look` is what the caller reads next (see `rewrite`).
+    A note without a usable answer is marked failed.
 
     Raises:
         ModelUnavailableError: The embedder failed.
@@ -192,7 +191,7 @@ async def construct_all(
         writing = facts_of(runtime, namespace, op, at, batches)
         if writing:
             steps |= await writing.store(said.learned, prompts)
-        done = await rewrite(runtime, namespace, op, steps, base=given, records=records, look=look)
+        done = await rewrite(runtime, namespace, op, steps, base=given, records=records)
         if writing:
             await writing.forget_others([given[i] for i in done.notes if i in given])
         left = [] if steps else cost

@@ -28,21 +28,17 @@ async def remove_what_is_gone(
     namespace: Namespace,
     shown: Mapping[str, Note],
     since: int,
-    read: Iterable[Note] | None = None,
     *,
     ops: Collection[str] = (),
 ) -> dict[str, Note]:
-    """Return the notes that were shown to a model as they are now; `read` are those if they have just been read.
+    """Return the notes that were shown to a model as they are now.
 
     Those that were deleted or corrected while it answered may have been quoted by it, or linked to: what was
     written of them meanwhile is removed. So is what quotes a context which a note has lost meanwhile because that
     itself quoted a text that is gone. `since` is an instant before the model wrote anything. `ops` are the
     operations that wrote: of what others were shown, which may be another text of these notes, nothing is known here.
     """
-    if read is None:
-        current = await _read(runtime, namespace, list(shown))
-    else:
-        current = {note.id: note for note in read}
+    current = await _read(runtime, namespace, list(shown))
     kept = {entry.change for note in current.values() for entry in note.contexts}
     lost = {i: [e for e in note.contexts if e.change not in kept] for i, note in shown.items()}
     if not any(lost.values()) and all(_is_same(note, current) for note in shown.values()):

@@ -8,7 +8,6 @@ from dataclasses import replace
 from ..ids import clock
 from ..notes import Namespace, Note
 from ..plans import EvolutionReport
-from ..ports import Look
 from ..runtime import RULES, Runtime
 from .candidates import turns_before
 from .commit import commit_plan
@@ -31,14 +30,11 @@ async def evolve_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Bat
         for batch in wave
         if (waiting := [note for note in batch.notes if note.own_entry is None])
     ]
-    since, look = clock.tick(), None
-    if runtime.model_name != RULES:
+    since = clock.tick()
+    made = await construct_all(runtime, namespace, raw) if raw else Outcome()
+    if raw and made.error is None and runtime.model_name != RULES:
         # The next call may take long: what is gone by now is not shown to it, and a kill then leaves nothing to look for.
-        look = Look(ids=list(shown_notes(raw)))
-    made = await construct_all(runtime, namespace, raw, look) if raw else Outcome()
-    if made.error is None and look is not None:
-        read = None if made.report.failed else look.notes  # a failure is written after that look
-        made = await _without_gone(runtime, namespace, raw, made, since, read)
+        made = await _without_gone(runtime, namespace, raw, made, since)
     notes = {note.id: note for batch in wave for note in batch.notes}
     made = replace(made, notes=notes | made.notes)
     return await _then_link(runtime, namespace, wave, made, since)
@@ -59,10 +55,9 @@ async def _without_gone(
     batches: Sequence[Batch],
     made: Outcome,
     since: int,
-    read: Sequence[Note] | None = None,
 ) -> Outcome:
     shown = shown_notes(batches)
-    current = await remove_what_is_gone(runtime, namespace, shown, since, read, ops=made.ops)
+    current = await remove_what_is_gone(runtime, namespace, shown, since, ops=made.ops)
     return replace(made, notes={i: current[i] for i in made.notes if i in current})
 
 
@@ -80,17 +75,14 @@ async def _then_link(
         for batch in wave
         if (found := ready_notes([notes[note.id] for note in batch.notes if note.id in notes]))
     ]
-    report, error, current = EvolutionReport(), None, None
+    report, error = EvolutionReport(), None
     if ready:
         proposal = await propose_all(runtime, namespace, ready)
         known = {**proposal.notes, **{n.id: n for batch in ready for n in batch.notes}}
         shown, error = {**shown, **proposal.notes}, proposal.error
         ops = (*ops, proposal.plan.id)
-        look = Look(ids=list(shown))
-        report = await commit_plan(runtime, proposal.plan, known=known, look=look)
-        if not report.failed:  # else notes were written after that look
-            current = look.notes
-    left = await remove_what_is_gone(runtime, namespace, shown, since, current, ops=ops)
+        report = await commit_plan(runtime, proposal.plan, known=known)
+    left = await remove_what_is_gone(runtime, namespace, shown, since, ops=ops)
     return Outcome(notes=left, report=made.report + report, error=error)
 
 

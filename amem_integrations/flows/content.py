@@ -20,7 +20,6 @@ from ..fetch import not_found
 from ..filters import Condition
 from ..ids import clock, new_operation, now, time_of
 from ..notes import Change, Namespace, Note, NoteInput
-from ..ports import Look
 from ..runtime import Runtime, resolve
 
 # What all chunks of a text have in common.
@@ -72,11 +71,11 @@ async def change_note(
         after = [part.item.content for part in parts[1:]]
     rest = {"before": before, "after": after} if before != after else None
     op, at = new_operation(), now()
-    steps, look = {note.id: edits.update(op, at, given, rest)}, Look(linked_to=[note.id])
-    done = await rewrite(runtime, namespace, op, steps, base={note.id: note}, look=look)
+    steps = {note.id: edits.update(op, at, given, rest)}
+    done = await rewrite(runtime, namespace, op, steps, base={note.id: note})
     if note.id not in done.notes:
         raise not_found(namespace, note.id)
-    await remove_old_text(runtime, namespace, op, done.changes, look=look)
+    await remove_old_text(runtime, namespace, op, done.changes)
     first, shared = done.notes[note.id], {name: given[name] for name in SHARED if name in given}
     if rest or (others and shared):
         await set_later_chunks(runtime, namespace, op, first, after, shared)
@@ -179,13 +178,12 @@ async def remove_old_text(
     changes: Sequence[Change],
     *,
     whole: str | None = None,
-    look: Look | None = None,
 ) -> None:
     """Remove from other notes what was made of the old text of corrected ones (chunks of `whole`, if given)."""
     if gone := corrections(changes):
         since = min(made.seq for made in changes)
         removal = QuoteRemoval(runtime, namespace, f"{op}:retract", gone, since=since, whole=whole)
-        await removal.remove(holders=look.backlinks if look else None)
+        await removal.remove()
 
 
 async def remove_notes(
@@ -195,14 +193,12 @@ async def remove_notes(
     *,
     whole: str | None = None,
     op: str | None = None,
-    look: Look | None = None,
     undone: Change | None = None,
 ) -> list[Change]:
     """Remove notes for good, with their history, the links to them and every text that quotes them.
 
-    Chunks of a text that goes on stay in the history of its first note, `whole`, whose correction is `op`. `look` holds
-    the backlinks of the notes if these have been read with them: what was written since tells in the history that it is
-    due to them. Returned are the receipts; they name the change that is `undone` by it.
+    Chunks of a text that goes on stay in the history of its first note, `whole`, whose correction is `op`.
+    Returned are the receipts; they name the change that is `undone` by it.
     """
     if not notes:
         return []
@@ -210,13 +206,12 @@ async def remove_notes(
         await recover_interrupted(runtime)
     op, since, gone = op or new_operation(), clock.tick(), dict[str, Gone]()
     data = {} if undone is None else {"undone": undone.id, "kind": undone.kind}
-    holders = look.backlinks if look else None
     left, receipts = notes, list[Change]()
     for number in range(MAX_TRIES):
         # Quotes go while the text is there to know them by: should this be interrupted, it can be done again. What is
         # written from then on names a note that is not there, and nothing else does (see `recovery`).
         name = f"{op}:{number}"
-        since = await _remove_quotes(runtime, namespace, name, left, gone, since, whole, holders)
+        since = await _remove_quotes(runtime, namespace, name, left, gone, since, whole)
         receipts += [
             edits.change(op, "delete", note, recorded_at=now(), data=data) for note in left
         ]
@@ -225,10 +220,8 @@ async def remove_notes(
             break
     else:
         raise conflict(note.id for note in left)
-    if holders is not None:  # derived notes have lost it by now
-        holders = [note for note in holders if not is_derived(note)]
     quotes = QuoteRemoval(runtime, namespace, op, list(gone.values()), since=since, whole=whole)
-    await quotes.remove(deleted=True, holders=holders)
+    await quotes.remove(deleted=True)
     return list({receipt.note_id: receipt for receipt in receipts}.values())
 
 
@@ -240,7 +233,6 @@ async def _remove_quotes(
     gone: dict[str, Gone],
     since: int,
     whole: str | None,
-    holders: Sequence[Note] | None,
 ) -> int:
     """Remove the quotes of all that notes have said, unless `gone` has it, and add it there.
 
@@ -269,7 +261,7 @@ async def _remove_quotes(
         whole=whole,
         known={made.op for made in told},
     )
-    await quotes.remove(holders=holders, read=told if began == since else None)
+    await quotes.remove(read=told if began == since else None)
     return began
 
 

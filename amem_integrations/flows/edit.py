@@ -31,7 +31,6 @@ from ..notes import (
     check_time,
 )
 from ..plans import MAX_REASON_CHARS, PlannedSupersession
-from ..ports import Look
 from ..runtime import Runtime, resolve
 from .content import change_note, later_chunks, remove_notes
 
@@ -161,10 +160,9 @@ async def delete(runtime: Runtime, note_id: str, *, namespace: Sequence[str]) ->
         NoteNotFoundError: There is none with this id in this namespace.
     """
     space = check_namespace(namespace)
-    look = Look(linked_to=[note_id])
-    (note,) = await existing(runtime.store, space, [note_id], look)
+    (note,) = await existing(runtime.store, space, [note_id])
     notes = [note, *await later_chunks(runtime, space, note)]
-    await remove_notes(runtime, space, notes, look=look if len(notes) == 1 else None)
+    await remove_notes(runtime, space, notes)
 
 
 async def clear(runtime: Runtime, *, namespace: Sequence[str]) -> None:

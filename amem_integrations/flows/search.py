@@ -166,7 +166,7 @@ async def _lists(runtime: Runtime, namespace: Namespace, query: Query, found: Fo
     answers = await resolve(runtime.store.search(namespace, queries))
     for lists in answers:
         found.cosines |= {**lists.cosines, **dict(lists.dense)}
-        found.add(item.note for item in lists.brought.values())
+        found.add(lists.brought.values())
     return ranking.merged(answers)
 
 

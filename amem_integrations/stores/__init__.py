@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .bm25 import Bm25
     from .edge import EdgeStore
-    from .layout import ServerLayout
     from .qdrant import QdrantStore
 
-__all__ = ["Bm25", "EdgeStore", "QdrantStore", "ServerLayout"]
+__all__ = ["Bm25", "EdgeStore", "QdrantStore"]
 
-_MODULES = {"Bm25": "bm25", "EdgeStore": "edge", "QdrantStore": "qdrant", "ServerLayout": "layout"}
+_MODULES = {"Bm25": "bm25", "EdgeStore": "edge", "QdrantStore": "qdrant"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class

@@ -21,7 +21,6 @@ from uuid import uuid4
 from ..errors import StoreError
 from ..ids import clock
 from ..notes import Change, Namespace
-from ..ports import Look
 from .checks import is_id
 from .payloads import TERMS, Point, term
 from .qdrant_collection import PAGE_OF_IDS, QdrantCollection
@@ -76,39 +75,30 @@ class AnnouncedWrites(PointStore):
         seen = {i: self._seen.pop(i, (0.0, None)) for i in ids}
         return [i for i, (at, seq) in seen.items() if at < since or seq is not None]
 
-    async def _swap(
-        self, namespace: str, points: Sequence[Point], first: Collection[str], look: Look | None
-    ) -> set[str]:
+    async def _swap(self, points: Sequence[Point], first: Collection[str]) -> set[str]:
         """Replace the points, those of `first` before the others; where one of these is stale, no other."""
         rest = [point for point in points if point.id not in first]
         if not self.remote or not rest or len(rest) == len(points):
-            return await self._swap_at_once(namespace, points, look)
+            return await self._notes.swap(points)
         chosen = [point for point in points if point.id in first]
-        if lost := await self._swap_at_once(namespace, chosen, None):
+        if lost := await self._notes.swap(chosen):
             return lost | {point.id for point in rest}
-        return await self._swap_at_once(namespace, rest, look)
-
-    async def _swap_at_once(
-        self, namespace: str, points: Sequence[Point], look: Look | None
-    ) -> set[str]:
-        """Replace points in one request, and return what is refused."""
-        del namespace, look
-        return await self._notes.swap(points)
+        return await self._notes.swap(rest)
 
     async def _remove(self, removal: Removal, receipts: Sequence[Point]) -> None:
         """Remove notes together with the announcement of it, then their changes together with the receipts."""
         if not self.remote:
             await super()._remove(removal, receipts)
             return
-        upto = await self._newest(removal.namespace, list(filter(is_id, removal.ids or ())))
+        upto = await self._newest(list(filter(is_id, removal.ids or ())))
         kept = [[receipt.id, receipt.payload] for receipt in receipts]
         what = {"removal": asdict(replace(removal, upto=upto)), "receipts": kept, TERMS: [REMOVAL]}
-        intent = await self._intent(removal.namespace, receipts, what)
+        intent = await self._intent(receipts, what)
         assert intent is not None  # noqa: S101 - a removal is announced
         done, self._removed = list(self._removed), deque()
         try:
             notes, _ = self._filters(removal)
-            await self._notes.delete_with(notes, removal.namespace, before=[intent], erase=done)
+            await self._notes.delete_with(notes, before=[intent], erase=done)
             await self._remove_changes(removal, receipts)
         except BaseException:
             self._removed.extend(done)
@@ -117,52 +107,49 @@ class AnnouncedWrites(PointStore):
         if receipts:
             self._removed.append(intent.id)
         else:  # nothing else says that it is done
-            await self._erase_removals([intent.id], removal.namespace)
+            await self._erase_removals([intent.id])
 
     async def _remove_changes(self, removal: Removal, receipts: Sequence[Point]) -> None:
         _, gone = self._filters(removal)
         done = self._taken()
-        await self._history.delete_with(gone, removal.namespace, after=receipts, erase=done)
+        await self._history.delete_with(gone, after=receipts, erase=done)
 
     async def _finish_removal(self, intent: Point) -> None:
         """Finish an announced removal, unless its receipts say that this is done."""
         removal = Removal(**intent.payload["removal"])
         receipts = [Point(*kept) for kept in intent.payload["receipts"]]
-        key = removal.namespace
         ids = [receipt.id for receipt in receipts]
-        written = await self._history.retrieve(ids, ("op",), namespace=key)
+        written = await self._history.retrieve(ids, ("op",))
         if not receipts or len(written) < len(ids):
             notes, _ = self._filters(removal)
-            await self._notes.delete_with(notes, key)
+            await self._notes.delete_with(notes)
             await self._remove_changes(removal, receipts)
-        await self._erase_removals([intent.id], key)
+        await self._erase_removals([intent.id])
 
-    async def _erase_removals(self, ids: Sequence[str], namespace: str | None = None) -> None:
+    async def _erase_removals(self, ids: Sequence[str]) -> None:
         if ids:
-            await self._notes.delete(self._dialect.ids(ids), namespace)
+            await self._notes.delete(self._dialect.ids(ids))
 
     async def _take_announcements_away(self) -> None:
         """Remove the announcements of what is carried out, before the connections are closed."""
         await self._erase(self._taken())
         await self._erase_removals(list(self._removed))
 
-    async def _newest(self, namespace: str, ids: Sequence[str]) -> int:
+    async def _newest(self, ids: Sequence[str]) -> int:
         """Return a `seq` that none of these notes exceeds: the clock of who added them may be ahead."""
         seen = {i: self._seen.pop(i, None) for i in ids}
         seqs = [seq or 0 for _, seq in filter(None, seen.values())]
         if unseen := [i for i, known in seen.items() if known is None]:
-            read = await self._notes.retrieve(unseen, ("seq",), namespace=namespace)
+            read = await self._notes.retrieve(unseen, ("seq",))
             seqs += [int(point.payload["seq"]) for point in read.values()]
         return max([clock.tick(), *seqs])
 
-    async def _intent(
-        self, namespace: str, records: Sequence[Point], what: Mapping[str, Any]
-    ) -> Point | None:
+    async def _intent(self, records: Sequence[Point], what: Mapping[str, Any]) -> Point | None:
         """Return a point whose namespace has another name, so that nothing that reads a history finds it."""
         if not self.remote or not any(what.values()):
             return None
         ops = sorted({record.payload["op"] for record in records})
-        known = {"kind": INTENT, "about": namespace, "at": time.time(), "ops": ops}
+        known = {"kind": INTENT, "at": time.time(), "ops": ops}
         return Point(str(uuid4()), {**known, **what})
 
     async def _ended(

@@ -24,8 +24,9 @@ class ClaimPoints(AnnouncedWrites):
     async def get_claims(self, namespace: Namespace, ids: Sequence[str]) -> dict[str, Claim]:
         """See `ClaimStore.get_claims`."""
         self._check_open()
-        found = await self._notes.retrieve(ids, namespace=namespace_key(namespace))
-        return {i: _claim(p) for i, p in found.items() if p.payload.get("kind") == CLAIM}
+        found = await self._notes.retrieve(ids)
+        key = namespace_key(namespace)
+        return {i: _claim(p) for i, p in found.items() if p.payload.get("about") == key}
 
     @driven
     async def put_claims(self, namespace: Namespace, claims: Sequence[Claim]) -> set[str]:
@@ -44,14 +45,15 @@ class ClaimPoints(AnnouncedWrites):
     @driven
     async def drop_claims(self, namespace: Namespace, claims: Sequence[Claim]) -> None:
         """See `ClaimStore.drop_claims`."""
+        del namespace  # the ids tell
         self._check_open()
         every, ids, integer = self._dialect.every, self._dialect.ids, self._dialect.integer
         exactly = [every([ids([c.id]), integer("revision", c.version)]) for c in claims]
-        await self._notes.delete(self._dialect.some(exactly), namespace_key(namespace))
+        await self._notes.delete(self._dialect.some(exactly))
 
 
 def _points(namespace: Namespace, claims: Sequence[Claim]) -> list[Point]:
-    """Return the points of claims; they are `about` a namespace, which says in which shard they are."""
+    """Return the points of claims; they are `about` a namespace."""
     key = namespace_key(namespace)
     return [
         Point(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from ..ports import MaybeAwaitable, Vector
@@ -59,35 +59,17 @@ class Nearest:
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """The points that are best by reciprocal rank in several lists, 1 / (`k` + rank), with dense vectors or not."""
+    """The points that are best by reciprocal rank in several lists, 1 / (`k` + rank)."""
 
     parts: Sequence[Nearest]
     limit: int
     k: int
-    vectors: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Those:
-    """The points that match, with dense vectors or not, with all or some payload fields."""
-
-    filter: Filter
-    vectors: bool = False
-    fields: Sequence[str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Also:
-    """What else is to be read with what was written: the points that each of `wanted` matches go into `found`."""
-
-    wanted: Sequence[Those]
-    found: list[list[Point]] = field(default_factory=list)
 
 
 class Collection(Protocol):
     """A set of points with payloads; every method raises `StoreError` for trouble of its own.
 
-    A method may be a coroutine. `namespace` (its key) says where points are, for who keeps them apart.
+    A method may be a coroutine.
     """
 
     @property
@@ -100,7 +82,6 @@ class Collection(Protocol):
         fields: Sequence[str] | None = None,
         *,
         vectors: bool = False,
-        namespace: str | None = None,
     ) -> MaybeAwaitable[dict[str, Point]]:
         """Return the points with these ids by id, with all or some payload fields."""
 
@@ -113,12 +94,10 @@ class Collection(Protocol):
     def swap(self, points: Sequence[Point]) -> MaybeAwaitable[set[str]]:
         """Replace points whose stored `revision` is one less; return the ids where it was not."""
 
-    def delete(self, which: Filter, namespace: str | None = None) -> MaybeAwaitable[None]:
+    def delete(self, which: Filter) -> MaybeAwaitable[None]:
         """Remove the points that match."""
 
-    def nearest(
-        self, queries: Sequence[Nearest], namespace: str | None = None
-    ) -> MaybeAwaitable[list[list[tuple[str, float]]]]:
+    def nearest(self, queries: Sequence[Nearest]) -> MaybeAwaitable[list[list[tuple[str, float]]]]:
         """Return (id, score) for each query, sorted by (-score, id)."""
 
     def scroll(
@@ -127,13 +106,10 @@ class Collection(Protocol):
         *,
         limit: int | None = None,
         newest_first: bool | None = None,
-        namespace: str | None = None,
     ) -> MaybeAwaitable[list[Point]]:
         """Return matching points: all of them in any order, or `limit` of them in order of `seq`."""
 
-    def count(
-        self, which: Filter | None = None, namespace: str | None = None
-    ) -> MaybeAwaitable[int]:
+    def count(self, which: Filter | None = None) -> MaybeAwaitable[int]:
         """Return how many points match, exactly."""
 
     def size(self) -> MaybeAwaitable[int]:

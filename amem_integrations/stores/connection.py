@@ -1,4 +1,4 @@
-"""The connection to a Qdrant server or cluster: its clients, how patiently they are used, and what errors mean.
+"""The connection to a Qdrant server: its clients, how patiently they are used, and what errors mean.
 
 Calls to the client are repeated where that helps, and its errors translated, here alone.
 """
@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-import ssl
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from json import JSONDecodeError
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import urlsplit
 
-from httpx import Limits, RemoteProtocolError, TransportError
+from httpx import Limits, TransportError
 from qdrant_client import AsyncQdrantClient, QdrantClient
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import (
@@ -42,81 +41,73 @@ MAX_DETAIL = 300  # characters of a server's answer in a message
 
 @dataclass(slots=True)
 class _OfLoop:
-    """What one event loop holds: a client for each address, and the gate to them."""
+    """What one event loop holds: a client, and the gate to it."""
 
     loop: asyncio.AbstractEventLoop
-    clients: asyncio.Task[list[AsyncQdrantClient]]
+    client: asyncio.Task[AsyncQdrantClient]
     gate: asyncio.Semaphore
     lifetime: AsyncGenerator[None]
 
 
 class Connection:
-    """Clients of a server, or of the nodes of a cluster: one for all threads, and one for each event loop.
+    """Clients of a server: one for all threads, and one for each event loop.
 
-    All writes of the store are idempotent, so any call may be repeated; where a node does not answer the next
-    one is asked. At most `connections` requests are on their way at once. Local mode is not thread-safe:
-    there `guard` is one lock round every call.
+    All writes of the store are idempotent, so any call may be repeated. At most `connections` requests are on their
+    way at once. Local mode is not thread-safe: there `guard` is one lock round every call.
+
+    Attributes:
+        where: The address, without what is secret in it.
     """
 
     def __init__(
         self,
-        addresses: Sequence[str],
+        address: str,
         *,
         pauses: Sequence[float],
-        clients: Sequence[QdrantClient],
-        make_async: Sequence[Callable[[], AsyncQdrantClient]] = (),
+        client: QdrantClient,
+        make_async: Callable[[], AsyncQdrantClient] | None = None,
         connections: int = CONNECTIONS,
         guard: AbstractContextManager[object] | None = None,
     ) -> None:
-        self._addresses, self._pauses = addresses, pauses
-        self._clients, self._make_async = clients, make_async
-        self._connections, self._at = connections, 0
+        self.where, self._pauses = address, pauses
+        self._client, self._make_async = client, make_async
+        self._connections = connections
         self._guard = guard or threading.BoundedSemaphore(connections)
         self._loops: dict[int, _OfLoop] = {}
 
     @property
     def is_local(self) -> bool:
         """Whether there is no server: qdrant-client's local mode."""
-        return not self._make_async
-
-    @property
-    def where(self) -> str:
-        """The address, or that of the node which is asked at present."""
-        return self._addresses[self._at]
+        return self._make_async is None
 
     async def call(self, do: Callable[[Any], Any], tries: int | None = None) -> Any:  # noqa: ANN401 - of the client
         """Return what `do` returns of the client; in an asynchronous call that is awaited.
 
-        It is tried as often as there are nodes and `pauses`, or at most `tries` times.
+        It is tried once more than there are `pauses`, or at most `tries` times.
 
         Raises:
             StoreUnavailableError: The server cannot be reached, or is too busy, after all tries.
             StoreError: The server refuses.
-            ConfigurationError: The certificate is not trusted, or http and https are mixed up.
         """
-        # The other nodes at once, before the first pause.
-        pauses = [*[0.0] * (len(self._addresses) - 1), *self._pauses]
-        for pause in (*(pauses if tries is None else pauses[: tries - 1]), None):
-            at = self._at
+        pauses = self._pauses if tries is None else self._pauses[: tries - 1]
+        for pause in (*pauses, None):
             try:
                 if is_awaiting():
-                    return await self._awaited(do, at)
+                    return await self._awaited(do)
                 with self._guard:
-                    return do(self._clients[at])
+                    return do(self._client)
             except (ApiException, ResourceExhaustedResponse, JSONDecodeError) as error:
-                self._check_passing(error)
+                if not _is_passing(error):
+                    raise StoreError(self._refusal(error)) from error
                 if pause is None or _asked(error) > MAX_ASKED:
                     raise StoreUnavailableError(self._silence(error)) from error
-                if not _is_busy(error):
-                    self._at = (at + 1) % len(self._addresses)
                 await wait(_jittered(pause, error))
         raise AssertionError  # pragma: no cover - the loop returns or raises
 
     def close(self) -> None:
-        """Close the synchronous clients. Those of a loop are closed by `aclose`, or when the loop ends."""
+        """Close the synchronous client. Those of a loop are closed by `aclose`, or when the loop ends."""
         self._loops = {k: held for k, held in self._loops.items() if not held.loop.is_closed()}
-        for client in self._clients:
-            client.close()
+        self._client.close()
 
     async def aclose(self) -> None:
         """Close what the running loop holds."""
@@ -124,55 +115,46 @@ class Connection:
         if held is not None:
             await held.lifetime.aclose()
 
-    async def _awaited(self, do: Callable[[Any], Any], at: int) -> Any:  # noqa: ANN401
+    async def _awaited(self, do: Callable[[Any], Any]) -> Any:  # noqa: ANN401
         held = await self._of_loop()
-        clients = await asyncio.shield(held.clients)  # others wait for them too
+        client = await asyncio.shield(held.client)  # others wait for it too
         async with held.gate:
-            return await do(clients[at])
+            return await do(client)
 
     async def _of_loop(self) -> _OfLoop:
-        """Return the clients of the running loop; connections cannot be shared between loops."""
+        """Return the client of the running loop; connections cannot be shared between loops."""
         loop = asyncio.get_running_loop()
         held = self._loops.get(id(loop))
         if held is None or held.loop is not loop:
             for key, other in list(self._loops.items()):
                 if other.loop.is_closed():
                     self._loops.pop(key, None)
+            assert self._make_async is not None  # noqa: S101 - local mode is never awaited
             # A client reads files when it is made, such as certificates.
-            making = asyncio.to_thread(lambda: [make() for make in self._make_async])
-            clients = asyncio.create_task(making)
+            client = asyncio.create_task(asyncio.to_thread(self._make_async))
             gate = asyncio.Semaphore(self._connections)
-            held = _OfLoop(loop, clients, gate, self._lifetime(id(loop), clients))
+            held = _OfLoop(loop, client, gate, self._lifetime(id(loop), client))
             self._loops[id(loop)] = held
             await anext(held.lifetime)
         return held
 
     async def _lifetime(
-        self, key: int, clients: asyncio.Task[list[AsyncQdrantClient]]
+        self, key: int, client: asyncio.Task[AsyncQdrantClient]
     ) -> AsyncGenerator[None]:
-        """Close clients with their loop, which ends its asynchronous generators before it is closed."""
+        """Close a client with its loop, which ends its asynchronous generators before it is closed."""
         try:
             yield
         finally:
             self._loops.pop(key, None)
-            for client in () if clients.cancelled() else await clients:
+            if not client.cancelled():
                 with suppress(RuntimeError):  # the loop is closed already
-                    await client.close()
-
-    def _check_passing(self, error: Exception) -> None:
-        """Raise what an error means, if another try would not help."""
-        if advice := _advice(error):
-            raise ConfigurationError(f"{self.where}: {advice} ({_detail(error)})") from error
-        if not _is_passing(error):
-            raise StoreError(self._refusal(error)) from error
+                    await (await client).close()
 
     def _silence(self, error: Exception) -> str:
-        disconnected = isinstance(getattr(error, "source", None), RemoteProtocolError)
-        https = ", and whether it wants https://" if disconnected else ""
         tries = f"{len(self._pauses) + 1} tries" if self._pauses else "one try"
         return (
-            f"the Qdrant server at {', '.join(self._addresses)} did not answer after {tries} "
-            f"({_detail(error)}); check that it runs{https}, or try again later"
+            f"the Qdrant server at {self.where} did not answer after {tries} "
+            f"({_detail(error)}); check that it runs, or try again later"
         )
 
     def _refusal(self, error: Exception) -> str:
@@ -195,36 +177,13 @@ def is_status(error: BaseException | None, status: HTTPStatus) -> bool:
     return isinstance(error, UnexpectedResponse) and error.status_code == status
 
 
-def _advice(error: Exception) -> str | None:
-    """Return what to do about a connection that will not work at the next try either, if it is one."""
-    if not isinstance(error, ResponseHandlingException):
-        return None
-    text = str(error.source)
-    if "CERTIFICATE_VERIFY_FAILED" in text:
-        return (
-            "the server's certificate is not trusted; give verify='path/to/ca.pem' (verify=False trusts "
-            "any server, and is for tests only)"
-        )
-    if "WRONG_VERSION_NUMBER" in text or "RECORD_LAYER_FAILURE" in text:
-        return "the server does not speak TLS at this port; use http:// instead of https://"
-    if isinstance(error.source, RemoteProtocolError) and "illegal" in text:
-        return "the answer is not HTTP; if the server speaks TLS at this port, use https:// instead"
-    return None
-
-
-def _is_busy(error: Exception) -> bool:
-    """Return whether the server answered that too much is asked of it: another node would say the same."""
-    return isinstance(error, ResourceExhaustedResponse) or is_status(
-        error, HTTPStatus.TOO_MANY_REQUESTS
-    )
-
-
 def _is_passing(error: Exception) -> bool:
     if isinstance(error, ResponseHandlingException):
         return isinstance(error.source, TransportError)
     if isinstance(error, UnexpectedResponse):
         status = error.status_code or 0
-        return _is_busy(error) or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        busy = status == HTTPStatus.TOO_MANY_REQUESTS
+        return busy or status >= HTTPStatus.INTERNAL_SERVER_ERROR
     return isinstance(error, ResourceExhaustedResponse)
 
 
@@ -250,7 +209,7 @@ def _detail(error: Exception) -> str:
 
 
 def connect(
-    locations: Sequence[str],
+    location: str,
     api_key: str | None,
     options: Mapping[str, Any],
     *,
@@ -258,25 +217,23 @@ def connect(
     connections: int,
     allow_insecure: bool,
 ) -> Connection:
-    """Return the connection to a server, or to the nodes of a cluster.
+    """Return the connection to a server.
 
     Raises:
-        ConfigurationError: An address is no URL, the key would travel in the clear, or an option is unknown.
+        ConfigurationError: The location is no URL, the key would travel in the clear, or an option is unknown.
     """
-    addresses = [
-        checked_address(each, api_key, allow_insecure=allow_insecure) for each in locations
-    ]
+    address = checked_address(location, api_key, allow_insecure=allow_insecure)
     settings = _client_settings(api_key, options, connections)
     try:
-        clients = [QdrantClient(url=location, **settings) for location in locations]
+        client = QdrantClient(url=location, **settings)
     except (TypeError, ValueError, OSError) as error:
-        _refuse_options(error)
-    makers = [
-        lambda location=location: AsyncQdrantClient(url=location, **settings)
-        for location in locations
-    ]
+        raise ConfigurationError(f"QdrantClient does not take these options: {error}") from error
     return Connection(
-        addresses, pauses=pauses, clients=clients, make_async=makers, connections=connections
+        address,
+        pauses=pauses,
+        client=client,
+        make_async=lambda: AsyncQdrantClient(url=location, **settings),
+        connections=connections,
     )
 
 
@@ -296,16 +253,7 @@ def _client_settings(
     if "pool_size" not in settings:  # else the client keeps no connection to localhost
         limits = Limits(max_connections=connections, max_keepalive_connections=connections)
         settings.setdefault("limits", limits)
-    try:
-        if isinstance(verify := settings.get("verify"), str):
-            settings["verify"] = ssl.create_default_context(cafile=verify)
-    except OSError as error:
-        _refuse_options(error)
     return settings
-
-
-def _refuse_options(error: Exception) -> NoReturn:
-    raise ConfigurationError(f"QdrantClient does not take these options: {error}") from error
 
 
 def checked_address(location: str, api_key: str | None, *, allow_insecure: bool) -> str:
@@ -330,9 +278,3 @@ def checked_address(location: str, api_key: str | None, *, allow_insecure: bool)
             f"the API key would travel unencrypted to {address}; use https, or allow_insecure=True"
         )
     return address
-
-
-def locations(given: str | Sequence[str]) -> list[str]:
-    """Return the URLs of the nodes; they may be one text, separated by commas."""
-    listed = given.split(",") if isinstance(given, str) else list(given)
-    return [each.strip() for each in listed if each.strip()] or [""]

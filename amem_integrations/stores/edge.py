@@ -284,10 +284,7 @@ class EdgeStore(PointStore):
         self._folder.notes.flush()
         self._unflushed, self._flushed_at = 0, time.monotonic()
 
-    async def _intent(
-        self, namespace: str, records: Sequence[Point], what: Mapping[str, Any]
-    ) -> Point:
-        del namespace  # one for all of them
+    async def _intent(self, records: Sequence[Point], what: Mapping[str, Any]) -> Point:
         self._begin({record.payload["op"] for record in records})
         self._removing += {r.payload["op"] for r in records if r.payload["kind"] in REMOVING}
         return Point(INTENT_ID, {"kind": INTENT, **what, "ops": list(self._operations)})

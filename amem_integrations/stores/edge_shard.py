@@ -123,7 +123,6 @@ class EdgeShard:
         fields: Sequence[str] | None = None,
         *,
         vectors: bool = False,
-        namespace: str | None = None,  # noqa: ARG002 - all are in one place
     ) -> dict[str, Point]:
         """Return the points with these ids by id, with all or some payload fields."""
         if not ids:
@@ -152,7 +151,7 @@ class EdgeShard:
         self.upsert(points)
         return set()
 
-    def delete(self, which: Filter, namespace: str | None = None) -> None:  # noqa: ARG002
+    def delete(self, which: Filter) -> None:
         """Remove the points that match."""
         with engine_errors(self._path):
             self._shard.update(edge.UpdateOperation.delete_points_by_filter(which))
@@ -160,7 +159,6 @@ class EdgeShard:
     def nearest(
         self,
         queries: Sequence[Nearest],
-        namespace: str | None = None,  # noqa: ARG002
     ) -> list[list[tuple[str, float]]]:
         """Return (id, score) for each query, sorted by (-score, id)."""
         if not queries:
@@ -177,7 +175,6 @@ class EdgeShard:
         *,
         limit: int | None = None,
         newest_first: bool | None = None,
-        namespace: str | None = None,  # noqa: ARG002
     ) -> list[Point]:
         """Return matching points: all of them in any order, or `limit` of them in order of `seq`."""
         if limit is not None:
@@ -195,7 +192,7 @@ class EdgeShard:
             if offset is None:
                 return
 
-    def count(self, which: Filter | None = None, namespace: str | None = None) -> int:  # noqa: ARG002
+    def count(self, which: Filter | None = None) -> int:
         """Return how many points match, exactly."""
         with engine_errors(self._path):
             return self._shard.count(edge.CountRequest(exact=True, filter=which))

@@ -1,4 +1,4 @@
-"""The served note store: a Qdrant server or cluster by URL, and `":memory:"` for tests."""
+"""The served note store: a Qdrant server by URL, and `":memory:"` for tests."""
 
 from __future__ import annotations
 
@@ -14,21 +14,17 @@ from typing import Any
 from qdrant_client import QdrantClient
 
 from ..errors import ConfigurationError, StoreError
-from ..notes import Namespace, Note
-from ..ports import Look, Query, Ranked
+from ..ports import Query, Ranked
 from ..runtime import run
 from .bm25 import Bm25
-from .checks import is_id
 from .claim_points import ClaimPoints
-from .collection import CHANGE_INDEXES, NOTE_INDEXES, Also, Fused, Nearest, Those
+from .collection import CHANGE_INDEXES, NOTE_INDEXES, Fused, Nearest
 from .conditions import IndexKind
-from .connection import CONNECTIONS, Connection, connect, locations
-from .layout import ServerLayout
-from .payloads import DENSE, Point, decode_note, namespace_key
+from .connection import CONNECTIONS, Connection, connect
+from .payloads import decode_note
 from .qdrant_collection import QdrantCollection, client_dialect
 from .qdrant_setup import Setup, ordered_paths
-from .query_requests import PAGE
-from .reads import driven, found_lists, indexed, twin
+from .reads import found_lists, twin
 from .sidecar import AS_MADE, Sidecar
 from .writes import PointStore
 
@@ -44,12 +40,11 @@ class QdrantStore(ClaimPoints):
     """Notes in two collections of a Qdrant server (1.19 or later), shared by any number of processes.
 
     Threads share its connections; each event loop that calls the asynchronous twins (`aget`, `asearch`, …) has
-    connections of its own, which are closed with the loop, or by `aclose`. On a cluster the notes of one namespace
-    are in one shard (see `ServerLayout`). With `":memory:"` nothing leaves the process or outlives it.
+    connections of its own, which are closed with the loop, or by `aclose`. With `":memory:"` nothing leaves the
+    process or outlives it.
 
     Args:
-        location: `":memory:"`, the URL of a server, or the URLs of nodes of one cluster, as a list or separated by
-            commas: where one does not answer, the next is asked.
+        location: `":memory:"`, or the URL of a server.
         dimensions: Length of the dense vectors.
         embedder: Name of the embedder they come from; empty to accept whatever is there.
         collection: Name of the collection of notes; their history is in `<collection>_history`.
@@ -62,15 +57,15 @@ class QdrantStore(ClaimPoints):
         metadata_indexes: The names of metadata fields that `where` compares by `$gt`, `$gte`, `$lt` or `$lte`,
             or with a datetime, each with `"integer"`, `"float"` or `"datetime"`. A server searches only
             by what has an index; equality and `$in` need none of these.
-        layout: How the collections are made, if they are not there.
-        collection_options: What `layout` does not name, for `QdrantClient.create_collection`.
+        collection_options: How the collections are made, if they are not there: what
+            `QdrantClient.create_collection` takes (`shard_number`, `replication_factor`, `quantization_config`,
+            `on_disk_payload`, …), and `on_disk` for the dense vectors.
         client_options: Passed on to `QdrantClient` (`timeout`, `prefix`, `https`, …).
 
     Attributes:
         settle_after: Seconds after which a write that a process began and did not finish is settled by the
             next one that opens the collections, or has them open. A write takes moments, with all its repeats
             some minutes.
-        looks: Whether `replace` takes a `Look`.
 
     Raises:
         StoreUnavailableError: The server cannot be reached.
@@ -81,7 +76,7 @@ class QdrantStore(ClaimPoints):
 
     def __init__(  # noqa: PLR0913 - settings
         self,
-        location: str | Sequence[str],
+        location: str,
         *,
         dimensions: int,
         embedder: str = "",
@@ -92,7 +87,6 @@ class QdrantStore(ClaimPoints):
         pauses: Sequence[float] = (0.2, 0.4, 0.8, 1.6, 3.2),
         connections: int = CONNECTIONS,
         metadata_indexes: Mapping[str, IndexKind] | None = None,
-        layout: ServerLayout | None = None,
         collection_options: Mapping[str, Any] | None = None,
         **client_options: Any,  # noqa: ANN401 - of QdrantClient
     ) -> None:
@@ -102,11 +96,11 @@ class QdrantStore(ClaimPoints):
                 f"QdrantStore wants dimensions > 0, a name and connections > 0, not {wrong}"
             )
         ordered, self._remote = ordered_paths(metadata_indexes or {}), location != MEMORY
-        self._closed, self.looks = False, self._remote
+        self._closed = False
         lock: AbstractContextManager[object] = nullcontext() if self._remote else threading.RLock()
         self._connection = (
             connect(
-                locations(location),
+                location,
                 api_key,
                 client_options,
                 pauses=pauses,
@@ -120,7 +114,7 @@ class QdrantStore(ClaimPoints):
         wanted = Sidecar.new(embedder=embedder, dimensions=dimensions, bm25=bm25)
         try:
             notes, history, self._made = self._prepared(
-                wanted, layout or ServerLayout(), collection, collection_options or {}, ordered
+                wanted, collection, collection_options or {}, ordered
             )
         except BaseException:
             self._connection.close()
@@ -132,23 +126,22 @@ class QdrantStore(ClaimPoints):
     def _prepared(
         self,
         wanted: Sidecar,
-        layout: ServerLayout,
         collection: str,
         options: Mapping[str, Any],
         ordered: Mapping[str, IndexKind],
     ) -> tuple[QdrantCollection, QdrantCollection, Sidecar]:
         """Return the collections of notes and of their history, made if they are not there, and their fingerprint."""
         dialect = client_dialect(ordered if self._remote else None)
-        setup = Setup(self._connection, wanted, layout, options, dialect, remote=self._remote)
-        history, _ = setup.prepare(f"{collection}_history", CHANGE_INDEXES, {})
-        dense = {DENSE: layout.vectors(wanted.dimensions)}
-        notes, made = setup.prepare(collection, {**SERVER_NOTE_INDEXES, **ordered}, dense)
+        setup = Setup(self._connection, wanted, options, dialect, remote=self._remote)
+        history, _ = setup.prepare(f"{collection}_history", CHANGE_INDEXES, has_vectors=False)
+        indexes = {**SERVER_NOTE_INDEXES, **ordered}
+        notes, made = setup.prepare(collection, indexes, has_vectors=True)
         return notes, history, made
 
     @classmethod
     def as_made(
         cls,
-        location: str | Sequence[str],
+        location: str,
         collection: str = "amem",
         **options: Any,  # noqa: ANN401 - of this class
     ) -> tuple[QdrantStore, str, int]:
@@ -161,25 +154,7 @@ class QdrantStore(ClaimPoints):
         store._dimensions = store._made.dimensions
         return store, store._made.embedder, store._made.dimensions
 
-    @driven
-    async def get(
-        self, namespace: Namespace, ids: Sequence[str], *, look: Look | None = None
-    ) -> list[Note]:
-        """Return the notes with these ids, in this order; unknown ones are left out."""
-        if look is None or not self._remote or len(ids) > PAGE:
-            found = await self._found(namespace, ids)
-        else:
-            self._check_open()
-            ours, linked = namespace_key(namespace), self._dialect.ids(list(filter(is_id, ids)))
-            among = self._dialect.every([self._ours(ours), linked])
-            wanted = [Those(among), Those(self._linked_to(ours, look.linked_to))]
-            _, (points, linking) = await self._notes.nearest_and_points([], wanted, ours)
-            found = {point.id: point for point in points}
-            self._saw(ids, found)
-            look.backlinks = _backlinks(linking, look)
-        return [decode_note(i, found[i].payload) for i in ids if i in found]
-
-    aget, aget_indexed = twin(get), twin(PointStore.get_indexed)
+    aget, aget_indexed = twin(PointStore.get), twin(PointStore.get_indexed)
     asearch, abacklinks = twin(PointStore.search), twin(PointStore.backlinks)
     ascan, acount = twin(PointStore.scan), twin(PointStore.count)
     anamespaces, alast_seq = twin(PointStore.namespaces), twin(PointStore.last_seq)
@@ -236,83 +211,43 @@ class QdrantStore(ClaimPoints):
 
     async def _ranked(
         self,
-        key: str,
         queries: Sequence[Query],
         wanted: Sequence[Nearest],
         plan: Sequence[Mapping[str, int]],
     ) -> list[Ranked]:
-        """Bring notes along, and the cosines of what only words find, by the same request.
+        """Bring notes along, and the cosines of notes that only words find, by the same request.
 
-        These cosines are one more list: what the lexical query finds, scored by the vector.
+        These cosines are one more list: the points that the lexical query finds, scored by the vector.
         """
         if not self._remote or not any(query.bring for query in queries):
-            return await super()._ranked(key, queries, wanted, plan)
-        asked, points = list(wanted), list[Fused | Those]()
-        sources: list[tuple[range, int | None]] = []
+            return await super()._ranked(queries, wanted, plan)
+        asked, points = list(wanted), list[Fused]()
+        sources: list[tuple[int | None, int | None]] = []
         for query, places in zip(queries, plan, strict=True):
-            parts, first = [wanted[place] for place in places.values()], len(points)
-            points += self._brought_by(key, query, parts)
-            rescored = None
+            parts, fused, rescored = [wanted[place] for place in places.values()], None, None
+            if query.bring is not None and parts:
+                fused = len(points)
+                points.append(Fused(parts, query.bring.limit, query.bring.k))
             if query.bring is not None and len(parts) > 1:
                 dense, lexical = parts
                 rescored = len(asked)
                 asked.append(replace(dense, limit=lexical.limit, among=lexical))
-            sources.append((range(first, len(points)), rescored))
-        lists, found = await self._notes.nearest_and_points(asked, points, key)
+            sources.append((fused, rescored))
+        lists, found = await self._notes.nearest_and_points(asked, points)
         return [
             Ranked(
                 **found_lists(places, lists),
                 cosines={} if rescored is None else dict(lists[rescored]),
-                brought={point.id: indexed(point) for n in brought for point in found[n]},
+                brought={}
+                if fused is None
+                else {point.id: decode_note(point.id, point.payload) for point in found[fused]},
             )
-            for places, (brought, rescored) in zip(plan, sources, strict=True)
+            for places, (fused, rescored) in zip(plan, sources, strict=True)
         ]
-
-    def _brought_by(self, key: str, query: Query, parts: Sequence[Nearest]) -> list[Fused | Those]:
-        """Return what finds the notes that a query wants brought along."""
-        if (bring := query.bring) is None:
-            return []
-        found: list[Fused | Those] = []
-        if parts:
-            found.append(Fused(parts, bring.limit, bring.k, bring.vectors))
-        if bring.ids:
-            which = self._dialect.every([self._ours(key), self._dialect.ids(bring.ids)])
-            found.append(Those(which, bring.vectors))
-        return found
-
-    async def _swap_at_once(
-        self, namespace: str, points: Sequence[Point], look: Look | None
-    ) -> set[str]:
-        """Read back what was written together with what the caller wants to look at."""
-        if look is None or not self._remote or not 0 < len(points) <= PAGE:
-            return await super()._swap_at_once(namespace, points, look)
-        look.notes = look.backlinks = None
-        wanted: list[Those] = []
-        if look.ids:
-            ids = self._dialect.ids(look.ids[:PAGE])
-            wanted.append(Those(self._dialect.every([self._ours(namespace), ids])))
-        if look.linked_to:
-            wanted.append(Those(self._linked_to(namespace, look.linked_to)))
-        also = Also(wanted)
-        lost = await self._notes.swap(points, also)
-        if 0 < len(look.ids) <= PAGE:
-            found = {point.id: decode_note(point.id, point.payload) for point in also.found[0]}
-            look.notes = [found[i] for i in look.ids if i in found]
-        if look.linked_to:
-            look.backlinks = _backlinks(also.found[-1], look)
-        return lost
-
-
-def _backlinks(points: Sequence[Point], look: Look) -> list[Note] | None:
-    """Return the notes that hold links to those of a look; None: there may be more of them."""
-    if len(points) >= PAGE:
-        return None
-    linked = [decode_note(p.id, p.payload) for p in points if p.id not in look.linked_to]
-    return sorted(linked, key=lambda note: (note.seq, note.id))
 
 
 def _in_memory(lock: AbstractContextManager[object]) -> Connection:
     """Return a connection to local mode."""
     # Advice to use a server or a folder; who chose ":memory:" knows.
     warnings.filterwarnings("ignore", message="Local mode is not recommended")
-    return Connection([MEMORY], pauses=(), clients=[QdrantClient(MEMORY)], guard=lock)
+    return Connection(MEMORY, pauses=(), client=QdrantClient(MEMORY), guard=lock)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from qdrant_client import models
 
-from .collection import Also, Fused, Nearest, Those
+from .collection import Fused, Nearest
 from .conditions import Dialect, Filter, IndexKind
 from .connection import Connection
-from .layout import ShardKeys
 from .payloads import (
     DENSE,
     LEXICAL,
@@ -19,8 +18,9 @@ from .payloads import (
     is_written,
     points_of,
 )
-from .query_requests import PAGE, QueryRequests, sparse_vector
+from .query_requests import QueryRequests, sparse_vector
 
+PAGE = 256  # points with their payloads in one request
 PAGE_OF_IDS = 1024  # points that are looked for
 PAGE_OF_RECORDS = 512  # points without vectors
 QUICK = 2  # seconds
@@ -47,9 +47,8 @@ class QdrantCollection:
     """A `Collection` by qdrant-client, which other processes may write to as well.
 
     Its methods are coroutines, which suspend only in asynchronous calls of the store. Writes are acknowledged
-    when applied. A conditional write never says what it changed: what was written is read back. With
-    `shards`, the points of a namespace are in a shard of their own; what names no namespace asks all. `consistency`
-    is that of reads by id.
+    when applied. A conditional write never says what it changed: what was written is read back. `consistency` is
+    that of reads by id and of searches.
     """
 
     def __init__(
@@ -57,23 +56,16 @@ class QdrantCollection:
         connection: Connection,
         name: str,
         dialect: Dialect,
-        shards: ShardKeys | None = None,
         consistency: models.ReadConsistency | None = None,
     ) -> None:
         self._connection, self._name, self.dialect = connection, name, dialect
-        self._shards, self._consistency = shards, consistency
+        self._consistency = consistency
 
     async def retrieve(
-        self,
-        ids: Sequence[str],
-        fields: Sequence[str] | None = None,
-        *,
-        vectors: bool = False,
-        namespace: str | None = None,
+        self, ids: Sequence[str], fields: Sequence[str] | None = None, *, vectors: bool = False
     ) -> dict[str, Point]:
         """Return the points with these ids by id, with all or some payload fields."""
         payload = True if fields is None else list(fields)
-        how = self._reading(namespace)
         records: list[models.Record] = []
         for some in _pages(ids, PAGE_OF_IDS):
             records += await self._connection.call(
@@ -84,7 +76,6 @@ class QdrantCollection:
                     with_payload=payload,
                     with_vectors=vectors,
                     consistency=self._consistency,
-                    **how,
                 )
             )
         return {point.id: point for point in points_of(records)}
@@ -92,16 +83,10 @@ class QdrantCollection:
     async def upsert(self, points: Sequence[Point], erase: Sequence[str] = ()) -> None:
         """Write points without vectors, replacing those there are; first of all remove those to `erase`."""
         for page in _pages(points, PAGE_OF_RECORDS):
-            by_shard = self._by_shard(page)
-            if len(by_shard) == 1 and not erase:
-                ((shard, some),) = by_shard.items()
-                await self._upsert(some, shard)
-                continue
-            listed = [
-                _upserting(models.PointsList(points=list(map(_struct, some)), shard_key=shard))
-                for shard, some in by_shard.items()
-            ]
-            await self._batch([*self._erasing(erase), *listed])
+            if erase:
+                await self._batch([*self._erasing(erase), _upserting(page)])
+            else:
+                await self._upsert(page)
             erase = ()
 
     async def insert(self, points: Sequence[Point]) -> set[str]:
@@ -110,53 +95,35 @@ class QdrantCollection:
         `seq` is in nanoseconds and no version of a note changes it, so it tells whose note is stored.
         """
         for page in _pages(points, PAGE):
-            for shard, some in self._by_shard(page).items():
-                await self._upsert(some, shard, update_mode=models.UpdateMode.INSERT_ONLY)
-        stored = await self._stored(points, ("seq",))
+            await self._upsert(page, update_mode=models.UpdateMode.INSERT_ONLY)
+        stored = await self.retrieve([point.id for point in points], ("seq",))
         return {
             point.id
             for point in points
             if point.id not in stored or stored[point.id].payload["seq"] != point.payload["seq"]
         }
 
-    async def swap(self, points: Sequence[Point], also: Also | None = None) -> set[str]:
+    async def swap(self, points: Sequence[Point]) -> set[str]:
         """Replace points whose stored `revision` is one less; return the ids where it was not.
 
-        A point without any vector keeps those that are stored. `also` is read with what was written.
+        A point without any vector keeps those that are stored.
         """
-        await self._swap(points)
-        if also is None or not 0 < len(points) <= PAGE:
-            stored = await self._stored(points, ("revision", "ops"))
-        else:
-            namespace, ids = points[0].payload["namespace"], [point.id for point in points]
-            ours = [self.dialect.any_of("namespace", [namespace]), self.dialect.ids(ids)]
-            written = Those(self.dialect.every(ours), fields=("revision", "ops"))
-            wanted = [written, *also.wanted]
-            _, (read, *found) = await self.nearest_and_points([], wanted, namespace)
-            also.found[:] = found
-            stored = {point.id: point for point in read}
+        for page in _pages(points, PAGE):
+            whole = [point for point in page if _has_vectors(point)]
+            kept = [self._overwriting(point) for point in page if not _has_vectors(point)]
+            how: dict[str, Any] = {"update_mode": models.UpdateMode.UPDATE_ONLY}
+            if whole:
+                how["update_filter"] = self.dialect.some(list(map(self._unchanged, whole)))
+            if kept:
+                await self._batch([*([_upserting(whole, **how)] if whole else []), *kept])
+            else:
+                await self._upsert(whole, **how)
+        stored = await self.retrieve([point.id for point in points], ("revision", "ops"))
         return {point.id for point in points if not is_written(point, stored.get(point.id))}
 
-    async def _swap(self, points: Sequence[Point]) -> None:
-        for page in _pages(points, PAGE):
-            for shard, some in self._by_shard(page).items():
-                whole = [point for point in some if _has_vectors(point)]
-                kept = [self._overwriting(p, shard) for p in some if not _has_vectors(p)]
-                how: dict[str, Any] = {"update_mode": models.UpdateMode.UPDATE_ONLY}
-                if whole:
-                    how["update_filter"] = self.dialect.some(list(map(self._unchanged, whole)))
-                if not kept:
-                    await self._upsert(whole, shard, **how)
-                    continue
-                structs = list(map(_struct, whole))
-                listed = models.PointsList(points=structs, shard_key=shard, **how)
-                upserts = [_upserting(listed)] if structs else []
-                await self._batch([*upserts, *kept])
-
-    async def delete(self, which: Filter, namespace: str | None = None) -> None:
+    async def delete(self, which: Filter) -> None:
         """Remove the points that match."""
-        keys = self._every_shard if namespace is None else self._key(namespace)
-        selector = models.FilterSelector(filter=which, shard_key=keys)
+        selector = models.FilterSelector(filter=which)
         await self._connection.call(
             lambda client: client.delete(self._name, selector, wait=True, ordering=ORDERING)
         )
@@ -164,39 +131,26 @@ class QdrantCollection:
     async def delete_with(
         self,
         which: Sequence[Filter],
-        namespace: str,
         *,
         before: Sequence[Point] = (),
         after: Sequence[Point] = (),
         erase: Sequence[str] = (),
     ) -> None:
         """Remove the points that match, in one request: after writing some, and before writing others."""
-        shard = self._key(namespace)
-        deletes = [
-            models.DeleteOperation(delete=models.FilterSelector(filter=each, shard_key=shard))
-            for each in which
-        ]
-        first, last = (
-            [_upserting(models.PointsList(points=list(map(_struct, points)), shard_key=shard))]
-            if points
-            else []
-            for points in (before, after)
-        )
-        if operations := [*self._erasing(erase), *first, *deletes, *last]:
+        first, last = ([_upserting(points)] if points else [] for points in (before, after))
+        if operations := [*self._erasing(erase), *first, *map(_deleting, which), *last]:
             await self._batch(operations)
 
-    async def nearest(
-        self, queries: Sequence[Nearest], namespace: str | None = None
-    ) -> list[list[tuple[str, float]]]:
+    async def nearest(self, queries: Sequence[Nearest]) -> list[list[tuple[str, float]]]:
         """Return (id, score) for each query, sorted by (-score, id)."""
-        lists, _ = await self.nearest_and_points(queries, (), namespace)
+        lists, _ = await self.nearest_and_points(queries, ())
         return lists
 
     async def nearest_and_points(
-        self, queries: Sequence[Nearest], points: Sequence[Fused | Those], namespace: str | None
+        self, queries: Sequence[Nearest], points: Sequence[Fused]
     ) -> tuple[list[list[tuple[str, float]]], list[list[Point]]]:
         """Return (id, score) for each query, and the points that others find, by one request."""
-        make = QueryRequests(self._key(namespace))
+        make = QueryRequests()
         requests = [make.scored(query) for query in queries]
         requests += [make.bringing(each) for each in points]
         if not requests:
@@ -231,24 +185,21 @@ class QdrantCollection:
         *,
         limit: int | None = None,
         newest_first: bool | None = None,
-        namespace: str | None = None,
     ) -> list[Point]:
         """Return matching points: all of them in any order, or `limit` of them in order of `seq`."""
-        how = self._reading(namespace)
         if limit is not None:
             direction = models.Direction.DESC if newest_first else models.Direction.ASC
-            how["order_by"] = models.OrderBy(key="seq", direction=direction)
-            return (await self._page(which, limit, how))[0]
-        points, offset = await self._page(which, PAGE, how)
+            order = models.OrderBy(key="seq", direction=direction)
+            return (await self._page(which, limit, order_by=order))[0]
+        points, offset = await self._page(which, PAGE)
         while offset is not None:
-            page, offset = await self._page(which, PAGE, {**how, "offset": offset})
+            page, offset = await self._page(which, PAGE, offset=offset)
             points += page
         return points
 
-    async def count(self, which: Filter | None = None, namespace: str | None = None) -> int:
+    async def count(self, which: Filter | None = None) -> int:
         """Return how many points match, exactly."""
-        how = self._reading(namespace)
-        found = await self._connection.call(lambda c: c.count(self._name, which, exact=True, **how))
+        found = await self._connection.call(lambda c: c.count(self._name, which, exact=True))
         return int(found.count)
 
     async def size(self) -> int:
@@ -265,19 +216,6 @@ class QdrantCollection:
         )
         return [str(hit.value) for hit in found.hits if hit.count]
 
-    def _key(self, namespace: str | None) -> str | None:
-        return None if namespace is None or self._shards is None else self._shards.of(namespace)
-
-    def _reading(self, namespace: str | None) -> dict[str, Any]:
-        shard = self._key(namespace)
-        return {} if shard is None else {"shard_key_selector": shard}
-
-    def _by_shard(self, points: Iterable[Point]) -> dict[str | None, list[Point]]:
-        found: dict[str | None, list[Point]] = {}
-        for point in points:
-            found.setdefault(self._key(_space(point)), []).append(point)
-        return found
-
     def _unchanged(self, point: Point) -> Filter:
         """The point is as it was before this version, and of its namespace, if it has one."""
         revision = self.dialect.integer("revision", point.payload["revision"] - 1)
@@ -286,35 +224,15 @@ class QdrantCollection:
             same.append(self.dialect.any_of("namespace", [namespace]))
         return self.dialect.every(same)
 
-    def _overwriting(self, point: Point, shard: str | None) -> models.OverwritePayloadOperation:
-        change = models.SetPayload(
-            payload=point.payload, filter=self._unchanged(point), shard_key=shard
-        )
+    def _overwriting(self, point: Point) -> models.OverwritePayloadOperation:
+        change = models.SetPayload(payload=point.payload, filter=self._unchanged(point))
         return models.OverwritePayloadOperation(overwrite_payload=change)
 
     def _erasing(self, ids: Sequence[str]) -> list[models.DeleteOperation]:
-        if not ids:
-            return []
-        which = self.dialect.ids(ids)
-        selector = models.FilterSelector(filter=which, shard_key=self._every_shard)
-        return [models.DeleteOperation(delete=selector)]
+        return [_deleting(self.dialect.ids(ids))] if ids else []
 
-    @property
-    def _every_shard(self) -> Any:  # noqa: ANN401 - a selector
-        """What names all shards: a removal has to."""
-        return None if self._shards is None else self._shards.all
-
-    async def _stored(self, points: Sequence[Point], fields: Sequence[str]) -> dict[str, Point]:
-        found: dict[str, Point] = {}
-        for some in self._by_shard(points).values():
-            ids = [point.id for point in some]
-            found |= await self.retrieve(ids, fields, namespace=_space(some[0]))
-        return found
-
-    async def _upsert(self, points: Sequence[Point], shard: str | None, **how: Any) -> None:  # noqa: ANN401
+    async def _upsert(self, points: Sequence[Point], **how: Any) -> None:  # noqa: ANN401
         structs = list(map(_struct, points))
-        if shard is not None:
-            how["shard_key_selector"] = shard
         await self._connection.call(
             lambda c: c.upsert(self._name, structs, wait=True, ordering=ORDERING, **how)
         )
@@ -327,7 +245,10 @@ class QdrantCollection:
         )
 
     async def _page(
-        self, which: Filter | None, limit: int, how: Mapping[str, Any]
+        self,
+        which: Filter | None,
+        limit: int,
+        **how: Any,  # noqa: ANN401 - of the client
     ) -> tuple[list[Point], Any]:
         records, offset = await self._connection.call(
             lambda client: client.scroll(self._name, which, limit=limit, with_payload=True, **how)
@@ -343,17 +264,17 @@ def _pages(items: Sequence[Any], size: int) -> list[list[Any]]:
     return [list(items[start : start + size]) for start in range(0, len(items), size)]
 
 
-def _space(point: Point) -> str:
-    """Return the key of the namespace that a point is of, or about."""
-    return str(point.payload.get("namespace") or point.payload["about"])
-
-
 def _has_vectors(point: Point) -> bool:
     return point.dense is not None or point.lexical is not None
 
 
-def _upserting(listed: models.PointsList) -> models.UpsertOperation:
+def _upserting(points: Sequence[Point], **how: Any) -> models.UpsertOperation:  # noqa: ANN401
+    listed = models.PointsList(points=list(map(_struct, points)), **how)
     return models.UpsertOperation(upsert=listed)
+
+
+def _deleting(which: Filter) -> models.DeleteOperation:
+    return models.DeleteOperation(delete=models.FilterSelector(filter=which))
 
 
 def _struct(point: Point) -> models.PointStruct:

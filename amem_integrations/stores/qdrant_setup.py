@@ -1,4 +1,4 @@
-"""A collection on a Qdrant server is made with its indexes and shards, or checked to be the one that is wanted."""
+"""A collection on a Qdrant server is made with its indexes, or checked to be the one that is wanted."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from functools import partial
 from http import HTTPStatus
+from inspect import signature
 from typing import Any
 
 from qdrant_client import QdrantClient, models
@@ -16,14 +16,18 @@ from ..errors import ConfigurationError, StoreError
 from ..runtime import run
 from .conditions import Dialect, IndexKind, json_path
 from .connection import Connection, is_status
-from .layout import ServerLayout, ShardKeys
-from .payloads import LEXICAL, is_metadata_name
+from .payloads import DENSE, LEXICAL, is_metadata_name
 from .qdrant_collection import QdrantCollection
 from .sidecar import AS_MADE, Sidecar
 
 OLDEST_SERVER = (1, 19)  # older ones do not weigh words by the notes of one namespace
 AT_ONCE = 8  # requests that make indexes
 ORDERED = ("integer", "float", "datetime")  # kinds of `metadata_indexes`
+
+# Parameters of `create_collection` that are not the user's; a custom `sharding_method` would need shard keys.
+_OURS = {
+    "self", "kwargs", "collection_name", "vectors_config", "sparse_vectors_config", "metadata", "sharding_method",
+}  # fmt: skip
 
 _SCHEMAS: Mapping[IndexKind, Any] = {
     # Only the namespace takes part in the graph, which is quicker to build for it.
@@ -44,6 +48,7 @@ class Setup:
     """Makes the collections of one memory.
 
     Raises:
+        ConfigurationError: An option of the collections is unknown.
         StoreError: The server is too old.
     """
 
@@ -51,7 +56,6 @@ class Setup:
         self,
         connection: Connection,
         wanted: Sidecar,
-        layout: ServerLayout,
         options: Mapping[str, Any],
         dialect: Dialect,
         *,
@@ -59,7 +63,7 @@ class Setup:
     ) -> None:
         self._connection, self._wanted, self._remote = connection, wanted, remote
         self._dialect = dialect
-        self._layout, self._options = layout, {**layout.options(), **options}
+        self._options = _checked_options(options)
         if remote:
             self._check_version()
 
@@ -67,7 +71,8 @@ class Setup:
         self,
         name: str,
         indexes: Mapping[str, IndexKind],
-        vectors: Mapping[str, models.VectorParams],
+        *,
+        has_vectors: bool,
     ) -> tuple[QdrantCollection, Sidecar]:
         """Return a collection and its fingerprint; it and its indexes are made if they are not there.
 
@@ -79,58 +84,32 @@ class Setup:
         if not self._call(lambda client: client.collection_exists(name)):
             if self._wanted.embedder == AS_MADE:
                 raise StoreError(f"there is no memory in {where}")
-            self._create(name, vectors)
+            self._create(name, has_vectors=has_vectors)
         info = self._call(lambda client: client.get_collection(name))
-        metadata = info.config.metadata or {}
-        made = Sidecar.parse(metadata.get("amem"), where)
+        made = Sidecar.parse((info.config.metadata or {}).get("amem"), where)
         made.check(self._wanted, where)
-        shards = ShardKeys.read(metadata)
-        if shards is not None:
-            self._make_shards(name, shards)
         if self._remote:
             missing = indexes.keys() - info.payload_schema.keys()
             self._make_indexes(name, {field: indexes[field] for field in missing})
         replicated = (info.config.params.replication_factor or 1) > 1
         consistency = models.ReadConsistencyType.MAJORITY if replicated else None
-        it = QdrantCollection(self._connection, name, self._dialect, shards, consistency)
-        return it, made
+        return QdrantCollection(self._connection, name, self._dialect, consistency), made
 
-    def _create(self, name: str, vectors: Mapping[str, models.VectorParams]) -> None:
-        shards = self._shard_keys()
-        metadata: dict[str, Any] = {"amem": asdict(self._wanted)}
+    def _create(self, name: str, *, has_vectors: bool) -> None:
         how = dict(self._options)
-        if shards is not None:
-            how["sharding_method"] = models.ShardingMethod.CUSTOM
-            metadata |= shards.metadata()
+        on_disk, size = how.pop("on_disk", None), self._wanted.dimensions
+        dense = models.VectorParams(size=size, distance=models.Distance.COSINE, on_disk=on_disk)
         lexical = {LEXICAL: models.SparseVectorParams(modifier=models.Modifier.IDF)}
+        metadata = {"amem": asdict(self._wanted)}
         try:
             self._call(
                 lambda client: client.create_collection(
-                    name, dict(vectors), lexical, metadata=metadata, **how
+                    name, {DENSE: dense} if has_vectors else {}, lexical, metadata=metadata, **how
                 )
             )
         except StoreError as error:
             if not is_status(error.__cause__, HTTPStatus.CONFLICT):  # else another was faster
                 raise
-
-    def _shard_keys(self) -> ShardKeys | None:
-        """Return the shard keys of a new collection; a server that is no cluster has none."""
-        if not self._remote or "sharding_method" in self._options:
-            return None
-        status = self._call(lambda client: client.cluster_status())
-        return self._layout.shard_keys(len(status.peers)) if status.status == "enabled" else None
-
-    def _make_shards(self, name: str, shards: ShardKeys) -> None:
-        """Make the shard keys that are missing, also after who created the collection was killed."""
-        found = self._call(lambda client: client.collection_cluster_info(name))
-        there = {shard.shard_key for shard in (*found.local_shards, *found.remote_shards)}
-        for key in shards.all:
-            if key not in there:
-                try:
-                    self._call(partial(_create_shard_key, name=name, key=key))
-                except StoreError as error:
-                    if "already exists" not in str(error):  # another was faster
-                        raise
 
     def _make_indexes(self, name: str, indexes: Mapping[str, IndexKind]) -> None:
         def make(field: str) -> None:
@@ -152,8 +131,23 @@ class Setup:
         return run(self._connection.call(do))
 
 
-def _create_shard_key(client: QdrantClient, *, name: str, key: str) -> bool:
-    return client.create_shard_key(name, key)
+def _checked_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that collections are made with.
+
+    One shard orders the hits of BM25 as a folder does. With replicas a write waits for the majority of them.
+
+    Raises:
+        ConfigurationError: An option is unknown.
+    """
+    known = {"on_disk", *signature(QdrantClient.create_collection).parameters} - _OURS
+    if unknown := sorted(given.keys() - known):
+        raise ConfigurationError(
+            f"unknown collection_options {', '.join(map(repr, unknown))}; known are "
+            f"{', '.join(sorted(known))}"
+        )
+    replicas = given.get("replication_factor") or 1
+    majority = {"write_consistency_factor": replicas // 2 + 1} if replicas > 1 else {}
+    return {"shard_number": 1, **majority, **given}
 
 
 def ordered_paths(metadata_indexes: Mapping[str, IndexKind]) -> dict[str, IndexKind]:

@@ -7,10 +7,8 @@ from typing import Any
 from qdrant_client import models
 
 from .bm25 import Sparse
-from .collection import Fused, Nearest, Those
+from .collection import Fused, Nearest
 from .payloads import DENSE, LEXICAL
-
-PAGE = 256  # points with their payloads in one request
 
 
 def sparse_vector(terms: Sparse) -> models.SparseVector:
@@ -21,27 +19,19 @@ def sparse_vector(terms: Sparse) -> models.SparseVector:
 class QueryRequests:
     """Makes the requests of one batch; a vector that stands in several of them is converted once."""
 
-    def __init__(self, shard: str | None) -> None:
-        """Start with nothing converted; `shard` is what every request names."""
-        self._shard, self._converted = shard, dict[int, list[float]]()
+    def __init__(self) -> None:
+        """Start with nothing converted."""
+        self._converted = dict[int, list[float]]()
 
     def scored(self, query: Nearest) -> models.QueryRequest:
         """Return the request for ids and scores."""
         among = None if query.among is None else models.Prefetch(**self._query(query.among))
-        how: dict[str, Any] = {"prefetch": among, "with_payload": False, "shard_key": self._shard}
-        return models.QueryRequest(**self._query(query), **how)
+        return models.QueryRequest(**self._query(query), prefetch=among, with_payload=False)
 
-    def bringing(self, wanted: Fused | Those) -> models.QueryRequest:
-        """Return the request for points themselves: the best of several lists, or those that match."""
-        how: dict[str, Any] = {"with_payload": True, "shard_key": self._shard}
-        if wanted.vectors:
-            how["with_vector"] = [DENSE]
-        if isinstance(wanted, Those):
-            if wanted.fields is not None:
-                how["with_payload"] = list(wanted.fields)
-            return models.QueryRequest(filter=wanted.filter, limit=PAGE, **how)
+    def bringing(self, wanted: Fused) -> models.QueryRequest:
+        """Return the request for points themselves: the best of several lists."""
+        how: dict[str, Any] = {"with_payload": True, "limit": wanted.limit}
         parts = [self._query(part) for part in wanted.parts]
-        how["limit"] = wanted.limit
         if len(parts) == 1:
             return models.QueryRequest(**{**parts[0], **how})
         # The engine counts ranks from 0.

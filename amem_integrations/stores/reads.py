@@ -154,16 +154,15 @@ class PointReader:
         corpus = note_filter(self._dialect, key)
         wanted: list[Nearest] = []
         plan = [self._plan(query, key, corpus, wanted) for query in queries]
-        return await self._ranked(key, queries, wanted, plan)
+        return await self._ranked(queries, wanted, plan)
 
     async def _ranked(
         self,
-        key: str,
         queries: Sequence[Query],  # noqa: ARG002 - see `QdrantStore`
         wanted: Sequence[Nearest],
         plan: Sequence[Mapping[str, int]],
     ) -> list[Ranked]:
-        lists = await resolve(self._notes.nearest(wanted, key))
+        lists = await resolve(self._notes.nearest(wanted))
         return [Ranked(**found_lists(places, lists)) for places in plan]
 
     @driven
@@ -172,7 +171,7 @@ class PointReader:
         self._check_open()
         key, notes = namespace_key(namespace), dict[str, Note]()
         for some in batches(filter(is_id, ids)):
-            found = await resolve(self._notes.scroll(self._linked_to(key, some), namespace=key))
+            found = await resolve(self._notes.scroll(self._linked_to(key, some)))
             notes |= {point.id: decode_note(point.id, point.payload) for point in found}
         asked = set(ids)
         return sorted((note for note in notes.values() if note.id not in asked), key=_in_order)
@@ -182,7 +181,7 @@ class PointReader:
         """Return how many notes meet the conditions, exactly."""
         self._check_open()
         key = namespace_key(namespace)
-        return await resolve(self._notes.count(note_filter(self._dialect, key, where), key))
+        return await resolve(self._notes.count(note_filter(self._dialect, key, where)))
 
     @driven
     async def scan(
@@ -199,9 +198,7 @@ class PointReader:
         which = note_filter(self._dialect, key, where)
         if limit < 1:
             return []
-        points = await resolve(
-            self._notes.scroll(which, limit=limit, newest_first=newest_first, namespace=key)
-        )
+        points = await resolve(self._notes.scroll(which, limit=limit, newest_first=newest_first))
         notes = [decode_note(point.id, point.payload) for point in points]
         return sorted(notes, key=_in_order, reverse=newest_first)
 
@@ -240,9 +237,7 @@ class PointReader:
         if limit < 1:
             return []
         which = self._dialect.every(about)
-        points = await resolve(
-            self._history.scroll(which, limit=limit, newest_first=after is None, namespace=key)
-        )
+        points = await resolve(self._history.scroll(which, limit=limit, newest_first=after is None))
         return sorted((decode_change(point.payload) for point in points), key=_in_order)
 
     @driven
@@ -251,7 +246,7 @@ class PointReader:
         await self._ready()
         key = namespace_key(namespace)
         points = [change_point_id(key, plain(change_id, "id of a change")) for change_id in ids]
-        found = await resolve(self._history.retrieve(points, namespace=key))
+        found = await resolve(self._history.retrieve(points))
         return [decode_change(found[point].payload) for point in points if point in found]
 
     @driven
@@ -261,7 +256,7 @@ class PointReader:
         key, found = namespace_key(namespace), list[Point]()
         for some in batches(plain(op, "id of an operation") for op in ops):
             which = self._dialect.every([self._ours(key), self._dialect.any_of("op", some)])
-            found += await resolve(self._history.scroll(which, namespace=key))
+            found += await resolve(self._history.scroll(which))
         return sorted((decode_change(point.payload) for point in found), key=_in_order)
 
     @driven
@@ -284,7 +279,7 @@ class PointReader:
             asked_for = [self._dialect.some(first), *asked_for[1:]]
         for one in asked_for:
             which = self._dialect.every([self._ours(key), one])
-            points = await resolve(self._history.scroll(which, namespace=key))
+            points = await resolve(self._history.scroll(which))
             found |= {point.id: point for point in points}
         asked = set(ids)
         changes = [decode_change(point.payload) for point in found.values()]
@@ -365,7 +360,7 @@ class PointReader:
         self._check_open()
         key = namespace_key(namespace)
         known = [note_id for note_id in ids if is_id(note_id)]
-        points = await resolve(self._notes.retrieve(known, fields, vectors=vectors, namespace=key))
+        points = await resolve(self._notes.retrieve(known, fields, vectors=vectors))
         return {i: point for i, point in points.items() if point.payload.get("namespace") == key}
 
 

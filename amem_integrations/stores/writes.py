@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from ..errors import InvalidInputError
 from ..notes import Change, ChangeKind, Namespace
-from ..ports import Indexed, Look, MaybeAwaitable
+from ..ports import Indexed, MaybeAwaitable
 from ..runtime import resolve
 from .checks import check_vector, is_id
 from .conditions import Filter, seq_range
@@ -110,7 +110,7 @@ class PointStore(PointReader):
             check_owner(taken.values(), key)
             new = [point for point in points.values() if point.id not in taken]
             about = about_others(records, taken)
-            lost = await self._write(key, about, new, self._notes.insert)
+            lost = await self._write(about, new, self._notes.insert)
         return {point.id for point in new} - lost
 
     @driven
@@ -121,10 +121,9 @@ class PointStore(PointReader):
         changes: Sequence[Change],
         *,
         first: Collection[str] = (),
-        look: Look | None = None,
     ) -> set[str]:
         """See `NoteStore.replace`: all or nothing, on a server all but what is stale."""
-        key = namespace_key(namespace)
+        namespace_key(namespace)  # a malformed one is refused
         points = {item.note.id: self._encode(namespace, item) for item in items}
         if len(points) < len(items):
             raise InvalidInputError(
@@ -141,22 +140,19 @@ class PointStore(PointReader):
                 stale |= points.keys() - set(first)
                 ready = [point for point in ready if point.id not in stale]
             about = about_others(records, stale)
-
-            async def swap(chosen: Sequence[Point]) -> set[str]:
-                return await self._swap(key, chosen, first, look)
-
-            lost = await self._write(key, about, ready, swap, whole=not stale)
+            swap = partial(self._swap, first=first)
+            lost = await self._write(about, ready, swap, whole=not stale)
         return stale | lost
 
     @driven
     async def rewrite_changes(self, namespace: Namespace, changes: Sequence[Change]) -> None:
         """See `NoteStore.rewrite_changes`."""
-        key = namespace_key(namespace)
+        namespace_key(namespace)  # a malformed one is refused
         records = [_change_point(namespace, change) for change in changes]
         async with self._changing():
             self._remove_copies()
             ids = [record.id for record in records]
-            found = await resolve(self._history.retrieve(ids, ("data",), namespace=key))
+            found = await resolve(self._history.retrieve(ids, ("data",)))
             less = [blanked(r, found[r.id]) for r in records if r.id in found]
             await resolve(self._history.upsert(less))
 
@@ -192,22 +188,18 @@ class PointStore(PointReader):
         """Return what to hold from reading stored versions to having written new ones."""
         raise NotImplementedError
 
-    async def _intent(
-        self, namespace: str, records: Sequence[Point], what: Mapping[str, Any]
-    ) -> Point | None:
+    async def _intent(self, records: Sequence[Point], what: Mapping[str, Any]) -> Point | None:
         """Return the point that announces a write; None if nobody can open the store after a kill."""
-        del namespace, records, what
+        del records, what
         return None
 
     def _unknown(self, ids: Sequence[str]) -> Sequence[str]:
         """Return the ids to ask for before an insert."""
         return ids
 
-    async def _swap(
-        self, namespace: str, points: Sequence[Point], first: Collection[str], look: Look | None
-    ) -> set[str]:
+    async def _swap(self, points: Sequence[Point], first: Collection[str]) -> set[str]:
         """Replace points whose stored revision is one less; return the ids where it was not."""
-        del namespace, first, look
+        del first
         return await resolve(self._notes.swap(points))
 
     async def _ended(
@@ -236,7 +228,6 @@ class PointStore(PointReader):
 
     async def _write(
         self,
-        namespace: str,
         records: Sequence[Point],
         notes: Sequence[Point],
         write: Callable[[Sequence[Point]], MaybeAwaitable[set[str]]],
@@ -245,13 +236,13 @@ class PointStore(PointReader):
     ) -> set[str]:
         """Write the changes, then the notes; return the ids that another process was faster with."""
         announced = {"changes": intended(records, notes)}
-        intent = await self._intent(namespace, records, announced) if records else None
+        intent = await self._intent(records, announced) if records else None
         try:
             await self._upsert_history(intent, records)
             lost = await resolve(write(notes))
-            await self._forget(namespace, records, lost)
+            await self._forget(records, lost)
         except BaseException:
-            step = partial(self._forget_unwritten, namespace, intent, records, notes)
+            step = partial(self._forget_unwritten, intent, records, notes)
             self._unsettled.append(step)
             raise
         if intent is not None:
@@ -261,16 +252,15 @@ class PointStore(PointReader):
 
     async def _forget_unwritten(
         self,
-        namespace: str,
         intent: Point | None,
         records: Sequence[Point],
         notes: Sequence[Point],
     ) -> None:
         ids = [note.id for note in notes]
         fields = ("revision", "ops")
-        found = await resolve(self._notes.retrieve(ids, fields, namespace=namespace))
+        found = await resolve(self._notes.retrieve(ids, fields))
         lost = {note.id for note in notes if not is_written(note, found.get(note.id))}
-        await self._forget(namespace, records, lost)
+        await self._forget(records, lost)
         if intent is None:
             return
         if lost and len(lost) < len(notes):  # it stays announced until its operation is finished
@@ -279,24 +269,22 @@ class PointStore(PointReader):
         else:
             await self._drop(intent)
 
-    async def _forget(
-        self, namespace: str, records: Sequence[Point], lost: Collection[str]
-    ) -> None:
+    async def _forget(self, records: Sequence[Point], lost: Collection[str]) -> None:
         """Remove the changes of notes that another process changed in between."""
-        await self._erase([r.id for r in records if r.payload["note_id"] in lost], namespace)
+        await self._erase([r.id for r in records if r.payload["note_id"] in lost])
 
-    async def _erase(self, points: Sequence[str], namespace: str | None = None) -> None:
+    async def _erase(self, points: Sequence[str]) -> None:
         if points:
-            await resolve(self._history.delete(self._dialect.ids(points), namespace))
+            await resolve(self._history.delete(self._dialect.ids(points)))
 
     async def _remove(self, removal: Removal, receipts: Sequence[Point]) -> None:
         """Announce a removal, together with what stays of it, and carry it out."""
-        intent = await self._intent(removal.namespace, receipts, {"removal": asdict(removal)})
+        intent = await self._intent(receipts, {"removal": asdict(removal)})
         try:
             await self._upsert_history(intent, receipts)
         except BaseException:
             # The engine may have logged what it refused, and would carry it out when it is next opened.
-            self._unsettled.append(partial(self._withdraw, removal.namespace, intent, receipts))
+            self._unsettled.append(partial(self._withdraw, intent, receipts))
             raise
         try:
             await self._carry_out(removal, intent)
@@ -304,22 +292,19 @@ class PointStore(PointReader):
             self._unsettled.append(partial(self._carry_out, removal, intent))
             raise
 
-    async def _withdraw(
-        self, namespace: str, intent: Point | None, receipts: Sequence[Point]
-    ) -> None:
-        await self._erase([receipt.id for receipt in receipts], namespace)
+    async def _withdraw(self, intent: Point | None, receipts: Sequence[Point]) -> None:
+        await self._erase([receipt.id for receipt in receipts])
         if intent is not None:
             await self._drop(intent)
 
     async def _carry_out(self, removal: Removal, intent: Point | None) -> None:
         """Remove the notes and then their changes; after a kill or a failure, what is left of them."""
         self._remove_copies()  # first of all: after a kill this is carried out again
-        key = removal.namespace
         notes, gone = self._filters(removal)
         for which in notes:
-            await resolve(self._notes.delete(which, key))
+            await resolve(self._notes.delete(which))
         for which in gone:
-            await resolve(self._history.delete(which, key))
+            await resolve(self._history.delete(which))
         if intent is not None:
             await self._ended(intent, (), complete=True)
 
@@ -348,9 +333,7 @@ class PointStore(PointReader):
             return
         changes = intent.get("changes") or []
         ids = list({note_id for _, note_id, _, _ in changes})
-        notes = await resolve(
-            self._notes.retrieve(ids, ("revision", "ops"), namespace=intent.get("about"))
-        )
+        notes = await resolve(self._notes.retrieve(ids, ("revision", "ops")))
         await self._erase([made for made, i, *how in changes if not is_made(notes.get(i), *how)])
 
     async def _changes_of(self, ops: Sequence[str]) -> list[Change]:

@@ -11,17 +11,24 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from support import models
+from qdrant_client import models
+from support.models import model, update_first
 from support.qdrant_server import FakeQdrant, Fault, rate_limited, serving
 
-from amem_integrations import AgenticMemory, MemoryConfig, QdrantStore, StoreUnavailableError
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    MemoryConfig,
+    QdrantStore,
+    StoreUnavailableError,
+)
 from amem_integrations.ports import Query
-from amem_integrations.stores import ServerLayout
 from amem_integrations.testing import HashEmbedder
 from amem_integrations.testing.conformance import DIMENSIONS, change, item, note_id
 
 ANN, BOB = ("ann",), ("bob",)
 QUICK = {"pauses": (0.001, 0.001)}
+TENANT_GRAPHS = models.HnswConfigDiff(m=0, payload_m=16)
 pytestmark = pytest.mark.enable_socket
 
 
@@ -113,75 +120,59 @@ async def test_an_asynchronous_call_waits_without_standing_still(fake: FakeQdran
         assert turns > 5
 
 
-# --- a cluster ----------------------------------------------------------------------------------
+# --- collections --------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def cluster() -> Iterator[FakeQdrant]:
-    with serving(FakeQdrant(cluster=True)) as fake:
-        yield fake
-
-
-def test_every_call_about_a_namespace_names_one_shard(cluster: FakeQdrant) -> None:
-    with opened(cluster) as memory:
-        start = len(cluster.bodies)
-        for space in (ANN, BOB, ("carl",), ("dora", "work")):
-            note = memory.add("The kiln is old", namespace=space, thread="t")
-            memory.add("The kiln was repaired", namespace=space, thread="t")
-            assert memory.search("kiln", namespace=space)
-            memory.update(note.id, namespace=space, content="The kiln is new")
-            memory.history(note.id, namespace=space)
-        memory.delete(note.id, namespace=space)
-        for (_, url, _), body in zip(cluster.requests[start:], cluster.bodies[start:], strict=True):
-            asked = set(shard_keys(body))
-            erases = "points/batch" in url and "delete" in body["operations"][0]
-            assert len(asked) == 1 or erases, (url, body)
-        assert len(memory.namespaces()) == 4
-    assert not cluster.refused  # a write that names no shard is
-    for name in ("amem", "amem_history"):  # nor is anything announced any more
-        made = cluster.collections[name]
-        for place in made.shards.values():
-            assert all("about" not in p.payload for p in made._client.scroll(place, limit=999)[0])
-    notes = cluster.collections["amem"]
-    assert len(notes.keys) == 4
-    spread = [notes._client.count(place).count for place in notes.shards.values()]
-    assert sorted(spread) != [0, 0, 0, 7]
-
-
-def shard_keys(body: Any) -> Iterator[str]:
-    if isinstance(body, dict):
-        for name, value in body.items():
-            if name == "shard_key":
-                yield from value if isinstance(value, list) else [value]
-            elif name != "payload":
-                yield from shard_keys(value)
-    for each in body if isinstance(body, list) else ():
-        yield from shard_keys(each)
-
-
-def test_the_shard_of_a_namespace_is_stable_and_kept_with_the_collection(
-    cluster: FakeQdrant,
-) -> None:
-    with opened(cluster, layout=ServerLayout(shards=6, replicas=2)) as memory:
+def test_a_collection_has_one_shard_and_its_replicas_a_majority(fake: FakeQdrant) -> None:
+    with opened(fake) as memory:
         memory.add("The kiln is old", namespace=ANN)
-    made = cluster.collections["amem"]._wanted
-    assert (made.replication_factor, made.write_consistency_factor) == (2, 2)
-    with opened(cluster, layout=ServerLayout(shards=2)) as memory:  # it is there already
+    assert fake.collections["amem"].wanted.shard_number == 1
+    scalar = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
+    options = {
+        "shard_number": 2,
+        "replication_factor": 3,
+        "quantization_config": models.ScalarQuantization(scalar=scalar),
+        "on_disk": True,
+        "on_disk_payload": True,
+    }
+    with opened(fake, collection="other", collection_options=options) as memory:
+        memory.add("The kiln is old", namespace=ANN)
         assert memory.search("kiln", namespace=ANN)
-        shards = memory._runtime.store._notes._shards  # type: ignore[attr-defined]
-    assert shards.keys == tuple(f"amem-{n}" for n in range(6))
-    # blake2b('["ann"]', 8 bytes) modulo 6; another number would lose what is stored.
-    assert [shards.of(key) for key in ('["ann"]', '["bob"]')] == ["amem-0", "amem-3"]
+    wanted = fake.collections["other"].wanted
+    assert (wanted.shard_number, wanted.replication_factor) == (2, 3)
+    assert wanted.write_consistency_factor == 2
+    assert wanted.quantization_config == models.ScalarQuantization(scalar=scalar)
+    assert (wanted.vectors["dense"].on_disk, wanted.on_disk_payload) == (True, True)
+    reads = [
+        url for method, url, _ in fake.requests if "/other/points?" in url and method == "POST"
+    ]
+    assert reads
+    assert all("consistency=majority" in url for url in reads)
+    with opened(
+        fake,
+        collection="third",
+        collection_options={"replication_factor": 2, "write_consistency_factor": 1},
+    ):
+        assert fake.collections["third"].wanted.write_consistency_factor == 1
+
+
+@pytest.mark.parametrize("options", [{"shards": 2}, {"sharding_method": "custom"}])
+def test_an_unknown_option_of_collections_is_refused(
+    fake: FakeQdrant, options: dict[str, Any]
+) -> None:
+    with pytest.raises(
+        ConfigurationError, match=f"{next(iter(options))!r}.*known are.*shard_number"
+    ):
+        opened(fake, collection_options=options)
 
 
 def test_no_search_goes_without_a_namespace(fake: FakeQdrant) -> None:
     """With a graph for each tenant only, such a search would be wrong without a word."""
-    with opened(fake, layout=ServerLayout(tenant_graph=True, quantized="int8")) as memory:
+    with opened(fake, collection_options={"hnsw_config": TENANT_GRAPHS}) as memory:
         for n in range(3):
             memory.add(f"The kiln {n} is old", namespace=ANN, thread="t")
         assert memory.search("kiln", namespace=ANN, where={"thread": "t"})
-    made = fake.collections["amem"]._wanted
-    assert (made.hnsw_config.m, made.hnsw_config.payload_m) == (0, 16)
+    assert fake.collections["amem"].wanted.hnsw_config == TENANT_GRAPHS
     queries = [
         query
         for (_, url, _), body in zip(fake.requests, fake.bodies, strict=True)
@@ -206,14 +197,6 @@ def test_writes_to_notes_have_a_leader_that_can_be_replaced(fake: FakeQdrant) ->
 # --- faults -------------------------------------------------------------------------------------
 
 
-def test_the_next_node_is_asked_where_one_is_away() -> None:
-    with serving(FakeQdrant()) as node:
-        for given in (["http://127.0.0.1:1", node.url], f"http://127.0.0.1:1, {node.url}"):
-            with AgenticMemory.open(given, embedder=HashEmbedder(), pauses=()) as memory:
-                memory.add("The kiln is old", namespace=ANN)
-                assert memory.search("kiln", namespace=ANN)
-
-
 def test_a_busy_server_is_asked_again_when_it_says(fake: FakeQdrant) -> None:
     store = QdrantStore(fake.url, dimensions=DIMENSIONS, pauses=(0.001,))
     waited: list[float] = []
@@ -230,34 +213,32 @@ def test_a_busy_server_is_asked_again_when_it_says(fake: FakeQdrant) -> None:
 
 def test_half_a_commit_is_finished_by_the_next_write_once_the_shard_is_back() -> None:
     """Spread by the server, both ends of a link may be in different shards, and one of them fails."""
-    with serving(FakeQdrant(cluster=True)) as fake:
-        layout, options = ServerLayout(shards=0), {"shard_number": 2}
-        with AgenticMemory.open(
+    with (
+        serving(FakeQdrant()) as fake,
+        AgenticMemory.open(
             fake.url,
-            model=models.model(models.update_first("It was moved to May.")),
+            model=model(update_first("It was moved to May.")),
             embedder=HashEmbedder(),
             config=MemoryConfig(min_gate_similarity=-1.0, recent=1, candidates=1),
-            layout=layout,
-            collection_options=options,
+            collection_options={"shard_number": 2},
             pauses=(),
-        ) as memory:
-            made = [
-                memory.add(f"The trip, part {n}", namespace=ANN, evolve=False) for n in range(6)
-            ]
-            for note in made:
-                memory.construct([note.id], namespace=ANN)
-                plan = memory.propose([note.id], namespace=ANN)
-                fake.down_for_notes = 1
-                with suppress(StoreUnavailableError):
-                    memory.commit(plan, namespace=ANN)
-                fake.down_for_notes = None
-            memory.add("The trip is over", namespace=ANN, evolve=False)
-            memory.evolve(namespace=ANN)
-            notes = {note.id: note for note in memory.get_all(namespace=ANN)}
-            sides = [(n.id, t) for n in notes.values() for t in n.links]
-            assert sides
-            assert all(one in notes[other].links for one, other in sides)
-            assert {note.state for note in notes.values()} == {"done"}
+        ) as memory,
+    ):
+        made = [memory.add(f"The trip, part {n}", namespace=ANN, evolve=False) for n in range(6)]
+        for note in made:
+            memory.construct([note.id], namespace=ANN)
+            plan = memory.propose([note.id], namespace=ANN)
+            fake.down_for_notes = 1
+            with suppress(StoreUnavailableError):
+                memory.commit(plan, namespace=ANN)
+            fake.down_for_notes = None
+        memory.add("The trip is over", namespace=ANN, evolve=False)
+        memory.evolve(namespace=ANN)
+        notes = {note.id: note for note in memory.get_all(namespace=ANN)}
+        sides = [(n.id, t) for n in notes.values() for t in n.links]
+        assert sides
+        assert all(one in notes[other].links for one, other in sides)
+        assert {note.state for note in notes.values()} == {"done"}
 
 
 def test_what_a_killed_process_left_is_settled_by_who_has_the_memory_open(

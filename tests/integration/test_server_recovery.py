@@ -75,8 +75,8 @@ def kill_after_announcing(store: QdrantStore) -> None:
     """Let the process end when a removal is announced, and nothing is removed."""
     original = store._notes.delete_with  # type: ignore[attr-defined]
 
-    async def faulty(which: Any, namespace: str, *, before: Any = (), **_: Any) -> None:
-        await original([], namespace, before=before)
+    async def faulty(which: Any, *, before: Any = (), **_: Any) -> None:
+        await original([], before=before)
         raise Killed
 
     store._notes.delete_with = faulty  # type: ignore[attr-defined]

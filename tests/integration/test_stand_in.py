@@ -18,8 +18,8 @@ pytestmark = pytest.mark.enable_socket
 
 
 @pytest.fixture
-def cluster() -> Iterator[FakeQdrant]:
-    with serving(FakeQdrant(cluster=True)) as fake:
+def fake() -> Iterator[FakeQdrant]:
+    with serving(FakeQdrant()) as fake:
         yield fake
 
 
@@ -29,11 +29,7 @@ def connected(fake: FakeQdrant, **headers: str) -> QdrantClient:
 
 def sharded(fake: FakeQdrant) -> QdrantClient:
     client = connected(fake)
-    client.create_collection(
-        NAME, {}, LEXICAL, sharding_method=models.ShardingMethod.CUSTOM, shard_number=1
-    )
-    for key in ("one", "two"):
-        client.create_shard_key(NAME, key)
+    client.create_collection(NAME, {}, LEXICAL, shard_number=2)
     return client
 
 
@@ -46,52 +42,36 @@ def words(*terms: int) -> models.SparseVector:
     return models.SparseVector(indices=list(terms), values=[1.0] * len(terms))
 
 
-def test_points_and_word_statistics_are_those_of_a_shard(cluster: FakeQdrant) -> None:
-    client = sharded(cluster)
-    client.upsert(NAME, [point(0, 1, 2)], shard_key_selector="one")
-    client.upsert(NAME, [point(1, 1), point(2, 3), point(3, 4)], shard_key_selector="two")
-
-    def score(shard: str) -> float:
-        found = client.query_points(NAME, words(1), using="bm25", shard_key_selector=shard)
-        return found.points[0].score
-
-    assert score("two") > score("one")  # of one document, and of three
+def test_word_statistics_are_those_of_a_shard(fake: FakeQdrant) -> None:
+    client = sharded(fake)
+    # Ids that are even are in one shard, odd ones in the other.
+    client.upsert(NAME, [point(0, 1), point(2, 1), point(1, 1), point(3, 2)])
+    scores = {p.id: p.score for p in client.query_points(NAME, words(1), using="bm25").points}
+    assert scores[IDS[1]] > scores[IDS[0]] == scores[IDS[2]]  # one of two has the word, two of two
     assert client.count(NAME).count == 4
-    assert [each.id for each in client.retrieve(NAME, IDS, shard_key_selector="one")] == IDS[:1]
+    assert {each.id for each in client.retrieve(NAME, IDS[:2])} == set(IDS[:2])
     pages = [client.scroll(NAME, limit=3), client.scroll(NAME, limit=3, offset=IDS[3])]
     assert [[each.id for each in page] for page, _ in pages] == [IDS[:3], IDS[3:]]
-    with pytest.raises(UnexpectedResponse, match="Shard key not specified"):
-        client.upsert(NAME, [point(0)])
-    with pytest.raises(UnexpectedResponse, match="Shard key three not found"):
-        client.count(NAME, shard_key_selector="three")
 
 
-def test_a_single_node_without_cluster_mode_has_no_shard_keys() -> None:
-    with serving(FakeQdrant()) as fake:
-        assert connected(fake).cluster_status().status == "disabled"
-        with pytest.raises(UnexpectedResponse, match="Distributed mode disabled"):
-            sharded(fake)
-
-
-def test_of_a_write_over_two_shards_one_may_fail(cluster: FakeQdrant) -> None:
-    client = connected(cluster)
-    client.create_collection(NAME, {}, LEXICAL, shard_number=2)
-    cluster.down.add(1)
+def test_of_a_write_over_two_shards_one_may_fail(fake: FakeQdrant) -> None:
+    client = sharded(fake)
+    fake.down.add(1)
     with pytest.raises(UnexpectedResponse, match="1 out of 2 shards failed to apply"):
         client.upsert(NAME, [point(0), point(1)])
     assert [each.id for each in client.scroll(NAME)[0]] == IDS[:1]
 
 
-def test_a_batch_is_done_in_its_order(cluster: FakeQdrant) -> None:
-    client = sharded(cluster)
-    client.upsert(NAME, [point(0)], shard_key_selector="one")
+def test_a_batch_is_done_in_its_order(fake: FakeQdrant) -> None:
+    client = sharded(fake)
+    client.upsert(NAME, [point(0)])
     only = models.Filter(must=[models.HasIdCondition(has_id=[IDS[0]])])
     change: list[Any] = [
         models.OverwritePayloadOperation(
-            overwrite_payload=models.SetPayload(payload={"n": 7}, filter=only, shard_key="one")
+            overwrite_payload=models.SetPayload(payload={"n": 7}, filter=only)
         ),
-        models.UpsertOperation(upsert=models.PointsList(points=[point(1)], shard_key="two")),
-        models.DeleteOperation(delete=models.PointIdsList(points=[IDS[1]], shard_key="two")),
+        models.UpsertOperation(upsert=models.PointsList(points=[point(1)])),
+        models.DeleteOperation(delete=models.PointIdsList(points=[IDS[1]])),
     ]
     client.batch_update_points(NAME, change)
     assert [each.payload for each in client.scroll(NAME)[0]] == [{"n": 7}]
@@ -114,8 +94,8 @@ def test_a_key_is_refused_as_a_server_does() -> None:
             connected(fake, **{"api-key": "all"}).count(NAME)
 
 
-def test_who_asks_too_often_is_told_when_to_come_back(cluster: FakeQdrant) -> None:
-    cluster.faults.append(rate_limited(3))
+def test_who_asks_too_often_is_told_when_to_come_back(fake: FakeQdrant) -> None:
+    fake.faults.append(rate_limited(3))
     with pytest.raises(ResourceExhaustedResponse) as caught:
-        connected(cluster).info()
+        connected(fake).info()
     assert caught.value.retry_after_s == 3

@@ -10,11 +10,8 @@ import pickle
 import re
 import signal
 import socket
-import socketserver
-import ssl
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -879,45 +876,6 @@ def test_the_stand_in_counts_requests(fake: FakeQdrant, served: QdrantStore) -> 
         served.insert(ANN, [item("a")], [])
         served.get_indexed(ANN, [note_id("a")])
     assert counted == {"POST points": 3, "PUT points": 1}
-
-
-@pytest.mark.enable_socket
-def test_http_to_a_port_that_speaks_tls_is_named_at_once() -> None:
-    alert = bytes([21, 3, 3, 0, 2, 2, 10])  # how a server answers that expected a handshake
-
-    class Alert(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            self.request.recv(1024)
-            self.request.sendall(alert)
-
-    with socketserver.TCPServer(("127.0.0.1", 0), Alert) as server:
-        thread = threading.Thread(target=server.handle_request)
-        thread.start()
-        url = f"http://127.0.0.1:{server.server_address[1]}"
-        with pytest.raises(ConfigurationError, match="use https://"):
-            QdrantStore(url, dimensions=DIMENSIONS, pauses=(20,))
-        thread.join()
-
-
-@pytest.mark.enable_socket
-def test_an_untrusted_certificate_and_https_to_a_plain_port_are_named_at_once(
-    tmp_path: Path,
-) -> None:
-    certificate = tmp_path / "certificate.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",
-         "-keyout", str(certificate), "-out", str(certificate), "-addext", "subjectAltName=IP:127.0.0.1"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-    slow = {"dimensions": DIMENSIONS, "pauses": (20,)}  # a repeat would be noticed
-    with serving(FakeQdrant(), tls=context) as fake:
-        with pytest.raises(ConfigurationError, match=r"certificate is not trusted.*verify="):
-            QdrantStore(fake.url, **slow)
-        QdrantStore(fake.url, verify=str(certificate), **slow).close()
-    with serving(FakeQdrant()) as fake, pytest.raises(ConfigurationError, match="use http://"):
-        QdrantStore(fake.url.replace("http", "https"), **slow)
 
 
 @pytest.mark.enable_socket

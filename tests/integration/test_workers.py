@@ -132,24 +132,6 @@ def test_three_processes_that_evolve_send_each_note_to_the_model_once(opened: Op
     assert sum(task != "digest" for task, _ in model.sent) == 160
 
 
-def test_on_a_cluster_claims_are_with_the_notes_they_are_about() -> None:
-    model = Counting()
-    with serving(FakeQdrant(cluster=True)) as fake:
-        memories = [
-            AgenticMemory.open(fake.url, model=model, embedder=HashEmbedder()) for _ in range(2)
-        ]
-        for space in (ANN, BOB):
-            talk(memories[0], notes=12, threads=2, namespace=space)
-        together(*(lambda m=memory: work_until_done(m) for memory in memories))
-        for space in (ANN, BOB):
-            assert len(check_sound(memories[0], space)) == 12
-        assert set(model.sent.values()) <= {1, 2}  # both say the same
-        assert sum(model.sent.values()) == 48
-        assert claims_left(memories[0]) == 0
-        for memory in memories:
-            memory.close()
-
-
 def work_until_done(memory: AgenticMemory) -> None:
     memory.work(once=True, poll=0.1)
 

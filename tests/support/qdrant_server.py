@@ -8,7 +8,6 @@ those of Qdrant 1.19. `faults` are played one per request, before anything else 
 from __future__ import annotations
 
 import json
-import ssl
 import threading
 import time
 from collections import Counter, deque
@@ -21,18 +20,13 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, TypeAdapter
 from qdrant_client import QdrantClient, models
-from support.qdrant_shards import BadRequestError, ShardedCollection, ShardsFailedError
+from support.qdrant_shards import ShardedCollection, ShardsFailedError
 from support.qdrant_strict import missing_index
 
 Answer = tuple[int, dict[str, Any] | str]
 NO_KEY = "Must provide an API key or an Authorization bearer token"
 WRONG_KEY = "Invalid API key or JWT"
 READ_ONLY = "Forbidden: Global manage access is required"
-PEERS = {"1": {"uri": "http://peer-1:6335/"}, "2": {"uri": "http://peer-2:6335/"}}
-RAFT = {
-    "term": 1, "commit": 1, "pending_operations": 0, "is_voter": True, "leader": 1, "role": "Leader",
-}  # fmt: skip
-THREAD = {"consensus_thread_status": "working", "last_update": "2026-01-01T00:00:00Z"}
 
 
 @dataclass
@@ -64,13 +58,11 @@ def rate_limited(seconds: int) -> Fault:
 class FakeQdrant:
     """The state behind the server.
 
-    `cluster` makes it a cluster of two nodes, on which a collection can be sharded by keys. With `api_key` every
-    request must bring it, or `read_only_key`; `hidden` are collections that no key may reach. Writes
-    to a shard in `down` fail, those to others are done.
+    With `api_key` every request must bring it, or `read_only_key`; `hidden` are collections that no key may reach.
+    Writes to a shard in `down` fail, those to others are done.
     """
 
     version: str = "1.20.0"
-    cluster: bool = False
     api_key: str | None = None
     read_only_key: str | None = None
     hidden: set[str] = field(default_factory=set)
@@ -84,8 +76,8 @@ class FakeQdrant:
     connections: int = 0
     most_at_once: int = 0
     on_request: Callable[[float], None] = lambda _time: None
-    down: set[Any] = field(default_factory=set)
-    down_for_notes: Any = None  # a shard that takes no writes of notes
+    down: set[int] = field(default_factory=set)
+    down_for_notes: int | None = None  # a shard that takes no writes of notes
 
     def __post_init__(self) -> None:
         self.collections: dict[str, ShardedCollection] = {}
@@ -119,8 +111,6 @@ class FakeQdrant:
             return refusal
         if path == "/":
             return 200, {"title": "qdrant", "version": self.version, "commit": "fake"}
-        if path == "/cluster":
-            return _done(self._cluster_status())
         if path == "/collections":
             return _done({"collections": [{"name": name} for name in list(self.collections)]})
         _, _, name, *rest = path.split("/")
@@ -134,9 +124,7 @@ class FakeQdrant:
                 self.refused.append((status, given))
             return status, given
 
-    def _answer(  # noqa: PLR0911 - one for each way it may be refused
-        self, method: str, name: str, rest: list[str], body: Any
-    ) -> Answer:
+    def _answer(self, method: str, name: str, rest: list[str], body: Any) -> Answer:
         action = getattr(self, f"_{method}_{'_'.join(rest)}".lower(), None)
         if action is None:
             return 404, ""
@@ -149,8 +137,6 @@ class FakeQdrant:
             return 400, _error(f"Bad request: {missing}")
         try:
             return _done(action(name, body))
-        except BadRequestError as error:
-            return 400, _error(f"Bad request: {error}")
         except ShardsFailedError as error:
             return 500, _error(f"Service internal error: {error}")
 
@@ -168,24 +154,12 @@ class FakeQdrant:
             return 403, _error(f"Forbidden: Access to collection {name} is required")
         return None
 
-    def _cluster_status(self) -> dict[str, Any]:
-        if not self.cluster:
-            return {"status": "disabled"}
-        return {
-            "status": "enabled",
-            "peer_id": 1,
-            "peers": PEERS,
-            "raft_info": RAFT,
-            "consensus_thread_status": THREAD,
-            "message_send_failures": {},
-        }
-
     def _get_exists(self, name: str, body: Any) -> Any:
         return {"exists": name in self.collections}
 
     def _put_(self, name: str, body: Any) -> Any:
         wanted = models.CreateCollection.model_validate(body)
-        made = ShardedCollection(self._client, name, wanted, self.down, cluster=self.cluster)
+        made = ShardedCollection(self._client, name, wanted, self.down)
         self.collections[name], self.indexes[name] = made, {}
         return True
 
@@ -202,31 +176,6 @@ class FakeQdrant:
         wanted = models.CreateFieldIndex.model_validate(body)
         self.indexes[name][wanted.field_name] = wanted.field_schema.type
         return _COMPLETED
-
-    def _put_shards(self, name: str, body: Any) -> Any:
-        wanted = models.CreateShardingKey.model_validate(body)
-        self.collections[name].add_shard(wanted.shard_key)
-        return True
-
-    def _get_cluster(self, name: str, body: Any) -> Any:
-        shards = [
-            {
-                "shard_id": n,
-                "shard_key": key,
-                "points_count": 0,
-                "state": "Active",
-                "peer_id": n % 2,
-            }
-            for n, key in enumerate(self.collections[name].keys, start=1)
-        ]
-        here, there = ([s for s in shards if s["peer_id"] == peer] for peer in (1, 0))
-        return {
-            "peer_id": 1,
-            "shard_count": len(shards),
-            "local_shards": here,
-            "remote_shards": there,
-            "shard_transfers": [],
-        }
 
     def _put_points(self, name: str, body: Any) -> Any:
         return self._updated(name, "upsert", models.PointsList.model_validate(body))
@@ -252,7 +201,7 @@ class FakeQdrant:
         return _COMPLETED
 
     @contextmanager
-    def _without(self, shard: Any) -> Iterator[None]:
+    def _without(self, shard: int) -> Iterator[None]:
         self.down.add(shard)
         try:
             yield
@@ -298,9 +247,7 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def serving(  # noqa: C901 - a handler within
-    fake: FakeQdrant, tls: ssl.SSLContext | None = None
-) -> Iterator[FakeQdrant]:
+def serving(fake: FakeQdrant) -> Iterator[FakeQdrant]:
     """Serve `fake` on loopback; its `url` says where."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -350,14 +297,9 @@ def serving(  # noqa: C901 - a handler within
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
-        server.handle_error = lambda *_: None  # type: ignore[method-assign] - a refused handshake
-        if tls is not None:
-            server.socket = tls.wrap_socket(
-                server.socket, server_side=True, do_handshake_on_connect=False
-            )
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        fake.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
+        fake.url = f"http://127.0.0.1:{server.server_port}"
         try:
             yield fake
         finally:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from qdrant_client import QdrantClient, models
-
-
-class BadRequestError(Exception):
-    """The server answers 400 with this text."""
 
 
 class ShardsFailedError(Exception):
@@ -19,37 +15,21 @@ class ShardsFailedError(Exception):
 
 
 class ShardedCollection:
-    """Points by shard key, or with automatic sharding by their id."""
+    """Points in shards by their id."""
 
     def __init__(
         self,
         client: QdrantClient,
         name: str,
         wanted: models.CreateCollection,
-        down: set[Any],
-        *,
-        cluster: bool,
+        down: set[int],
     ) -> None:
-        self._client, self._name, self._wanted, self._down = client, name, wanted, down
-        self.is_custom = wanted.sharding_method == models.ShardingMethod.CUSTOM
-        if self.is_custom and not cluster:
-            raise BadRequestError("Distributed mode disabled: custom sharding needs it")
-        self.shards: dict[Any, str] = {}
-        for number in range(0 if self.is_custom else wanted.shard_number or 1):
-            self._add(number)
-
-    @property
-    def keys(self) -> list[Any]:
-        """The shard keys that were made."""
-        return list(self.shards) if self.is_custom else []
-
-    def add_shard(self, key: Any) -> None:
-        """Make a shard key."""
-        if not self.is_custom:
-            raise BadRequestError("Shard Key cannot be created with Auto sharding method")
-        if key in self.shards:
-            raise BadRequestError(f"Sharding key {key} already exists for collection {self._name}")
-        self._add(key)
+        self._client, self._name, self.wanted, self._down = client, name, wanted, down
+        self.shards = {n: f"{name} {n}" for n in range(wanted.shard_number or 1)}
+        for place in self.shards.values():
+            client.create_collection(
+                place, wanted.vectors, wanted.sparse_vectors, metadata=wanted.metadata
+            )
 
     def drop(self) -> None:
         """Remove all of it."""
@@ -58,22 +38,14 @@ class ShardedCollection:
 
     def info(self) -> dict[str, Any]:
         """Describe the collection as a server does."""
-        if self.shards:
-            info = self._client.get_collection(next(iter(self.shards.values())))
-            described = info.model_dump(mode="json", exclude_none=True)
-        else:
-            described = {
-                "status": "green",
-                "optimizer_status": "ok",
-                "segments_count": 0,
-                "config": {},
-            }
-        asked = self._wanted.model_dump(mode="json", exclude_none=True)
+        info = self._client.get_collection(self.shards[0])
+        described = info.model_dump(mode="json", exclude_none=True)
+        asked = self.wanted.model_dump(mode="json", exclude_none=True)
         names = (
             "shard_number",
-            "sharding_method",
             "replication_factor",
             "write_consistency_factor",
+            "on_disk_payload",
         )
         params = {
             name: asked[name] for name in ("vectors", "sparse_vectors", *names) if name in asked
@@ -91,12 +63,11 @@ class ShardedCollection:
         Raises:
             ShardsFailedError: Not all were.
         """
-        places = self._places(wanted.shard_key, writing=True)
-        shares = self._split(wanted, places) if kind == "upsert" else dict.fromkeys(places, wanted)
+        shares = self._split(wanted) if kind == "upsert" else dict.fromkeys(self.shards, wanted)
         failed = [shard for shard in shares if shard in self._down]
         for shard, share in shares.items():
             if shard not in self._down:
-                self._apply(kind, places[shard], share)
+                self._apply(kind, self.shards[shard], share)
         if failed:
             raise ShardsFailedError(
                 f"{len(failed)} out of {len(shares)} shards failed to apply operation. First error "
@@ -106,17 +77,17 @@ class ShardedCollection:
     def retrieve(self, wanted: models.PointRequest) -> list[Any]:
         found = [
             self._client.retrieve(place, wanted.ids, wanted.with_payload, wanted.with_vector)
-            for place in self._places(wanted.shard_key).values()
+            for place in self.shards.values()
         ]
         return [record for records in found for record in records]
 
     def count(self, wanted: models.CountRequest) -> int:
-        places = self._places(wanted.shard_key).values()
-        return sum(self._client.count(place, wanted.filter, exact=True).count for place in places)
+        counts = [self._client.count(p, wanted.filter, exact=True) for p in self.shards.values()]
+        return sum(found.count for found in counts)
 
     def scroll(self, wanted: models.ScrollRequest) -> tuple[list[Any], Any]:
         options = (wanted.order_by, wanted.offset, wanted.with_payload, wanted.with_vector)
-        limit, places = wanted.limit or 10, list(self._places(wanted.shard_key).values())
+        limit, places = wanted.limit or 10, self.shards.values()
         pages = [self._client.scroll(p, wanted.filter, limit, *options) for p in places]
         if len(pages) == 1:
             return pages[0]
@@ -132,49 +103,27 @@ class ShardedCollection:
         return points[:limit], min(left, default=None)
 
     def query(self, wanted: models.QueryRequest) -> dict[str, Any]:
-        places = list(self._places(wanted.shard_key).values())
-        request = wanted.model_copy(update={"shard_key": None})
         found = [
             point
-            for place in places
-            for point in self._client.query_batch_points(place, [request])[0].points
+            for place in self.shards.values()
+            for point in self._client.query_batch_points(place, [wanted])[0].points
         ]
-        if len(places) > 1:
+        if len(self.shards) > 1:
             found.sort(key=lambda point: -point.score)
         return {"points": [p.model_dump(mode="json") for p in found[: wanted.limit or 10]]}
 
     def facet(self, wanted: models.FacetRequest) -> list[dict[str, Any]]:
         counted: Counter[Any] = Counter()
-        for place in self._places(wanted.shard_key).values():
+        for place in self.shards.values():
             found = self._client.facet(place, wanted.key, wanted.filter, wanted.limit or 10, True)
             counted.update({hit.value: hit.count for hit in found.hits})
         hits = counted.most_common(wanted.limit or 10)
         return [{"value": value, "count": count} for value, count in hits]
 
-    def _add(self, key: Any) -> None:
-        place = f"{self._name} {key!r}"
-        wanted = self._wanted
-        self._client.create_collection(
-            place, wanted.vectors, wanted.sparse_vectors, metadata=wanted.metadata
-        )
-        self.shards[key] = place
-
-    def _places(self, selector: Any, *, writing: bool = False) -> dict[Any, str]:
-        """Return the chosen shards: of a custom sharded collection those that are named."""
-        if selector is None or not self.is_custom:
-            if writing and self.is_custom:
-                raise BadRequestError("Shard key not specified")
-            return self.shards
-        keys = selector if isinstance(selector, list) else [selector]
-        if unknown := [key for key in keys if key not in self.shards]:
-            raise BadRequestError(f"Shard key {unknown[0]} not found")
-        return {key: self.shards[key] for key in keys}
-
-    def _split(self, wanted: models.PointsList, places: Iterable[Any]) -> dict[Any, Any]:
-        shards = list(places)
-        shares: dict[Any, list[Any]] = {}
+    def _split(self, wanted: models.PointsList) -> dict[int, Any]:
+        shares: dict[int, list[Any]] = {}
         for point in wanted.points:
-            shares.setdefault(shards[_number(point.id) % len(shards)], []).append(point)
+            shares.setdefault(_number(point.id) % len(self.shards), []).append(point)
         return {k: wanted.model_copy(update={"points": some}) for k, some in shares.items()}
 
     def _apply(self, kind: str, place: str, wanted: Any) -> None:
@@ -182,7 +131,7 @@ class ShardedCollection:
             how = {"update_filter": wanted.update_filter, "update_mode": wanted.update_mode}
             self._client.upsert(place, wanted.points, **how)
         elif kind == "delete":
-            self._client.delete(place, wanted.model_copy(update={"shard_key": None}))
+            self._client.delete(place, wanted)
         elif kind in ("set_payload", "overwrite_payload"):
             chosen: Any = wanted.filter or self._present(place, wanted.points or [])
             getattr(self._client, kind)(place, wanted.payload, chosen)
