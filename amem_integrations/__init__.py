@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from .memory import AgenticMemory
     from .notes import Change, ContextEntry, Link, Note, NoteInput, ScoredNote, Via, Why
     from .plans import (
-        DigestReport,
         EvolutionReport,
         Plan,
         UndoReport,
@@ -54,7 +53,6 @@ __all__ = [
     "Completion",
     "ConfigurationError",
     "ContextEntry",
-    "DigestReport",
     "EdgeStore",
     "Embedder",
     "EmbedderMismatchError",
@@ -121,7 +119,6 @@ _MODULES = {
     "ScoredNote": "notes",
     "Via": "notes",
     "Why": "notes",
-    "DigestReport": "plans",
     "EvolutionReport": "plans",
     "Plan": "plans",
     "UndoReport": "plans",

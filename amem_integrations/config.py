@@ -21,8 +21,6 @@ PLACEHOLDERS: Mapping[str, frozenset[str]] = {
     "evolve": frozenset({"notes", "links"}),
     "link": frozenset({"notes"}),
     "revise": frozenset({"neighbour", "notes", "others"}),
-    "digest": frozenset({"digests", "earlier", "notes"}),
-    "profile": frozenset({"user", "profile", "digests"}),
     "fill": frozenset({"schema", "value", "notes"}),
 }
 PARTED = "\n---\n"  # between the system message of a prompt, which never changes, and the rest
@@ -58,10 +56,6 @@ class MemoryConfig:
             what was measured for the embedder (all-MiniLM-L6-v2: .21), and for another one shows whatever is found.
         assistant_supersedes: Whether what an assistant or a tool said may take the place of what a user said. Off,
             it becomes a proposal.
-        digest_every: After so many new notes that say something the digests are brought up to date, in the course of
-            the evolution that finished the last of them, by one call of the model. 0 leaves that to `digest`.
-        profile: Whether one of the digests says who the user of the namespace is, in at most 120 words; it is written
-            anew by a call of its own when digests have changed.
         review: Whether everything that a model proposes for earlier notes waits in `proposals()` for a person:
             context entries, links and supersessions. The new notes are finished all the same, without them.
         max_concurrency: Batches asked about at once. They do not see what each other evolved, so another
@@ -87,7 +81,7 @@ class MemoryConfig:
 
         instructions: What matters here, what to leave alone, in which language to write: a text that every prompt
             has at the end of its system message, marked as the user's.
-        prompts: By task (`"construct"`, `"evolve"`, `"link"`, `"revise"`, `"digest"`, `"profile"`, `"fill"`;
+        prompts: By task (`"construct"`, `"evolve"`, `"link"`, `"revise"`, `"fill"`;
             `"facts"` is what follows `"construct"` where facts are wanted), prompts that take the place
             of the built-in ones: the system message, a line `---`, and the rest with all `$placeholders` of
             the built-in one (in `amem_integrations/prompts`). A `$` of its own is written `$$`.
@@ -108,8 +102,6 @@ class MemoryConfig:
     min_gate_similarity: Cosine = 0.5
     min_relevance: Cosine | None = None
     assistant_supersedes: bool = False
-    digest_every: Annotated[int, Field(ge=0)] = 30
-    profile: bool = False
     review: bool = False
     max_concurrency: Count = 4
     max_attempts: Count = 5
@@ -153,7 +145,7 @@ class MemoryConfig:
     @classmethod
     def paper(cls) -> MemoryConfig:
         """Return the settings of the paper: one note at a time, a call each for Eq. 2, 6 and 7."""
-        return cls(calls="paper", batch_size=1, recent=0, digest_every=0)
+        return cls(calls="paper", batch_size=1, recent=0)
 
 
 @cache

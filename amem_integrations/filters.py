@@ -2,7 +2,7 @@
 
 ``{"speaker": "Ann", "at": {"$gte": start}, "metadata.city": {"$in": ["Rome", "Oslo"]}}``. A field that
 holds a list (tags, keywords) matches when any of its items does. All conditions must hold. The kind `"note"`
-stands for every kind but those that a model derived from other notes: digests and facts.
+stands for every kind but those that a model derived from other notes: facts.
 """
 
 from __future__ import annotations

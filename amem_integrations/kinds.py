@@ -20,10 +20,10 @@ from typing import Literal, get_args
 
 # Read here, since an event loop may be running later.
 _WORDS = Path(__file__).with_name("kind_words.json").read_text(encoding="utf-8")
-Kind = Literal["statement", "question", "filler", "digest", "fact"]
+Kind = Literal["statement", "question", "filler", "fact"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 # What a model wrote of other notes, which it names as its `sources`; no shape of a text tells these.
-DERIVED: tuple[Kind, ...] = ("digest", "fact")
+DERIVED: tuple[Kind, ...] = ("fact",)
 
 MOST_CHARS = 2000  # a longer text says something
 MOST_FILLER = 300
@@ -61,12 +61,6 @@ def is_question(text: str) -> bool:
     """Return whether the last sentence of a text asks something."""
     last = [one for one in _sentences(text[-MOST_CHARS:]) if one.strip()]
     return bool(last) and _has_mark(last[-1])
-
-
-def asks_when(text: str) -> bool:
-    """Return whether a text has words that ask for a time."""
-    words = words_of(text[:MOST_CHARS])
-    return bool(_anywhere("when").search(words) or _unspaced("when", "").search(words))
 
 
 def _sentences(text: str) -> Iterator[str]:

@@ -64,7 +64,6 @@ class AgenticMemory:
     context, acontext = both_methods(flows.recall.context)
     get, aget = both_methods(flows.read.get)
     get_all, aget_all = both_methods(flows.read.get_all)
-    profile, aprofile = both_methods(flows.read.profile)
 
     update, aupdate = both_methods(flows.edit.update)
     delete, adelete = both_methods(flows.edit.delete)
@@ -72,7 +71,6 @@ class AgenticMemory:
     clear, sweep = sync_method(flows.edit.clear), sync_method(flows.edit.sweep)
 
     fill, afill = both_methods(flows.fill.fill)
-    digest, adigest = both_methods(flows.digest.digest)
 
     history, undo = sync_method(flows.history.history), sync_method(flows.history.undo)
     proposals = sync_method(flows.review.proposals)

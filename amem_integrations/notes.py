@@ -24,7 +24,7 @@ Direction = Literal["out", "in"]
 Relation = Literal["updates", "corrects", "retracts", "contradicts"]
 ChangeKind = Literal[
     "add", "update", "delete", "forget", "retract", "construct", "link", "unlink", "relink", "evolve",
-    "proposal", "rejection", "failure", "undo", "upgrade", "supersede", "digest", "considered", "clear", "prompt", "usage",
+    "proposal", "rejection", "failure", "undo", "upgrade", "supersede", "clear", "prompt", "usage",
 ]  # fmt: skip
 
 SOURCES: tuple[Source, ...] = get_args(Source)[:-1]  # those of a caller, who derives nothing
@@ -97,7 +97,7 @@ class Note:
     first has `chunk` 1 and the id of the whole, the others count on from 2 and name the first in `chunk_of`. A note that
     is all of its text has `chunk` 0. `supersessions` are by the ids of the later notes that make this one outdated; none
     of its text goes for it. `until` is how long it holds, if the user said. `kind` follows from the content (see `kinds.py`), but for what a model wrote of other
-    notes (`source` is `"derived"`): a digest or a fact, with the ids of these in `sources`.
+    notes (`source` is `"derived"`): a fact, with the ids of these in `sources`.
     """
 
     id: str
@@ -298,7 +298,7 @@ class Change:
     """One entry of the history: what happened to `note_id`, because of `cause`, by operation `op`.
 
     A change of kind `clear` is about the whole namespace, and its `note_id` is empty. So are those of kind `prompt` (which
-    notes a model was `shown` for what the operation brought), `considered` (up to which `seq` digests know the notes) and `usage` (what calls cost, by task, on which day).
+    notes a model was `shown` for what the operation brought) and `usage` (what calls cost, by task, on which day).
     """
 
     id: str

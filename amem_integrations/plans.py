@@ -217,7 +217,6 @@ class EvolutionReport(_Report):
         evolved: Ids of the earlier notes that were updated.
         superseded: Ids of the earlier notes that a new one replaced or contradicted.
         proposals: Ids of the changes that the gate stopped, or held back for a review; they wait in `proposals()`.
-        digests: Ids of the digests that were begun or rewritten (`MemoryConfig.digest_every`).
         failed: Ids of notes that could not be finished, and why; a later `evolve` tries them again, up to
             `MemoryConfig.max_attempts` times.
         dropped: Number of links, updates, supersessions and changes of links that named a note which was not
@@ -234,7 +233,6 @@ class EvolutionReport(_Report):
     evolved: tuple[str, ...] = ()
     superseded: tuple[str, ...] = ()
     proposals: tuple[str, ...] = ()
-    digests: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
     dropped: int = 0
     interrupted: str | None = None
@@ -250,7 +248,6 @@ class EvolutionReport(_Report):
             evolved=tuple(dict.fromkeys(self.evolved + other.evolved)),
             superseded=tuple(dict.fromkeys(self.superseded + other.superseded)),
             proposals=self.proposals + other.proposals,
-            digests=tuple(dict.fromkeys(self.digests + other.digests)),
             failed={**self.failed, **other.failed},
             dropped=self.dropped + other.dropped,
             interrupted=self.interrupted or other.interrupted,
@@ -305,33 +302,6 @@ class UndoReport(_Report):
     changes: tuple[str, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
     rejected: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DigestReport(_Report):
-    """What was done to bring digests up to date.
-
-    Attributes:
-        written: Ids of the digests that were begun or rewritten.
-        removed: Ids of stale digests that were deleted, since too few of their sources are left.
-        proposed: Ids of the changes that wait in `proposals()`: what a digest would say is not in its sources, it is
-            too long, or the user wrote what it says now.
-        left: Number of finished notes that say something and were not considered yet.
-        failed: Why there was no usable answer, for each batch without one; a later call tries again.
-        dropped: Number of answers about what was not shown, or from too few notes.
-        calls: Calls of the model.
-        reason: Why nothing was written, or not all: a model that does not answer, a limit of the day, another
-            process that is at it, or that there is no model.
-    """
-
-    written: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    proposed: tuple[str, ...] = ()
-    left: int = 0
-    failed: tuple[str, ...] = ()
-    dropped: int = 0
-    calls: int = 0
-    reason: str | None = None
 
 
 @cache

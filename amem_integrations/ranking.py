@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from math import sqrt
 
 from . import kinds
-from .digests import topic
 from .filters import Condition
 from .notes import Link, Note
 from .plans import FOLLOWS
@@ -112,18 +110,6 @@ def joined(first: Ranked, then: Ranked) -> Ranked:
     return Ranked(dense=dense, lexical=lexical)
 
 
-def merged(answers: Sequence[Ranked]) -> Ranked:
-    """Return the answers to one query under several conditions as one: each list by its scores."""
-    if len(answers) == 1:
-        return answers[0]
-    both = ([one.dense for one in answers], [one.lexical for one in answers])
-    dense, lexical = (
-        sorted(dict(chain.from_iterable(lists)).items(), key=lambda hit: (-hit[1], hit[0]))
-        for lists in both
-    )
-    return Ranked(dense=dense, lexical=lexical)
-
-
 def order(notes: Activations) -> list[str]:
     """Return the note ids, best first; equal scores are ordered by id, so that runs repeat."""
     return sorted(notes, key=lambda note_id: (-notes[note_id].score, note_id))
@@ -148,25 +134,15 @@ def spread(notes: Activations, links: Mapping[str, Mapping[str, Link]]) -> Activ
 
 
 def favour_named(notes: Activations, query: str, known: Iterable[Note]) -> None:
-    """Give more to those of the `known` notes whose speaker is named in the query, if it names only one.
-
-    So to a digest that names the speaker.
-    """
+    """Give more to those of the `known` notes whose speaker is named in the query, if it names only one."""
     by_speaker: dict[str, list[str]] = {}
-    found = [note for note in known if note.id in notes]
-    for note in found:
-        if note.speaker:
+    for note in known:
+        if note.id in notes and note.speaker:
             by_speaker.setdefault(note.speaker, []).append(note.id)
     named = [speaker for speaker in by_speaker if kinds.says(query, speaker)]
     if len(named) == 1 < len(by_speaker):
-        digests = [n.id for n in found if n.kind == "digest" and _names(n, named[0])]
-        for note_id in (*by_speaker[named[0]], *digests):
+        for note_id in by_speaker[named[0]]:
             notes[note_id].named = NAMED
-
-
-def _names(digest: Note, speaker: str) -> bool:
-    text = f"{topic(digest)} {digest.content}".replace("\u2019", "'")
-    return kinds.says(text.replace("'s", ""), speaker)
 
 
 def matched(notes: Activations, k: int) -> list[str]:

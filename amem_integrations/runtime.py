@@ -27,7 +27,7 @@ from .budget import Budget
 from .claims import Hold, SharedClaims
 from .config import MemoryConfig
 from .errors import ConfigurationError
-from .notes import Namespace, Note
+from .notes import Note
 from .plans import Cost
 from .ports import ChatModel, Completion, Embedder, MaybeAwaitable, NoteStore, Vector
 
@@ -307,7 +307,6 @@ class Runtime:
     budget: Budget | None = None  # None: without limits
     vectors: VectorCache = field(default_factory=VectorCache)
     claims: Claims = field(default_factory=Claims)
-    undigested: dict[Namespace, int] = field(default_factory=dict)  # notes that wait for digests
     shared_claims: SharedClaims | None = None  # None: no other process can write to the store
     hold: Hold | None = None  # what the work under way holds of them
     pause: Callable[[float], MaybeAwaitable[None]] = time.sleep  # for so many seconds

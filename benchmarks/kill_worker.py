@@ -52,7 +52,6 @@ class Worker:
     def work(self) -> None:
         """Go on until the process is killed."""
         often = {self.add: 40, self.update: 30, self.delete: 20, self.undo: 10, self.evolve: 10}
-        often |= {self.digest: 10, self.edit: 5}
         acts = [act for act, times in {**often, self.clear: 1}.items() for _ in range(times)]
         while True:
             try:
@@ -99,21 +98,6 @@ class Worker:
         op = self._begin("evolve", KEPT)
         self._memory.evolve(limit=self._rng.choice([2, 8]))
         self._end(op)
-
-    def digest(self) -> None:
-        """Write digests of what is new, and those anew that are stale."""
-        op = self._begin("digest", KEPT)
-        self._memory.digest(namespace=KEPT, budget=2)
-        self._end(op)
-
-    def edit(self) -> None:
-        """Take a digest into the user's hand."""
-        where = {"kind": "digest"}
-        if found := self._memory.get_all(namespace=KEPT, where=where, limit=500):
-            note = self._rng.choice(found)
-            op = self._begin("edit", KEPT)
-            self._memory.update(note.id, namespace=KEPT, content=f"Mine. {note.content}")
-            self._end(op)
 
     def clear(self) -> None:
         """Clear the namespace that is there for it."""

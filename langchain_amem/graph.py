@@ -2,13 +2,12 @@
 
 ::
 
-    START → construct → propose → [review] → commit → digest → END
+    START → construct → propose → [review] → commit → END
 
 The steps are the core's own. `construct` gives pending notes their attributes and writes them:
 each note once, so doing it again costs nothing. `propose` asks for links and updates and writes nothing.
 `review` shows the proposals to a person (`interrupt`). `commit` writes; committing a plan again changes nothing.
-`digest` brings the digests up to date once enough notes are new (`MemoryConfig.digest_every`). Whatever happens in
-between, the graph can be resumed or run again.
+Whatever happens in between, the graph can be resumed or run again.
 https://docs.langchain.com/oss/python/langgraph/use-subgraphs
 """
 
@@ -131,7 +130,6 @@ def build_evolution_graph(
     whose = None if namespace is None else checked_source(namespace)
     steps = Steps(memory=memory, namespace=whose, limit=limit, failures=Failures(on_error))
     names = ["construct", "propose", *(["review"] if review else []), "commit"]
-    names += ["digest"] if memory.config.digest_every else []
     builder = StateGraph(EvolutionState, input_schema=EvolutionInput, output_schema=EvolutionOutput)
     for name in names:
         step, astep = getattr(steps, name), getattr(steps, f"a{name}")
@@ -144,7 +142,7 @@ def build_evolution_graph(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Construct, propose, review, commit, digest, as nodes.
+    """Construct, propose, review, commit, as nodes.
 
     The first step puts the namespace into the state; the others read it only from there, so a run that
     is resumed with someone else's context still writes where it began. A fixed namespace is never read from
@@ -238,20 +236,6 @@ class Steps:
         return _interrupted(state, "commit", reasons)
 
     commit, acommit = both(_commit)
-
-    async def _digest(self, call: Call, state: State, config: RunnableConfig) -> Update:  # noqa: ARG002 - as the others
-        """Bring the digests up to date; doing it again goes on where it was."""
-        if state["evolution"].get("interrupted"):
-            return {}
-        with self.failures.tolerated("digest", answered=True) as reasons:
-            fewest = self.memory.config.digest_every
-            done = await call(self.memory.digest, namespace=self._kept(state), at_least=fewest)
-            if done.calls:
-                report("digest", **as_json(done.to_dict()))
-            return {"evolution": {**state["evolution"], "digests": list(done.written)}}
-        return {"evolution": {**state["evolution"], "interrupted": "; ".join(reasons)}}
-
-    digest, adigest = both(_digest)
 
     def _begun_for(self, state: State, config: RunnableConfig) -> Namespace:
         if self.namespace is not None:

@@ -77,7 +77,6 @@ class AMemMemory(RecallFields, BaseMemory):
         min_similarity: Least cosine of question and note.
         links: Whether links are followed.
         as_of: What was true then.
-        profile: Whether the digest that says who the user is comes first, if there is one.
         max_tokens: Most tokens of notes, about.
         evolve: Whether notes evolve when a turn is saved; False leaves it to `memory.evolve()`, and
             `"worker"` to `amem worker`, on a server.
@@ -125,7 +124,7 @@ class AMemMemory(RecallFields, BaseMemory):
                 spaces = [self.namespace, *self.also.values()]
                 search = self._options().search(call, self.memory, question, spaces, recall=True)
                 hits = await traced(call, self.memory, question, search)
-        return {self.memory_key: self._shown(hits, question)}
+        return {self.memory_key: self._shown(hits)}
 
     load_memory_variables, aload_memory_variables = both(_load_memory_variables)
 
@@ -179,13 +178,11 @@ class AMemMemory(RecallFields, BaseMemory):
         answered = _only(outputs, key, "output_key")
         return [_message(asked, "user"), _message(answered, "assistant")]
 
-    def _shown(
-        self, hits: list[ScoredNote], question: str
-    ) -> str | list[BaseMessage] | list[Document]:
+    def _shown(self, hits: list[ScoredNote]) -> str | list[BaseMessage] | list[Document]:
         if self.return_docs:
             return [to_document(hit) for hit in hits]
         options = replace(self._options(), max_tokens=self.max_tokens)
-        text = options.render(hits, self.also, question=question)
+        text = options.render(hits, self.also)
         messages: list[BaseMessage] = [HumanMessage(text)] if text else []
         return messages if self.return_messages else text
 

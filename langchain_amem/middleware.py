@@ -95,7 +95,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             facts of it. The call that constructs the notes writes the facts.
         on_error: `"log"` lets the agent work without memory when that does not answer.
         name: Two of these in one agent need two names.
-        recall: `k`, `max_tokens`, `where`, `min_similarity`, `links`, `as_of`, `profile`: see `RecallOptions`.
+        recall: `k`, `max_tokens`, `where`, `min_similarity`, `links`, `as_of`: see `RecallOptions`.
 
     Raises:
         ConfigurationError: An option has a value it cannot have, or facts are wanted without a language model.
@@ -164,7 +164,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         namespace = namespace_of(self._namespace, run)
         entry = begin(messages, _entry(state, self._name), namespace)
         hits = await self._recall.find(call, messages, namespace, run)
-        return self._update({**entry, "recalled": self._recall.text(hits, run, messages)})
+        return self._update({**entry, "recalled": self._recall.text(hits, run)})
 
     before_agent, abefore_agent = both(_before_agent)
 

@@ -102,8 +102,8 @@ def recall_node(
         output_key: Where the text goes.
         turn_key: Where it is noted what this run was asked.
         on_error: `"log"` recalls nothing when the store or the embedder does not answer.
-        recall: `k` (how many notes to consider), `max_tokens`, `where`, `min_similarity`, `links`, `as_of`,
-            `profile`: see `RecallOptions`.
+        recall: `k` (how many notes to consider), `max_tokens`, `where`, `min_similarity`, `links`, `as_of`:
+            see `RecallOptions`.
 
     Raises:
         ConfigurationError: An option has a value it cannot have.
@@ -118,7 +118,7 @@ def recall_node(
         entry = begin(turn.messages, turn.entry, turn.namespace)
         hits = await recalls.find(call, turn.messages, turn.namespace, turn.run)
         report("recall", notes=[hit.note.id for hit in hits])
-        text = recalls.text(hits, turn.run, turn.messages)
+        text = recalls.text(hits, turn.run)
         return {output_key: text, turn_key: turn.entries_with(entry)}
 
     return _node("recall", step)

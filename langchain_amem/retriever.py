@@ -74,7 +74,6 @@ class RecallFields(BaseModel):
     min_similarity: float | None = None
     links: bool = True
     as_of: datetime | None = None
-    profile: bool = False
     on_error: OnError = "log"
     _failures: Failures = PrivateAttr()
     _checked = model_validator(mode="before")(checked_options)
@@ -91,7 +90,7 @@ class RecallFields(BaseModel):
 
     def _options(self, *given: object) -> RecallOptions:
         """Return what is asked for, and where that is None what was set."""
-        own = {name: getattr(self, name) for name in (*PER_CALL, "profile")}
+        own = {name: getattr(self, name) for name in PER_CALL}
         asked = zip(PER_CALL, given, strict=False)
         return RecallOptions(**own | {name: value for name, value in asked if value is not None})
 
@@ -115,7 +114,6 @@ class AMemRetriever(RecallFields, BaseRetriever):
         min_similarity: Least cosine of query and note.
         links: Whether links are followed.
         as_of: What was true then.
-        profile: Whether the digest that says who the user is comes first, if there is one.
         on_error: `"log"` returns no notes when the store or the embedder does not answer; `"raise"`
             raises.
 
@@ -244,9 +242,6 @@ class Recall:
             return [hit for hit in fresh if hit.note.content not in said][:most]
         return []
 
-    def text(
-        self, hits: Sequence[ScoredNote], run: Run, messages: Sequence[BaseMessage] = ()
-    ) -> str:
-        """Return the notes for the last question as a marked block of data for a prompt, or "" if there are none."""
-        others, asked = others_of(self.also, run), question_in(messages)
-        return self.options.render(hits, others, question=asked)
+    def text(self, hits: Sequence[ScoredNote], run: Run) -> str:
+        """Return notes as a marked block of data for a prompt, or "" if there are none."""
+        return self.options.render(hits, others_of(self.also, run))

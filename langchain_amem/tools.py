@@ -78,7 +78,7 @@ def memory_tools(
         evolve: Whether what is remembered is constructed, linked and evolved before the tool returns;
             False leaves that to the middleware, or to `memory.evolve()`; `"worker"` to `amem worker`.
         on_error: `"log"` tells the model when the memory does not answer; `"raise"` raises.
-        recall: Of a search: `k`, `max_tokens`, `where`, `min_similarity`, `links`, `as_of`, `profile`; see `RecallOptions`.
+        recall: Of a search: `k`, `max_tokens`, `where`, `min_similarity`, `links`, `as_of`; see `RecallOptions`.
 
     Raises:
         ConfigurationError: An unknown kind, or an option that has a value it cannot have.
@@ -157,7 +157,7 @@ class Actions:
         with self._explained("search"):
             search = self.options.search(call, self.memory, query, [namespace, *others.values()])
             hits = await traced(call, self.memory, query, search)
-            return self._text(hits, others, query), [hit.to_dict() for hit in hits]
+            return self._text(hits, others), [hit.to_dict() for hit in hits]
 
     search, asearch = both(_search)
 
@@ -214,7 +214,7 @@ class Actions:
         if reasons:
             raise ToolException("The memory does not answer now; go on without it.")
 
-    def _text(self, hits: Sequence[ScoredNote], others: Mapping[str, Namespace], query: str) -> str:
+    def _text(self, hits: Sequence[ScoredNote], others: Mapping[str, Namespace]) -> str:
         if not hits:
             return "Nothing is known about that."
         # The id stands before the content, which could pretend to another one.
@@ -222,7 +222,7 @@ class Actions:
             replace(hit, note=hit.note.revised(content=f"(id {hit.note.id}) {hit.note.content}"))
             for hit in hits
         ]
-        return self.options.render(shown, others, question=query) or (
+        return self.options.render(shown, others) or (
             f"{len(hits)} notes were found, too long to be shown in {self.options.max_tokens} tokens; their ids "
             f"are {', '.join(hit.note.id for hit in hits)}."
         )

@@ -128,7 +128,6 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         min_similarity: Least cosine of question and note.
         links: Whether links are followed.
         as_of: What was true then is recalled.
-        profile: Whether the digest that says who the user is comes first, if there is one.
         roles: Whose messages are remembered.
         should_store: Called with each message; False leaves it out.
         evolve: `"inline"` links and evolves notes at the end of a turn, `"background"` does so in a
@@ -167,7 +166,6 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     min_similarity: float | None = None
     links: bool = True
     as_of: datetime | None = None
-    profile: bool = False
     roles: tuple[MessageRole, ...] = SPOKEN
     should_store: ShouldStore | None = Field(default=None, exclude=True)
     evolve: Evolve = "inline"

@@ -45,7 +45,7 @@ class Recall:
         self._memory, self._namespace, self._failures = memory, namespace, failures
         self._options, self._k = options, options.k
         self._found: dict[str, Found] = {}
-        self._shown: dict[str, tuple[Sequence[ScoredNote], str]] = {}  # by text, with the question
+        self._shown: dict[str, Sequence[ScoredNote]] = {}  # by text
 
     @dispatcher.span
     async def text(self, call: Call, messages: Sequence[ChatMessage], thread: str | None) -> str:
@@ -56,7 +56,7 @@ class Recall:
         said = {text for message in messages if (text := spoken(message))}
         with self._failures.tolerated("recall", answered=answers(messages[-1:])):
             notes = await self._lookup(call, asked, thread, said)
-            return self._render(_fresh(notes, said), asked)
+            return self._render(_fresh(notes, said))
         return ""
 
     def new_turn(self) -> None:
@@ -65,9 +65,9 @@ class Recall:
 
     def shorter(self, text: str, tokens: int, count: Callable[[str], int]) -> str | None:
         """Return `text` without its weakest notes, at least `tokens` shorter; None if nothing is left."""
-        (notes, asked), limit = self._shown.get(text, ((), "")), count(text) - tokens
+        notes, limit = self._shown.get(text, ()), count(text) - tokens
         for kept in range(len(notes) - 1, 0, -1):
-            less = self._options.render(notes[:kept], question=asked)
+            less = self._options.render(notes[:kept])
             if count(less) <= limit:
                 return less
         return None
@@ -113,10 +113,10 @@ class Recall:
         # A user may have corrected or deleted one.
         return {note.id: note.content for note in notes} == said
 
-    def _render(self, notes: Sequence[ScoredNote], asked: str) -> str:
+    def _render(self, notes: Sequence[ScoredNote]) -> str:
         best = notes[: self._k]
-        text = self._options.render(best, question=asked)
-        _keep(self._shown, text, (best, asked))
+        text = self._options.render(best)
+        _keep(self._shown, text, best)
         return text
 
 

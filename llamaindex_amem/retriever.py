@@ -110,7 +110,7 @@ class AMemRetriever(BaseRetriever):
                 raises.
             callback_manager: The framework's.
             verbose: The framework's.
-            search: `k`, `where`, `min_similarity`, `links`, `as_of`, `profile`: see `RecallOptions`.
+            search: `k`, `where`, `min_similarity`, `links`, `as_of`: see `RecallOptions`.
 
         Raises:
             NamespaceError: The namespace is not a non-empty tuple of strings.

@@ -55,7 +55,7 @@ class AMemToolSpec(BaseToolSpec):
         thread: The conversation that what is remembered belongs to.
         evolve: Link and evolve what is remembered at once; False leaves that to `AgenticMemory.evolve`,
             `"worker"` to `amem worker`.
-        recall: `k` (5), `max_tokens`, `where`, `min_similarity`, `links`, `as_of`, `profile`: see `RecallOptions`.
+        recall: `k` (5), `max_tokens`, `where`, `min_similarity`, `links`, `as_of`: see `RecallOptions`.
 
     Raises:
         NamespaceError: The namespace is not a non-empty tuple of strings.
@@ -127,7 +127,7 @@ class AMemToolSpec(BaseToolSpec):
             limit, spaces = self._options.k + QUESTIONS, [self._namespace]
             hits = await self._options.search(call, self._memory, query, spaces, k=limit)
             found = [hit for hit in hits if not _asks(hit.note, query)][: self._options.k]
-            answer.says(self._listed(found, query), [hit.note.id for hit in found])
+            answer.says(self._listed(found), [hit.note.id for hit in found])
         return answer.text
 
     @dispatcher.span
@@ -172,8 +172,8 @@ class AMemToolSpec(BaseToolSpec):
             answer.says(DOWN)
         dispatcher.event(AMemToolEvent(tool=tool, note_ids=answer.note_ids, answer=answer.text))
 
-    def _listed(self, hits: Sequence[ScoredNote], query: str) -> str:
-        return self._options.render(hits, ids=True, question=query) or NOTHING
+    def _listed(self, hits: Sequence[ScoredNote]) -> str:
+        return self._options.render(hits, ids=True) or NOTHING
 
 
 @dataclass(slots=True)

@@ -25,7 +25,6 @@ class SearchKeywords(TypedDict, total=False):
     min_similarity: float | None
     links: bool
     as_of: datetime | None
-    profile: bool
 
 
 class RecallKeywords(SearchKeywords, total=False):
@@ -45,7 +44,6 @@ class RecallOptions:
         min_similarity: Least cosine of question and note.
         links: Whether links are followed.
         as_of: What was true then.
-        profile: Whether the digest that says who the user is comes first, if there is one (see `AgenticMemory.profile`).
 
     Raises:
         ConfigurationError: A value cannot be used.
@@ -57,12 +55,11 @@ class RecallOptions:
     min_similarity: float | None = None
     links: bool = True
     as_of: datetime | None = None
-    profile: bool = False
 
     def __post_init__(self) -> None:
         """Check the values, so that a mistake shows when an object is made and not in its first search."""
         check_counts(k=self.k, max_tokens=self.max_tokens)
-        check_flags(links=self.links, profile=self.profile)
+        check_flags(links=self.links)
         try:
             parse({} if self.where is None else self.where)
             check_similarity(self.min_similarity)
@@ -99,20 +96,7 @@ class RecallOptions:
             for namespace in spaces
         ]
         hits = found[0] if len(found) == 1 else _merged(found)
-        if not self.profile:
-            return hits[:most]
-        best = hits[0].score if hits else 0.0
-        first = [
-            ScoredNote(note=note, score=best, similarity=None, via="match")
-            for space in spaces
-            if (
-                note := await call(
-                    memory.profile, namespace=space, where=self.where, as_of=self.as_of
-                )
-            )
-        ]
-        known = {hit.note.id for hit in first}
-        return [*first, *(hit for hit in hits if hit.note.id not in known)][:most]
+        return hits[:most]
 
     def render(
         self,
@@ -120,7 +104,6 @@ class RecallOptions:
         others: Mapping[str, Namespace] | None = None,
         *,
         ids: bool = False,
-        question: str = "",
     ) -> str:
         """Return notes as text for a prompt, or "" if there are none; see `render_notes`.
 
@@ -128,7 +111,7 @@ class RecallOptions:
         """
         names = {namespace: name for name, namespace in (others or {}).items()}
         marked = [_marked(hit, names.get(hit.note.namespace)) for hit in hits]
-        return render_notes(marked, max_tokens=self.max_tokens, ids=ids, question=question)
+        return render_notes(marked, max_tokens=self.max_tokens, ids=ids)
 
 
 def check_counts(*, least: int = 1, **values: object) -> None:

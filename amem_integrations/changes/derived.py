@@ -1,134 +1,45 @@
-"""Pure: how derived notes (see `digests`) are written, edited by the user, and emptied, and the records of it.
+"""Pure: derived notes, which a model wrote of other notes: how they are edited by the user, and emptied.
 
-A record holds the whole of what a derived note says, as the one field `derived`: its text, its own entry (with topic
-and keywords) and its sources, `before` and `after`. A record of kind `digest` is of a writing by a model, one of kind
-`update` of an edit by the user.
+A record of an edit holds the whole of what a derived note says, as the one field `derived`: its text, its own entry and
+its sources, `before` and `after`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ..digests import expires_with, is_derived, is_users
-from ..ids import clock, derive, time_of
-from ..kinds import Kind
-from ..notes import USER, Change, ContextEntry, Namespace, Note
+from ..ids import derive
+from ..kinds import DERIVED
+from ..notes import USER, Change, ContextEntry, Note
 from .edits import DERIVED_FIELD, Edit, change, derived_json, entry_json, field_value
-from .proposals import proposal
 from .quote_matching import texts_in, without_quotes_in
 
 # Between two sentences; a point inside a number, an address or a name ends none.
 _BORDER = re.compile(r"(?<=[.!?])(?=\s)|(?<=[\n\u3002\uff01\uff1f\u0964\u06d4])")
-NOT_BY_USER = "the user edited it, so it is the user's"
 
 
-def derived_note(note_id: str, namespace: Namespace, kind: Kind, op: str) -> Note:
-    """Return a new derived note that says nothing yet; `op` names the operation that adds it."""
-    seq = clock.tick()
-    return Note(
-        id=note_id,
-        seq=seq,
-        namespace=namespace,
-        content="",
-        recorded_at=time_of(seq),
-        source="derived",
-        kind=kind,
-        state="done",
-        ops=(op,),
-    )
+def is_derived(note: Note) -> bool:
+    """Return whether a note was written by a model of other notes."""
+    return note.kind in DERIVED
 
 
-def text_of(
-    note: Note,
-    *,
-    text: str,
-    topic: str,
-    keywords: Sequence[str],
-    sources: Sequence[Note],
-    model: str,
-    op: str,
-    at: datetime,
-) -> Note:
-    """Return a derived note with what a model wrote; it expires with the first of its sources.
-
-    Args:
-        note: As it is stored, or a new one (see `derived_note`).
-        text: What it says.
-        topic: What it is about.
-        keywords: By which it is found.
-        sources: The notes it was written of, oldest first.
-        model: Who wrote it.
-        op: Names the operation.
-        at: When it is recorded.
-    """
-    entry = ContextEntry(
-        text=topic,
-        keywords=tuple(keywords),
-        cause=note.id,
-        model=model,
-        change=derive("change", op, "digest", note.id, None),
-        at=max((source.when for source in sources), default=at),
-        recorded_at=at,
-    )
-    return note.revised(
-        content=text,
-        contexts=(entry,),
-        sources=tuple(source.id for source in sources),
-        expires_at=expires_with(sources),
-    )
+def is_users(note: Note) -> bool:
+    """Return whether the user edited a derived note: then it is the user's, and no model changes it."""
+    return bool(note.content) and note.attributes_source == USER
 
 
-def written(before: Note | None, after: Note, op: str, at: datetime) -> Change:
-    """Return the record that a model wrote a derived note, or (`before`) wrote it anew.
-
-    Its id is that of the `change` of the own entry that `text_of` gives. Undoing the first one removes the note.
-    """
-    model = after.own_entry.model if after.own_entry else None
-    return change(op, "digest", after, model=model, recorded_at=at, data=_step(before, after))
+def written_at(note: Note) -> datetime:
+    """Return when a derived note was last written, by a model or by the user."""
+    return note.own_entry.recorded_at if note.own_entry else note.recorded_at
 
 
-def write(after: Note, op: str, at: datetime) -> Edit:
-    """Return the edit that gives a stored derived note what `after` says (see `text_of`).
-
-    What the user has edited by then is left as it is; the text is proposed.
-    """
-
-    def edit(note: Note) -> tuple[Note, list[Change]]:
-        if note.content == after.content and note.sources == after.sources:
-            return note, []
-        if is_users(note):
-            return note, [proposed(note, after, op, at, NOT_BY_USER)]
-        new = _with_text_of(note, after)
-        return new, [written(note, new, op, at)]
-
-    return edit
-
-
-def approve_text(after: Note, made: Change) -> Edit:
-    """Return the edit that gives a stored derived note what a person has approved; `made` is the record of it."""
-    return lambda note: (_with_text_of(note, after), [made])
-
-
-def _with_text_of(note: Note, after: Note) -> Note:
-    """Return a stored derived note with what another version of it says."""
-    said = ("content", "contexts", "sources", "expires_at")
-    return note.revised(**{name: getattr(after, name) for name in said})
-
-
-def proposed(about: Note, after: Note, op: str, at: datetime, why: str) -> Change:
-    """Return the record of a derived note that waits for a person, as a proposal.
-
-    `about` is the stored note with the id of `after`; where there is none yet, the latest of its sources.
-    """
-    wanted = {"digest": {"id": after.id, "kind": after.kind, **derived_json(after)}}
-    model = after.own_entry.model if after.own_entry else ""
-    cause = after.sources[-1] if after.sources else about.id
-    made = proposal(op, about, cause, model=model, at=at, wanted=wanted, why=why)
-    return replace(made, id=derive("change", op, "proposal", "digest", after.id))
+def expires_with(sources: Iterable[Note]) -> datetime | None:
+    """Return when what is derived from these notes expires: with the first of them."""
+    return min((note.expires_at for note in sources if note.expires_at), default=None)
 
 
 def _step(before: Note | None, after: Note) -> dict[str, Any]:
@@ -177,8 +88,8 @@ def after_loss(
 ) -> Note:
     """Return a derived note after a text is gone; nothing of that text stands in it.
 
-    A digest mixes the words of its sources, so all that a model wrote goes with any of them. Of what the user
-    wrote, the sentences go that quote the text. A fact goes with the last source that still says so, or if it quotes.
+    A fact goes with the last source that still says so, or if it quotes. Of what the user wrote, the sentences go that
+    quote the text.
 
     Args:
         note: The derived note.

@@ -1,8 +1,8 @@
 """Pure: what waits for a person's decision, and the decision.
 
 A proposal is a change that was not made: to `note_id`, because of the later note `cause`. Its data holds what would be
-written, under `"entry"`, `"link"`, `"supersession"`, `"relink"` (a change of their link) or `"digest"` (a derived note),
-and why it was not, under `"rejected"`.
+written, under `"entry"`, `"link"`, `"supersession"` or `"relink"` (a change of their link), and why it was not, under
+`"rejected"`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ..digests import written_at
 from ..errors import InvalidInputError
 from ..ids import derive
 from ..notes import Change, ContextEntry, Note
@@ -63,18 +62,8 @@ def proposed_relink(proposal: Change) -> PlannedRelink:
     )
 
 
-def decided_by(proposal: Change) -> str:
-    """Return the note that tells whether a proposal is settled: of a digest the digest itself."""
-    return proposal.data["digest"]["id"] if "digest" in proposal.data else proposal.note_id
-
-
 def is_settled(proposal: Change, note: Note) -> bool:
-    """Return whether the note has the link that is proposed, or not the link that is to be changed, whoever did it.
-
-    A digest that was written since is another one than that which was to be changed.
-    """
-    if "digest" in proposal.data:
-        return written_at(note) > proposal.recorded_at
+    """Return whether the note has the link that is proposed, or not the link that is to be changed, whoever did it."""
     link = note.links.get(proposal.cause or "")
     if "relink" in proposal.data:
         return link is None or link.strength != proposal.data["relink"]["before"]
@@ -169,14 +158,12 @@ def open_proposals(
         for made in changes
         if made.kind == "relink" and made.data["change"] == "remove"
     }
-    latest = {decided_by(made): made.seq for made in changes if "digest" in made.data}
     return [
         made
         for made in changes
         if made.kind == "proposal"
         and made.id not in answered
         and not made.data.get("blanked")
-        and not (decided_by(made) in notes and is_settled(made, notes[decided_by(made)]))
-        and latest.get(decided_by(made), made.seq) == made.seq
+        and not (made.note_id in notes and is_settled(made, notes[made.note_id]))
         and not ("link" in made.data and removed.get((made.note_id, made.cause), -1) > made.seq)
     ]

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from ..digests import is_derived, written_at
 from ..fetch import all_changes
 from ..ids import clock, derive, new_operation, now
 from ..notes import (
@@ -32,7 +31,15 @@ from ..notes import (
     Supersession,
 )
 from ..runtime import Runtime, resolve
-from .derived import after_loss, blanked_sides, is_emptied, loss, without_contents
+from .derived import (
+    after_loss,
+    blanked_sides,
+    is_derived,
+    is_emptied,
+    loss,
+    without_contents,
+    written_at,
+)
 from .edits import LINK, SUPERSEDED, Edit, change, without
 from .elsewhere import ALL, Elsewhere, text_named
 from .gone_texts import Gone, without_chunks

@@ -73,7 +73,7 @@ async def sources_of_facts(
 
 async def _writings(runtime: Runtime, namespace: Namespace, note: Note) -> list[Change]:
     """Return how a derived note was written each time: an edit by the user may have left a part of any of it."""
-    return await all_changes(runtime.store, namespace, note.id, ("digest", "add", "update"))
+    return await all_changes(runtime.store, namespace, note.id, ("add", "update"))
 
 
 async def _copied_from(

@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ..digests import is_derived
 from ..errors import InvalidInputError, RevisionConflictError
 from ..ids import derive
 from ..notes import Change, Link, Note
+from .derived import is_derived
 from .edits import (
     DERIVED_FIELD,
     ENTRIES,
@@ -43,7 +43,6 @@ INSTEAD = {
     "retract": "the text that it was taken from was corrected; evolve() works with what it says now",
     "prompt": "it only says what a model was shown",
     "usage": "it only says what calls of a model cost, which cannot be taken back",
-    "considered": "it only says which notes the digests know; delete or undo what they say",
     "rejection": "nothing was written; approve() the proposal to have it after all",
 }
 
@@ -137,11 +136,6 @@ def made_by(changes: Sequence[Change], model: str | None) -> list[Change]:
 def is_of_text(made: Change) -> bool:
     """Return whether a change is about what the user gave, and not about what was made of it."""
     return not {*GIVEN, "rest"}.isdisjoint(fields_of(made))
-
-
-def is_first_writing(made: Change) -> bool:
-    """Return whether a change made its note: a model wrote a digest or a fact, which was not there before."""
-    return made.kind == "digest" and fields_of(made)[DERIVED_FIELD]["before"]["own"] is None
 
 
 def undo(made: Change, op: str, at: datetime) -> Edit:

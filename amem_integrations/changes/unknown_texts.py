@@ -7,12 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ..digests import is_derived
 from ..fetch import all_changes
 from ..ids import clock, derive, new_operation, now
 from ..notes import Change, Namespace, Note
 from ..runtime import Runtime, resolve
-from .derived import emptied
+from .derived import emptied, is_derived
 from .edits import DERIVED_FIELD, ENTRY, LINK, SUPERSEDED, Edit, change, without
 from .quote_matching import without_quotes_in
 from .quote_removal import delete_emptied

@@ -53,7 +53,7 @@ def _step(name: str, step: Data) -> list[str]:
 
 
 def _derived(step: Data) -> list[str]:
-    """Return the diff of what a digest or a fact says."""
+    """Return the diff of what a fact says."""
     before, after = step["before"], step["after"]
     old, new = ("\n".join(i[:SHORT_ID] for i in side["sources"]) for side in (before, after))
     return [
@@ -96,7 +96,7 @@ def _lines(sign: str, entry: Data | None) -> list[str]:
 
 def _entry(data: Data) -> list[str]:
     """Return the lines of an entry that was added, or of anything that was proposed and not written."""
-    shown = ("entry", "link", "supersession", "relink", "digest", "rejected")
+    shown = ("entry", "link", "supersession", "relink", "rejected")
     rest = {name: value for name, value in data.items() if name not in shown}
     why = [f" not written: {_text(data['rejected'])}"] if data.get("rejected") else []
     return [
@@ -104,7 +104,6 @@ def _entry(data: Data) -> list[str]:
         *([_link_line("+", data["link"])] if data.get("link") else []),
         *_supersession_lines("+", data.get("supersession")),
         *_relink(data.get("relink")),
-        *_digest(data.get("digest")),
         *_plain(rest),
         *why,
     ]
@@ -141,12 +140,6 @@ def _relink(relink: Data | None) -> list[str]:
     if not relink:
         return []
     return [f" {relink['change']} the link ({_text(relink['before'])}): {relink['reason']}"]
-
-
-def _digest(digest: Data | None) -> list[str]:
-    """Return the lines of a digest that was proposed and not written."""
-    text = [f"+text: {digest['text']}"] if digest and digest["text"] else []
-    return [*text, *_lines("+", digest["own"] if digest else None)]
 
 
 def _failure(data: Data) -> list[str]:

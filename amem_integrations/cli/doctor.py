@@ -186,7 +186,6 @@ def _without_vector(store: NoteStore, namespace: Namespace, ids: Sequence[str]) 
     for start in range(0, len(ids), PAGE):
         page = ids[start : start + PAGE]
         found = run(resolve(store.get_indexed(namespace, page)))
-        # A digest whose text is gone has nothing to be found by until it is written anew.
         bare = (item.note for item in found if item.vector is None)
         yield from (note.id for note in bare if note.content)
 

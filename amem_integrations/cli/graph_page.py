@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ..digests import is_derived, is_stale
 from ..errors import InvalidInputError
 from ..notes import Change, Link, Note
 from .command import command
@@ -60,12 +59,8 @@ def graph(options: Options, out: File = Path("memory.html")) -> None:
     else:
         draw(notes, out, title=title)
     links = sum(link.direction == "out" for note in notes for link in note.links.values())
-    digests = sum(is_derived(note) for note in notes)
-    values = {"file": str(out), "notes": len(notes) - digests, "links": links}
-    values |= {"digests": digests} if digests else {}
-    told = f"{out}: {values['notes']} notes, {links} links"
-    told += f", {digests} digests" if digests else ""
-    print_result(told, values, as_json=options.as_json)
+    values = {"file": str(out), "notes": len(notes), "links": links}
+    print_result(f"{out}: {len(notes)} notes, {links} links", values, as_json=options.as_json)
 
 
 def render(notes: Sequence[Note], changes: Sequence[Change], *, title: str) -> str:
@@ -77,13 +72,12 @@ def render(notes: Sequence[Note], changes: Sequence[Change], *, title: str) -> s
         title: What the page is about.
     """
     ids = {note.id: place for place, note in enumerate(notes)}
-    by_id = {note.id: note for note in notes}
     histories: dict[str, list[Change]] = {}
     for change in changes:
         histories.setdefault(change.note_id, []).append(change)
     data = {
         "title": title,
-        "notes": [_note(note, histories.get(note.id, []), ids, by_id) for note in notes],
+        "notes": [_note(note, histories.get(note.id, []), ids) for note in notes],
     }
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     # Within a script element only "<" could end it; JSON may spell it otherwise.
@@ -93,9 +87,7 @@ def render(notes: Sequence[Note], changes: Sequence[Change], *, title: str) -> s
     return before + safe + after
 
 
-def _note(
-    note: Note, history: Sequence[Change], ids: Mapping[str, int], notes: Mapping[str, Note]
-) -> dict[str, Any]:
+def _note(note: Note, history: Sequence[Change], ids: Mapping[str, int]) -> dict[str, Any]:
     return {
         "id": note.id,
         "space": format_namespace(note.namespace),
@@ -136,9 +128,6 @@ def _note(
             if newer in ids
         ],
         "links": [_link(ids[t], link) for t, link in note.links.items() if t in ids],
-        "stale": note.kind == "digest" and is_stale(note, notes),
-        "gathered": len(note.sources),
-        "sources": [ids[source] for source in note.sources if source in ids],
         "history": [_change(change, note, ids) for change in history],
     }
 

@@ -12,18 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ..digests import topic
 from ..errors import MissingExtraError
 from ..notes import Note
 from ..ports import Vector
 
 PICTURES = (".png", ".svg", ".pdf")
 _LABELLED = 24  # notes with a label: those with most links
-PAPER, INK, SOFT, ACCENT = "#fbfaf7", "#22211e", "#8a867c", "#3c5bd0"
+PAPER, INK, SOFT = "#fbfaf7", "#22211e", "#8a867c"
 _STEPS = 250
-_GATHERED = 0.2  # how much a digest pulls its sources, as the strength of a link
-_NOTE = {"marker": "o", "edgecolors": PAPER}
-_DIGEST = {"marker": "s", "c": PAPER, "edgecolors": ACCENT, "linewidths": 1.6}
 
 
 def draw(notes: Sequence[Note], path: Path, *, title: str) -> None:
@@ -41,13 +37,7 @@ def draw(notes: Sequence[Note], path: Path, *, title: str) -> None:
         for target, link in note.links.items()
         if target in places and link.direction == "out"
     ]
-    gathered = [
-        (places[note.id], places[source], _GATHERED)
-        for note in notes
-        for source in note.sources
-        if source in places
-    ]
-    xy = layout(len(notes), [*edges, *gathered])
+    xy = layout(len(notes), edges)
     figure = matplotlib.figure.Figure(
         figsize=(12, 9), dpi=150, facecolor=PAPER, layout="constrained"
     )
@@ -60,15 +50,11 @@ def draw(notes: Sequence[Note], path: Path, *, title: str) -> None:
     axes.add_collection(
         matplotlib.collections.LineCollection(lines, colors=SOFT, linewidths=widths, alpha=0.5)
     )
-    dashed = matplotlib.collections.LineCollection(
-        [(xy[a], xy[b]) for a, b, _ in gathered], colors=ACCENT, linewidths=0.8, linestyles="dashed"
-    )
-    axes.add_collection(dashed)
-    _mark(axes, notes, xy, _colours(notes, matplotlib.colors))
+    sizes = [18 + 14 * len(note.links) for note in notes]
+    colours = _colours(notes, matplotlib.colors)
+    axes.scatter(xy[:, 0], xy[:, 1], s=sizes, c=colours, marker="o", edgecolors=PAPER, zorder=2)
     _label(axes, notes, xy, [matplotlib.patheffects.withStroke(linewidth=2.5, foreground=PAPER)])
-    digests = sum(bool(note.sources) for note in notes)
-    links = f"{len(notes) - digests} notes, {len(edges)} links"
-    links += f", {digests} digest{'s' * (digests != 1)}" if digests else ""
+    links = f"{len(notes)} notes, {len(edges)} links"
     axes.set_title(f"{title}  ({links})", loc="left", color=INK, fontsize=13, parse_math=False)
     save(figure, path)
 
@@ -129,20 +115,9 @@ def _colours(notes: Sequence[Note], colors: Any) -> list[tuple[float, ...]]:  # 
     return [tuple(colors.hsv_to_rgb((turn, 0.62, 0.78))) for turn in turns]
 
 
-def _mark(axes: Any, notes: Sequence[Note], xy: Vector, colours: Sequence[object]) -> None:  # noqa: ANN401
-    """Draw the notes as discs, and the digests as squares."""
-    for is_digest, look in ((False, _NOTE), (True, _DIGEST)):
-        some = [i for i, note in enumerate(notes) if bool(note.sources) is is_digest]
-        sizes = [18 + 14 * max(len(notes[i].links), len(notes[i].sources)) for i in some]
-        fill = {} if is_digest else {"c": [colours[i] for i in some]}
-        axes.scatter(xy[some, 0], xy[some, 1], s=sizes, zorder=2, **look, **fill)
-
-
 def _label(axes: Any, notes: Sequence[Note], xy: Vector, effects: list[Any]) -> None:  # noqa: ANN401
     """Name the notes with most links, as long as the names do not cover each other."""
-    ordered = sorted(
-        range(len(notes)), key=lambda i: (-len(notes[i].links) - len(notes[i].sources), i)
-    )
+    ordered = sorted(range(len(notes)), key=lambda i: (-len(notes[i].links), i))
     wide, high = (np.ptp(xy, axis=0) * (0.2, 0.022)) if len(xy) else (0.0, 0.0)
     taken: list[Vector] = []
     for i in ordered:
@@ -151,7 +126,7 @@ def _label(axes: Any, notes: Sequence[Note], xy: Vector, effects: list[Any]) -> 
         if any(abs(xy[i][0] - x) < wide and abs(xy[i][1] - y) < high for x, y in taken):
             continue
         taken.append(xy[i])
-        text = " ".join((topic(notes[i]) if notes[i].sources else notes[i].content).split())
+        text = " ".join(notes[i].content.split())
         text = text if len(text) <= 36 else f"{text[:36].rstrip()}…"  # noqa: PLR2004 - a short line
         axes.annotate(
             text, xy[i], xytext=(0, 7), textcoords="offset points", ha="center",

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.text import Text
 
 from .. import AgenticMemory
-from ..digests import is_stale
 from ..errors import InvalidInputError
 from ..filters import check_count
 from ..ids import now, parse_time
@@ -204,15 +203,13 @@ def _print_note(out: Console, note: Note, memory: AgenticMemory) -> None:
 
 
 def _print_sources(out: Console, note: Note, memory: AgenticMemory) -> None:
-    """Print what a digest was gathered from, and the digests that a note is in."""
+    """Print what a note was derived from, and what was derived from it."""
     sources = notes_by_id(memory, note.sources, note.namespace)
-    if note.kind == "digest" and is_stale(note, sources):
-        out.print(f"{'stale':>12}  not shown until it is written anew", soft_wrap=True)
     for source in note.sources:
         title = headline(sources[source]) if source in sources else "?"
         out.print(f"{'gathered':>12}  from", short_id(source), title, soft_wrap=True)
-    for digest in memory.get_all(namespace=note.namespace, where={"sources": note.id}):
-        out.print(f"{'gathered':>12}  in", short_id(digest.id), headline(digest), soft_wrap=True)
+    for derived in memory.get_all(namespace=note.namespace, where={"sources": note.id}):
+        out.print(f"{'gathered':>12}  in", short_id(derived.id), headline(derived), soft_wrap=True)
 
 
 def _fields(note: Note) -> dict[str, str]:

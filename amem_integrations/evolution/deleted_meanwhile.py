@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from ..changes.derived import is_derived
 from ..changes.edits import stated
 from ..changes.gone_texts import Gone
 from ..changes.quote_matching import said_by_others, texts_in, texts_of
 from ..changes.quote_removal import QuoteRemoval
-from ..digests import is_derived
 from ..ids import now, time_of
 from ..notes import ContextEntry, Namespace, Note
 from ..runtime import Runtime, resolve

@@ -5,7 +5,6 @@ from __future__ import annotations
 from . import (
     add,
     admin,
-    digest,
     edit,
     embed,
     evolve,
@@ -21,6 +20,6 @@ from . import (
 )  # fmt: skip
 
 __all__ = [
-    "add", "admin", "digest", "edit", "embed", "evolve", "fill", "history", "read", "recall", "review",
-    "search", "transfer", "usage", "work",
+    "add", "admin", "edit", "embed", "evolve", "fill", "history", "read", "recall", "review", "search", "transfer",
+    "usage", "work",
 ]  # fmt: skip

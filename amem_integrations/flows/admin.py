@@ -30,7 +30,7 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
 
     Keys:
 
-    - `namespaces`, `notes`, `states` (by state), `digests` and `facts` (of the notes: what is derived of others, and not
+    - `namespaces`, `notes`, `states` (by state), `facts` (of the notes: what is derived of others, and not
       counted in what follows), `threads`, `links` (each pair once), `evolved` (notes with
       context from a later note), `without_links`
     - `degree`: how many links notes have, as `min`, `median`, `p90`, `max` and `histogram` (the number of notes

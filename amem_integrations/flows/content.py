@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from ..changes import edits
-from ..changes.derived import edited
+from ..changes.derived import edited, is_derived
 from ..changes.gone_texts import CORRECTING, Gone, corrections, stated_texts
 from ..changes.quote_removal import QuoteRemoval
 from ..changes.recovery import recover
 from ..changes.rewrite import MAX_TRIES, conflict, rewrite
 from ..changes.undo import fields_of
 from ..chunks import chunk_id, chunks
-from ..digests import is_derived
 from ..embedding import WITHOUT_EMBEDDER, indexed
 from ..fetch import not_found
 from ..filters import Condition

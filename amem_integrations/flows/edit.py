@@ -64,7 +64,7 @@ async def update(
     found by that content at once; its links stay, what its old content had added to other notes goes, and the
     next `evolve` makes attributes for it. For the first note of a long text, `content` is the whole text, and
     its other notes change with it. While the embedder is down the note is found by its new words, and has
-    the vector of the old ones until it is constructed. A digest is the user's then: models only propose to change it.
+    the vector of the old ones until it is constructed.
 
     Args:
         note_id: Which note.
@@ -126,7 +126,7 @@ async def supersede(
 
     Raises:
         NoteNotFoundError: One of them is not in this namespace.
-        InvalidInputError: `newer` is not later, it says so already, one is a digest, or an argument is no such value.
+        InvalidInputError: `newer` is not later, it says so already, or an argument is no such value.
     """
     space = check_namespace(namespace)
     if relation not in RELATIONS:
@@ -204,13 +204,12 @@ async def check_superseded(
 
     Raises:
         NoteNotFoundError: One is not there.
-        InvalidInputError: An item is not later than what it supersedes, or that is a digest.
+        InvalidInputError: An item is not later than what it supersedes.
     """
     wanted = {note_id: item for item in items for note_id in item.supersedes}
     if not wanted:
         return {}
     older = {note.id: note for note in await existing(runtime.store, namespace, sorted(wanted))}
-    _check_no_digest(*older.values())
     for note_id, item in wanted.items():
         when = item.at or item.default_at or now()
         if when < older[note_id].when:
@@ -259,17 +258,7 @@ def _plan(
     )
 
 
-def _check_no_digest(*notes: Note) -> None:
-    for note in notes:
-        if note.kind == "digest":
-            raise InvalidInputError(
-                f"note {note.id!r} is a digest, which neither supersedes nor is superseded: supersede one of the notes "
-                f"that it was made of ({', '.join(note.sources)}), or change its text by update()"
-            )
-
-
 def _check_later(older: Note, newer: Note) -> None:
-    _check_no_digest(older, newer)
     if newer.chunk_of == older.id:
         raise InvalidInputError(f"note {newer.id!r} is part of the text {older.id!r} itself")
     if not is_later(newer, older):

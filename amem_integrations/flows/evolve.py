@@ -31,7 +31,6 @@ from ..plans import EvolutionReport, Plan
 from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
 from .content import recover_interrupted
-from .digest import digest, digest_if_due
 from .embed import embed_all_missing
 from .usage import read_budget
 
@@ -68,7 +67,7 @@ async def evolve(
         ids: Only these notes of the namespace.
         limit: Most notes to work on.
         upgrade: Also make anew the notes that were made without a language model: what rules wrote and linked for
-            them goes (the history keeps it), all else stays; so does a note without an answer. Then digests follow.
+            them goes (the history keeps it), all else stays; so does a note without an answer.
         retry: Also try notes again that failed `MemoryConfig.max_attempts` times: after a change of the model.
         progress: True logs how far it is; a function is called with (notes worked on, notes in all).
 
@@ -97,17 +96,6 @@ async def evolve(
     report, busy = await _work_through(runtime, work, limit, meter, until=0.0)
     if limit is None and busy and (report.limited or not report.interrupted):
         report += (await _work_through(runtime, busy, None, meter, deadline(runtime)))[0]
-    return await _with_digests(runtime, report, work) if upgrade else report
-
-
-async def _with_digests(
-    runtime: Runtime, report: EvolutionReport, work: Sequence[Work]
-) -> EvolutionReport:
-    """Write the digests of all namespaces in which notes were made anew."""
-    for space in dict.fromkeys(space for space, _, step in work if step is upgrade_wave):
-        if runtime.config.digest_every and not report.interrupted:
-            done = await digest(runtime, namespace=space)
-            report += EvolutionReport(digests=done.written)
     return report
 
 
@@ -251,11 +239,7 @@ async def evolve_notes(
         )
     if done.error is not None:
         return done.notes, done.report + _interrupted(runtime, done.error), bool(busy)
-    report = done.report
-    if runtime.model_name != RULES:
-        due = await digest_if_due(runtime, namespace, len(report.done))
-        report += EvolutionReport(digests=due.written)
-    return done.notes, report, bool(busy)
+    return done.notes, done.report, bool(busy)
 
 
 async def _in_waves(

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, PydanticUserError, ValidationError
 
+from ..changes.derived import expires_with
 from ..changes.edits import change, prompt_records, update, usage_records
 from ..changes.rewrite import rewrite
-from ..digests import expires_with
 from ..embedding import indexed
 from ..errors import ConfigurationError, InvalidInputError, ModelReplyError
 from ..evolution.ask import ask, counting

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
+from ..changes.derived import is_derived
 from ..current_facts import CurrentFacts, named
-from ..digests import is_derived
 from ..fetch import note_pages
 from ..ids import now
 from ..notes import Namespace, Note
@@ -46,7 +46,6 @@ class Health:
         return {
             "notes": notes,
             "states": dict(self.states),
-            "digests": self.counts["digests"],
             "facts": self.counts["facts"],
             "threads": len(self.threads),
             "links": self.counts["links"],

@@ -23,7 +23,6 @@ from ..runtime import Runtime, resolve
 from .content import (
     SHARED,
     later_chunks,
-    remove_notes,
     remove_old_text,
     set_later_chunks,
 )
@@ -49,7 +48,7 @@ async def history(
     changes = await all_changes(runtime.store, space, note_id)
     if note_id is not None and not (changes and note_id):
         await existing(runtime.store, space, [note_id])
-    return [made for made in changes if made.kind not in ("prompt", "considered", "usage")]
+    return [made for made in changes if made.kind not in ("prompt", "usage")]
 
 
 @overload
@@ -78,7 +77,7 @@ async def undo(
 
     Of one change it returns the change that takes it back, which can be undone itself. What can be undone:
     `construct` (the note is pending again), `evolve`, `link` and `unlink` (at both ends), `supersede`, `update`,
-    `upgrade`, `digest` (the first writing of a digest: it is deleted) and `undo`.
+    `upgrade` and `undo`.
 
     Of several changes, and with `model` or `since`, it takes back the last change first and returns an
     `UndoReport`. What somebody else built on stays, and so does what a reviewer approved of a model's proposals:
@@ -116,9 +115,6 @@ async def _undo_one(runtime: Runtime, space: Namespace, change_id: str) -> Chang
     made = await existing_change(store, space, change_id)
     undoing.check_undoable(made)
     undoing.check_free(made, await all_changes(store, space, made.note_id, after=made.seq))
-    if undoing.is_first_writing(made):
-        (note,) = await existing(store, space, [made.note_id])
-        return (await remove_notes(runtime, space, [note], undone=made))[0]
     op, at = new_operation(), now()
     edits = _edits(made, op, at)
     for other in await _of_later_chunks(runtime, space, made):
@@ -163,10 +159,6 @@ async def _undo_later_chunks(
         contents = [chunk.content for chunk in others]
         contents = steps["rest"]["after"] if "rest" in steps else contents
         await set_later_chunks(runtime, namespace, undone.op, first, contents, shared)
-
-
-def _is_alone(made: Change) -> bool:
-    return undoing.is_of_text(made) or undoing.is_first_writing(made)
 
 
 def _edits(made: Change, op: str, at: datetime) -> dict[str, Edit]:
@@ -226,7 +218,7 @@ class _Undoing:
         self.by_note = defaultdict(list)
         for made in changes:
             self.by_note[made.note_id].append(made)
-        for is_alone, group in groupby(left, key=_is_alone):
+        for is_alone, group in groupby(left, key=undoing.is_of_text):
             alike = list(group)
             step = 1 if is_alone else BATCH
             for start in range(0, len(alike), step):
@@ -234,7 +226,7 @@ class _Undoing:
                 await (self._take_one_back(*batch) if is_alone else self._take_back(batch))
 
     async def _take_one_back(self, made: Change) -> None:
-        """Take back what the user gave, as what was made of it elsewhere goes too; or all of a digest."""
+        """Take back what the user gave, as what was made of it elsewhere goes too."""
         if self._is_free(made):
             self.records.append(await _undo_one(self.runtime, self.space, made.id))
             self.cleared.add(made.id)

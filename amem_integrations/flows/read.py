@@ -9,13 +9,12 @@ from typing import Any
 from ..changes.known_at import past_at
 from ..context import as_of as seen_from
 from ..current_facts import CurrentFacts
-from ..digests import IS_PROFILE, DigestFilter
 from ..errors import NoteNotFoundError
 from ..fetch import existing, note_pages
 from ..filters import check_count, conditions_of, matches
 from ..ids import now
 from ..notes import Namespace, Note, check_namespace
-from ..runtime import Runtime, resolve
+from ..runtime import Runtime
 from .search import Found, fetch_related
 
 
@@ -66,31 +65,6 @@ async def get_all(
         if len(found) >= limit:
             break
     return await _views(runtime, space, found[:limit], as_of, known_at)
-
-
-async def profile(
-    runtime: Runtime,
-    *,
-    namespace: Sequence[str],
-    where: Mapping[str, Any] | None = None,
-    as_of: datetime | None = None,
-) -> Note | None:
-    """Return the digest that says who this user is; None if there is none, or what it says is no longer so.
-
-    With `where` or `as_of` it is returned only if all its sources meet the conditions, and had happened by then.
-
-    Raises:
-        InvalidInputError: A bad `where` or `as_of`.
-        NamespaceError: The namespace is missing or malformed.
-    """
-    space = check_namespace(namespace)
-    may_show = DigestFilter(conditions_of(where, as_of), as_of)
-    found = await resolve(runtime.store.scan(space, where=IS_PROFILE, limit=1, newest_first=True))
-    for note in found:
-        sources = await resolve(runtime.store.get(space, note.sources))
-        admitted = may_show.admits(note, {source.id: source for source in sources})
-        return note if admitted and not note.is_expired(now()) else None
-    return None
 
 
 async def _views(

@@ -77,7 +77,7 @@ async def context(
 
     The text is marked as data, at most about `max_tokens` long, and holds no template placeholder; of the `k` notes
     that are considered it has as many as fit, by day, oldest first. What was superseded is shown in a clause of what
-    takes its place. Digests stand above the notes (see `render_notes`).
+    takes its place.
 
     Raises:
         InvalidInputError: As for `search`, or a bad `max_tokens`.
@@ -94,7 +94,7 @@ async def context(
         as_of=as_of,
         known_at=known_at,
     )
-    return render_notes(hits, max_tokens=max_tokens, question=query)
+    return render_notes(hits, max_tokens=max_tokens)
 
 
 async def _found(

@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 from ..changes import proposals as answers
-from ..changes.derived import approve_text, derived_note, text_of, written
 from ..changes.edits import Edit, change_of_namespace, prompt_id
 from ..changes.rewrite import rewrite
 from ..changes.unknown_texts import remove_brought_back
-from ..embedding import indexed
 from ..errors import InvalidInputError
 from ..evolution.commit import Planner
 from ..evolution.relink import Relinker
@@ -26,8 +24,8 @@ async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Chang
     """Return what the gate stopped, or (`MemoryConfig.review`) held back, and nobody has answered yet, oldest first.
 
     Each is about the note `note_id`, because of the note `cause`. `data` holds what would be written: `"entry"`, a
-    context entry; `"link"`, a link of the two; `"relink"`, a change of their link; `"supersession"`; or `"digest"`, what a
-    digest would say, of which only the last one waits; and under `"rejected"` why it was not.
+    context entry; `"link"`, a link of the two; `"relink"`, a change of their link; or
+    `"supersession"`; and under `"rejected"` why it was not.
     """
     notes, waiting = await open_proposals(runtime, check_namespace(namespace))
     time = now()
@@ -42,7 +40,7 @@ async def open_proposals(
     store = runtime.store
     changes = await all_changes(store, space, kinds=("proposal", "rejection", "relink"))
     waiting = [made for made in changes if made.kind != "relink"]
-    named = [(made.note_id, made.cause, answers.decided_by(made)) for made in waiting]
+    named = [(made.note_id, made.cause) for made in waiting]
     ids = list(dict.fromkeys(note_id for each in named for note_id in each if note_id))
     notes = {note.id: note for note in await resolve(store.get(space, ids))}
     # Only an entry that is there now is an answer; what was approved and undone is open again.
@@ -123,38 +121,6 @@ async def reject(
     return [await _reject(runtime, space, one) for one in dict.fromkeys(change_id)]
 
 
-async def _approve_digest(runtime: Runtime, space: Namespace, proposal: Change) -> Change:
-    """Write what is proposed of a derived note, which may not be there yet."""
-    wanted, op, at = proposal.data["digest"], new_operation(), now()
-    sources = await existing(runtime.store, space, wanted["sources"])
-    stored = await resolve(runtime.store.get(space, [wanted["id"]]))
-    if any(answers.is_settled(proposal, note) for note in stored):
-        raise InvalidInputError(
-            f"what proposal {proposal.id!r} is about was written since; see history({wanted['id']!r})"
-        )
-    before = stored[0] if stored else derived_note(wanted["id"], space, wanted["kind"], op)
-    after = text_of(
-        before,
-        text=wanted["text"],
-        topic=wanted["own"]["text"],
-        keywords=wanted["own"]["keywords"],
-        sources=sources,
-        model=proposal.model or "",
-        op=op,
-        at=at,
-    )
-    records = await _prompts_of(runtime, space, proposal, op)
-    made = written(stored[0] if stored else None, after, op, at).with_data(proposal=proposal.id)
-    if stored:
-        steps = {after.id: approve_text(after, made)}
-        await rewrite(runtime, space, op, steps, base={after.id: before}, records=records)
-    else:
-        items = await indexed(runtime, [after])
-        await resolve(runtime.store.insert(space, items, [made, *records]))
-    await remove_brought_back(runtime, space, [made])
-    return made
-
-
 async def _prompts_of(
     runtime: Runtime, space: Namespace, proposal: Change, op: str
 ) -> list[Change]:
@@ -167,8 +133,6 @@ async def _approve(
     runtime: Runtime, space: Namespace, change_id: str, edited: Mapping[str, Any]
 ) -> Change:
     proposal = await _proposal(runtime, space, change_id)
-    if "digest" in proposal.data and not edited:
-        return await _approve_digest(runtime, space, proposal)
     target, source = await existing(runtime.store, space, [proposal.note_id, proposal.cause or ""])
     await _check_not_approved(runtime, space, proposal, target)
     if edited and "entry" not in proposal.data:
@@ -229,7 +193,7 @@ async def _reject(runtime: Runtime, space: Namespace, change_id: str) -> Change:
 async def _check_not_approved(
     runtime: Runtime, namespace: Namespace, proposal: Change, target: Note
 ) -> None:
-    if "digest" not in proposal.data and answers.is_settled(proposal, target):
+    if answers.is_settled(proposal, target):
         what = "was changed or removed since" if "relink" in proposal.data else "is there already"
         raise InvalidInputError(
             f"the link that proposal {proposal.id!r} is about {what}; see history({target.id!r})"

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from typing import Any, Literal
 
 from .. import ranking
 from ..changes.known_at import Past, past_at
 from ..context import as_of as seen_from
 from ..current_facts import CurrentFacts, named
-from ..digests import DIGEST, DigestFilter
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
 from ..filters import Conditions, check_count, check_similarity, conditions_of, matches
@@ -48,8 +45,7 @@ async def search(
     Dense and BM25 hits are fused by reciprocal rank; then activation spreads over links, so that notes
     which belong to a hit are found as well (Eq. 8-10 of the paper). A note that was superseded never stands above
     what takes its place, which is brought in beside it if the query does not find it by itself (and `where` lets
-    it). Of digests those are found that are current and whose sources all meet `where` and the
-    times. While the embedder is unavailable, notes are found by their words alone.
+    it). While the embedder is unavailable, notes are found by their words alone.
 
     Args:
         query: What to look for.
@@ -74,10 +70,10 @@ async def search(
     check_similarity(min_similarity)
     conditions = conditions_of(where, as_of, known_at)
     _check_query(query)
-    limits, digests = (k, min_similarity), DigestFilter(conditions, as_of, known_at)
     past = await past_at(runtime.store, space, known_at) if known_at else None
-    new = partial(Found, digests, past)
-    found, notes = await _ranked(runtime, space, query, conditions, limits, new, links=links)
+    found, notes = await _ranked(
+        runtime, space, query, conditions, k, min_similarity, past, links=links
+    )
     current = CurrentFacts(found.notes, as_of or known_at or now(), now=now())
     return _hits(found, current, notes, conditions, k=k, explain=explain, as_of=as_of)
 
@@ -86,22 +82,16 @@ async def search(
 class Found:
     """What a search knows so far: scores, cosines and notes by id, and the links that were followed."""
 
-    digests: DigestFilter = field(default_factory=DigestFilter)
     past: Past | None = None  # None: the present
     vector: Vector | None = None
     activations: ranking.Activations = field(default_factory=dict)
     cosines: dict[str, float] = field(default_factory=dict)
     notes: dict[str, Note] = field(default_factory=dict)
-    sources: dict[str, Note] = field(default_factory=dict)  # of digests; not all are in `notes`
     links: Mapping[str, Mapping[str, Link]] = field(default_factory=dict)
 
     def add(self, notes: Iterable[Note]) -> None:
         """Keep notes, as they were known at the time that is asked about."""
-        self.notes |= self.then(notes)
-
-    def then(self, notes: Iterable[Note]) -> dict[str, Note]:
-        """Return notes by id, as they were known then."""
-        return {note.id: self.past.of(note) if self.past else note for note in notes}
+        self.notes |= {note.id: self.past.of(note) if self.past else note for note in notes}
 
 
 def _check_query(query: object) -> None:
@@ -114,14 +104,14 @@ async def _ranked(
     namespace: Namespace,
     query: str,
     where: Conditions,
-    limits: tuple[int, float | None],
-    new: Callable[..., Found],
+    k: int,
+    floor: float | None,
+    past: Past | None,
     *,
     links: bool,
 ) -> tuple[Found, list[Note]]:
     """Return what a query finds, with what supersedes it, and the first k notes of it."""
-    k, floor = limits
-    found = await _find(runtime, namespace, query, where, k, new)
+    found = await _find(runtime, namespace, query, where, k, past)
     if links:
         _spread(found, k)
     likely = ranking.order(found.activations)[: min(2 * k, ranking.FUSION_DEPTH)]
@@ -138,14 +128,14 @@ async def _find(
     query: str,
     where: Conditions,
     k: int,
-    new: Callable[..., Found],
+    past: Past | None,
 ) -> Found:
     """Return what the dense and the BM25 list find, fused."""
     vector = await _query_vector(runtime, query)
     depth = max(ranking.FUSION_DEPTH, k)
     # A few more than are looked at: the server orders equal scores otherwise, and weights move some.
     bring = Bring(limit=ranking.looked_at(k) + SPARE, k=ranking.RRF_K)
-    found = new(vector=vector)
+    found = Found(past, vector)
     asked = Query(vector=vector, text=query, limit=depth, where=where, bring=bring)
     lists = await _lists(runtime, namespace, asked, found)
     weights = await _weigh(runtime, namespace, query, lists, found, k)
@@ -160,14 +150,11 @@ async def _find(
 
 
 async def _lists(runtime: Runtime, namespace: Namespace, query: Query, found: Found) -> Ranked:
-    """Return what the store finds, and among it the digests that conditions on their sources may let through."""
-    alone = found.digests.alone() if query.where else None
-    queries = [query] if alone is None else [query, replace(query, where=alone)]
-    answers = await resolve(runtime.store.search(namespace, queries))
-    for lists in answers:
-        found.cosines |= {**lists.cosines, **dict(lists.dense)}
-        found.add(lists.brought.values())
-    return ranking.merged(answers)
+    """Return what the store finds; the notes and cosines that come with it are kept."""
+    (lists,) = await resolve(runtime.store.search(namespace, [query]))
+    found.cosines |= {**lists.cosines, **dict(lists.dense)}
+    found.add(lists.brought.values())
+    return lists
 
 
 async def _weigh(
@@ -217,9 +204,11 @@ async def _best(
     for start in range(0, len(ordered), size):
         page = ordered[start : start + size]
         await _fetch(runtime, namespace, found, page)
-        await _fetch_sources(runtime, namespace, found, page)
         for note in (found.notes[note_id] for note_id in page if note_id in found.notes):
-            if not _is_admitted(note, found, where) or note.is_expired(time):
+            # What the store found meets the conditions; what a link led to has yet to.
+            if not (found.activations[note.id].fusion or matches(note, where)):
+                continue
+            if note.is_expired(time):
                 continue
             if _is_near(found.cosines.get(note.id), min_similarity):
                 best.append(note)
@@ -239,24 +228,6 @@ async def _fetch(runtime: Runtime, namespace: Namespace, found: Found, ids: Sequ
             found.add([item.note])
             if found.vector is not None and item.vector is not None:
                 found.cosines[item.note.id] = float(item.vector @ found.vector)
-
-
-async def _fetch_sources(
-    runtime: Runtime, namespace: Namespace, found: Found, ids: Sequence[str]
-) -> None:
-    """Fetch the sources of the digests among some notes, by which these are judged."""
-    digests = [note for i in ids if (note := found.notes.get(i)) and note.kind == DIGEST]
-    known = {*found.notes, *found.sources}
-    if missing := sorted({source for note in digests for source in note.sources} - known):
-        stored = await resolve(runtime.store.get(namespace, missing))
-        found.sources |= found.then(stored)
-
-
-def _is_admitted(note: Note, found: Found, where: Conditions) -> bool:
-    """Return whether a note meets the conditions: what the store found does, what a link led to has yet to."""
-    if note.kind == DIGEST:
-        return found.digests.admits(note, ChainMap(found.notes, found.sources))
-    return bool(found.activations[note.id].fusion) or matches(note, where)
 
 
 async def fetch_related(
@@ -298,7 +269,7 @@ def _hits(
         activation = found.activations.get(note.id, NONE)
         view = current.view(note)
         hit = ScoredNote(
-            note=seen_from(view, as_of) if as_of and note.kind != DIGEST else view,
+            note=seen_from(view, as_of) if as_of else view,
             score=found.activations[place.id].score,
             similarity=found.cosines.get(note.id),
             via="match" if note.id in matched else _path(note, place, found),

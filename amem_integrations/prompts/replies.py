@@ -157,26 +157,3 @@ class FillReply(Reply):
 
     value: dict[str, Any]
     of: list[str] = Field(default_factory=list, description="ids of the notes that show it")
-
-
-class ProposedDigest(Reply):
-    """A digest that was rewritten (`id`) or begun (`topic`)."""
-
-    id: str = Field(default="", description="id of the digest that is rewritten, as shown")
-    topic: str = Field(default="", description="topic of a digest that is begun")
-    text: str = Field(default="", description="the whole new text, at most 70 words")
-    add: list[str] = Field(default_factory=list, description="ids of the notes it takes up")
-    source: str = _short("from", "only when a digest is split: its id")
-
-
-class DigestReply(Reply):
-    """Reply to `digest`: the digests that are to be written; the others stay as they are."""
-
-    digests: list[ProposedDigest]
-
-
-class ProfileReply(Reply):
-    """Reply to `profile`: who the user is; without a text the profile stays as it is."""
-
-    text: str = Field(default="", description="the whole profile, at most 120 words")
-    sources: list[str] = _words("from", "ids of the digests it is taken from")

@@ -34,7 +34,6 @@ Shown = Mapping[str, Any]
 
 _WORDS = re.compile(r"\w+")
 # What is asked for now and then, besides what a test is about: to write nothing.
-_NOTHING: Mapping[str, Answer] = {"digest": {"digests": []}, "profile": {"text": ""}}
 
 
 @cache
@@ -108,8 +107,6 @@ class ScriptedModel:
     - one answer, given every time, or
     - a list of answers, given in order, one per request.
 
-    Without an answer for `digest` or `profile` it writes none.
-
     An answer is a text, a dict or a pydantic model (sent as JSON), a `Completion` (for exact token
     counts), an exception (raised), or a function of the request that returns one of these. A slow
     model is a function that sleeps; a model that is down is `ModelUnavailableError("…")`.
@@ -149,8 +146,6 @@ class ScriptedModel:
     def _next(self, task: str) -> Answer | Answering:
         if task in self._always:
             return self._always[task]
-        if task in _NOTHING and task not in self._queues:
-            return _NOTHING[task]
         if task not in self._queues:
             known = ", ".join(sorted({*self._always, *self._queues})) or "nothing"
             raise ScriptError(f"the script has no answer to {task!r}; it answers {known}")
@@ -167,8 +162,7 @@ class CopyingModel:
     """A chat model that copies all that it is shown into all that it writes.
 
     Contexts, keywords, tags, relations and reasons quote the notes of the prompt, and what was copied into those
-    before: at second hand too; so do facts, where they are wanted, and digests, each of which cites all notes shown. Each
-    note is linked to its first candidates, and updates two of them.
+    before: at second hand too; so do facts, where they are wanted. Each note is linked to its first candidates, and updates two of them.
 
     Attributes:
         name: What the notes record as their model.
@@ -178,9 +172,7 @@ class CopyingModel:
         self.name = name
 
     def generate(self, request: ModelRequest) -> Completion:
-        """Return quotes, for `construct`, for `digest` and for every other task."""
-        if request.task == "digest":
-            return as_completion(request, _digests(request.inputs))
+        """Return quotes, for `construct` and for every other task."""
         notes = request.inputs["notes"]
         shown = (request.inputs.get(name, ()) for name in ("known_facts", "before", "candidates"))
         quoted = " ".join(_texts([*chain(*shown), *notes]))
@@ -206,16 +198,6 @@ def _attributes(note: Shown, quoted: str) -> dict[str, Any]:
         "keywords": words[-6:],
         "tags": words[:4],
     }
-
-
-def _digests(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one digest anew and one that is begun, both with words of all notes and digests shown."""
-    notes, digests = [*inputs["notes"], *inputs["earlier"]], inputs["digests"]
-    said = [*(note["content"] for note in notes), *(digest["text"] for digest in digests)]
-    words = list(dict.fromkeys(" ".join(said).split()))[-CONTEXT_WORDS:]
-    text = {"text": " ".join(words), "add": [note["alias"] for note in notes]}
-    anew = [{**text, "id": digest["alias"]} for digest in digests[:1]]
-    return {"digests": [*anew, {**text, "topic": " ".join(words[:5])}]}
 
 
 def _updates(note: Shown, quoted: str) -> dict[str, Any]:

@@ -14,12 +14,10 @@ from ..errors import ConfigurationError
 from ..ports import Completion, ModelRequest
 from ..prompts.replies import (
     ConstructReply,
-    DigestReply,
     EvolveReply,
     LinkReply,
     NoteAttributes,
     NoteEvolution,
-    ProfileReply,
     ProposedLink,
     ProposedUpdate,
     ReviseReply,
@@ -57,8 +55,6 @@ class RecordedModel:
             "evolve": self._evolve,
             "link": self._link,
             "revise": self._revise,
-            "digest": lambda _: DigestReply(digests=[]),
-            "profile": lambda _: ProfileReply(),
         }
 
     @property

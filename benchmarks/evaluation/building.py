@@ -52,15 +52,7 @@ class Built:
         start = time.perf_counter()
         items = [turn.as_input() for turn in turns]
         self.memory.add_many(items, namespace=self.namespace, progress=progress or False)
-        if self.memory.config.digest_every:
-            self._bring_digests_up_to_date()
         self._seconds += time.perf_counter() - start
-
-    def _bring_digests_up_to_date(self) -> None:
-        while True:
-            report = self.memory.digest(namespace=self.namespace)
-            if not report.left or not report.calls or report.failed or report.reason:
-                return
 
     def notes(self) -> list[Note]:
         """Return all notes, and facts, but no digests."""

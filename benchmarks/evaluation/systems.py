@@ -143,7 +143,6 @@ class Settings:
                 config,
                 max_concurrency=self.build_concurrency,
                 on_model_error="raise",
-                digest_every=config.digest_every if self.digests and name == MAIN else 0,
             )
             for name, config in VARIANTS.items()
             if name in needed
@@ -193,7 +192,7 @@ def budget_finder(
     def find(question: str) -> dict[int, Found]:
         most = max(RECALLED, max(budgets) // 20)
         hits = memory.recall(question, namespace=namespace, k=most, where=where)
-        shown = {budget: fit(hits, max_tokens=budget, question=question) for budget in budgets}
+        shown = {budget: fit(hits, max_tokens=budget) for budget in budgets}
         return {budget: _shown(notes, text) for budget, (notes, text) in shown.items()}
 
     return find

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from support.digests import put_digest
 
 from amem_integrations import AgenticMemory
 from amem_integrations.cli.options import format_namespace, parse_namespace
@@ -47,28 +46,6 @@ def test_a_search_shows_the_path_of_links(talk):
     text = talk("search", "Which holiday plan did Jonas carry out?", "-k", "12").stdout
     assert "over a link with" in text
     assert led[0]["via"][0]["reason"] in text
-
-
-def test_a_digest_is_shown_with_its_sources_and_a_note_with_its_digests(amem, tmp_path):
-    for number in (1, 2):
-        amem("add", f"Ann moved to flat {number}.", "--key", f"k{number}")
-    amem("add", "I like jazz.", "--key", "other")
-    with AgenticMemory.open(amem.folder, embedder=HashEmbedder(256)) as memory:
-        notes = memory.get_all(namespace=("ann",))[:2]
-        digest = put_digest(memory, "Ann lives in flat 2, before in 1.", notes, topic="Flats")
-    first, second = (note.id[:8] for note in notes)
-    told = amem("show", digest.id).stdout
-    assert told.index(f"from {first}") < told.index(f"from {second}")
-    assert "Flats" in told
-    assert "stale" not in told
-    assert f"in {digest.id[:8]}" in amem("show", "k1").stdout
-    assert "gathered" not in amem("show", "other").stdout
-    assert amem.json("show", digest.id)["sources"] == [note.id for note in notes]
-    assert "gathered from 2 notes" in amem("search", "Which flats?").stdout
-    drawn = {"notes": 3, "digests": 1}
-    assert amem.json("graph", tmp_path / "x.html").items() >= drawn.items()
-    amem("update", "k2", "Ann moved to flat 3.")
-    assert "stale" in amem("show", digest.id).stdout
 
 
 def test_a_search_takes_conditions_and_explains_itself(talk):

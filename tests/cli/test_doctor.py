@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
-from support.digests import digest
 
 from amem_integrations import AgenticMemory, EdgeStore
 from amem_integrations.adapting import Unembedded
@@ -176,16 +175,6 @@ def test_what_has_expired_is_not_shown_and_nothing_is_wrong_with_it(wedding):
     assert first["id"] not in [note["id"] for note in wedding.json("show")]
     report = wedding.json("doctor")
     assert report["ok"], report
-
-
-def test_it_counts_digests_and_does_not_miss_the_vector_of_a_blank_one(amem):
-    with AgenticMemory.open(amem.folder, embedder=HashEmbedder()) as memory:
-        notes = memory.add_many(["Tea at four", "Ink is blue"], namespace=("ann",))
-        digest(memory, notes)
-        memory.delete(notes[0].id, namespace=("ann",))
-    found, sick = findings(amem, status=0)
-    assert sick == []
-    assert "1 digest" in found["notes"]["text"]
 
 
 def test_it_mends_links_of_one_end_and_vectors_that_are_missing(talk):

@@ -16,7 +16,6 @@ NOTHING = {
     "namespaces": 1,
     "notes": 0,
     "states": {},
-    "digests": 0,
     "facts": 0,
     "threads": 0,
     "links": 0,

@@ -122,21 +122,13 @@ def test_a_text_that_the_embedder_refuses_keeps_no_other_from_being_finished():
         assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
 
 
-def test_of_endless_facts_and_digests_a_bounded_number_is_kept(open_memory):
+def test_of_endless_facts_a_bounded_number_is_kept(open_memory):
     def construct(request):
         of = request.inputs["facts_of"][:1]
         facts = [{"f": f"Ann has item {n} of colour {n * 7}", "of": of} for n in range(200)]
         return {**models.construct(request), "facts": facts}
 
-    def digest(request):
-        add = [note["alias"] for note in request.inputs["notes"]]
-        topics = [f"Choir {n}" for n in range(200)]
-        text = "Ann joined the choir"
-        return {"digests": [{"topic": one, "text": text, "add": add} for one in topics]}
-
-    model = models.model(construct=construct)
-    model._always["digest"] = digest
-    memory = open_memory(model, digest_every=0)
+    memory = open_memory(models.model(construct=construct))
     said = [f"I, Ann, joined the choir {part}" for part in ("in May", "at six", "with Bo")]
     memory.add_many(
         [
@@ -147,6 +139,3 @@ def test_of_endless_facts_and_digests_a_bounded_number_is_kept(open_memory):
     )
     facts = memory.get_all(namespace=ANN, where={"kind": "fact"}, limit=1000)
     assert 0 < len(facts) <= 16
-    report = memory.digest(namespace=ANN)
-    assert 0 < len(report.written) + len(report.proposed) <= 16
-    assert report.dropped >= 200 - 16

@@ -202,8 +202,6 @@ MEANINGLESS = {
     "an id for ids to propose for": lambda m: m.propose(first(m), namespace=ANN),
     "no notes to evolve": lambda m: m.evolve(limit=0),
     "a text as a number of notes": lambda m: m.evolve(limit="3"),
-    "a text as a budget": lambda m: m.digest(namespace=ANN, budget="3"),
-    "digests of no notes": lambda m: m.digest(namespace=ANN, at_least=0),
     "a number for a model": lambda m: m.undo(namespace=ANN, model=5),
     "a text for roles": lambda m: m.add_messages(CHAT, namespace=ANN, roles="user"),
     "a coroutine function": lambda m: m.add_messages(CHAT, namespace=ANN, should_store=later),
@@ -248,7 +246,6 @@ def test_an_empty_namespace_does_not_stand_for_all(memory, name, space):
         {"min_gate_similarity": True},
         {"min_relevance": float("nan")},
         {"claim_seconds": True},
-        {"digest_every": -1},
     ],
 )
 def test_a_setting_of_another_kind_is_refused(given):

@@ -47,7 +47,6 @@ async def test_no_asynchronous_method_blocks_the_loop(location: str) -> None:
             await memory.aevolve(namespace=ANN)
             await memory.asupersede(first.id, others[1].id, namespace=ANN)
             await memory.acontext("Oslo", namespace=ANN)
-            await memory.adigest(namespace=ANN)
             await memory.aupdate(first.id, namespace=ANN, content="I live in Bergen. " * 99)
             await memory.adelete(first.id, namespace=ANN)
             assert len(await memory.aget_all(namespace=ANN, where={"source": "user"})) == 2

@@ -11,17 +11,14 @@ from contextlib import suppress
 
 import pytest
 from support import models
-from support.digests import digest
 
 from amem_integrations import (
     AgenticMemory,
     InvalidInputError,
     MemoryConfig,
     NoteInput,
-    NoteNotFoundError,
     RevisionConflictError,
 )
-from amem_integrations.kinds import DERIVED
 from amem_integrations.testing import CopyingModel, HashEmbedder, ScriptedModel
 from amem_integrations.testing.fakes import as_completion
 
@@ -455,46 +452,6 @@ class Planting:
         self.memory.close()
         self.memory = opened(self.folder, **SETTINGS)
 
-    def digest(self):
-        """Write a digest or a fact of some notes, or write one anew; now and then a note goes meanwhile."""
-        notes = self.memory.get_all(namespace=ANN, limit=999)
-        given = [note for note in notes if not note.sources and note.kind not in DERIVED]
-        some = self.rng.sample(given, min(len(given), self.rng.randint(1, 4)))
-        others = [note for note in notes if note.kind == "digest"][:2]
-        kind = self.rng.choice(["digest", "digest", "fact"])
-        said = " ".join(note.content for note in (*some, *others))
-        name, meanwhile = f"{kind}{self.rng.randint(0, 3)}", self.rng.choice([self.delete, int])
-        digest(
-            self.memory,
-            sorted(some, key=lambda note: note.seq),
-            text=said,
-            kind=kind,
-            name=name,
-            shown=others,
-            meanwhile=meanwhile,
-        )
-
-    def digest_as_due(self):
-        """What the memory makes of what is new and stale; proposals are approved now and then."""
-        self.memory.digest(namespace=ANN, budget=3)
-        for proposal in self.memory.proposals(namespace=ANN):
-            if "digest" in proposal.data and self.rng.random() < 0.3:
-                with suppress(NoteNotFoundError, InvalidInputError):
-                    self.memory.approve(proposal.id, namespace=ANN)
-
-    def edit_digest(self):
-        notes = self.memory.get_all(namespace=ANN, limit=999)
-        if derived := [note for note in notes if note.kind in DERIVED]:
-            note = self.rng.choice(derived)
-            content = f"Mine now. {note.content}"
-            self.memory.update(note.id, namespace=ANN, content=content)
-
-    def undo_digest(self):
-        history = self.memory.history(None, namespace=ANN)
-        made = [change for change in history if "derived" in change.data.get("fields", {})]
-        with suppress(InvalidInputError, RevisionConflictError, NoteNotFoundError):
-            self.memory.undo(self.rng.choice(made).id if made else "", namespace=ANN)
-
     def delete(self):
         if not self.planted:
             return
@@ -533,7 +490,6 @@ def test_no_order_of_operations_leaves_a_secret(tmp_path, seed):
         acts = [run.add, run.add, run.add_raw, run.evolve, run.reopen]
         if run.planted:
             acts += [run.update, run.delete, run.undo]
-            acts += [run.digest, run.digest_as_due, run.edit_digest, run.undo_digest]
         run.rng.choice(acts)()
         run.check(live(run.memory, tmp_path))
     run.memory.close()

@@ -8,11 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import BaseModel
 from support import models
-from support.digests import digest
 
 from amem_integrations import AgenticMemory, InvalidInputError, MemoryConfig, NoteInput
 from amem_integrations.conversation import remembered
-from amem_integrations.testing import CopyingModel, HashEmbedder, ScriptedModel
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN = ("ann",)
 SECRET = "zanzibar4711"
@@ -157,32 +156,3 @@ def test_a_later_chunk_of_a_superseded_text_is_superseded_too():
             assert hit.superseded_by == (newer.id if hit.note.chunk else None)
         with pytest.raises(InvalidInputError, match="part of the text"):
             memory.supersede(one.id, chunks[-1].id, namespace=ANN)
-
-
-def test_undoing_the_rewriting_of_a_digest_gives_it_back_the_time_at_which_it_expired(tmp_path):
-    with opened(CopyingModel()) as memory:
-        late, soon = (datetime_in(days) for days in (30, 3))
-        one = memory.add("tea is served", namespace=ANN, expires_at=late, evolve=False)
-        two = memory.add("ink is blue", namespace=ANN, expires_at=soon, evolve=False)
-        made = digest(memory, [one])
-        again = digest(memory, [one, two])
-        assert (made.expires_at, again.expires_at) == (late, soon)
-        _, second = memory.history(made.id, namespace=ANN)
-        undone = memory.undo(second.id, namespace=ANN)
-        assert memory.get(made.id, namespace=ANN).expires_at == late
-        memory.undo(undone.id, namespace=ANN)
-        assert memory.get(made.id, namespace=ANN).expires_at == soon
-
-
-def test_an_address_with_points_goes_whole_from_a_digest_that_the_user_edited(tmp_path):
-    with opened(CopyingModel()) as memory:
-        one = memory.add("Mail to ann.12.lee@mail.example", namespace=ANN, evolve=False)
-        others = memory.add_many(
-            ["ann and lee", "12 and mail", "an example"], namespace=ANN, evolve=False
-        )
-        made = digest(memory, [one, *others], text="All of it.")
-        content = "Bees are fine. Mail to ann.12.lee@mail.example now. Ink too."
-        memory.update(made.id, namespace=ANN, content=content)
-        memory.delete(one.id, namespace=ANN)
-        assert memory.get(made.id, namespace=ANN).content == "Bees are fine. Ink too."
-        assert "ann.12.lee" not in exported(memory, tmp_path)

@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support import models
-from support.digests import digest
 
 from amem_integrations import (
     AgenticMemory,
@@ -24,9 +23,8 @@ from amem_integrations import (
     Note,
     RevisionConflictError,
 )
-from amem_integrations.digests import is_derived, is_users
 from amem_integrations.export_format import read
-from amem_integrations.testing import CopyingModel, HashEmbedder, ScriptedModel
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN = ("ann",)
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -71,13 +69,7 @@ class MemoryMachine(RuleBasedStateMachine):
     def open(self) -> None:
         self.memory = AgenticMemory.open(
             ":memory:",
-            model=ScriptedModel(
-                {
-                    "construct": models.construct,
-                    "evolve": evolve,
-                    "digest": CopyingModel().generate,
-                }
-            ),
+            model=ScriptedModel({"construct": models.construct, "evolve": evolve}),
             embedder=HashEmbedder(),
             config=MemoryConfig(min_gate_similarity=-1.0),
         )
@@ -131,35 +123,6 @@ class MemoryMachine(RuleBasedStateMachine):
         self.memory.update(note_id, namespace=ANN, content=self.contents[note_id])
 
     @precondition(lambda self: self.contents)
-    @rule(one=st.integers(0, 99), other=st.integers(0, 99), name=st.sampled_from("de"))
-    def gather(self, one: int, other: int, name: str) -> None:
-        """A model writes a digest, or writes one anew; it is shown the other one, and copies that too."""
-        ids = dict.fromkeys((self.some(one), self.some(other)))
-        sources = [self.memory.get(note_id, namespace=ANN) for note_id in ids]
-        seen = [note for note in self.digests() if note.content]
-        said = " ".join(note.content for note in (*sources, *seen))
-        digest(self.memory, sources, text=said, name=name, shown=seen)
-
-    @rule()
-    def digest(self) -> None:
-        """The memory asks the model, which copies all that it is shown."""
-        self.memory.digest(namespace=ANN)
-
-    @precondition(lambda self: self.contents)
-    @rule(number=st.integers(0, 9), how=st.sampled_from(["edit", "delete"]))
-    def take_a_digest_in_hand(self, number: int, how: str) -> None:
-        if not (found := self.digests()):
-            return
-        note = found[number % len(found)]
-        if how == "edit":
-            self.memory.update(note.id, namespace=ANN, content=f"{note.content} Mine.".strip())
-        else:
-            self.memory.delete(note.id, namespace=ANN)
-
-    def digests(self) -> list[Note]:
-        return self.memory.get_all(namespace=ANN, where={"kind": "digest"})
-
-    @precondition(lambda self: self.contents)
     @rule(number=st.integers(0, 999))
     def undo(self, number: int) -> None:
         changes = self.memory.history(None, namespace=ANN)
@@ -198,9 +161,8 @@ class MemoryMachine(RuleBasedStateMachine):
         live = self.exported()
         notes = {item.id: item for item in live if isinstance(item, Note)}
         changes = [item for item in live if isinstance(item, Change)]
-        said = {note.id: note.content for note in notes.values() if not note.sources}
-        assert {i: said.get(i) for i in self.contents} == self.contents
-        assert all(is_users(notes[i]) for i in said.keys() - self.contents.keys())
+        said = {note.id: note.content for note in notes.values()}
+        assert said == self.contents
         for note in notes.values():
             assert_sound(note, notes)
             assert_replays(note, [made for made in changes if made.note_id == note.id])
@@ -238,9 +200,6 @@ def assert_sound(note: Note, notes: dict[str, Note]) -> None:
         other = notes[target].links[note.id]
         turned = "in" if link.direction == "out" else "out"
         assert other == replace(link, direction=turned)
-    if is_derived(note):  # the user's text may be all that is left of what a digest was made of
-        assert set(note.sources) <= notes.keys()
-        assert (note.state, bool(note.sources or is_users(note))) == ("done", True)
     for newer in note.supersessions:
         assert (notes[newer].when, notes[newer].seq) > (note.when, note.seq)
     assert {entry.cause for entry in note.contexts} <= notes.keys()
@@ -275,17 +234,13 @@ def assert_replays(note: Note, changes: Sequence[Change]) -> None:
 def play_fields(fields, entries: set[str], links: set[str], newer: set[str]) -> None:
     for name, step in fields.items():
         kind, _, other = name.partition(":")
-        if kind in ("own", "derived"):
-            old, new = (_own(step[side], kind) for side in ("before", "after"))
+        if kind == "own":
+            old, new = (step[side] or {} for side in ("before", "after"))
             entries -= {old.get("change", "")}
             entries |= {new.get("change", "")} - {""}
         elif kind in ("entry", "link", "superseded"):
             values = {"entry": entries, "link": links, "superseded": newer}[kind]
             (values.discard if step["after"] is None else values.add)(other)
-
-
-def _own(value, kind: str) -> dict:
-    return (value["own"] if kind == "derived" else value) or {}
 
 
 TestMemory = MemoryMachine.TestCase

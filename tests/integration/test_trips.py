@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.digests import put_digest
 from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import AgenticMemory
@@ -62,19 +61,6 @@ def test_a_search_with_a_filter_is_one_request(fake: FakeQdrant, memory: Agentic
         hits = memory.search("pottery kiln", namespace=ANN, where={"speaker": "Ann"})
     assert len(hits) == 3
     assert counted == {"POST points/query/batch": 1}
-
-
-@pytest.mark.parametrize("where", [None, {"speaker": "Ann"}, {"kind": "digest"}])
-def test_a_digest_costs_a_search_one_request_for_the_sources(
-    fake: FakeQdrant, memory: AgenticMemory, where: dict[str, str] | None
-) -> None:
-    put_digest(memory, "Zebra stripes adorn it", memory.get_all(namespace=ANN))
-    for n in range(60):
-        memory.add(f"The barn {n} has a door", namespace=ANN, evolve=False, speaker="Ann")
-    with fake.counting() as counted:
-        hits = memory.search("zebra stripes adorn it", namespace=ANN, where=where, k=1)
-    assert hits[0].note.kind == "digest"
-    assert counted.total() <= 2
 
 
 def test_a_raw_add_is_four_requests(fake: FakeQdrant, memory: AgenticMemory) -> None:

@@ -12,7 +12,6 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.indexing import InMemoryRecordManager, aindex, index
 from langchain_core.vectorstores import VectorStore
 from langchain_tests.integration_tests import VectorStoreIntegrationTests
-from support.digests import put_digest
 from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, NamespaceError
@@ -277,13 +276,3 @@ def test_documents_on_a_server_are_replaced_and_removed_by_source():
         assert [one.page_content for one in store.similarity_search("One")] == ["One."]
         store.delete(sources=["a.txt"])
         assert stored(memory) == []
-
-
-def test_a_digest_of_documents_is_no_document(memory, store):
-    store.add_documents(pages("We prune in March.", "We graft in April."))
-    digest = put_digest(memory, "We prune in March, graft in April.", stored(memory))
-    found = store.similarity_search("prune in March, graft in April", k=5)
-    assert sorted(one.page_content for one in found) == ["We graft in April.", "We prune in March."]
-    assert store.get_by_ids([digest.id]) == []
-    store.add_documents(pages("We prune in March."))
-    assert "We graft in April." not in texts(memory)

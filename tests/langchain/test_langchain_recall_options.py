@@ -14,7 +14,6 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import ToolException
 from langchain_kit import ANN, BOB, Contents, Silent, Talker, User, construct, system_text, user
 from langgraph.graph import START, MessagesState, StateGraph
-from support.digests import put_digest
 
 from amem_integrations import AgenticMemory, ConfigurationError, ModelRequest, NamespaceError
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -116,9 +115,7 @@ def test_links_need_not_be_followed(door: Door) -> None:
         {"min_similarity": "high"},
         {"as_of": datetime(2024, 1, 1)},  # noqa: DTZ001 - no zone is the mistake
         {"links": "perhaps"},
-        {"profile": "always"},
         {"links": "yes"},
-        {"profile": 1},
         {"min_similarity": "0.5"},
         {"min_similarity": True},
         {"as_of": "2024-01-01T00:00:00Z"},
@@ -400,42 +397,3 @@ def test_a_tool_that_fails_tells_the_model_and_the_trace() -> None:
         with pytest.raises(ToolException):
             search.invoke({"query": "moved?"}, {"callbacks": [watching]})
         assert len(watching.failed) == 1
-
-
-def with_digests(memory: AgenticMemory) -> None:
-    """Gather what is known of towns in a digest, and of Ann in a profile."""
-    notes = memory.add_many(["Ann moved to Oslo.", "Ann moved to Bergen."], namespace=ANN)
-    put_digest(memory, "Towns of Ann: Bergen, until 2024 Oslo.", notes, topic="Ann's towns")
-    put_digest(memory, "Zoologist, at home in Bergen.", notes[1:], metadata={"profile": True})
-    memory.update(notes[0].id, namespace=ANN, metadata={"secret": True})
-
-
-@everywhere
-def test_a_digest_is_recalled_where_all_its_sources_are(memory: AgenticMemory, door: Door) -> None:
-    with_digests(memory)
-    assert "Towns of Ann" in door(memory, "Ann moved")
-    assert "Towns of Ann" not in door(memory, "Ann moved", where={"kind": "note"})
-    assert "Towns of Ann" not in door(memory, "Ann moved", where={"metadata.secret": None})
-    for k in (1, 2):
-        assert "Zoologist" not in door(memory, "Ann moved towns", k=k)
-
-
-@everywhere
-def test_the_profile_comes_first_if_it_is_asked_for(memory: AgenticMemory, door: Door) -> None:
-    assert "Zoologist" not in door(memory, "Ann moved", profile=True)
-    with_digests(memory)
-    found = door(memory, "Ann moved", profile=True, k=2)
-    assert 0 < found.index("Zoologist") + 1 < found.index("moved to")
-    assert found.count("Zoologist") == 1
-    assert "Zoologist" in door(memory, "Hello!", profile=True)
-    assert "Zoologist" not in door(memory, "Ann", profile=True, where={"metadata.secret": True})
-    long_ago = datetime(2020, 1, 1, tzinfo=UTC)
-    assert "Zoologist" not in door(memory, "Ann", profile=True, as_of=long_ago)
-
-
-def test_a_document_of_a_digest_says_what_it_is(memory: AgenticMemory) -> None:
-    with_digests(memory)
-    retriever = AMemRetriever(memory=memory, namespace=ANN, where={"kind": "digest"})
-    metadata = [document.metadata for document in retriever.invoke("Towns")]
-    assert [one["kind"] for one in metadata] == ["digest", "digest"]
-    assert sorted(len(one["sources"]) for one in metadata) == [1, 2]

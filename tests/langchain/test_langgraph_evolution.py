@@ -21,7 +21,6 @@ from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
     MemoryConfig,
-    ModelRequest,
     ModelUnavailableError,
     NamespaceError,
 )
@@ -112,7 +111,7 @@ def test_nothing_is_written_before_the_commit_but_the_notes_own_attributes(
     earlier = said.get_all(namespace=ANN)[0]
     for step in graph.stream(ALL, CONFIG, stream_mode="updates"):
         notes = said.get_all(namespace=ANN)
-        if step.keys().isdisjoint({"commit", "digest"}):
+        if "commit" not in step:
             assert notes[0] == earlier
             assert {note.state for note in notes[1:]} == {"constructed"}
     assert {note.state for note in said.get_all(namespace=ANN)} == {"done"}
@@ -515,23 +514,3 @@ def test_strict_msgpack_takes_the_state_of_every_graph(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_digests_are_a_step_of_their_own_once_enough_notes_are_new() -> None:
-    def digest(request: ModelRequest) -> dict[str, Any]:
-        add = [note["alias"] for note in request.inputs["notes"]]
-        text = "Ann has the cat Mia and lives in Oslo."
-        return {"digests": [{"topic": "The cat Mia in Oslo", "text": text, "add": add}]}
-
-    answers = scripted()
-    model = ScriptedModel(lambda r: digest(r) if r.task == "digest" else answers.generate(r))
-    config = MemoryConfig(digest_every=3)
-    memory = AgenticMemory.open(":memory:", embedder=HashEmbedder(), model=model, config=config)
-    graph = build_evolution_graph(memory)
-    for n, text in enumerate(("I moved to Oslo, Ann.", "My cat is called Mia.", "Mia likes Oslo.")):
-        memory.add(text, namespace=ANN, thread=f"s{n}", evolve=False)
-        steps = [step for chunk in graph.stream(ALL, stream_mode="updates") for step in chunk]
-        assert steps == ["construct", "propose", "commit", "digest"]
-        assert len(model.asked("digest")) == (n == 2)
-    found = memory.get_all(namespace=ANN, where={"kind": "digest"})
-    assert [one.content for one in found] == ["Ann has the cat Mia and lives in Oslo."]

@@ -19,7 +19,6 @@ from langgraph.store.base import BaseStore, GetOp, InvalidNamespaceError, PutOp,
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 from store_contract import NS, StoreContract
-from support.digests import put_digest
 
 from amem_integrations import (
     AgenticMemory,
@@ -157,17 +156,6 @@ def test_other_notes_of_a_namespace_are_left_alone(store: AMemStore, memory: Age
     store.delete(NS, "k")
     assert memory.get(other.id, namespace=NS).content == "I moved to Oslo."
     assert store.list_namespaces() == []
-
-
-def test_a_digest_of_items_is_no_item(store: AMemStore, memory: AgenticMemory) -> None:
-    for key in ("1", "2"):
-        store.put(NS, key, {"text": f"Ann moved to Oslo {key}."})
-    notes = memory.get_all(namespace=NS)
-    for number in range(5):
-        put_digest(memory, f"Ann lives in Oslo {number}", notes, topic=f"Oslo {number}")
-    for query in (None, "Ann lives in Oslo"):
-        assert sorted(item.key for item in store.search(NS, query=query, limit=2)) == ["1", "2"]
-    assert len(store.search(NS)) == 2
 
 
 def test_the_order_is_the_memorys_by_words_too_and_scores_follow_it(

@@ -12,7 +12,6 @@ from uuid import UUID
 import pytest
 from llama_index.core.chat_engine import SimpleChatEngine
 from llamaindex_fakes import ANN, Chatbot, Probe, annotated, assistant, open_memory, user
-from support.digests import put_digest
 
 from amem_integrations import AgenticMemory, ConfigurationError, ModelRequest, NamespaceError
 from amem_integrations.testing import ScriptedModel
@@ -107,7 +106,6 @@ def test_links_need_not_be_followed(door: Door) -> None:
         {"max_tokens": 0},
         {"max_tokens": "9"},
         {"links": "yes"},
-        {"profile": 1},
     ],
 )
 @pytest.mark.parametrize(
@@ -214,43 +212,3 @@ def test_a_memory_counts_its_failures(memory: AgenticMemory, store: Probe) -> No
     made.put(user("My dog is called Rex."))
     assert made.failures == {"write": 1}
     assert copy.deepcopy(made) is made
-
-
-def with_digests(memory: AgenticMemory) -> None:
-    """Gather what is known of towns in a digest, and of Ann in a profile."""
-    notes = memory.get_all(namespace=ANN)
-    put_digest(memory, "Towns of Ann: Bergen, until 2024 Oslo.", notes, topic="I moved")
-    put_digest(memory, "Zoologist, at home in Bergen.", notes[1:], metadata={"profile": True})
-
-
-@everywhere
-def test_a_digest_is_recalled_where_all_its_sources_are(towns: AgenticMemory, door: Door) -> None:
-    with_digests(towns)
-    assert "Towns of Ann" in door(towns, "I moved")
-    assert "Towns of Ann" not in door(towns, "I moved", where={"kind": "note"})
-    assert "Towns of Ann" not in door(towns, "I moved", where={"metadata.year": 2024})
-
-
-@everywhere
-def test_the_profile_comes_first_if_it_is_asked_for(towns: AgenticMemory, door: Door) -> None:
-    assert "Zoologist" not in door(towns, "I moved", profile=True)
-    with_digests(towns)
-    found = door(towns, "I moved", profile=True, k=2)
-    assert found.index("Zoologist") < found.index("moved to")
-    assert found.count("Zoologist") == 1
-
-
-async def test_a_block_shows_the_profile_too(towns: AgenticMemory) -> None:
-    with_digests(towns)
-    assert "Zoologist" in await in_block(towns, "Hello!", profile=True)
-
-
-def test_a_node_of_a_digest_says_what_it_is(towns: AgenticMemory) -> None:
-    with_digests(towns)
-    retriever = AMemRetriever(towns, ANN, where={"kind": "digest"}, profile=True)
-    (first, second) = retriever.retrieve("I moved")
-    assert first.text.startswith("Zoologist")
-    assert second.metadata["kind"] == "digest"
-    assert second.metadata["sources"].split(", ") == [
-        n.id for n in towns.get_all(namespace=ANN)[:2]
-    ]

@@ -64,19 +64,8 @@ def paper_model():
     )
 
 
-def model_with_digests():
-    new = {"topic": "trips", "text": TURNS[0], "add": ["n1", "n2", "n3", "n9"]}
-    digest, profile = {"digests": [new]}, {"text": TURNS[0], "from": ["d1"]}
-    answers = models.model(models.link_to_first)
-    return ScriptedModel(
-        lambda request: (
-            {"digest": digest, "profile": profile}.get(request.task) or answers.generate(request)
-        )
-    )
-
-
 def test_instructions_reach_every_prompt_in_one_marked_place():
-    memory, model = opened(model_with_digests(), instructions=OWN, profile=True)
+    memory, model = opened(instructions=OWN)
     add(memory)
     memory.add(TURNS[0], namespace=ANN, thread="another")
     paper, paper_model_ = opened(paper_model(), instructions=OWN, calls="paper", batch_size=1)
@@ -84,7 +73,6 @@ def test_instructions_reach_every_prompt_in_one_marked_place():
         for content in TURNS:
             paper.add(content, namespace=ANN)
         paper.fill(Form, namespace=ANN)
-        memory.digest(namespace=ANN)
         requests = [*model.requests, *paper_model_.requests]
         assert {request.task for request in requests} == set(PLACEHOLDERS) - {
             "facts"

@@ -101,7 +101,7 @@ class ReadingRules:
     def test_backlinks_returns_what_is_derived_from_any_of_the_notes(
         self, store: NoteStore
     ) -> None:
-        derived = item("b", kind="digest", source="derived", sources=(note_id("a"), note_id("x")))
+        derived = item("b", kind="fact", source="derived", sources=(note_id("a"), note_id("x")))
         done(store.insert(ANN, [item("a"), derived], []))
         for source in derived.note.sources:
             assert done(store.backlinks(ANN, [source])) == [derived.note]
