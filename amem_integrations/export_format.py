@@ -1,10 +1,12 @@
 """Notes and changes as lines of JSON, and back, exactly.
 
-The first line says what the file is; then come the notes, oldest first, then their changes::
+The first line says what the file is, and whose notes follow; then come the notes, oldest first, then their changes::
 
     {"format": "amem-integrations", "version": 1, "namespace": ["ann"]}
     {"note": {"id": …, "content": …, "contexts": […], "links": {…}, …}}
     {"change": {"id": …, "kind": "add", …}}
+
+A file of several namespaces has all of that for each of them, one after the other.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from .errors import InvalidInputError
+from .errors import InvalidInputError, NamespaceError
 from .ids import derive, note_id
 from .kinds import kind_of
-from .notes import Change, Namespace, Note, NoteInput
+from .notes import Change, Namespace, Note, NoteInput, check_namespace
 from .plans import adapter_of
 
 FORMAT, VERSION = "amem-integrations", 1
@@ -34,7 +36,7 @@ Line = dict[str, Any]
 
 
 def header(namespace: Namespace) -> Line:
-    """Return the first line."""
+    """Return the line before the notes of a namespace."""
     return {"format": FORMAT, "version": VERSION, "namespace": list(namespace)}
 
 
@@ -49,12 +51,12 @@ def change_line(change: Change) -> Line:
 
 
 def read(
-    path: str | PathLike[str], namespace: Namespace, stored: Collection[str] = ()
+    path: str | PathLike[str], namespace: Namespace | None, stored: Collection[str] = ()
 ) -> Iterator[Note | Change]:
-    """Yield the notes and changes of a file as they are to be in `namespace`.
+    """Yield the notes and changes of a file as they are to be in `namespace`; None: where they come from.
 
-    They are numbered (`seq`) as in the file, but always upwards, so that none is passed over in reading on after
-    another. A note keeps its id only if it is the one that its key or words have in this namespace, or one of those that
+    Where they come from, notes keep their ids. They are numbered (`seq`) as in the file, but always upwards, so that none is passed over in reading on after
+    another. In a given namespace a note keeps its id only if it is the one that its key or words have in this namespace, or one of those that
     are `stored` there; else it gets one of this namespace. A file may say anything, and ids must not reach
     notes of others.
 
@@ -63,12 +65,15 @@ def read(
         OSError: The file cannot be read.
     """
     lines = _lines(path)
-    _check_header(path, next(lines, (1, {})))
-    ids = _ids(path, namespace, stored)
+    space = _namespace(path, next(lines, (1, {}))[1], namespace)
+    ids = {} if namespace is None else _ids(path, namespace, stored)
     last = {Note: 0, Change: 0}
     for number, line in lines:
+        if "format" in line:
+            space, last = _namespace(path, line, namespace), {Note: 0, Change: 0}
+            continue
         try:
-            value = _value(_moved(line, ids), namespace)
+            value = _value(_moved(line, ids), space)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise InvalidInputError(f"line {number} of {path} is damaged: {error}") from error
         last[type(value)] = max(value.seq, last[type(value)] + 1)
@@ -85,14 +90,21 @@ def note_ids(path: str | PathLike[str]) -> list[str]:
     return [str(data.get("id")) for _, data in _notes(path)]
 
 
-def count(path: str | PathLike[str]) -> int:
-    """Return how many notes are in a file.
+def counts(path: str | PathLike[str]) -> dict[Namespace, int]:
+    """Return how many notes a file holds of each namespace.
 
     Raises:
-        InvalidInputError: A line is no JSON object.
+        InvalidInputError: The file is no export; the message names the line.
         OSError: The file cannot be read.
     """
-    return sum("note" in line for _, line in _lines(path))
+    found: dict[Namespace, int] = {}
+    space: Namespace = ()
+    for _, line in _lines(path):
+        if not space or "format" in line:
+            space = _namespace(path, line, None)
+            found.setdefault(space, 0)
+        found[space] += "note" in line
+    return found
 
 
 def _value(line: Line, namespace: Namespace) -> Note | Change:
@@ -119,8 +131,8 @@ def _lines(path: str | PathLike[str]) -> Iterator[tuple[int, Line]]:
             yield number, line
 
 
-def _check_header(path: str | PathLike[str], first: tuple[int, Line]) -> None:
-    line = first[1]
+def _namespace(path: str | PathLike[str], line: Line, namespace: Namespace | None) -> Namespace:
+    """Return whose notes follow this line, which begins them, if they are for no given namespace."""
     if line.get("format") != FORMAT or not isinstance(line.get("version"), int):
         raise InvalidInputError(f"{path} is no export of a memory; `export` makes one")
     if line["version"] > VERSION:
@@ -128,6 +140,10 @@ def _check_header(path: str | PathLike[str], first: tuple[int, Line]) -> None:
             f"{path} is of version {line['version']}, this version of amem-integrations reads up to "
             f"{VERSION}; install a newer version"
         )
+    try:
+        return check_namespace(line.get("namespace")) if namespace is None else namespace
+    except NamespaceError as error:
+        raise InvalidInputError(f"{path} does not say whose notes it holds: {error}") from error
 
 
 def _notes(path: str | PathLike[str]) -> Iterator[tuple[int, Line]]:

@@ -157,7 +157,7 @@ class AgenticMemory:
         With the embedder there is (None) it is done in place. With another one a folder is built anew beside
         the old one, and takes its place when it is complete; after an interruption it goes on where it was.
         A memory that cannot be opened, because only the new embedder is there, is for the function
-        `amem_integrations.reindex.reindex(location, embedder)`; one on a server for `migrate`.
+        `amem_integrations.reindex.reindex(location, embedder)`; one on a server is exported and imported.
 
         Raises:
             ConfigurationError: Another embedder, and the memory is not in a folder.
@@ -169,8 +169,8 @@ class AgenticMemory:
             return run(flows.transfer.embed_anew(self._runtime, reporter(progress)))
         if self._location is None or not self._location.is_folder:
             raise ConfigurationError(
-                "only a memory that was opened in a folder takes another embedder in place; use "
-                "amem_integrations.reindex.migrate(source, target, embedder=…)"
+                "only a memory that was opened in a folder takes another embedder in place; export() this one, and "
+                "import_() the file into a memory that is opened with the other embedder and another collection="
             )
         self._close_store()
         try:

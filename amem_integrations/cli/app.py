@@ -38,12 +38,14 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "approve": (".change_commands", "Write what was proposed."),
     "reject": (".change_commands", "Take proposals off the list."),
     "graph": (".graph_page", "Draw the notes and their links."),
-    "export": (".maintenance_commands", "Write a namespace to a file, with links and history."),
+    "export": (
+        ".maintenance_commands",
+        "Write a namespace, or all of them, to a file, with links and history.",
+    ),
     "reindex": (
         ".maintenance_commands",
         "Embed all notes again, with the same embedder or another.",
     ),
-    "migrate": (".maintenance_commands", "Copy the whole memory to another folder or server."),
     "sweep": (".maintenance_commands", "Delete the notes that have expired."),
     "optimize": (".maintenance_commands", "Build the index for very many notes."),
     "compact": (

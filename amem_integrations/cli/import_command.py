@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from .. import AgenticMemory
+from .. import AgenticMemory, export_format
 from ..config import MemoryConfig
-from ..export_format import FORMAT as EXPORT
 from ..importers import FORMATS, Import, ImportReport, Source, find_format
 from ..importers.importing import AUTO
 from ..importers.qdrant_points import is_collection
-from ..notes import Namespace, check_namespace
+from ..notes import Namespace
 from ..plans import EvolutionReport
 from .add_commands import Later, Thread, evolve_shown
 from .command import command
@@ -107,7 +106,7 @@ def _is_export(file: str, format_: str) -> bool:
     """Return whether a file is to be read as one that `amem export` wrote."""
     if format_ != AUTO or is_collection(file):
         return format_ == "export"
-    return _header(Path(file)).get("format") == EXPORT
+    return _header(Path(file)).get("format") == export_format.FORMAT
 
 
 def _header(path: Path) -> Mapping[str, Any]:
@@ -121,20 +120,32 @@ def _header(path: Path) -> Mapping[str, Any]:
 
 def _import_export(options: Options, file: Path) -> None:
     """Import what `amem export` wrote, with links, contexts and history."""
-    labels = _header(file).get("namespace")
-    namespace = options.namespace or check_namespace(labels if isinstance(labels, list) else ())
+    counts, given = export_format.counts(file), options.namespace
+    found = counts if given is None else {given: sum(counts.values())}
     with open_to_write(options, create=True) as memory, progress() as show:
-        before = memory.stats(namespace=namespace)["notes"]
-        items = memory.import_(file, namespace=namespace, progress=partial(show, "storing"))
-        after = memory.stats(namespace=namespace)["notes"]
-    added = after - before
-    report = ImportReport(format="export", found={namespace: items}, added={namespace: added})
+        before = _notes(memory, found)
+        memory.import_(file, namespace=given, progress=partial(show, "storing"))
+        after = _notes(memory, found)
+    added = {namespace: after[namespace] - before[namespace] for namespace in found}
+    report = ImportReport(format="export", found=found, added=added)
     if options.as_json:
-        row = {"namespace": list(namespace), "items": items, "added": added, "notes": after}
-        print_json({**report.to_dict(), "namespaces": [row]})
+        rows = [
+            {
+                "namespace": list(namespace),
+                "items": items,
+                "added": added[namespace],
+                "notes": after[namespace],
+            }
+            for namespace, items in found.items()
+        ]
+        print_json({**report.to_dict(), "namespaces": rows})
         return
-    known = f", {items - added} were there" if items > added else ""
-    console().print(
-        f"{format_namespace(namespace)}: {added} notes added, with links and history{known}",
-        soft_wrap=True,
-    )
+    for namespace, items in found.items():
+        known = f", {items - added[namespace]} were there" if items > added[namespace] else ""
+        told = f"{added[namespace]} notes added, with links and history{known}"
+        console().print(f"{format_namespace(namespace)}: {told}", soft_wrap=True)
+
+
+def _notes(memory: AgenticMemory, namespaces: Iterable[Namespace]) -> dict[Namespace, int]:
+    """Return how many notes each namespace holds."""
+    return {each: memory.stats(namespace=each)["notes"] for each in namespaces}

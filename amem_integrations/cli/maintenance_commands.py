@@ -1,4 +1,4 @@
-"""`amem export`, `reindex`, `migrate`, `sweep`, `optimize` and `compact`."""
+"""`amem export`, `reindex`, `sweep`, `optimize` and `compact`."""
 
 from __future__ import annotations
 
@@ -30,35 +30,24 @@ File = Annotated[
         metavar="FILE", help='Where to write, as lines of JSON; "-" is standard output.'
     ),
 ]
-Target = Annotated[
-    str, typer.Argument(metavar="TARGET", help="A folder, or the URL of a Qdrant server.")
-]
-TargetName = Annotated[
-    str | None, typer.Option(help="Name of the collection there; by default that of the source.")
-]
-TargetKey = Annotated[
-    str | None,
-    typer.Option(
-        envvar="AMEM_TARGET_API_KEY",
-        help="API key of the target, if it is a server that needs one.",
-    ),
-]
 
 
 @command(app, "export", NAMESPACE)
 def export(options: Options, file: File) -> None:
-    """Write a namespace to a file, with links and history.
+    """Write a namespace, or all of them, to a file, with links and history.
 
-    `amem import` reads it back, exactly. The file is written whole or not at all.
+    `amem import` reads it back, exactly. The file is written whole or not at all. Without --namespace it holds all
+    namespaces, with what models have cost: a backup, and the way from a folder to a server.
     """
-    namespace = options.required_namespace
+    namespace = options.namespace
     if str(file) == "-":
         _export_to_stdout(options)
         return
     with open_to_read(options) as (memory, _):
         count = memory.export(file, namespace=namespace)
-    text = f"{file}: {count} notes of {format_namespace(namespace)}"
-    values = {"file": str(file), "namespace": list(namespace), "notes": count}
+    whose = format_namespace(namespace) if namespace else "all namespaces"
+    text = f"{file}: {count} notes of {whose}"
+    values = {"file": str(file), "namespace": namespace and list(namespace), "notes": count}
     print_result(text, values, as_json=options.as_json)
 
 
@@ -66,7 +55,7 @@ def _export_to_stdout(options: Options) -> None:
     with tempfile.TemporaryDirectory(prefix="amem-export-") as folder:
         file = Path(folder) / "export.jsonl"
         with open_to_read(options) as (memory, _):
-            memory.export(file, namespace=options.required_namespace)
+            memory.export(file, namespace=options.namespace)
         with file.open("rb") as lines:  # in UTF-8, whatever the terminal's encoding is
             shutil.copyfileobj(lines, sys.stdout.buffer)
 
@@ -84,8 +73,8 @@ def reindex(options: Options) -> None:
             name = memory.embedder.name
     elif options.remote:
         raise ConfigurationError(
-            "a collection on a server keeps its embedder; copy it with another one: amem migrate "
-            f"{options.memory} --target-collection NAME --embedder {options.embedder}"
+            "a collection on a server keeps its embedder; export it without --namespace, and import the file with "
+            f"--collection NAME --embedder {options.embedder}"
         )
     else:
         embedder = options.make_embedder()
@@ -99,34 +88,6 @@ def reindex(options: Options) -> None:
             )
     values = {"notes": count, "embedder": name}
     print_result(f"{count} notes encoded by {name}", values, as_json=options.as_json)
-
-
-@command(app, "migrate", EMBEDDER)
-def migrate(
-    options: Options,
-    target: Target,
-    target_collection: TargetName = None,
-    target_api_key: TargetKey = None,
-) -> None:
-    """Copy the whole memory to another folder or server.
-
-    The source stays as it is. Vectors are copied; with --embedder they are made anew. After Ctrl-C the same
-    command goes on.
-    """
-    embedder_name(options)  # raises if there is no memory to copy
-    with progress() as show:
-        count = reindexing.migrate(
-            options.memory,
-            target,
-            embedder=options.make_embedder() if options.embedder else None,
-            collection=options.collection,
-            target_collection=target_collection,
-            source_options=options.client_options,
-            target_options={"api_key": target_api_key} if target_api_key else {},
-            progress=partial(show, "copying"),
-        )
-    values = {"notes": count, "target": target}
-    print_result(f"{count} notes are in {target}", values, as_json=options.as_json)
 
 
 @command(app, "sweep", EMBEDDER, NAMESPACE)

@@ -1,11 +1,12 @@
-"""Transfer: a memory as a file, its notes in another store, its vectors by another embedder."""
+"""Transfer: a memory as a file, its vectors by another embedder."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from ..changes.edits import Edit, chain, change, link_json
 from ..changes.recovery import drop_one_sided
 from ..changes.rewrite import MAX_TRIES, next_revision, rewrite
 from ..embedding import embed_by
-from ..errors import RevisionConflictError
+from ..errors import InvalidInputError, RevisionConflictError
 from ..fetch import all_changes, note_pages
 from ..ids import clock, new_operation, now
 from ..notes import Change, Link, Namespace, Note, check_namespace
@@ -29,16 +30,29 @@ CHANGES = 512
 Vectors = Callable[[Namespace, Sequence[Note]], Coroutine[Any, Any, Mapping[str, Vector]]]
 
 
-async def export(runtime: Runtime, path: str | PathLike[str], *, namespace: Sequence[str]) -> int:
-    """Write a namespace to a file: notes, links, contexts and history, as lines of JSON.
+async def export(
+    runtime: Runtime, path: str | PathLike[str], *, namespace: Sequence[str] | None = None
+) -> int:
+    """Write a namespace, or all of them, to a file: notes, links, contexts and history, as lines of JSON.
 
-    The file is there whole or not at all. What models have cost is not in it: it was paid by this memory, and
-    does not count against the limits of another. Returns the number of notes.
+    The file is there whole or not at all. Of all namespaces the file also says what models have cost; of one it does
+    not: that was paid by this memory, and does not count against the limits of another.
+
+    Args:
+        path: The file.
+        namespace: Whose memory; None writes all namespaces.
+
+    Returns:
+        The number of notes.
 
     Raises:
         OSError: The file cannot be written.
     """
-    space = check_namespace(namespace)
+    spaces = (
+        await resolve(runtime.store.namespaces(recorded=True))
+        if namespace is None
+        else [check_namespace(namespace)]
+    )
     draft = Path(f"{path}.tmp")
     count = 0
     try:
@@ -47,14 +61,15 @@ async def export(runtime: Runtime, path: str | PathLike[str], *, namespace: Sequ
             def write(line: export_format.Line) -> None:
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
-            write(export_format.header(space))
-            async for page in note_pages(runtime.store, space):
-                count += len(page)
-                for note in page:
-                    write(export_format.note_line(note))
-            for made in await all_changes(runtime.store, space):
-                if made.kind != "usage":
-                    write(export_format.change_line(made))
+            for space in spaces:
+                write(export_format.header(space))
+                async for page in note_pages(runtime.store, space):
+                    count += len(page)
+                    for note in page:
+                        write(export_format.note_line(note))
+                for made in await all_changes(runtime.store, space):
+                    if namespace is None or made.kind != "usage":
+                        write(export_format.change_line(made))
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
@@ -65,45 +80,71 @@ async def import_(
     runtime: Runtime,
     path: str | PathLike[str],
     *,
-    namespace: Sequence[str],
+    namespace: Sequence[str] | None = None,
     progress: bool | Progress = False,
 ) -> int:
     """Add what `export` wrote, and return the number of notes of the file that are stored now.
 
     Notes that are there already stay as they are, so doing it again, or going on after an interruption,
-    is safe. In another namespace than they came from, notes get ids of that namespace. A link to a note that is
-    neither in the file nor stored is dropped.
+    is safe. A link to a note that is neither in the file nor stored is dropped.
 
     Args:
         path: The file.
-        namespace: Whose memory.
+        namespace: Whose memory; the file has to be of one namespace, and notes that come from another one get ids of
+            this one. None puts everything where it comes from, with what models have cost.
         progress: True logs how far it is; a function is called with (notes read, notes in the file).
 
     Raises:
-        InvalidInputError: The file is no export; what stood before the damage is imported.
+        InvalidInputError: The file is no export, or of several namespaces where one is given; what stood before the
+            damage is imported.
+        NamespaceError: The namespace is malformed.
+        StoreError: The store refused, such as an id in the file that a note of another namespace has.
         OSError: The file cannot be read.
         ModelUnavailableError: The embedder failed; import again to go on.
     """
-    space, store = check_namespace(namespace), runtime.store
-    given = export_format.note_ids(path)
-    stored = {note.id for note in await resolve(store.get(space, given))} if given else set()
-    values = export_format.read(path, space, stored)
-    meter = Meter(reporter(progress), len(given))
-    kept: set[str] = set()
-    imported: list[str] = []
+    given = None if namespace is None else check_namespace(namespace)
+    counts, stored = export_format.counts(path), set[str]()
+    if given is not None:
+        if len(counts) > 1:
+            raise InvalidInputError(
+                f"{path} holds {len(counts)} namespaces; import it without a namespace"
+            )
+        ids = export_format.note_ids(path)
+        stored = (
+            {note.id for note in await resolve(runtime.store.get(given, ids))} if ids else set()
+        )
+    values = export_format.read(path, given, stored)
+    meter = Meter(reporter(progress), sum(counts.values()))
+    for space, group in groupby(values, key=attrgetter("namespace")):
+        await _import_namespace(runtime, space, group, meter, with_costs=given is None)
+    return meter.done
+
+
+async def _import_namespace(
+    runtime: Runtime,
+    namespace: Namespace,
+    values: Iterator[Note | Change],
+    meter: Meter,
+    *,
+    with_costs: bool,
+) -> None:
+    """Add the notes and changes of one namespace, as they stand in a file."""
+    store, kept, imported = runtime.store, set[str](), list[str]()
     while page := list(islice(values, PAGE)):
         clock.start_above(max(value.seq for value in page))  # what is added next comes after it
         notes = [value for value in page if isinstance(value, Note)]
-        differing = await insert_missing(store, space, notes, made_by(runtime.embedder))
+        differing = await insert_missing(store, namespace, notes, made_by(runtime.embedder))
         kept.update(note.id for note in differing)
         imported += [note.id for note in notes if note.id not in kept]
-        # A note that is there and another keeps its own history.
         changes = [value for value in page if isinstance(value, Change)]
-        await insert_changes(store, space, [made for made in changes if made.note_id not in kept])
+        if not with_costs:
+            changes = [made for made in changes if made.kind != "usage"]
+        # A note that is there and another keeps its own history.
+        own = [made for made in changes if made.note_id not in kept]
+        await insert_changes(store, namespace, own)
         meter.add(len(notes))
     for start in range(0, len(imported), PAGE):
-        await _mirror_links(runtime, space, imported[start : start + PAGE])
-    return meter.done
+        await _mirror_links(runtime, namespace, imported[start : start + PAGE])
 
 
 async def embed_anew(runtime: Runtime, progress: Progress | None = None) -> int:
@@ -132,28 +173,16 @@ def made_by(embedder: Embedder) -> Vectors:
     return vectors
 
 
-def taken_from(source: NoteStore) -> Vectors:
-    """Return a function that fetches the vectors of notes."""
-
-    async def vectors(namespace: Namespace, notes: Sequence[Note]) -> Mapping[str, Vector]:
-        found = await resolve(source.get_indexed(namespace, [note.id for note in notes]))
-        return {item.note.id: item.vector for item in found if item.vector is not None}
-
-    return vectors
-
-
 async def copy(
     source: NoteStore,
     target: NoteStore,
     vectors: Vectors,
     progress: Progress | None = None,
-    *,
-    exact: bool = False,
 ) -> int:
     """Make the namespaces of `source` the same in another store; return the number of notes.
 
-    What is there already and equal costs nothing, so a copy that was interrupted goes on where it was. With
-    `exact`, namespaces that the source does not have are cleared in the target.
+    What is there already and equal costs nothing, so a copy that was interrupted goes on where it was. Namespaces that
+    the source does not have are cleared in the target.
     """
     spaces = await resolve(source.namespaces(recorded=True))
     total = sum([await resolve(source.count(space)) for space in spaces])
@@ -169,10 +198,9 @@ async def copy(
         async for page in note_pages(target, space, size=PAGE):
             await _remove(target, space, [note for note in page if note.id not in kept])
         await insert_changes(target, space, await all_changes(source, space))
-    if exact:
-        for space in await resolve(target.namespaces()):
-            if space not in spaces:
-                await resolve(target.clear(space, []))
+    for space in await resolve(target.namespaces()):
+        if space not in spaces:
+            await resolve(target.clear(space, []))
     return meter.done
 
 

@@ -1,4 +1,4 @@
-"""`amem export`, `reindex`, `migrate`, `sweep`, `optimize`, `update`, `delete`, `clear`."""
+"""`amem export`, `reindex`, `sweep`, `optimize`, `update`, `delete`, `clear`."""
 
 from __future__ import annotations
 
@@ -84,24 +84,20 @@ def test_the_same_embedder_encodes_anew_in_place(wedding):
     assert "2 notes encoded by hash" in wedding("reindex").stdout
 
 
-def test_a_memory_is_copied_to_another_folder(wedding, tmp_path):
-    target = tmp_path / "copy"
-    assert wedding.json("migrate", target) == {"notes": 2, "target": str(target)}
+def test_all_namespaces_are_exported_and_imported_without_one(wedding, tmp_path):
+    out = tmp_path / "all.jsonl"
+    wedding("add", "Of another.", namespace="bo")
+    done = wedding.json("export", out, namespace=None)
+    assert done == {"file": str(out), "namespace": None, "notes": 3}
     before, history = seen(wedding), wedding.json("history")
-    wedding.folder = target
-    assert seen(wedding) == before
-    assert wedding.json("history") == history
+    wedding.folder = tmp_path / "copy"
+    rows = wedding.json("import", out, "--embedder", "other", namespace=None)["namespaces"]
+    assert [(row["namespace"], row["added"]) for row in rows] == [(["ann"], 2), (["bo"], 1)]
+    assert (seen(wedding), wedding.json("history")) == (before, history)
+    assert len(seen(wedding, "bo")) == 1
     assert len(wedding.json("search", "wedding")) == 2
-    assert wedding("doctor").exit_code == 0
-
-
-def test_a_copy_can_have_another_embedder(wedding, tmp_path):
-    wedding("migrate", tmp_path / "copy", "--embedder", "other")
-    assert "other" in wedding("doctor", "--memory", tmp_path / "copy").stdout
-
-
-def test_a_memory_is_not_copied_onto_itself(wedding):
-    assert "two different" in wedding.fails("migrate", wedding.folder)
+    assert "other" in wedding("doctor").stdout
+    assert "2 namespaces" in wedding.fails("import", out)
 
 
 def test_what_has_expired_is_swept_in_one_namespace_or_in_all(wedding):
@@ -161,7 +157,7 @@ def files(folder):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("export", "x"), ("reindex",), ("migrate", "x"), ("optimize",), ("compact",), ("history",)],
+    [("export", "x"), ("reindex",), ("optimize",), ("compact",), ("history",)],
 )
 def test_what_is_not_there_is_not_looked_after(amem, arguments):
     assert "there is no memory in" in amem.fails(*arguments)
@@ -217,13 +213,15 @@ def test_a_memory_moves_to_a_server_and_back(wedding, tmp_path):
     with serving(FakeQdrant()) as server:
         assert "there is no memory" in wedding.fails("stats", "--memory", server.url)
         there = ("--memory", server.url)
-        assert wedding.json("migrate", server.url)["notes"] == 2
+        wedding("export", tmp_path / "all.jsonl", namespace=None)
+        wedding("import", tmp_path / "all.jsonl", *there, namespace=None)
         assert len(wedding.json("search", "wedding", *there)) == 2
         wedding.json("add", "Said to the server.", *there)
         assert wedding.json("doctor", *there)["ok"]
         assert wedding.json("history", "first", *there)[0] == history[0]
-        assert "--target-collection" in wedding.fails("reindex", "--embedder", "other", *there)
-        wedding("migrate", tmp_path / "back", *there)
+        assert "--collection" in wedding.fails("reindex", "--embedder", "other", *there)
+        wedding("export", tmp_path / "back.jsonl", *there, namespace=None)
     wedding.folder = tmp_path / "back"
+    wedding("import", tmp_path / "back.jsonl", namespace=None)
     assert {i: n for i, n in seen(wedding).items() if i in before} == before
     assert wedding.json("stats")["notes"] == 3

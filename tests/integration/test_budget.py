@@ -25,7 +25,6 @@ from amem_integrations import (
     QdrantStore,
 )
 from amem_integrations.adapting import directly, evolve_turn
-from amem_integrations.reindex import migrate
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
@@ -262,8 +261,9 @@ def test_a_memory_that_moves_takes_its_ledger_along(tmp_path):
     with opened(source) as memory:
         memory.add("I moved to Oslo", namespace=ANN)
         before = memory.usage()
-    migrate(source, target)
+        memory.export(tmp_path / "all.jsonl")
     with opened(target) as memory:
+        memory.import_(tmp_path / "all.jsonl")
         assert memory.usage() == before != []
 
 

@@ -23,7 +23,7 @@ from amem_integrations import (
     NoteInput,
     StoreError,
 )
-from amem_integrations.reindex import migrate, reindex
+from amem_integrations.reindex import reindex
 from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob", "work")
@@ -156,11 +156,12 @@ def test_notes_of_a_file_that_share_a_place_in_the_order_are_all_kept(tmp_path):
         assert kept == [note["content"] for note in notes]
 
 
-def test_export_and_import_want_a_namespace(tmp_path):
+def test_export_and_import_want_a_namespace_or_none(tmp_path):
     with opened(":memory:") as memory:
         for call in (memory.export, memory.import_):
-            with pytest.raises(NamespaceError):
-                call(tmp_path / "x", namespace="ann")
+            for wrong in ("ann", (), ("",)):
+                with pytest.raises(NamespaceError):
+                    call(tmp_path / "x", namespace=wrong)
 
 
 # graph
@@ -285,7 +286,7 @@ def test_what_an_interrupted_reindex_left_holds_nothing_that_is_removed_later(tm
         assert memory.reindex(OTHER) == {"delete": 200, "clear": 0}.get(removing, 201)
 
 
-def test_the_receipts_of_a_namespace_without_notes_outlive_a_reindex_and_a_migration(tmp_path):
+def test_the_receipts_of_a_namespace_without_notes_outlive_a_reindex_and_an_export(tmp_path):
     with opened(tmp_path / "one") as memory:
         gone = memory.add("gone", namespace=ANN)
         memory.delete(gone.id, namespace=ANN)
@@ -295,8 +296,9 @@ def test_the_receipts_of_a_namespace_without_notes_outlive_a_reindex_and_a_migra
         assert all(before)
         memory.reindex(OTHER)
         assert [memory.history(None, namespace=space) for space in (ANN, ("bob",))] == before
-    assert migrate(tmp_path / "one", tmp_path / "two") == 0
+        assert memory.export(tmp_path / "all.jsonl") == 0
     with opened(tmp_path / "two", OTHER) as memory:
+        assert memory.import_(tmp_path / "all.jsonl") == 0
         assert [memory.history(None, namespace=space) for space in (ANN, ("bob",))] == before
 
 
@@ -316,72 +318,87 @@ def test_a_kill_while_the_new_folder_takes_its_place_loses_nothing(tmp_path, mom
 
 
 def test_another_embedder_wants_a_folder():
-    with opened(":memory:") as memory, pytest.raises(ConfigurationError, match="migrate"):
+    with opened(":memory:") as memory, pytest.raises(ConfigurationError, match="export"):
         memory.reindex(OTHER)
-    with pytest.raises(ConfigurationError, match="migrate"):
+    with pytest.raises(ConfigurationError, match="export"):
         reindex("http://localhost:6333", OTHER)
 
 
-# migrate
-
-
-def test_a_folder_is_copied_to_another_with_its_vectors(tmp_path):
-    with opened(tmp_path / "a") as memory:
-        fill(memory)
-        fill(memory, BOB)
-        before = content(memory), content(memory, BOB)
-    steps = []
-    assert migrate(tmp_path / "a", tmp_path / "b", progress=lambda *step: steps.append(step)) == 8
-    assert steps[-1] == (8, 8)
-    with opened(tmp_path / "b") as memory:
-        assert (content(memory), content(memory, BOB)) == before
-        assert memory.search("trip", namespace=ANN)[0].similarity is not None
+# a whole memory
 
 
 @pytest.mark.enable_socket
-def test_a_folder_moves_to_a_server_and_back(tmp_path):
+def test_a_whole_memory_moves_from_a_folder_to_a_server_and_back(tmp_path):
+    there, back = tmp_path / "there.jsonl", tmp_path / "back.jsonl"
     with opened(tmp_path / "a") as memory:
         fill(memory)
-        before = content(memory)
+        fill(memory, BOB)
+        corrected = memory.add("It is at five", namespace=BOB)
+        memory.update(corrected.id, namespace=BOB, content="It is at six")
+        memory.add("cleared", namespace=("eve",))
+        memory.clear(namespace=("eve",))
+        spaces = (ANN, BOB, ("eve",))
+        before = (
+            [content(memory, space) for space in spaces],
+            memory.usage(),
+            memory.usage(namespace=("eve",)),
+        )
+        assert all(before)
         hits = memory.search("trip", namespace=ANN)
+        assert memory.export(there) == 9
     with serving(FakeQdrant()) as fake:
-        assert migrate(tmp_path / "a", fake.url) == 4
         with opened(fake.url) as memory:
-            assert content(memory) == before
-        assert migrate(fake.url, tmp_path / "b") == 4
-        with pytest.raises(StoreError, match="no memory"):
-            migrate(fake.url, tmp_path / "c", collection="nothing")
-    with opened(tmp_path / "b") as memory:
-        assert content(memory) == before
+            steps = []
+            assert memory.import_(there, progress=lambda *step: steps.append(step)) == 9
+            assert steps[-1] == (9, 9)
+            memory.export(back)
+        assert sorted(back.read_text().splitlines()) == sorted(there.read_text().splitlines())
+    with opened(tmp_path / "b", OTHER) as memory:
+        for _ in range(2):
+            assert memory.import_(back) == 9
+            after = (
+                [content(memory, space) for space in spaces],
+                memory.usage(),
+                memory.usage(namespace=("eve",)),
+            )
+            assert after == before
         again = memory.search("trip", namespace=ANN)
-        assert [h.note for h in again] == [h.note for h in hits]
-        assert [h.score for h in again] == pytest.approx([h.score for h in hits])
+        assert {h.note.id for h in again} == {h.note.id for h in hits}
+        assert all(h.similarity is not None for h in again)
 
 
-def test_a_copy_is_brought_up_to_date_by_copying_again(tmp_path):
-    with opened(tmp_path / "a") as memory:
-        fill(memory)
-    migrate(tmp_path / "a", tmp_path / "b")
-    with opened(tmp_path / "a") as memory:
-        first, second, *_ = memory.get_all(namespace=ANN)
-        memory.update(first.id, namespace=ANN, content="changed")
-        memory.delete(second.id, namespace=ANN)
-        memory.add("new", namespace=ANN)
-        before = content(memory)
-    migrate(tmp_path / "a", tmp_path / "b", embedder=HashEmbedder())
-    with opened(tmp_path / "b") as memory:
-        assert content(memory) == before
+def test_a_file_of_several_namespaces_is_for_none_of_them_alone(tmp_path):
+    with opened(":memory:") as memory:
+        for space in (ANN, BOB):
+            memory.add("I live in Oslo", namespace=space, evolve=False)
+        memory.export(tmp_path / "all.jsonl")
+    with opened(":memory:") as memory:
+        with pytest.raises(InvalidInputError, match="2 namespaces"):
+            memory.import_(tmp_path / "all.jsonl", namespace=ANN)
+        assert memory.namespaces() == []
 
 
-def test_a_copy_onto_itself_or_of_nothing_is_a_clear_error(tmp_path):
-    opened(tmp_path / "a").close()
-    for source, target in ((tmp_path / "a", tmp_path / "a"), (":memory:", tmp_path / "b")):
-        with pytest.raises(ConfigurationError, match="different"):
-            migrate(source, target)
-    with pytest.raises(StoreError, match="no memory"):
-        migrate(tmp_path / "nothing", tmp_path / "b")
-    assert not (tmp_path / "nothing").exists()
-    assert not (tmp_path / "b").exists()
+def test_costs_are_taken_along_to_where_they_were_paid_and_nowhere_else(tmp_path):
+    with opened(":memory:") as memory:
+        memory.add("I live in Oslo", namespace=ANN)
+        memory.export(tmp_path / "all.jsonl")
+    with opened(":memory:") as memory:
+        memory.import_(tmp_path / "all.jsonl", namespace=BOB)
+        assert memory.usage() == []
+        memory.import_(tmp_path / "all.jsonl")
+        assert {entry.namespace for entry in memory.usage()} == {ANN}
+
+
+def test_an_id_of_another_namespace_is_refused_and_its_note_stays(tmp_path):
+    with opened(":memory:") as memory:
+        note = memory.add("I live in Oslo", namespace=ANN)
+        memory.export(tmp_path / "ann.jsonl", namespace=ANN)
+        text = (tmp_path / "ann.jsonl").read_text().replace('["ann"]', '["eve"]')
+        (tmp_path / "eve.jsonl").write_text(text.replace("Oslo", "Rome"))
+        with pytest.raises(StoreError, match="another namespace"):
+            memory.import_(tmp_path / "eve.jsonl")
+        assert memory.get(note.id, namespace=ANN).content == "I live in Oslo"
+        assert memory.namespaces() == [ANN]
 
 
 # optimize
