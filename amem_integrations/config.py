@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
+from .embedder_table import MINILM
 from .errors import ConfigurationError
 
 # By task, the placeholders of its prompt; one that takes its place has them all.
@@ -99,7 +100,7 @@ class MemoryConfig:
     candidates: Count = 10
     recent: Annotated[int, Field(ge=0)] = 3
     max_links: Count = 32
-    min_gate_similarity: Cosine = 0.5
+    min_gate_similarity: Cosine = MINILM.gate
     min_relevance: Cosine | None = None
     assistant_supersedes: bool = False
     review: bool = False

@@ -157,7 +157,8 @@ def _line(
     hit: ScoredNote, replaced: Sequence[Note], times: Mapping[str, datetime], *, show_id: bool
 ) -> str:
     note = hit.note
-    clauses = [_until(hit)] if hit.superseded_by or hit.is_over else []
+    clauses = [_times(hit)] if hit.last_said else []
+    clauses += [_until(hit)] if hit.superseded_by or hit.is_over else []
     clauses += [f"({_replaced(note, other)})" for other in replaced]
     clauses += [
         f"(contradicted on {texts.day(times[i])})" for i in hit.contradicted_by if i in times
@@ -169,6 +170,11 @@ def _line(
 def _said(note: Note) -> str:
     speaker = texts.inline(note.speaker or "", texts.SPEAKER_CHARS)
     return f"{speaker}: {note.content}" if speaker else note.content
+
+
+def _times(hit: ScoredNote) -> str:
+    assert hit.last_said is not None  # noqa: S101 - said of hits that stand for several
+    return f"(said {hit.times_said} times, last on {texts.day(hit.last_said)})"
 
 
 def _until(hit: ScoredNote) -> str:

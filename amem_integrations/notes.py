@@ -254,6 +254,8 @@ class ScoredNote:
     finds the note too, or else the links that led here, or the note that it supersedes. `superseded_by` is the
     current note that takes the place of this one, at the end of a chain of several; `contradicted_by` are notes that
     say otherwise without taking its place; `is_over`: its `until` has passed. `why` is filled with `explain=True`.
+    `times_said` and `last_said` tell of a hit that stands for others which say the same how often that was said, and when
+    last, by event time (None: once, or `search` was to return all of them).
     """
 
     note: Note
@@ -264,6 +266,8 @@ class ScoredNote:
     contradicted_by: tuple[str, ...] = ()
     is_over: bool = False
     why: Why | None = None
+    times_said: int = 1
+    last_said: datetime | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is known of the hit, without its content, as JSON values: metadata of a document."""
@@ -288,6 +292,8 @@ class ScoredNote:
             "superseded_by": self.superseded_by,
             "contradicted_by": list(self.contradicted_by),
             "is_over": self.is_over,
+            "times_said": self.times_said,
+            "last_said": self.last_said.isoformat() if self.last_said else None,
             "state": note.state,
             "metadata": dict(note.metadata),
         }

@@ -28,16 +28,22 @@ Counted = Annotated[str, Field(pattern="^(calls|input_tokens|output_tokens)$")]
 LinkChange = Literal["strengthen", "weaken", "remove"]
 LINK_CHANGES: tuple[LinkChange, ...] = get_args(LinkChange)
 FOLLOWS = "follows"  # the relation of a turn to the one before it, where nothing more is known
+REPEATS = "repeats"  # the relation of a note to an earlier one that says the same: recall shows one of them
 HELD = "it waits for a review"  # why what passed the gate is not written, with `MemoryConfig(review=True)`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """An earlier note shown for a new one, with the cosine of the two."""
+    """An earlier note shown for a new one, with the cosine of the two.
+
+    `previous` says that it is the turn before; `same` that words and vectors find that both say the same, which is
+    looked for where rules decide.
+    """
 
     id: str
     similarity: FiniteFloat | None
     previous: bool = False
+    same: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Pure: which hits are about what is asked, and what of them to show: no filler, nothing twice.
+"""Pure: which hits are about what is asked, and what of them to show: no filler, and once what was said again.
 
 A search ranks whatever there is; a prompt should hold only what has to do with the question. That is told by the
 cosine, against a floor that was measured for the embedder, or by the words.
@@ -6,14 +6,14 @@ cosine, against a floor that was measured for the embedder, or by the words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from .kinds import function_words, is_question, says, words_of
 from .notes import Note, ScoredNote
-
-# The least cosine of a question and a note that has to do with it, by embedder.
-FLOORS: Mapping[str, float] = {"sentence-transformers/all-MiniLM-L6-v2": 0.21}
+from .plans import REPEATS
+from .repetition import normal, voice
 
 SHARE = 0.5  # of the telling words of a question that a note has, which counts as a strong hit
 LEAST_WORDS = 2  # of them, where the cosine says otherwise
@@ -32,7 +32,13 @@ def relevant(query: str, hits: Sequence[ScoredNote], floor: float | None) -> lis
         for hit in hits
         if (hit.similarity is not None and hit.similarity >= floor) or words.are_in(hit)
     }
-    return [hit for hit in hits if hit.note.id in passing or _led_to(hit, passing)]
+    return [
+        hit
+        for hit in hits
+        if hit.note.id in passing
+        or _led_to(hit, passing)
+        or not passing.isdisjoint(repeated(hit.note))
+    ]
 
 
 def telling(query: str, hits: Iterable[ScoredNote]) -> list[ScoredNote]:
@@ -46,15 +52,70 @@ def telling(query: str, hits: Iterable[ScoredNote]) -> list[ScoredNote]:
     ]
 
 
-def distinct(hits: Iterable[ScoredNote]) -> list[ScoredNote]:
-    """Return the hits without repeats: of equal statements of one speaker the last that is current, in the best place."""
-    places: dict[tuple[str | None, str], ScoredNote] = {}
+def repeated(note: Note) -> list[str]:
+    """Return the ids of the notes that a note repeats, or that repeat the note."""
+    return [other for other, link in note.links.items() if link.relation == REPEATS]
+
+
+def said_once(hits: Sequence[ScoredNote], others: Iterable[Note] = ()) -> list[ScoredNote]:
+    """Return the hits, of those that say the same one, with how often that was said, and when last.
+
+    Hits say the same that links of the relation `repeats` connect, or that one speaker said in the same words. Of these
+    the fullest wording is shown, in the best place. One that holds and one by the user is preferred.
+
+    Args:
+        hits: What was found, best first.
+        others: Notes that are counted beside the hits.
+    """
+    notes = {note.id: note for note in (*others, *(hit.note for hit in hits))}
+    groups = _groups(notes.values())
+    members: dict[str, list[ScoredNote]] = {}
     for hit in hits:
-        key = (hit.note.speaker, words_of(hit.note.content) or hit.note.content)
-        other = places.setdefault(key, hit)
-        if _currency(hit) > _currency(other):
-            places[key] = hit
-    return list(places.values())
+        members.setdefault(groups[hit.note.id], []).append(hit)
+    said: dict[str, list[datetime]] = {}
+    for note in notes.values():
+        said.setdefault(groups[note.id], []).append(note.when)
+    shown = {group: max(some, key=_fullness) for group, some in members.items()}
+    # By the id of each note the one that is shown for it.
+    stand = {i: shown[group].note.id for i, group in groups.items() if group in shown}
+    once = []
+    for hit in hits:
+        group = groups[hit.note.id]
+        best, times = shown[group], said[group]
+        # What is outdated keeps its own place, below what took that.
+        if hit is (members[group][0] if _holds(best) else best):
+            told = {"times_said": len(times), "last_said": max(times)} if len(times) > 1 else {}
+            later = best.superseded_by and stand.get(best.superseded_by, best.superseded_by)
+            once.append(replace(best, score=hit.score, superseded_by=later, **told))
+    return once
+
+
+def _groups(notes: Iterable[Note]) -> dict[str, str]:
+    """Return by the id of each note an id that those have in common which say the same."""
+    of: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while (above := of.setdefault(name, name)) != name:
+            name = above
+        return name
+
+    spoken: dict[Hashable, str] = {}
+    for note in notes:
+        same = spoken.setdefault((*voice(note), normal(note.content)), note.id)
+        for other in (same, *repeated(note)):
+            of[root(other)] = root(note.id)
+    return {name: root(name) for name in of}
+
+
+def _fullness(hit: ScoredNote) -> tuple[object, ...]:
+    note = hit.note
+    is_users = note.source not in ("assistant", "tool")
+    length = len(normal(note.content))
+    return _holds(hit), note.kind == "statement", is_users, length, note.when, note.seq
+
+
+def _holds(hit: ScoredNote) -> bool:
+    return hit.superseded_by is None and not hit.is_over
 
 
 def asked_before(note: Note, others: Iterable[Note]) -> Note | None:
@@ -64,10 +125,6 @@ def asked_before(note: Note, others: Iterable[Note]) -> Note | None:
     before = [one for one in others if one.thread == note.thread and one.seq < note.seq]
     last = max(before, key=lambda one: one.seq, default=None)
     return last if last is not None and is_question(last.content) else None
-
-
-def _currency(hit: ScoredNote) -> tuple[bool, bool, object, int]:
-    return hit.superseded_by is None, not hit.is_over, hit.note.when, hit.note.seq
 
 
 def _led_to(hit: ScoredNote, passing: set[str]) -> bool:

@@ -79,20 +79,20 @@ class RecallOptions:
     ) -> list[ScoredNote]:
         """Return the best `k` notes of these namespaces, best first; a hit says whose it is by its note.
 
-        With `recall`, only what is worth showing. Each namespace is searched by itself: no link leads into another.
+        With `recall`, only what is worth showing. Of notes that say the same one is returned. Each namespace is searched by itself: no link leads into another.
         """
         most, spaces = self.k if k is None else k, dict.fromkeys(namespaces)
+        options: dict[str, Any] = {
+            "k": most,
+            "where": self.where,
+            "min_similarity": self.min_similarity,
+            "links": self.links,
+            "as_of": self.as_of,
+        }
         found = [
-            await call(
-                memory.recall if recall else memory.search,
-                question,
-                namespace=namespace,
-                k=most,
-                where=self.where,
-                min_similarity=self.min_similarity,
-                links=self.links,
-                as_of=self.as_of,
-            )
+            await call(memory.recall, question, namespace=namespace, **options)
+            if recall
+            else await call(memory.search, question, namespace=namespace, repeats=False, **options)
             for namespace in spaces
         ]
         hits = found[0] if len(found) == 1 else _merged(found)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ..duplicates import is_equal, text_difference
 from ..ports import Embedder, Vector
+from ..repetition import is_equal, text_difference
 
 # Share of the updates that reach .50 with MiniLM, where the gate was measured: in a memory, whose notes have context
 # and are nearer to what belongs to them than these bare sentences, it lets 99 % of the honest updates pass.

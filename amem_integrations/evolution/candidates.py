@@ -6,16 +6,18 @@ Only notes that came before (by seq) are candidates, so a batch can be linked in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from .. import ranking, texts
-from ..embedding import embed
+from .. import ranking, repetition, texts
+from ..embedder_table import MEASURED
+from ..embedding import embed, embed_if_possible
 from ..filters import Condition
 from ..ids import now
 from ..notes import Namespace, Note
 from ..plans import Candidate
 from ..ports import Query, Ranked, Vector
-from ..runtime import Runtime, resolve
+from ..runtime import RULES, Runtime, resolve
 from .construct import Batch
 from .show import Offer
 
@@ -23,6 +25,8 @@ from .show import Offer
 # conversations lead to candidates (.84 and .78 at .6), and recall is as with all; at .7 it is .015 lower.
 NEAR = 0.5
 SAYING = Condition("kind", "$in", ("statement", "question"))
+# Notes that say the same differ in their contexts: by their vectors they are so much further apart than by their contents.
+SLACK = 0.3
 
 
 async def turns_before(
@@ -75,7 +79,46 @@ async def find_candidates(runtime: Runtime, namespace: Namespace, batch: Batch) 
         ]
         for note in batch.notes
     }
+    if runtime.model_name == RULES:
+        candidates = await _with_repeated(runtime, batch.notes, candidates, notes)
     return Offer.of(batch.notes, candidates, notes, vectors)
+
+
+async def _with_repeated(
+    runtime: Runtime,
+    batch: Sequence[Note],
+    candidates: Mapping[str, Sequence[Candidate]],
+    notes: Mapping[str, Note],
+) -> dict[str, list[Candidate]]:
+    """Return the candidates, of which those are marked that say the same as the new note.
+
+    With an embedder for which nothing was measured none is.
+    """
+    measured = MEASURED.get(runtime.embedder.name)
+    least = measured.repeats if measured else 1.0
+    likely = {
+        (note.id, one.id): (note.content, notes[one.id].content)
+        for note in batch
+        for one in (candidates[note.id] if measured else ())
+        if one.similarity is not None
+        and one.similarity >= least - SLACK
+        and notes[one.id].superseded_by is None
+        and repetition.says_same(note, notes[one.id])
+    }
+    wanted = sorted({text for pair in likely.values() for text in pair})
+    rows = await embed_if_possible(runtime, wanted) if wanted else []
+    vectors = dict(zip(wanted, rows, strict=True))
+
+    def is_same(note_id: str, other: str) -> bool:
+        if (pair := likely.get((note_id, other))) is None:
+            return False
+        one, two = (vectors[text] for text in pair)
+        return one is not None and two is not None and float(one @ two) >= least
+
+    return {
+        note.id: [replace(one, same=is_same(note.id, one.id)) for one in candidates[note.id]]
+        for note in batch
+    }
 
 
 def _query(note: Note, vector: Vector | None) -> Query:

@@ -19,7 +19,6 @@ from ..changes.rewrite import rewrite
 from ..config import MemoryConfig
 from ..conversation import wants_facts
 from ..current_facts import is_later
-from ..duplicates import is_equal, text_difference
 from ..embedding import embed, embed_if_possible
 from ..fetch import note_pages
 from ..filters import Condition
@@ -28,6 +27,7 @@ from ..notes import Change, Namespace, Note
 from ..plans import HELD, PlannedSupersession
 from ..ports import Indexed, Query, Vector
 from ..prompts.replies import ConstructFactsReply, ConstructReply
+from ..repetition import is_equal, text_difference
 from ..runtime import Runtime, resolve
 from .show import Shown, aliases, bare, flat, lines
 from .supersede import NOT_BY_USER, supersede

@@ -22,6 +22,7 @@ from ..plans import (
     FOLLOWS,
     MAX_REASON_CHARS,
     MAX_RELATION_CHARS,
+    REPEATS,
     Plan,
     PlannedLink,
     PlannedNote,
@@ -305,11 +306,18 @@ def _by_target(items: Sequence[T], note: Note, offer: Offer) -> dict[str, T]:
     return found
 
 
+def _relation(said: str) -> str:
+    """Return a relation as a model wrote it; one that means `repeats` in any form is that."""
+    if said.strip(" .").lower().startswith(("repeat", "restate", "duplicate")):
+        return REPEATS
+    return said[:MAX_RELATION_CHARS] or "related"
+
+
 def _link(op: str, note: Note, item: ProposedLink, target: str) -> PlannedLink:
     return PlannedLink(
         id=derive("change", op, "link", note.id, target),
         target=target,
-        relation=item.relation[:MAX_RELATION_CHARS] or "related",
+        relation=_relation(item.relation),
         reason=item.reason[:MAX_REASON_CHARS],
         strength=min(max(item.strength, 0.0), 1.0),
     )

@@ -247,6 +247,7 @@ class Offer:
                 "similarity": candidate.similarity,
                 "rank": rank,
                 "previous": candidate.previous,
+                "same": candidate.same,
                 "same_thread": note.thread is not None
                 and self.notes[candidate.id].thread == note.thread,
             }

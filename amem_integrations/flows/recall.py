@@ -8,15 +8,16 @@ from typing import Any
 
 from ..context import render_notes
 from ..conversation import gives_way
+from ..embedder_table import MEASURED
 from ..evolution.facts import IS_FACT
 from ..fetch import note_pages
 from ..filters import NOTE, Condition, check_count, conditions_of
 from ..ids import now
 from ..kinds import kind_of
 from ..notes import Namespace, Note, ScoredNote, Via, check_namespace
-from ..relevance import FLOORS, asked_before, distinct, relevant, telling
+from ..relevance import asked_before, relevant, telling
 from ..runtime import Runtime, resolve
-from .search import search
+from .search import once, search
 
 # Notes to choose from; 2,000 tokens hold about 50.
 RECALLED = 60
@@ -36,11 +37,12 @@ async def recall(
 ) -> list[ScoredNote]:
     """Return what is worth showing for a question, best first, at most `k` notes and the questions they reply to.
 
-    A search that leaves out filler, the question itself, statements made again (the last one stands for all), and
-    what has nothing to do with the question: notes under `MemoryConfig.min_relevance` that have neither a name of the
-    question nor half of its telling words. So there may be nothing to show. With `min_similarity` that counts instead.
-    A short reply is followed by the question that it answers. A turn that was remembered by its facts only is left out
-    once there are any. The other arguments are those of `search`.
+    A search that leaves out filler, the question itself, and what has nothing to do with the question: notes under
+    `MemoryConfig.min_relevance` that have neither a name of the question nor half of its telling words. So there may be
+    nothing to show. With `min_similarity` that counts instead. Of notes that say the same one is returned, in the fullest
+    wording, with how often that was said and when last: notes that links of the relation `repeats` connect, and equal
+    statements of one speaker (see `ScoredNote`). A short reply is followed by the question that it answers. A turn that
+    was remembered by its facts only is left out once there are any. The other arguments are those of `search`.
 
     Raises:
         InvalidInputError: As for `search`.
@@ -49,13 +51,15 @@ async def recall(
     space = check_namespace(namespace)
     options = {"where": where, "min_similarity": min_similarity, "links": links}
     times = {"as_of": as_of, "known_at": known_at}
-    hits = await _found(runtime, query, space, k, {**options, **times})
+    hits = found = await _found(runtime, query, space, k, {**options, **times})
     if kind_of(query) == "filler":  # nothing is asked
         return []
     if min_similarity is None:
         hits = relevant(query, hits, _floor(runtime))
     asks_for_a_kind = (where or {}).get("kind", NOTE) != NOTE  # such as filler
-    hits = distinct(hits if asks_for_a_kind else telling(query, hits))
+    hits = hits if asks_for_a_kind else telling(query, hits)
+    conditions = conditions_of(where, as_of, known_at)
+    hits = await once(runtime, space, hits, conditions, known_at, counted=found)
     # What a reply is linked to has not been checked against conditions and times.
     is_plain = where in (None, {"kind": NOTE}) and as_of is None and known_at is None
     return await _with_questions(runtime, space, hits) if is_plain else hits
@@ -76,8 +80,8 @@ async def context(
     """Return what is worth showing for a question (see `recall`) as text for a prompt, or "" if there is nothing.
 
     The text is marked as data, at most about `max_tokens` long, and holds no template placeholder; of the `k` notes
-    that are considered it has as many as fit, by day, oldest first. What was superseded is shown in a clause of what
-    takes its place.
+    that are considered it has as many as fit, by day, oldest first. What was said several times stands there once, with
+    how often and when last. What was superseded is shown in a clause of what takes its place.
 
     Raises:
         InvalidInputError: As for `search`, or a bad `max_tokens`.
@@ -126,7 +130,8 @@ async def _without_told(
 
 def _floor(runtime: Runtime) -> float | None:
     floor = runtime.config.min_relevance
-    return FLOORS.get(runtime.embedder.name) if floor is None else floor
+    measured = MEASURED.get(runtime.embedder.name)
+    return measured.relevance if floor is None and measured else floor
 
 
 async def _with_questions(

@@ -18,6 +18,7 @@ from ..filters import Conditions, check_count, check_similarity, conditions_of, 
 from ..ids import now
 from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace
 from ..ports import Bring, Query, Ranked, Vector
+from ..relevance import repeated, said_once
 from ..runtime import Runtime, resolve
 
 log = logging.getLogger("amem_integrations")
@@ -39,6 +40,7 @@ async def search(
     known_at: datetime | None = None,
     links: bool = True,
     explain: bool = False,
+    repeats: bool = True,
 ) -> list[ScoredNote]:
     """Return the `k` best notes for a query, best first.
 
@@ -60,6 +62,8 @@ async def search(
             links and supersessions of that moment. Ranked by the vectors of today; what was deleted since is gone.
         links: Whether links are followed.
         explain: Fill in `why`: ranks, fusion and spread.
+        repeats: Whether all notes that say the same are returned. False returns one of them, in its fullest wording,
+            with how often that was said and when last (`times_said`, `last_said`).
 
     Raises:
         InvalidInputError: Empty query, or a bad `k`, `where`, `min_similarity`, `as_of` or `known_at`.
@@ -71,11 +75,44 @@ async def search(
     conditions = conditions_of(where, as_of, known_at)
     _check_query(query)
     past = await past_at(runtime.store, space, known_at) if known_at else None
-    found, notes = await _ranked(
-        runtime, space, query, conditions, k, min_similarity, past, links=links
-    )
-    current = CurrentFacts(found.notes, as_of or known_at or now(), now=now())
-    return _hits(found, current, notes, conditions, k=k, explain=explain, as_of=as_of)
+    most = k
+    while True:
+        found, notes = await _ranked(
+            runtime, space, query, conditions, most, min_similarity, past, links=links
+        )
+        current = CurrentFacts(found.notes, as_of or known_at or now(), now=now())
+        hits = _hits(found, current, notes, conditions, k=most, explain=explain, as_of=as_of)
+        if repeats:
+            return hits
+        shown = await once(runtime, space, hits, conditions, known_at)
+        if len(shown) >= k or len(hits) < most:
+            return shown[:k]
+        most *= 4
+
+
+async def once(
+    runtime: Runtime,
+    namespace: Namespace,
+    hits: Sequence[ScoredNote],
+    where: Conditions,
+    known_at: datetime | None,
+    *,
+    counted: Iterable[ScoredNote] = (),
+) -> list[ScoredNote]:
+    """Return the hits, of those that say the same one; see `relevance.said_once`.
+
+    Counted are further hits, and the notes that links lead to, as they were known at that time, if they meet the
+    conditions.
+    """
+    known = {hit.note.id: hit.note for hit in (*counted, *hits)}
+    wanted = sorted({other for hit in hits for other in repeated(hit.note)} - known.keys())
+    stored = await resolve(runtime.store.get(namespace, wanted)) if wanted else []
+    if stored and known_at:
+        past = await past_at(runtime.store, namespace, known_at)
+        stored = [past.of(note) for note in stored]
+    time = now()
+    others = [note for note in stored if matches(note, where) and not note.is_expired(time)]
+    return said_once(hits, [*known.values(), *others])
 
 
 @dataclass(slots=True)

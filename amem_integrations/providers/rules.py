@@ -2,8 +2,9 @@
 
 It answers from `ModelRequest.inputs`. A note's context says who spoke when, and quotes the turn before:
 that quote is what makes "yes, last week" findable. Notes are linked to the turn before and to the most
-similar note of another conversation, which then takes over tags and learns that it was taken up again. Rules never
-say that a note is outdated or until when it holds: nobody can know that without understanding the text.
+similar note of another conversation, which then takes over tags and learns that it was taken up again. What says the
+same again is linked as a repetition instead. Rules never say that a note is outdated or until when it holds: nobody can
+know that without understanding the text.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from .. import texts
 from ..kinds import is_question, kind_of
+from ..plans import REPEATS
 from ..ports import Completion, ModelRequest
 
 # Words of the turn before that are quoted in a note's context.
@@ -30,6 +32,8 @@ SAME_TOPIC = 0.85
 # A turn follows the one before whatever it says; this ranks below any link by similarity.
 FOLLOWS = 0.5
 ANSWERS = 0.7
+
+SAID_AGAIN = "says the same again"
 
 KEYWORDS = 5
 TAGS = 3
@@ -128,9 +132,9 @@ def _link(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def _revise(inputs: Mapping[str, Any]) -> dict[str, Any]:
     neighbour, note = inputs["neighbour"], inputs["note"]
-    similar = {c["alias"]: c["similarity"] or 0.0 for c in note["candidates"]}
-    near = similar.get(neighbour["alias"], 0.0)
-    if near < SAME_TOPIC:
+    shown = {candidate["alias"]: candidate for candidate in note["candidates"]}
+    found = shown.get(neighbour["alias"])
+    if found is None or (found["similarity"] or 0.0) < SAME_TOPIC or found["same"]:
         return {"change": False}
     update = _update(note, neighbour)
     return {"change": True, "context": update["context"], "tags": update["tags"]}
@@ -145,9 +149,12 @@ def _evolution(note: Shown, shown: Mapping[str, Shown]) -> dict[str, Any]:
         if candidate["previous"]
         and kind_of((turn := shown[candidate["alias"]])["content"]) != "filler"
     ]
-    links, updates = [_follows(turn) for turn in before], []
+    same = [shown[candidate["alias"]] for candidate in note["candidates"] if candidate["same"]]
+    links = [_repeats(other) for other in same]
+    links += [_follows(turn) for turn in before if turn not in same]
+    updates = []
     best = _same_topic(note)
-    if best is not None:
+    if best is not None and not best["same"]:
         target = shown[best["alias"]]
         links.append(_about(note, target, best["similarity"]))
         updates.append(_update(note, target))
@@ -172,6 +179,10 @@ def _follows(before: Shown) -> dict[str, Any]:
         "reason": "answers the question before" if question else "comes next in the conversation",
         "strength": ANSWERS if question else FOLLOWS,
     }
+
+
+def _repeats(other: Shown) -> dict[str, Any]:
+    return {"to": other["alias"], "relation": REPEATS, "reason": SAID_AGAIN, "strength": 1.0}
 
 
 def _about(note: Shown, target: Shown, similarity: float) -> dict[str, Any]:

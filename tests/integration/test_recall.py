@@ -88,7 +88,8 @@ def test_what_is_said_again_is_shown_once_with_its_last_date(memory):
     for day in range(4):
         memory.add_many(talk("I live in Oslo.", thread=str(day), day=day), namespace=ANN)
     lines = memory.context("Where do I live?", namespace=ANN).splitlines()
-    assert lines[2:-1] == ["4 March 2024:", "- Ann: I live in Oslo."]
+    said = "- Ann: I live in Oslo. (said 4 times, last on 4 March 2024)"
+    assert lines[2:-1] == ["4 March 2024:", said]
 
 
 def test_a_current_statement_stands_for_an_equal_one_that_is_outdated(memory):

@@ -14,6 +14,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import ToolException
 from langchain_kit import ANN, BOB, Contents, Silent, Talker, User, construct, system_text, user
 from langgraph.graph import START, MessagesState, StateGraph
+from support.models import open_repeating, say_thrice
 
 from amem_integrations import AgenticMemory, ConfigurationError, ModelRequest, NamespaceError
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -103,6 +104,23 @@ def test_links_need_not_be_followed(door: Door) -> None:
         memory.add_many([f"A dog called {n}." for n in range(60)], namespace=ANN, evolve=False)
         assert "insurance" in door(memory, "my dog is called", k=4)
         assert "insurance" not in door(memory, "my dog is called", k=4, links=False)
+
+
+@everywhere
+def test_what_was_said_several_times_is_shown_once(door: Door) -> None:
+    with open_repeating(construct) as memory:
+        say_thrice(memory, ANN)
+        found = door(memory, "Where is my key, and the tram?")
+        assert (found.count("pot"), found.count("late")) == (1, 1)
+        assert "under the third flower pot by the door" in found
+        if door is by_retriever:
+            retriever = AMemRetriever(memory=memory, namespace=ANN, k=2)
+            first, second = retriever.invoke("Where is my key?")
+            said = first.metadata["times_said"], first.metadata["last_said"]
+            assert said == (3, "2024-05-12T00:00:00+00:00")
+            assert second.metadata["times_said"] == 1
+        else:
+            assert "(said 3 times, last on 12 May 2024)" in found
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 from llama_index.core.chat_engine import SimpleChatEngine
 from llamaindex_fakes import ANN, Chatbot, Probe, annotated, assistant, open_memory, user
+from support.models import open_repeating, say_thrice
 
 from amem_integrations import AgenticMemory, ConfigurationError, ModelRequest, NamespaceError
 from amem_integrations.testing import ScriptedModel
@@ -89,6 +90,23 @@ def test_links_need_not_be_followed(door: Door) -> None:
     assert "insurance" in door(memory, "my dog is called", k=4)
     assert "insurance" not in door(memory, "my dog is called", k=4, links=False)
     memory.close()
+
+
+def by_retriever(memory: AgenticMemory, question: str, **options: Any) -> str:
+    nodes = AMemRetriever(memory, ANN, **options).retrieve(question)
+    said = [(node.metadata["times_said"], node.metadata["last_said"]) for node in nodes]
+    assert said == [(3, "2024-05-12T00:00:00+00:00"), (1, None)]
+    return "(said 3 times, last on 12 May 2024)\n".join(node.text for node in nodes)
+
+
+@pytest.mark.parametrize("door", [by_memory, by_engine, by_tool, by_retriever])
+def test_what_was_said_several_times_is_shown_once(door: Door) -> None:
+    with open_repeating(annotated) as memory:
+        say_thrice(memory, ANN)
+        found = door(memory, "Where is my key, and the tram?", k=9)
+        assert (found.count("pot"), found.count("late")) == (1, 1)
+        assert "under the third flower pot by the door" in found
+        assert "(said 3 times, last on 12 May 2024)" in found
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from amem_integrations import ModelRequest
-from amem_integrations.testing import ScriptedModel
+from datetime import UTC, datetime
+
+from amem_integrations import AgenticMemory, MemoryConfig, ModelRequest
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 
 def construct(request: ModelRequest) -> dict:
@@ -66,6 +68,41 @@ def supersede_first(request: ModelRequest) -> dict:
         target = note["links"][0]["to"]
         note["supersedes"] = [{"to": target, "relation": "updates", "reason": "a new date"}]
     return reply
+
+
+def repeat_keys(request: ModelRequest) -> dict:
+    """Say of each note about a key that it repeats all earlier ones about a key."""
+    shown = [*request.inputs["candidates"], *request.inputs["notes"]]
+    known = {note["alias"]: note["content"] for note in shown}
+    return {
+        "notes": [
+            {
+                "id": note["alias"],
+                "links": [
+                    {"to": one["alias"], "rel": "repeats", "why": "the same", "s": "strong"}
+                    for one in note["candidates"]
+                    if "key" in known[one["alias"]] and "key" in note["content"]
+                ],
+            }
+            for note in request.inputs["notes"]
+        ]
+    }
+
+
+def open_repeating(construct, evolve=repeat_keys) -> AgenticMemory:
+    """A memory whose model knows what repeats what."""
+    config = MemoryConfig(recent=0)
+    return AgenticMemory.open(
+        ":memory:", model=model(evolve, construct), embedder=HashEmbedder(), config=config
+    )
+
+
+def say_thrice(memory: AgenticMemory, namespace) -> None:
+    """Say in three sessions where a key is, and something else."""
+    texts = ("My key is under the pot.", "My key is under the third flower pot by the door.")
+    for day, text in enumerate((*texts, "The key? Under the third pot.", "The tram is late.")):
+        at = datetime(2024, 5, 10 + day, tzinfo=UTC)
+        memory.add(text, namespace=namespace, thread=f"session {day}", speaker="Ann", at=at)
 
 
 def model(evolve=nothing, construct=construct) -> ScriptedModel:

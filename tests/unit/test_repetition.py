@@ -15,9 +15,8 @@ from amem_integrations.calibration import (
     shares,
     similarity_of_repeats,
 )
-from amem_integrations.duplicates import is_equal, text_difference
-from amem_integrations.evolution.facts import SAME
-from amem_integrations.relevance import FLOORS
+from amem_integrations.embedder_table import MEASURED
+from amem_integrations.repetition import is_equal, text_difference
 from amem_integrations.testing import HashEmbedder
 
 PAIRS = pairs()
@@ -111,10 +110,8 @@ def test_the_settings_are_those_of_the_default_embedder():
     embedder = minilm.MiniLmEmbedder()
     (similar, found, false), (least, stopped) = similarity_of_repeats(embedder), gate(embedder)
     floor, hidden = relevance_floor(embedder)
-    assert (similar, least, floor) == (
-        SAME,
-        MemoryConfig().min_gate_similarity,
-        FLOORS[embedder.name],
-    )
+    measured = MEASURED[embedder.name]
+    assert (similar, least, floor) == (measured.repeats, measured.gate, measured.relevance)
+    assert MemoryConfig().min_gate_similarity == least
     assert (false, found > 0.65) == (0, True)
     assert min(stopped, hidden) > 0.95

