@@ -38,7 +38,7 @@ _BAD_KEY = re.compile(
     r"api[ _]key.{0,20}(?:invalid|not valid)|(?:invalid|incorrect) api[ _]key", re.IGNORECASE
 )
 _FORMAT = re.compile(
-    r"response_format|json_schema|json_object|grammar|\btools?\b|tool_choice|system (?:role|message)"
+    r"response_format|json_schema|grammar|system (?:role|message)"
     r"|roles must alternate",
     re.IGNORECASE,
 )

@@ -14,16 +14,8 @@ from pydantic import BaseModel
 
 from ..ports import Completion, ModelRequest
 
-ResponseFormat = Literal["schema", "tools", "json", "words"]
-ToolChoice = Literal["named", "required", "auto"]
+ResponseFormat = Literal["schema", "words"]
 
-# What is tried next when one is refused, from the strictest to the loosest.
-_NEXT_FORMAT: dict[ResponseFormat, ResponseFormat] = {
-    "schema": "tools",
-    "tools": "json",
-    "json": "words",
-}
-_NEXT_CHOICE: dict[ToolChoice, ToolChoice] = {"named": "required", "required": "auto"}
 _EXPLAINED = {"description", "additionalProperties", "required"}
 _NO_SYSTEM = ("system role", "system message", "roles must alternate")  # of chat templates
 
@@ -33,10 +25,8 @@ class RequestFormat:
     """One format of a chat request.
 
     Attributes:
-        response: The reply is requested by JSON schema, as the arguments of a tool call, as any JSON
-            object, or in the words of the prompt.
+        response: Whether the reply is requested by JSON schema, or in the words of the prompt.
         fixed: Whether `response` has no fallback.
-        tool_choice: How strictly the tool call is requested.
         temperature: Whether a temperature is sent.
         system: Whether there is a system message; if not, its text precedes the prompt.
         limit: Name of the parameter for the most tokens of a reply.
@@ -44,7 +34,6 @@ class RequestFormat:
 
     response: ResponseFormat = "schema"
     fixed: bool = False
-    tool_choice: ToolChoice = "named"
     temperature: bool = True
     system: bool = True
     limit: str = "max_tokens"
@@ -58,18 +47,9 @@ class RequestFormat:
             return replace(self, limit="max_completion_tokens")
         if self.system and any(phrase in message for phrase in _NO_SYSTEM):
             return replace(self, system=False)
-        about_choice = "tool_choice" in message or "tool choice" in message
-        if self.response == "tools" and about_choice and self.tool_choice in _NEXT_CHOICE:
-            return replace(self, tool_choice=_NEXT_CHOICE[self.tool_choice])
-        return self._looser()
-
-    def after(self, message: Any) -> RequestFormat:  # noqa: ANN401 - of the SDK
-        """Return the format of the next request, given the message that answered this one.
-
-        An endpoint that answers without the required tool call ignores tools.
-        """
-        ignored = self.response == "tools" and not getattr(message, "tool_calls", None)
-        return (self._looser() if ignored else None) or self
+        if self.fixed or self.response == "words":
+            return None
+        return replace(self, response="words")
 
     def arguments(
         self, request: ModelRequest, temperature: float | None, max_tokens: int | None
@@ -82,10 +62,6 @@ class RequestFormat:
             **self._response_arguments(request.reply),
         }
         return {name: value for name, value in arguments.items() if value is not None}
-
-    def _looser(self) -> RequestFormat | None:
-        response = None if self.fixed else _NEXT_FORMAT.get(self.response)
-        return replace(self, response=response) if response else None
 
     def _messages(self, request: ModelRequest) -> list[dict[str, str]]:
         prompt = request.prompt
@@ -104,23 +80,8 @@ class RequestFormat:
     def _response_arguments(self, reply: type[BaseModel]) -> dict[str, Any]:
         if self.response == "words":
             return {}
-        if self.response == "json":
-            return {"response_format": {"type": "json_object"}}
-        name, schema = reply.__name__, strict_schema(reply)
-        if self.response == "schema":
-            wanted = {"name": name, "schema": schema, "strict": True}
-            return {"response_format": {"type": "json_schema", "json_schema": wanted}}
-        function = {
-            "name": name,
-            "description": "Takes the answer; call it once.",
-            "parameters": schema,
-            "strict": True,
-        }
-        named = {"type": "function", "function": {"name": name}}
-        return {
-            "tools": [{"type": "function", "function": function}],
-            "tool_choice": named if self.tool_choice == "named" else self.tool_choice,
-        }
+        wanted = {"name": reply.__name__, "schema": strict_schema(reply), "strict": True}
+        return {"response_format": {"type": "json_schema", "json_schema": wanted}}
 
 
 def strict_schema(reply: type[BaseModel]) -> dict[str, Any]:
@@ -177,32 +138,17 @@ def _count(usage: object, name: str) -> int:
 
 
 def _answer(message: Any) -> str:  # noqa: ANN401 - of the SDK
-    """Return the arguments of the tool calls, else the content, else a refusal; empty if there is none.
+    """Return the content of a message, else a refusal; empty if there is none.
 
-    Several calls are joined to a list, as each has a part of the answer. Reasoning is no answer, except
-    where it is all there is and starts as JSON: then the endpoint's parser mistook the answer for it.
+    Reasoning is no answer, except where it is all there is and starts as JSON: then the endpoint's parser mistook the
+    answer for it.
     """
-    calls = [text for call in getattr(message, "tool_calls", None) or () if (text := _called(call))]
-    if len(calls) == 1:
-        return calls[0]
-    if calls:
-        # Left open if the last call breaks off, so that the parser sees that it is incomplete.
-        return f"[{', '.join(calls)}{']' if calls[-1].endswith('}') else ''}"
     content = _content(getattr(message, "content", None)) or getattr(message, "refusal", None)
     if content:
         return str(content)
     reasoning = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
     is_json = isinstance(reasoning, str) and reasoning.lstrip()[:1] in {"{", "["}
     return str(reasoning) if is_json else ""
-
-
-def _called(call: Any) -> str:  # noqa: ANN401 - of the SDK
-    """Return the arguments of a tool call as text; empty if it has none."""
-    arguments = getattr(getattr(call, "function", None), "arguments", None)
-    if isinstance(arguments, dict):  # a few endpoints send an object instead of a text
-        arguments = json.dumps(arguments, ensure_ascii=False)
-    text = arguments.strip() if isinstance(arguments, str) else ""
-    return "" if text == "{}" else text
 
 
 def _content(content: Any) -> str:  # noqa: ANN401 - of the SDK

@@ -20,17 +20,15 @@ from ._reading import Prefixes, Truncation, prefixed, prefixes_of
 
 __all__ = ["OpenAIChatModel", "OpenAIEmbedder"]
 
-_STRUCTURED = ("auto", "schema", "tools", "json", "words")
+_STRUCTURED = ("auto", "schema", "words")
 _MIN_CUT = 256  # characters; a text shorter than this is never too long for an embedder
 
 
 class OpenAIChatModel:
     """A chat model of the Chat Completions API.
 
-    With `structured="auto"` the reply is requested by JSON schema; if the endpoint refuses that, as the
-    arguments of a tool call; if it refuses that, as any JSON object; and last in words. The first format
-    that worked is remembered by this instance. `"schema"`, `"tools"`, `"json"` and `"words"` fix the
-    format. The answer is read wherever the endpoint puts it: in a tool call, or in plain content.
+    With `structured="auto"` the reply is requested by JSON schema, and in words from then on if the endpoint
+    refuses that. `"schema"` and `"words"` fix the format.
 
     Rate limits, time-outs and errors of the server are retried `max_retries` times with growing pauses.
     One instance serves many threads and event loops. It need not be closed; `close` releases idle
@@ -63,7 +61,7 @@ class OpenAIChatModel:
         max_retries: int = 2,
         temperature: float | None = 0.0,
         max_tokens: int | None = None,
-        structured: Literal["auto", "schema", "tools", "json", "words"] = "auto",
+        structured: Literal["auto", "schema", "words"] = "auto",
         extra_body: Mapping[str, Any] | None = None,
         **client_options: Any,  # noqa: ANN401 - the SDK's own
     ) -> None:
@@ -133,7 +131,7 @@ class OpenAIChatModel:
         message = getattr(choice, "message", None)
         if choice is None or message is None:
             raise self._endpoint.malformed(response)
-        self._format = used.after(message)
+        self._format = used
         read = completion(response, message)
         if not read.text and choice.finish_reason == "length":
             raise ModelReplyError(

@@ -16,7 +16,7 @@ from .cache import Cache, CachedModel
 from .locomo import Annotations
 
 Backend = Literal["openai", "vllm", "ollama", "sglang"]  # all speak the OpenAI protocol
-Reply = Literal["auto", "schema", "json", "tools", "words"]  # `structured` of `OpenAIChatModel`
+Reply = Literal["auto", "schema", "words"]  # `structured` of `OpenAIChatModel`
 
 ADDRESSES: Mapping[Backend, str | None] = {
     "openai": None,  # the SDK's own: OPENAI_BASE_URL, else OpenAI itself

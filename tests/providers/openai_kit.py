@@ -19,7 +19,7 @@ REQUEST = ModelRequest(
 REPLY = '{"notes": [{"id": "n1", "context": "Ann paints."}]}'
 
 # What each value of `structured` sends, from the strictest to the loosest.
-FORMATS = {"schema": "json_schema", "tools": "tools", "json": "json_object", "words": None}
+FORMATS = {"schema": "json_schema", "words": None}
 
 
 def chat(server: OpenAIServer, model: str = "tiny", **options: Any) -> OpenAIChatModel:

@@ -12,7 +12,6 @@ from dataclasses import replace
 import openai
 import pytest
 from openai_kit import FORMATS, REPLY, REQUEST, chat, embedder, formats
-from support.dialects import call
 
 from amem_integrations.errors import (
     ConfigurationError,
@@ -116,8 +115,7 @@ def test_a_request_that_is_refused_in_every_format_changes_nothing_for_the_next(
     openai_server.refuse = lambda _: None
     model.generate(REQUEST)
 
-    tried = ["json_schema", "tools", "json_object", None]
-    assert formats(openai_server) == [*tried, "json_schema"]
+    assert formats(openai_server) == ["json_schema", None, "json_schema"]
 
 
 @pytest.mark.parametrize(
@@ -142,67 +140,11 @@ def test_an_error_that_is_not_about_the_format_has_no_fallback(openai_server, re
     assert formats(openai_server) == ["json_schema"]
 
 
-def test_a_tool_is_offered_and_its_call_is_required(openai_server):
-    openai_server.answer = lambda _: REPLY
-
-    completion = chat(openai_server, structured="tools").generate(REQUEST)
-
-    assert completion.text == REPLY
-    (payload,) = openai_server.requests
-    (tool,) = payload["tools"]
-    assert tool["type"] == "function"
-    assert tool["function"]["name"] == "ConstructReply"
-    assert tool["function"]["parameters"]["required"] == ["notes", "questions", "filler"]
-    assert payload["tool_choice"] == {"type": "function", "function": {"name": "ConstructReply"}}
-    assert "response_format" not in payload
-
-
-@pytest.mark.parametrize(
-    ("refusal", "accepted"),
-    [
-        ("Invalid tool_choice type: 'object'.", "required"),
-        ("tool_choice must be 'auto' or 'none'", "auto"),
-    ],
-)
-def test_a_tool_call_is_requested_as_strictly_as_the_endpoint_accepts(
-    openai_server, refusal, accepted
-):
-    openai_server.refuse = lambda payload: (
-        None if payload.get("tool_choice") == accepted else refusal
-    )
-    openai_server.answer = lambda _: REPLY
-    model = chat(openai_server, structured="tools")
-
-    assert [model.generate(REQUEST).text, model.generate(REQUEST).text] == [REPLY, REPLY]
-    choices = [payload["tool_choice"] for payload in openai_server.requests]
-    assert choices[-2:] == [accepted, accepted]
-    assert len(choices) == {"required": 3, "auto": 4}[accepted]
-
-
-SECOND = '{"notes": [{"id": "n2", "context": "Bob runs."}]}'
-
-
 @pytest.mark.parametrize(
     ("message", "read"),
     [
         ({"content": REPLY}, ["n1"]),
         ({"content": f"Sure:\n```json\n{REPLY}\n```", "tool_calls": []}, ["n1"]),
-        ({"content": REPLY, "tool_calls": [call({"name": "f", "arguments": "{}"})]}, ["n1"]),
-        ({"content": None, "tool_calls": [call({"name": "other", "arguments": REPLY})]}, ["n1"]),
-        ({"tool_calls": [call({"name": "f", "arguments": json.loads(REPLY)})]}, ["n1"]),
-        (
-            {"tool_calls": [call({"name": "f", "arguments": text}) for text in (REPLY, SECOND)]},
-            ["n1", "n2"],
-        ),
-        (
-            {"tool_calls": [call({"name": "f", "arguments": t}) for t in (REPLY[:-1], SECOND)]},
-            ["n1", "n2"],
-        ),
-        ({"tool_calls": [call({"name": "f", "arguments": REPLY[:-2]})]}, ["n1"]),
-        (
-            {"tool_calls": [call({"name": "f", "arguments": t}) for t in (REPLY, SECOND[:40])]},
-            ["n1"],
-        ),
         ({"content": f'<tool_call>{{"name": "f", "arguments": {REPLY}}}</tool_call>'}, ["n1"]),
         ({"content": f'[TOOL_CALLS] [{{"name": "f", "arguments": {REPLY}}}]'}, ["n1"]),
         ({"content": [{"type": "thinking"}, {"type": "text", "text": REPLY}]}, ["n1"]),
@@ -213,7 +155,7 @@ SECOND = '{"notes": [{"id": "n2", "context": "Bob runs."}]}'
 def test_an_answer_is_read_wherever_it_is(openai_server, message, read):
     openai_server.message = {"content": None, "tool_calls": None, **message}
 
-    text = chat(openai_server, structured="tools").generate(REQUEST).text
+    text = chat(openai_server).generate(REQUEST).text
 
     assert [note.id for note in parse(text, ConstructReply).notes] == read
 
@@ -223,8 +165,6 @@ def test_an_answer_is_read_wherever_it_is(openai_server, message, read):
     [
         {"content": None, "reasoning_content": f"Perhaps {REPLY}? No."},
         {"content": "", "reasoning": "Hm."},
-        {"tool_calls": [call({"name": "f", "arguments": None})]},
-        {"tool_calls": [{"id": "call_1"}]},
         {"content": [{"type": "thinking", "thinking": REPLY}]},
     ],
 )
@@ -234,16 +174,7 @@ def test_reasoning_is_no_answer(openai_server, message):
     assert chat(openai_server).generate(REQUEST).text == ""
 
 
-def test_tools_are_not_used_again_on_an_endpoint_that_ignores_them(openai_server):
-    openai_server.accepts = "tools"
-    openai_server.message = {"content": REPLY, "tool_calls": None}
-    model = chat(openai_server)
-
-    assert [model.generate(REQUEST).text, model.generate(REQUEST).text] == [REPLY, REPLY]
-    assert formats(openai_server) == ["json_schema", "tools", "json_object"]
-
-
-@pytest.mark.parametrize("structured", ["auto", "tools"])
+@pytest.mark.parametrize("structured", ["auto", "words"])
 def test_tokens_used_by_reasoning_alone_are_an_error_that_says_so(openai_server, structured):
     openai_server.message = {"content": None, "tool_calls": None, "reasoning": "First, I "}
     openai_server.finish = "length"
@@ -360,8 +291,7 @@ async def test_the_asynchronous_form_has_the_same_fallbacks_retries_and_errors(o
     completions = [await model.agenerate(REQUEST), await model.agenerate(REQUEST)]
 
     assert [completion.text for completion in completions] == [REPLY, REPLY]
-    tried = ["json_schema", "json_schema", "tools", "json_object", None]
-    assert formats(openai_server) == [*tried, None]
+    assert formats(openai_server) == ["json_schema", "json_schema", None, None]
     openai_server.failures.append(401)
     with pytest.raises(ConfigurationError, match="API key"):
         await model.agenerate(REQUEST)

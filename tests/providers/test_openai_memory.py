@@ -10,7 +10,6 @@ import sys
 
 import pytest
 from openai_kit import FORMATS, chat, embedder, every_note, formats
-from support.dialects import call
 
 from amem_integrations import AgenticMemory, ConfigurationError, MemoryConfig
 from amem_integrations.testing import HashEmbedder
@@ -32,8 +31,7 @@ def answer(payload) -> str:
         aliases = re.findall(r"^\[(n\d+)", new, flags=re.MULTILINE)
         notes = [{"id": n, "context": f"{shown[n]}.", "tags": ["chat"]} for n in aliases]
     text = json.dumps({"notes": notes})
-    wrapped = f"<think>Let me see.</think>\nHere you are:\n```json\n{text}\n```"
-    return text if "tools" in payload else wrapped
+    return f"<think>Let me see.</think>\nHere you are:\n```json\n{text}\n```"
 
 
 def evolution(note, first):
@@ -70,7 +68,7 @@ def states(memory):
 
 @pytest.mark.parametrize(
     ("memory", "asynchronous"),
-    [("schema", False), ("tools", True), ("json", False), ("words", True)],
+    [("schema", False), ("words", True)],
     indirect=["memory"],
 )
 def test_notes_are_made_linked_and_evolved_in_every_format(memory, openai_server, asynchronous):
@@ -92,7 +90,7 @@ def test_notes_are_made_linked_and_evolved_in_every_format(memory, openai_server
 
 @pytest.mark.parametrize(
     ("memory", "asynchronous"),
-    [("schema", True), ("tools", False), ("json", True), ("words", False)],
+    [("schema", True), ("words", False)],
     indirect=["memory"],
 )
 def test_what_was_stored_raw_is_evolved_later_in_every_format(memory, asynchronous):
@@ -160,29 +158,24 @@ def test_an_endpoint_that_fails_for_a_moment_costs_no_note(memory, openai_server
 
 
 BROKEN = {
-    "arguments that are no JSON": {"tool_calls": [call({"name": "f", "arguments": "n1: choir"})]},
-    "arguments of another shape": {"tool_calls": [call({"name": "f", "arguments": '{"a": 1}'})]},
-    "truncated arguments": {
-        "tool_calls": [call({"name": "f", "arguments": '{"notes": [{"id": "n1", "co'})]
-    },
-    "no arguments": {"tool_calls": [call({"name": "f", "arguments": ""})]},
-    "no call and no content": {"tool_calls": [], "content": ""},
-    "prose instead of a call": {"tool_calls": None, "content": "I would call it for n1."},
+    "no JSON": "n1: choir",
+    "another shape": '{"a": 1}',
+    "a truncated answer": '{"notes": [{"id": "n1", "co',
+    "nothing": "",
+    "prose": "I would describe n1.",
 }
 
 
-@pytest.mark.parametrize("memory", ["tools"], indirect=True)
 @pytest.mark.parametrize(
     ("broken", "asynchronous"),
-    [*((name, False) for name in BROKEN), ("truncated arguments", True)],
+    [*((name, False) for name in BROKEN), ("a truncated answer", True)],
 )
-def test_a_call_that_cannot_be_used_is_shown_to_the_model_once(
+def test_an_answer_that_cannot_be_used_is_shown_to_the_model_once(
     memory, openai_server, broken, asynchronous
 ):
     def broken_at_first(payload):
         again = "could not be used" in payload["messages"][-1]["content"]
-        openai_server.message = {} if again else BROKEN[broken]
-        return answer(payload)
+        return answer(payload) if again else BROKEN[broken]
 
     openai_server.answer = broken_at_first
     note = add(memory, "I joined a choir", asynchronous=asynchronous)
@@ -190,21 +183,6 @@ def test_a_call_that_cannot_be_used_is_shown_to_the_model_once(
     assert (note.state, note.tags) == ("done", ("chat",))
     counted = memory.stats()["usage"]["models"]["tiny"]
     assert (counted["calls"], counted["rejected_replies"]) == (2, 1)
-
-
-@pytest.mark.parametrize("memory", ["tools"], indirect=True)
-def test_plain_content_instead_of_a_call_is_read(memory, openai_server):
-    def content_only(payload):
-        content = answer({**payload, "tools": []}) + " That is all."
-        openai_server.message = {"tool_calls": None, "content": content}
-        return ""
-
-    openai_server.answer = content_only
-    first = memory.add("I joined a choir", namespace=ANN, thread="t")
-    second = memory.add("We sing on Mondays", namespace=ANN, thread="t")
-
-    assert second.links[first.id].reason == "the next turn"
-    assert formats(openai_server) == ["json_schema", "tools", "json_object", "json_object"]
 
 
 # A key that is revoked while the memory works: the caller gets an error, and no content is lost.

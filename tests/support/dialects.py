@@ -15,23 +15,12 @@ MISSING = "gone"  # the model that no server has
 
 
 def form(payload: Payload) -> str | None:
-    """Return the response format of a request: `json_schema`, `tools`, `json_object`, or None."""
-    return "tools" if "tools" in payload else payload.get("response_format", {}).get("type")
+    """Return the response format of a request: `json_schema` or None."""
+    return payload.get("response_format", {}).get("type")
 
 
 def length(payload: Payload) -> int:
     return sum(len(message["content"]) for message in payload["messages"])
-
-
-def called(payload: Payload, text: str | None, **fields: Any) -> Payload:
-    """Return a message that calls the offered tool with `text`."""
-    name = payload["tools"][0]["function"]["name"]
-    function = {"name": name, "arguments": text}
-    return {"content": None, "tool_calls": [call(function)], **fields}
-
-
-def call(function: Payload) -> Payload:
-    return {"id": "call_1", "type": "function", "function": function}
 
 
 class Dialect:
@@ -53,26 +42,15 @@ class Dialect:
         return 400, f"This model's maximum context length is {WINDOW} tokens. However, your …"
 
     def message(self, payload: Payload, text: str | None) -> Payload:
-        if form(payload) == "tools":
-            return called(payload, text)
         return {"content": text}
-
-    def finish(self, payload: Payload) -> str:
-        return "tool_calls" if form(payload) == "tools" else "stop"
 
 
 class Vllm(Dialect):
-    """vLLM with a reasoning parser, and without `--enable-auto-tool-choice`."""
+    """vLLM with a reasoning parser."""
 
     def error(self, status: int, message: str) -> Payload:
         kind = {"message": message, "type": "BadRequestError", "param": None, "code": status}
         return {"error": kind}
-
-    def refusal(self, payload: Payload) -> Refusal | None:
-        if payload.get("tool_choice") == "auto":
-            flags = "--enable-auto-tool-choice and --tool-call-parser"
-            return 400, f'"auto" tool choice requires {flags} to be set'
-        return super().refusal(payload)
 
     def too_long(self, payload: Payload) -> Refusal:
         requested = f"you requested {length(payload)} tokens in the messages"
@@ -80,12 +58,7 @@ class Vllm(Dialect):
 
     def message(self, payload: Payload, text: str | None) -> Payload:
         thought = {"reasoning": "They want JSON.", "reasoning_content": "They want JSON."}
-        if form(payload) == "tools":
-            return called(payload, text, content="", **thought)
         return {"content": f"\n\n{text}", "tool_calls": [], **thought}
-
-    def finish(self, payload: Payload) -> str:
-        return "stop"  # of a named function too
 
 
 class OldVllm(Vllm):
@@ -96,13 +69,11 @@ class OldVllm(Vllm):
         return {"object": "error", **error}
 
     def message(self, payload: Payload, text: str | None) -> Payload:
-        if form(payload) == "tools":
-            return called(payload, text, content="", reasoning_content=None)
         return {"content": None, "reasoning_content": text, "tool_calls": []}
 
 
 class Ollama(Dialect):
-    """Ollama: it ignores `tool_choice` and all else it does not know."""
+    """Ollama: it ignores all that it does not know."""
 
     def error(self, status: int, message: str) -> Payload:
         kind = {400: "invalid_request_error", 404: "not_found_error"}.get(status, "api_error")
@@ -114,18 +85,11 @@ class Ollama(Dialect):
         return None  # what is too long is cut silently
 
     def message(self, payload: Payload, text: str | None) -> Payload:
-        if form(payload) == "tools":
-            return called(payload, text, content="")
         return {"content": text, "reasoning": "They want JSON."}
 
 
 class OldOllama(Ollama):
-    """Ollama before it supported schemas, with a model that cannot call tools."""
-
-    def refusal(self, payload: Payload) -> Refusal | None:
-        if form(payload) == "tools":
-            return 400, f"registry.ollama.ai/library/{payload['model']} does not support tools"
-        return super().refusal(payload)
+    """Ollama before it supported schemas."""
 
     def message(self, payload: Payload, text: str | None) -> Payload:
         wrapped = f"<think>\nThey want JSON.\n</think>\n\nHere it is:\n```json\n{text}\n```"
@@ -151,23 +115,16 @@ class Sglang(Dialect):
         return 400, f"{given} the model's context length ({WINDOW} tokens)."
 
     def message(self, payload: Payload, text: str | None) -> Payload:
-        if form(payload) == "tools":
-            return called(payload, text, reasoning_content=None)
         return {"content": text, "reasoning_content": "They want JSON.", "tool_calls": None}
 
 
 class LmStudio(Dialect):
-    """LM Studio: errors are bare texts, JSON objects are refused, and `tool_choice` is a text only."""
+    """LM Studio: errors are bare texts."""
 
     def error(self, status: int, message: str) -> Payload:
         return {"error": message}
 
     def refusal(self, payload: Payload) -> Refusal | None:
-        if form(payload) == "json_object":
-            return 400, "'response_format.type' must be 'json_schema' or 'text'"
-        if isinstance(payload.get("tool_choice"), dict):
-            known = "none, auto, required"
-            return 400, f"Invalid tool_choice type: 'object'. Supported string values: {known}"
         if payload["model"] == MISSING:
             return 400, f'Failed to load model "{payload["model"]}". Error: Error loading model.'
         return super().refusal(payload)
@@ -187,7 +144,7 @@ class NewLmStudio(LmStudio):
 
 
 class LlamaCpp(Dialect):
-    """llama.cpp's server without `--jinja`, and without grammars."""
+    """llama.cpp's server without grammars."""
 
     def error(self, status: int, message: str) -> Payload:
         return {"error": {"code": status, "message": message, "type": "server_error"}}
@@ -195,8 +152,6 @@ class LlamaCpp(Dialect):
     def refusal(self, payload: Payload) -> Refusal | None:
         if form(payload) == "json_schema":
             return 400, "Failed to parse grammar"
-        if form(payload) == "tools":
-            return 500, "tools param requires --jinja flag"
         return super().refusal(payload)
 
     def too_long(self, payload: Payload) -> Refusal:

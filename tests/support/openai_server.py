@@ -15,12 +15,10 @@ from amem_integrations.testing import HashEmbedder
 
 from .dialects import Dialect, Payload, form, length
 
-Strictness = Literal["schema", "tools", "json", "words"]
+Strictness = Literal["schema", "words"]
 
 _ACCEPTED: dict[Strictness, set[str | None]] = {
-    "schema": {"json_schema", "tools", "json_object", None},
-    "tools": {"tools", "json_object", None},
-    "json": {"json_object", None},
+    "schema": {"json_schema", None},
     "words": {None},
 }
 
@@ -32,8 +30,7 @@ class OpenAIServer:
     - `accepts`: the strictest response format that is not refused with 400.
     - `dialect`: the server whose messages it sends, and what else that refuses.
     - `key`: the only key it accepts, if it requires one.
-    - `answer`: the text of a chat completion, from the request's payload; the arguments of the call
-      where a tool is offered.
+    - `answer`: the text of a chat completion, from the request's payload.
     - `message`: fields of the answer's message to send unchanged; `finish`: its `finish_reason`.
     - `refuse`: a reason to refuse this payload with 400, or None.
     - `failures`: used first, one per request: an HTTP status, `"hang"`, `"drop"` (the connection
@@ -71,7 +68,7 @@ class OpenAIServer:
         """Return a chat completion."""
         text = self.answer(payload)
         message = {"role": "assistant", **self.dialect.message(payload, text), **self.message}
-        finish = self.finish or self.dialect.finish(payload)
+        finish = self.finish or "stop"
         shown, written = length(payload), len(text or "")
         counts = {
             "prompt_tokens": shown,
