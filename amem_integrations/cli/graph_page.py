@@ -1,4 +1,4 @@
-"""`amem graph`: the notes and their links as a page or as a picture.
+"""`amem graph`: the notes and their links as a page.
 
 Notes are data: on the page their text never becomes code or markup.
 """
@@ -6,6 +6,7 @@ Notes are data: on the page their text never becomes code or markup.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib.resources import files
@@ -18,7 +19,6 @@ from ..errors import InvalidInputError
 from ..notes import Change, Link, Note
 from .command import command
 from .diff import diff
-from .graph_picture import PICTURES, draw, write_whole
 from .open_memory import all_notes, open_to_read
 from .options import NAMESPACE, Options, format_namespace
 from .terminal import print_result
@@ -30,7 +30,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 File = Annotated[
     Path,
-    typer.Argument(metavar="FILE", help="Where to write: a .html page, or a .png, .svg, .pdf."),
+    typer.Argument(metavar="FILE", help="Where to write the page, a .html file."),
 ]
 
 
@@ -41,26 +41,29 @@ def graph(options: Options, out: File = Path("memory.html")) -> None:
     The page needs nothing but a browser: notes, links and their history, with a search. Without a
     namespace all of them are drawn.
     """
-    kind = out.suffix.lower()
-    if kind not in (*_PAGES, *PICTURES):
-        raise InvalidInputError(f"{str(out)!r} must end in {', '.join((*_PAGES, *PICTURES))}")
+    if out.suffix.lower() not in _PAGES:
+        raise InvalidInputError(f"{str(out)!r} must end in {' or '.join(_PAGES)}")
     with open_to_read(options) as (memory, _):
         namespaces = [options.namespace] if options.namespace else memory.namespaces()
         notes = [note for each in namespaces for note in all_notes(memory, each)]
-        changes = [
-            change
-            for each in (namespaces if kind in _PAGES else ())
-            for change in memory.history(None, namespace=each)
-        ]
+        changes = [change for each in namespaces for change in memory.history(None, namespace=each)]
     title = f"Memory of {format_namespace(options.namespace)}" if options.namespace else "Memory"
-    if kind in _PAGES:
-        page = render(notes, changes, title=title)
-        write_whole(out, lambda draft: draft.write_text(page, encoding="utf-8"))
-    else:
-        draw(notes, out, title=title)
+    _write_whole(out, render(notes, changes, title=title))
     links = sum(link.direction == "out" for note in notes for link in note.links.values())
     values = {"file": str(out), "notes": len(notes), "links": links}
     print_result(f"{out}: {len(notes)} notes, {links} links", values, as_json=options.as_json)
+
+
+def _write_whole(out: Path, text: str) -> None:
+    """Write a draft and move it into place, so that the old file stays until the new one is complete."""
+    draft = out.with_name(f".{os.getpid()}-{out.name}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(out)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(out)) from error
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def render(notes: Sequence[Note], changes: Sequence[Change], *, title: str) -> str:

@@ -3,46 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.table import Table
 
-from ..errors import InvalidInputError
 from ..notes import Namespace
 from .command import command
-from .graph_picture import PICTURES
 from .open_memory import open_to_read
 from .options import NAMESPACE, Options, format_namespace
-from .stats_picture import draw_stats
 from .terminal import console, one_line, print_json, table
 
 app = typer.Typer(rich_markup_mode=None)
 
 Stats = Mapping[str, Any]
-Png = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Draw the figures as well: a .png, .svg or .pdf."),
-]
 COLUMNS = ("notes", "threads", "links", "evolved", "without_links", "superseded", "duplicates")
 
 
 @command(app, "stats", NAMESPACE)
-def stats(options: Options, png: Png = None) -> None:
+def stats(options: Options) -> None:
     """Count notes, links and states, and what needs a look.
 
     That is what is superseded, said twice, without links, unfinished, or waits for a decision.
     """
-    if png is not None and png.suffix.lower() not in PICTURES:
-        raise InvalidInputError(f"{str(png)!r} must end in {', '.join(PICTURES)}")
     with open_to_read(options) as (memory, _):
         namespaces = [options.namespace] if options.namespace else memory.namespaces()
         by_namespace = {each: memory.stats(namespace=each) for each in namespaces}
         total = memory.stats(namespace=options.namespace)
-    if png is not None:
-        whose = f" of {format_namespace(options.namespace)}" if options.namespace else ""
-        draw_stats(total, png, title=f"Memory{whose}")
     if options.as_json:
         rows = [{**counts, "namespace": list(each)} for each, counts in by_namespace.items()]
         print_json({**total, "by_namespace": rows})

@@ -1,4 +1,4 @@
-"""`amem graph`: a picture, and a page that is tried in a browser."""
+"""`amem graph`: a page, which is tried in a browser."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from datetime import UTC, datetime
 from html import unescape
 
 import pytest
 from support.notes import make_note
 
-from amem_integrations.cli import graph_picture
 from amem_integrations.cli.graph_page import render
 from amem_integrations.notes import ContextEntry, Link, Supersession
 
@@ -46,37 +44,8 @@ def many(count):
     ]
 
 
-def test_the_picture_is_written(talk, tmp_path):
-    pytest.importorskip("matplotlib")
-    out = tmp_path / "graph.png"
-    links = talk.json("stats")["links"]
-    assert talk.json("graph", out) == {"file": str(out), "notes": 30, "links": links}
-    assert out.read_bytes().startswith(b"\x89PNG")
-    assert len(out.read_bytes()) > 20_000
-    assert talk.names == []
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 300])
-def test_a_memory_of_any_size_has_a_picture(tmp_path, count):
-    pytest.importorskip("matplotlib")
-    notes = many(count)
-    if notes:
-        notes[0] = notes[0].revised(content="costs $5 and $x^2 \\frac{ or _{ 日本 🦊")
-    graph_picture.draw(notes, tmp_path / "x.svg", title="$ {")
-    assert "<svg" in (tmp_path / "x.svg").read_text(encoding="utf-8")
-
-
-def test_the_layout_is_always_the_same_and_keeps_notes_apart():
-    edges = [(0, 1, 0.5), (1, 2, 0.9)]
-    xy = graph_picture.layout(4, edges)
-    assert (xy == graph_picture.layout(4, edges)).all()
-    assert min(((xy[a] - xy[b]) ** 2).sum() for a in range(4) for b in range(a)) > 0.1
-
-
-def test_without_matplotlib_the_extra_is_named(talk, tmp_path, monkeypatch):
-    for name in ("matplotlib", *(f"matplotlib.{n}" for n in ("collections", "colors", "figure"))):
-        monkeypatch.setitem(sys.modules, name, None)
-    assert "amem-integrations[evaluation]" in talk.fails("graph", tmp_path / "x.png")
+def test_only_a_page_is_written(talk, tmp_path):
+    assert "must end in .html" in talk.fails("graph", tmp_path / "x.png")
     assert [path.name for path in tmp_path.iterdir()] == ["memory"]
 
 

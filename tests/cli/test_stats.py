@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 from support import models
 
 from amem_integrations import AgenticMemory, MemoryConfig
-from amem_integrations.cli.stats_picture import draw_stats
 from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob",)
@@ -136,37 +133,3 @@ def test_the_command_prints_what_the_method_returns(wedding):
 def test_the_command_names_the_models_whose_proposals_wait(wedding):
     wedding("add", "My sister Lena's wedding in Porto is on 28 June.", "--review")
     assert "proposals that wait: rules" in wedding("stats").stdout
-
-
-@pytest.mark.parametrize("name", ["x.png", "x.svg", "X.PDF"])
-def test_the_figures_are_drawn(wedding, tmp_path, name):
-    pytest.importorskip("matplotlib")
-    out = tmp_path / name
-    assert wedding("stats", "--png", out).exit_code == 0
-    start = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}[out.suffix.lower()]
-    assert out.read_bytes().startswith(start)
-    assert len(out.read_bytes()) > 5_000
-    assert wedding.names == ["hash", "hash"] or len(wedding.names) == 2
-
-
-def test_a_memory_without_notes_and_names_in_any_script_have_a_picture(tmp_path):
-    pytest.importorskip("matplotlib")
-    with opened() as memory:
-        figures = memory.stats(namespace=ANN)
-    names = {"日本 $x^2 \\frac{": 3, "a-very-long-name-of-a-model-of-somebody": 1}
-    figures |= {"proposals": names, "rejected_replies": names}
-    draw_stats(figures, tmp_path / "x.svg", title="$ {")
-    assert "<svg" in (tmp_path / "x.svg").read_text(encoding="utf-8")
-
-
-def test_only_known_kinds_of_pictures_are_drawn(wedding, tmp_path):
-    assert "must end in" in wedding.fails("stats", "--png", tmp_path / "x.doc")
-    assert not (tmp_path / "x.doc").exists()
-
-
-def test_without_matplotlib_the_extra_is_named(wedding, tmp_path, monkeypatch):
-    for name in ("matplotlib", *(f"matplotlib.{n}" for n in ("collections", "colors", "figure"))):
-        monkeypatch.setitem(sys.modules, name, None)
-    out = tmp_path / "x.png"
-    assert "amem-integrations[evaluation]" in wedding.fails("stats", "--png", out)
-    assert not out.exists()
