@@ -34,7 +34,7 @@ class AMemStore(BaseStore):
     """A LangGraph store in which items are notes.
 
     What is put is returned exactly. Beside it each item has a note that is found by meaning, by words and
-    over links, and evolves (`evolve_on_put`, or `memory.evolve()`); `note` returns it. Notes of a namespace
+    over links, and evolves (`evolve=True`, or `memory.evolve()`); `note` returns it. Notes of a namespace
     that are no items are left alone.
 
     - **Search.** Best first, as the memory ranks. `score` is the cosine of query and note, or that of a
@@ -58,7 +58,7 @@ class AMemStore(BaseStore):
         memory: AgenticMemory,
         *,
         fields: Sequence[str] | None = None,
-        evolve_on_put: bool = False,
+        evolve: bool = False,
         ttl: TTLConfig | None = None,
     ) -> None:
         """Set up.
@@ -66,21 +66,21 @@ class AMemStore(BaseStore):
         Args:
             memory: The memory to keep items in.
             fields: Paths in the value that are indexed if `put` names none; "$" is all of it, and so is no path.
-            evolve_on_put: Construct, link and evolve the note of an item when it is put.
+            evolve: Construct, link and evolve the note of an item when it is put.
             ttl: Default time to live, whether reading refreshes it (LangGraph's default: yes), and how
                 often `start_ttl_sweeper` sweeps; in minutes.
 
         Raises:
-            ConfigurationError: `fields` is no list of paths, `ttl` not as LangGraph has it, or `evolve_on_put` neither
+            ConfigurationError: `fields` is no list of paths, `ttl` not as LangGraph has it, or `evolve` neither
                 True nor False.
         """
-        check_flags(evolve_on_put=evolve_on_put)
+        check_flags(evolve=evolve)
         _check_ttl(ttl)
         if fields and not are_paths(fields):
             raise ConfigurationError(f"fields={fields!r} must be a list of paths, such as ['text']")
         self._items = Items(memory)
         self._fields = tuple(fields or ("$",))
-        self._evolve = evolve_on_put
+        self._evolve = evolve
         self._failures = Failures()
         self.ttl_config = ttl
         self._sweeper: threading.Thread | None = None

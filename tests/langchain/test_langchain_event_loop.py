@@ -145,7 +145,7 @@ async def by_evolution_graph(memory: AgenticMemory, text: str) -> None:
 
 
 async def by_store(memory: AgenticMemory, text: str) -> None:
-    store = AMemStore(memory, evolve_on_put=True)
+    store = AMemStore(memory, evolve=True)
     await store.aput(("items",), text, {"text": text}, ttl=60)
     await store.aput(("items",), f"{text} hidden", {"text": text}, index=False)
     await store.aget(("items",), text, refresh_ttl=True)

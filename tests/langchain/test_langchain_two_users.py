@@ -164,7 +164,7 @@ def by_evolution_graph(memory: AgenticMemory) -> Say:
 
 
 def by_store(memory: AgenticMemory) -> Say:
-    store = AMemStore(memory, evolve_on_put=True)
+    store = AMemStore(memory, evolve=True)
 
     async def say(who: str, text: str, thread: str) -> str:
         found = await store.asearch((who,), query=text)

@@ -72,7 +72,7 @@ def test_its_tools_update_and_delete(memory: AgenticMemory) -> None:
 
 
 def test_its_store_manager_keeps_what_a_model_extracts(memory: AgenticMemory) -> None:
-    store = AMemStore(memory, evolve_on_put=True)
+    store = AMemStore(memory, evolve=True)
     manager = langmem.create_memory_store_manager(
         calling("Memory", content="Ann moved to Oslo."), namespace=PLACE, store=store
     )

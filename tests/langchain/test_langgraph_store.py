@@ -132,7 +132,7 @@ def test_an_item_is_a_note_that_can_be_read_as_one(store: AMemStore, memory: Age
 
 
 def test_evolution_changes_the_note_and_never_the_value(memory: AgenticMemory) -> None:
-    store = AMemStore(memory, evolve_on_put=True)
+    store = AMemStore(memory, evolve=True)
     store.put(NS, "1", {"text": "Ann moved to Oslo."})
     store.put(NS, "2", {"text": "Ann likes Oslo."})
     note = store.note(NS, "1")
@@ -143,7 +143,7 @@ def test_evolution_changes_the_note_and_never_the_value(memory: AgenticMemory) -
     assert store.note(NS, "1").state == "done"  # type: ignore[union-attr]
 
 
-def test_without_evolve_on_put_no_model_is_called(store: AMemStore, memory: AgenticMemory) -> None:
+def test_without_evolve_no_model_is_called(store: AMemStore, memory: AgenticMemory) -> None:
     store.put(NS, "1", {"text": "Ann moved to Oslo."})
     assert memory.stats()["usage"]["total"] == {}
 
@@ -407,7 +407,7 @@ def test_an_item_that_expires_while_it_is_put_again_is_put(meddling: Meddling) -
 def test_a_read_that_prolongs_embeds_nothing() -> None:
     embedder = Counting()
     with AgenticMemory.open(":memory:", embedder=embedder, model=scripted()) as memory:
-        store = AMemStore(memory, evolve_on_put=True)
+        store = AMemStore(memory, evolve=True)
         store.put(NS, "k", {"text": "Ann moved to Oslo."}, ttl=60)
         before, embedded = store.note(NS, "k"), embedder.texts
         store.get(NS, "k", refresh_ttl=True)
@@ -468,7 +468,7 @@ async def test_nothing_of_it_works_on_the_event_loop() -> None:
             return super().embed_query(text)
 
     with AgenticMemory.open(":memory:", model=scripted(), embedder=Watched()) as memory:
-        store: BaseStore = AMemStore(memory, evolve_on_put=True)
+        store: BaseStore = AMemStore(memory, evolve=True)
         await store.aput(NS, "k", {"text": "I moved to Oslo."})
         await store.asearch(NS, query="Oslo")
     assert threads
@@ -724,7 +724,7 @@ async def test_when_the_store_does_not_answer_each_task_is_told_and_it_is_asked_
 
 async def test_what_is_evolved_when_it_is_put_is_evolved_for_each_task() -> None:
     with AgenticMemory.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
-        store = AMemStore(memory, evolve_on_put=True)
+        store = AMemStore(memory, evolve=True)
 
         keys = [str(number) for number in range(5)]
         await asyncio.gather(*(store.aput(NS, key, {"text": f"cat {key}"}) for key in keys))
