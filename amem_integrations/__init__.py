@@ -35,14 +35,12 @@ if TYPE_CHECKING:
         UndoReport,
         WorkReport,
     )
-    from .ports import ChatModel, Completion, Embedder, ModelRequest, NoteStore
+    from .ports import ChatModel, Completion, Embedder, ModelRequest
     from .providers.fastembed import FastEmbedEmbedder
     from .providers.minilm import MiniLmEmbedder
     from .providers.openai import OpenAIChatModel, OpenAIEmbedder
     from .providers.rules import RuleModel
     from .providers.sentence_transformers import SentenceTransformerEmbedder
-    from .stores.edge import EdgeStore
-    from .stores.qdrant import QdrantStore
 
 __all__ = [
     "AgenticMemory",
@@ -53,7 +51,6 @@ __all__ = [
     "Completion",
     "ConfigurationError",
     "ContextEntry",
-    "EdgeStore",
     "Embedder",
     "EmbedderMismatchError",
     "EvolutionReport",
@@ -71,11 +68,9 @@ __all__ = [
     "Note",
     "NoteInput",
     "NoteNotFoundError",
-    "NoteStore",
     "OpenAIChatModel",
     "OpenAIEmbedder",
     "Plan",
-    "QdrantStore",
     "RevisionConflictError",
     "RuleModel",
     "ScoredNote",
@@ -127,15 +122,12 @@ _MODULES = {
     "Completion": "ports",
     "Embedder": "ports",
     "ModelRequest": "ports",
-    "NoteStore": "ports",
     "FastEmbedEmbedder": "providers.fastembed",
     "MiniLmEmbedder": "providers.minilm",
     "OpenAIChatModel": "providers.openai",
     "OpenAIEmbedder": "providers.openai",
     "RuleModel": "providers.rules",
     "SentenceTransformerEmbedder": "providers.sentence_transformers",
-    "EdgeStore": "stores.edge",
-    "QdrantStore": "stores.qdrant",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _MODULES)

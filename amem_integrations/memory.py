@@ -1,5 +1,7 @@
 """`AgenticMemory`: what a program holds in its hands. Its methods are the flows, in both forms."""
 
+# ruff: noqa: SLF001 - the class methods that make a memory set its attributes
+
 from __future__ import annotations
 
 import asyncio
@@ -102,8 +104,8 @@ class AgenticMemory:
             config: How notes are made, linked and evolved.
             collection: Name of the collection, for several memories in one place.
             client_options: For a folder: `durability` ("interval", or "always" to survive power cuts). For
-                a server: the options of `QdrantStore` (`connections`, `metadata_indexes`, `collection_options`, …) and what
-                `qdrant_client.QdrantClient` takes, such as `api_key` and `timeout`.
+                a server: `connections`, `metadata_indexes`, `collection_options`, `allow_insecure`, `pauses`, and what
+                `qdrant_client.QdrantClient` takes, such as `api_key` and `timeout` (see `docs/stores.md`).
 
         Raises:
             StoreLockedError: Another process has the folder open.
@@ -115,24 +117,37 @@ class AgenticMemory:
         place = Location.of(location, collection, client_options)
         model, embedder = open_model(model), open_embedder(embedder)
         store = open_store(place, embedder=embedder.name, dimensions=embedder.dimensions)
-        memory = cls(store, embedder, model, config)
+        memory = cls._over(store, embedder, model, config)
         memory._location = place
         run(flows.embed.embed_all_missing(memory._runtime))
         return memory
 
-    def __init__(
-        self,
+    _location: Location | None  # where it was opened, if it was
+    _on_close: list[Callable[[], object]]
+
+    def __init__(self, *_: object, **__: object) -> None:
+        """Refuse: `open` is the way in.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        raise ConfigurationError("AgenticMemory is not called; use AgenticMemory.open(location)")
+
+    @classmethod
+    def _over(
+        cls,
         store: NoteStore,
         embedder: Embedder,
         model: ChatModel | None = None,
         config: MemoryConfig | None = None,
-    ) -> None:
-        """Take ready ports; see `open` for the usual way."""
-        self._location: Location | None = None  # where it was opened, if it was
-        self._on_close: list[Callable[[], object]] = []
+    ) -> Self:
+        """Return a memory over an open store."""
         if not isinstance(config, MemoryConfig | None):
             raise ConfigurationError(f"config={config!r} must be a MemoryConfig")
-        self._connect(store, open_embedder(embedder), open_model(model), config or MemoryConfig())
+        memory = cls.__new__(cls)
+        memory._location, memory._on_close = None, []
+        memory._connect(store, open_embedder(embedder), open_model(model), config or MemoryConfig())
+        return memory
 
     @property
     def embedder(self) -> Embedder:

@@ -25,7 +25,8 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from amem_integrations import AgenticMemory, EdgeStore
+from amem_integrations import AgenticMemory
+from amem_integrations.stores import EdgeStore
 from benchmarks.evaluation.scaling.measure import Tape, milliseconds
 from benchmarks.evaluation.scaling.synthetic import (
     DIMENSIONS,
@@ -45,8 +46,7 @@ AIM = 3.0  # most that a delete, or an open after a kill, may take beyond the ot
 
 def opened(folder: str | Path) -> AgenticMemory:
     """Return the memory in a folder."""
-    embedder = KnownVectors()
-    return AgenticMemory(EdgeStore(folder, dimensions=DIMENSIONS, embedder=embedder.name), embedder)
+    return AgenticMemory.open(folder, embedder=KnownVectors())
 
 
 def fill(folder: Path, number: int, links: int) -> None:
@@ -127,9 +127,8 @@ async def gaps(folder: Path, number: int) -> dict[str, tuple[float, float]]:
     world, embedder = World(links=LINKS_OUT), KnownVectors()
     questions = [world.text(topic, 9) for topic in range(ROUNDS + 1)]
     embedder.known |= {text: world.query(topic) for topic, text in enumerate(questions)}
-    store = EdgeStore(folder, dimensions=DIMENSIONS, embedder=embedder.name)
-    with AgenticMemory(store, embedder) as memory:
-        tape = Tape(store)
+    with AgenticMemory.open(folder, embedder=embedder) as memory:
+        tape = Tape(memory._runtime.store)  # noqa: SLF001
 
         def search(place: int) -> Awaitable[object]:
             return memory.asearch(questions[place], namespace=SPACE)

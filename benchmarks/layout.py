@@ -19,7 +19,9 @@ from types import FrameType
 from typing import Any
 
 import amem_integrations
-from amem_integrations import AgenticMemory, EdgeStore, NoteStore
+from amem_integrations import AgenticMemory
+from amem_integrations.ports import NoteStore
+from amem_integrations.stores import EdgeStore
 from amem_integrations.testing import HashEmbedder
 
 PACKAGE = Path(amem_integrations.__file__).parent
@@ -102,7 +104,7 @@ def measure() -> dict[str, Measured]:
     with TemporaryDirectory(prefix="amem-layout-") as folder:
         store = EdgeStore(folder, dimensions=embedder.dimensions, embedder=embedder.name)
         counting = CountingStore(store)
-        with AgenticMemory(counting, embedder) as memory:
+        with AgenticMemory._over(counting, embedder) as memory:  # noqa: SLF001
             calls: dict[str, Callable[[], object]] = {
                 "add": lambda: memory.add(ADDED, namespace=NAMESPACE, thread=THREAD),
                 "search": lambda: memory.search(QUESTION, namespace=NAMESPACE),

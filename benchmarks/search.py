@@ -16,7 +16,7 @@ from itertools import count, islice
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from amem_integrations import AgenticMemory, EdgeStore
+from amem_integrations import AgenticMemory
 from benchmarks.evaluation.scaling.measure import Tape
 from benchmarks.evaluation.scaling.synthetic import (
     DIMENSIONS,
@@ -38,17 +38,19 @@ AIM_RATIO, AIM_MS = 1.5, 1.0  # a search should take at most that often the engi
 def main(number: int) -> None:
     """Build the memory, measure, and print."""
     world, embedder = World(links=LINKS_OUT), KnownVectors()
-    with TemporaryDirectory(prefix="amem-bench-") as folder:
-        store = EdgeStore(folder, dimensions=DIMENSIONS, embedder=embedder.name)
-        with AgenticMemory(store, embedder) as memory:
-            notes = world.notes(number)
-            while batch := list(islice(notes, BATCH)):
-                store.insert(SPACE, batch, [])
-            tape = Tape(store)
-            print(f"{number} notes in one namespace, {DIMENSIONS} dimensions\n")
-            print(f"{'':10}{'engine':>10}{'memory':>10}{'ratio':>8}{'beyond':>10}")
-            for name, operation in _operations(memory, world, embedder, number).items():
-                _report(name, *_measure(operation, tape), tape)
+    with (
+        TemporaryDirectory(prefix="amem-bench-") as folder,
+        AgenticMemory.open(folder, embedder=embedder) as memory,
+    ):
+        store = memory._runtime.store  # noqa: SLF001
+        notes = world.notes(number)
+        while batch := list(islice(notes, BATCH)):
+            store.insert(SPACE, batch, [])
+        tape = Tape(store)
+        print(f"{number} notes in one namespace, {DIMENSIONS} dimensions\n")
+        print(f"{'':10}{'engine':>10}{'memory':>10}{'ratio':>8}{'beyond':>10}")
+        for name, operation in _operations(memory, world, embedder, number).items():
+            _report(name, *_measure(operation, tape), tape)
     print(f"\nAim: a search takes at most {AIM_RATIO} times the engine's time and {AIM_MS:.0f} ms.")
 
 

@@ -13,10 +13,9 @@ from typing import Annotated
 
 import typer
 
-from .. import EdgeStore
 from .. import reindex as reindexing
 from ..errors import ConfigurationError
-from ..stores.edge import used_bytes
+from ..stores.edge import EdgeStore, used_bytes
 from .command import command
 from .open_memory import embedder_name, folder, open_to_read, open_to_write
 from .options import EMBEDDER, NAMESPACE, Options, format_namespace

@@ -59,7 +59,8 @@ def open_to_read(options: Options) -> Iterator[tuple[AgenticMemory, NoteStore]]:
     if not options.remote:
         folder_description(options)
     store, name, dimensions = _open_store(options)
-    with AgenticMemory(store, UnloadedEmbedder(name, dimensions)) as memory:
+    memory = AgenticMemory._over(store, UnloadedEmbedder(name, dimensions))  # noqa: SLF001
+    with memory:
         yield memory, store
 
 

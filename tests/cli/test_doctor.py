@@ -9,11 +9,12 @@ from uuid import uuid4
 
 import pytest
 
-from amem_integrations import AgenticMemory, EdgeStore
+from amem_integrations import AgenticMemory
 from amem_integrations.adapting import Unembedded
 from amem_integrations.cli import doctor
 from amem_integrations.notes import ContextEntry
 from amem_integrations.ports import Indexed
+from amem_integrations.stores import EdgeStore
 from amem_integrations.stores.collection import NOTE_INDEXES
 from amem_integrations.stores.edge_shard import EdgeShard
 from amem_integrations.stores.payloads import Point

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from support.qdrant_server import FakeQdrant, serving
 
-from amem_integrations import AgenticMemory, Completion, EdgeStore
+from amem_integrations import AgenticMemory, Completion
+from amem_integrations.stores import EdgeStore
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 

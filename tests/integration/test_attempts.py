@@ -136,7 +136,7 @@ def test_an_idle_evolve_asks_the_store_once_however_many_namespaces_there_are(tm
     store = WatchedStore(EdgeStore(tmp_path, dimensions=64))
     config = MemoryConfig(max_attempts=1)
     model = models.model(construct=Poisoned().construct)
-    with AgenticMemory(store, HashEmbedder(), model, config) as memory:
+    with AgenticMemory._over(store, HashEmbedder(), model, config) as memory:
         for number in range(20):
             memory.add(f"note {number}", namespace=(f"user-{number}",))
         memory.add(POISON, namespace=BOB)
@@ -153,7 +153,7 @@ def test_proposals_take_as_many_calls_for_many_notes_as_for_one(tmp_path):
     store = WatchedStore(EdgeStore(tmp_path, dimensions=64))
     model = models.model(models.update_first("Something else entirely."))
     config = MemoryConfig(min_gate_similarity=1.0, batch_size=1, max_concurrency=1)
-    with AgenticMemory(store, HashEmbedder(), model, config) as memory:
+    with AgenticMemory._over(store, HashEmbedder(), model, config) as memory:
         costs = []
         for number in range(6):
             memory.add(f"note {number}", namespace=ANN, thread="t")

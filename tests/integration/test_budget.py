@@ -22,9 +22,9 @@ from amem_integrations import (
     MemoryConfig,
     ModelUnavailableError,
     Plan,
-    QdrantStore,
 )
 from amem_integrations.adapting import directly, evolve_turn
+from amem_integrations.stores import QdrantStore
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
@@ -140,7 +140,7 @@ def test_asynchronous_calls_are_in_the_ledger(location):
 def test_the_ledger_costs_no_further_write():
     def writes(model):
         store = WatchedStore(QdrantStore(":memory:", dimensions=256, embedder="hash"))
-        with AgenticMemory(store, HashEmbedder(256), model) as memory:
+        with AgenticMemory._over(store, HashEmbedder(256), model) as memory:
             memory.add("I moved to Oslo", namespace=ANN, thread="t")
             memory.add("I like it in Oslo", namespace=ANN, thread="t")
         return sum(store.calls.count(name) for name in ("insert", "replace", "rewrite_changes"))
@@ -213,7 +213,7 @@ def test_the_history_and_the_notes_show_nothing_of_the_ledger(location):
 
 def test_what_was_spent_cannot_be_undone():
     store = QdrantStore(":memory:", dimensions=256, embedder="hash")
-    with AgenticMemory(store, HashEmbedder(256), models.model()) as memory:
+    with AgenticMemory._over(store, HashEmbedder(256), models.model()) as memory:
         memory.add("I moved to Oslo", namespace=ANN)
         (record,) = store.changes(ANN, kinds=("usage",))
         with pytest.raises(InvalidInputError, match="cannot be taken back"):
@@ -222,7 +222,7 @@ def test_what_was_spent_cannot_be_undone():
 
 def test_the_ledger_holds_no_content():
     store = QdrantStore(":memory:", dimensions=256, embedder="hash")
-    with AgenticMemory(store, HashEmbedder(256), models.model()) as memory:
+    with AgenticMemory._over(store, HashEmbedder(256), models.model()) as memory:
         note = memory.add("The password is swordfish", namespace=ANN, speaker="Ann", key="pw")
         (record,) = store.changes(ANN, kinds=("usage",))
         for secret in ("swordfish", "password", "Ann", "pw", note.id):
@@ -377,7 +377,7 @@ def test_a_higher_limit_goes_on_the_same_day(tmp_path):
 def test_what_other_processes_spend_counts():
     store = QdrantStore(":memory:", dimensions=256, embedder="hash")
     config, model = MemoryConfig(daily_calls=2), models.model(models.link_to_first)
-    one, other = (AgenticMemory(store, HashEmbedder(256), model, config) for _ in range(2))
+    one, other = (AgenticMemory._over(store, HashEmbedder(256), model, config) for _ in range(2))
     one.add(FACTS[0], namespace=ANN)
     other.add(FACTS[1], namespace=ANN)
     assert one.add(FACTS[2], namespace=ANN).state == "pending"

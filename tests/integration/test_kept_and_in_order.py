@@ -364,7 +364,7 @@ def test_as_many_hits_are_found_as_are_asked_for():
 
 def test_an_add_with_evolution_reads_the_store_five_times_at_most(tmp_path):
     store = WatchedStore(EdgeStore(tmp_path, dimensions=64))
-    with AgenticMemory(store, HashEmbedder(), RuleModel()) as memory:
+    with AgenticMemory._over(store, HashEmbedder(), RuleModel()) as memory:
         for number in range(4):
             memory.add(f"part {number} of the trip", namespace=ANN, thread="t")
         store.calls.clear()

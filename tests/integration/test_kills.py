@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from support.processes import run_python
 
-from amem_integrations import AgenticMemory, EdgeStore, MemoryConfig
+from amem_integrations import AgenticMemory, MemoryConfig
+from amem_integrations.stores import EdgeStore
 from amem_integrations.testing import CopyingModel, HashEmbedder
 
 ROOT = Path(__file__).parents[2]
@@ -79,7 +80,7 @@ os.kill(os.getpid(), 9)
 # Opens the store without the memory, writes more operations than it keeps, and dies.
 STORE_ONLY = """
 import os, sys
-from amem_integrations import EdgeStore
+from amem_integrations.stores import EdgeStore
 from amem_integrations.changes.edits import change_of_namespace
 from amem_integrations.ids import new_operation, now
 from amem_integrations.testing import HashEmbedder

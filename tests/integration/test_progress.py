@@ -118,7 +118,7 @@ def test_an_import_tells_how_far_it_is(waiting, tmp_path):
 def test_info_says_what_a_memory_was_made_with(tmp_path):
     opened(location=tmp_path).close()
     store, *_ = EdgeStore.as_made(tmp_path)
-    with AgenticMemory(store, HashEmbedder(name="not used"), models.model()) as memory:
+    with AgenticMemory._over(store, HashEmbedder(name="not used"), models.model()) as memory:
         info = memory.info()
     made = json.loads((tmp_path / "amem" / "amem.json").read_text(encoding="utf-8"))
     assert (info["embedder"], info["dimensions"], info["model"]) == ("hash", 64, "scripted")
@@ -137,18 +137,6 @@ def test_info_of_a_server_says_the_same(tmp_path):
     assert served.keys() == kept.keys()
     del served["created_at"], kept["created_at"]
     assert served == kept
-
-
-def test_info_of_a_store_that_tells_nothing_says_what_is_known():
-    class Silent:
-        remote = False
-
-        def last_seq(self):
-            return 0
-
-    info = AgenticMemory(Silent(), HashEmbedder()).info()
-    assert (info["embedder"], info["dimensions"], info["model"]) == ("hash", 64, "rules")
-    assert "format" not in info
 
 
 def test_the_ports_and_settings_can_be_read():

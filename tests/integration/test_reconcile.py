@@ -9,8 +9,9 @@ import pytest
 from support import models
 from support.processes import run_python
 
-from amem_integrations import AgenticMemory, EdgeStore, MemoryConfig
+from amem_integrations import AgenticMemory, MemoryConfig
 from amem_integrations.cli.open_memory import UnloadedEmbedder
+from amem_integrations.stores import EdgeStore
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
@@ -18,7 +19,8 @@ ANN = ("ann",)
 CHILD = """
 import os, sys
 from support import models
-from amem_integrations import AgenticMemory, EdgeStore, MemoryConfig
+from amem_integrations import AgenticMemory, MemoryConfig
+from amem_integrations.stores import EdgeStore
 from amem_integrations.cli.open_memory import UnloadedEmbedder
 from amem_integrations.testing import HashEmbedder
 
@@ -247,7 +249,9 @@ def test_what_was_left_half_done_is_finished_without_an_embedder_too(tmp_path):
     kill = CORRECTIONS["before the others"][0]
     run_and_kill(tmp_path / "m", f"{kill}; memory.update(ids[1], namespace=ANN, content='No trip')")
     store, name, dimensions = EdgeStore.as_made(tmp_path / "m")
-    with AgenticMemory(store, UnloadedEmbedder(name, dimensions)) as memory:  # as `amem show` does
+    with AgenticMemory._over(
+        store, UnloadedEmbedder(name, dimensions)
+    ) as memory:  # as `amem show` does
         first = memory.get_all(namespace=ANN)[0]
         assert [entry.cause for entry in first.contexts] == [first.id]
 

@@ -14,7 +14,6 @@ from support.qdrant_server import FakeQdrant, serving
 from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
-    EdgeStore,
     EmbedderMismatchError,
     InvalidInputError,
     MemoryConfig,
@@ -24,6 +23,7 @@ from amem_integrations import (
     StoreError,
 )
 from amem_integrations.reindex import reindex
+from amem_integrations.stores import EdgeStore
 from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob", "work")

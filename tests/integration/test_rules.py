@@ -794,15 +794,3 @@ async def test_an_embedder_that_only_exists_as_a_coroutine_asks_for_the_twin(ope
     assert (hit.note.id, hit.similarity is not None) == (note.id, True)
     memory.delete(note.id, namespace=ANN)  # what has to go needs no embedder
     assert memory.get_all(namespace=ANN) == []
-
-
-def test_a_store_that_waits_asks_for_the_twin_too():
-    class Waiting:
-        def last_seq(self):
-            return 0
-
-        async def namespaces(self, where=()):
-            await asyncio.sleep(0)
-
-    with pytest.raises(ConfigurationError, match="aadd"):
-        AgenticMemory(Waiting(), HashEmbedder()).namespaces()

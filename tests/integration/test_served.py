@@ -14,17 +14,17 @@ import pytest
 from qdrant_client import models
 from support.models import model, update_first
 from support.qdrant_server import FakeQdrant, Fault, rate_limited, serving
+from support.stored import DIMENSIONS, change, item, note_id
 
 from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
     MemoryConfig,
-    QdrantStore,
     StoreUnavailableError,
 )
 from amem_integrations.ports import Query
+from amem_integrations.stores import QdrantStore
 from amem_integrations.testing import HashEmbedder
-from amem_integrations.testing.conformance import DIMENSIONS, change, item, note_id
 
 ANN, BOB = ("ann",), ("bob",)
 QUICK = {"pauses": (0.001, 0.001)}

@@ -15,6 +15,7 @@ import pytest
 from support import models
 from support.processes import environment
 from support.qdrant_server import FakeQdrant, Fault, serving
+from support.stored import DIMENSIONS, change, item, note, note_id
 
 from amem_integrations import AgenticMemory, MemoryConfig
 from amem_integrations.runtime import run
@@ -23,7 +24,6 @@ from amem_integrations.stores.announced import REMOVAL
 from amem_integrations.stores.payloads import TERMS
 from amem_integrations.stores.writes import INTENT
 from amem_integrations.testing import HashEmbedder
-from amem_integrations.testing.conformance import DIMENSIONS, change, item, note, note_id
 
 ROOT = Path(__file__).parents[2]
 ANN, BOB = ("ann",), ("bob",)

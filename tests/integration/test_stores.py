@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import logging
-import os
 import pickle
 import re
 import signal
@@ -20,8 +19,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.processes import run_python
+from support.processes import TESTS, environment, run_python
 from support.qdrant_server import FakeQdrant, Fault, serving
+from support.stored import (
+    DIMENSIONS,
+    change,
+    item,
+    note,
+    note_id,
+    unit,
+)
 
 from amem_integrations import AgenticMemory
 from amem_integrations.errors import (
@@ -40,16 +47,6 @@ from amem_integrations.stores.collection import CHANGE_INDEXES, NOTE_INDEXES
 from amem_integrations.stores.conditions import TIMES
 from amem_integrations.stores.edge_shard import EdgeShard
 from amem_integrations.testing import HashEmbedder
-from amem_integrations.testing.conformance import (
-    DIMENSIONS,
-    METADATA_INDEXES,
-    NoteStoreConformance,
-    change,
-    item,
-    note,
-    note_id,
-    unit,
-)
 
 ROOT = Path(__file__).parents[2]
 ANN = ("ann",)
@@ -58,7 +55,7 @@ QUICK = {"pauses": (0.001, 0.001, 0.001)}
 SETUP = f"""
 import os, sys
 from amem_integrations.stores import EdgeStore
-from amem_integrations.testing.conformance import change, item, note_id
+from support.stored import change, item, note_id
 def opened():
     return EdgeStore(sys.argv[1], dimensions={DIMENSIONS})
 """
@@ -79,46 +76,6 @@ except StoreError as error:
 else:
     print("opened")
 """
-
-
-class TestEdgeStore(NoteStoreConformance):
-    def make_store(self, folder: Path) -> NoteStore:
-        return EdgeStore(folder, dimensions=DIMENSIONS)
-
-
-class TestQdrantStoreInMemory(NoteStoreConformance):
-    def make_store(self, folder: Path) -> NoteStore:
-        return QdrantStore(":memory:", dimensions=DIMENSIONS)
-
-
-@pytest.mark.enable_socket
-class TestQdrantStoreOverHttp(NoteStoreConformance):
-    @pytest.fixture(autouse=True)
-    def server(self) -> Iterator[None]:
-        with serving(FakeQdrant()) as self.fake:
-            yield
-
-    def make_store(self, folder: Path) -> NoteStore:
-        return QdrantStore(self.fake.url, dimensions=DIMENSIONS, metadata_indexes=METADATA_INDEXES)
-
-
-if "QDRANT_URL" in os.environ:
-
-    @pytest.mark.enable_socket
-    class TestQdrantStoreOnAServer(NoteStoreConformance):
-        def make_store(self, folder: Path) -> NoteStore:
-            name = f"amem-test-{os.urandom(8).hex()}"
-            return QdrantStore(
-                os.environ["QDRANT_URL"],
-                dimensions=DIMENSIONS,
-                collection=name,
-                metadata_indexes=METADATA_INDEXES,
-            )
-
-else:
-
-    @pytest.mark.skip(reason="QDRANT_URL is not set")
-    def test_the_conformance_suite_on_a_server() -> None: ...
 
 
 # --- the embedded store -------------------------------------------------------------------------
@@ -149,6 +106,7 @@ for n in range(10_000):
     with subprocess.Popen(
         [sys.executable, "-c", SETUP + code, str(tmp_path / "m")],
         cwd=ROOT,
+        env=environment(ROOT, TESTS),
         stdout=subprocess.PIPE,
         text=True,
     ) as child:

@@ -25,7 +25,8 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools import BaseTool
 
-from amem_integrations import AgenticMemory, ModelRequest, QdrantStore, StoreUnavailableError
+from amem_integrations import AgenticMemory, ModelRequest, StoreUnavailableError
+from amem_integrations.stores import QdrantStore
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
@@ -88,7 +89,7 @@ def open_memory(model: Any = None, *, embedder: Any = None) -> tuple[AgenticMemo
     """Return a memory over Qdrant's `:memory:`, and the probe around its store."""
     embedder = embedder or HashEmbedder(256)
     store = Probe(QdrantStore(":memory:", dimensions=embedder.dimensions, embedder=embedder.name))
-    return AgenticMemory(store, embedder, model or ScriptedModel(annotated)), store
+    return AgenticMemory._over(store, embedder, model or ScriptedModel(annotated)), store
 
 
 def user(text: str) -> ChatMessage:

@@ -40,7 +40,6 @@ from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
     NamespaceError,
-    QdrantStore,
     ScoredNote,
 )
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -290,8 +289,8 @@ async def test_one_agent_run_is_one_search(evolve: str) -> None:
             searches.append(query)
             return await super().arecall(query, **options)
 
-    store = QdrantStore(":memory:", dimensions=256, embedder="hash")
-    memory = Counted(store, HashEmbedder(256), ScriptedModel(annotated))
+    model = ScriptedModel(annotated)
+    memory = Counted.open(":memory:", embedder=HashEmbedder(256), model=model)
     memory.add("My dog is called Rex.", namespace=ANN)
     llm = Toolbot(("weather", {"city": "Oslo"}), ("weather", {"city": "Rome"}))
 

@@ -16,9 +16,9 @@ from uuid import uuid4
 
 from qdrant_client import QdrantClient
 from support.qdrant_server import FakeQdrant, serving
+from support.stored import METADATA_INDEXES
 
 from amem_integrations.stores import QdrantStore
-from amem_integrations.testing.conformance import METADATA_INDEXES
 
 CHOSEN = os.environ.get("AMEM_TEST_STORE", "")
 PREFIX = "amem-test-"

@@ -11,9 +11,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-import amem_integrations.memory
-import amem_integrations.stores.edge
-import amem_integrations.testing.conformance  # noqa: F401
+import support.stored  # noqa: F401
 
 Job = dict[str, Any]
 

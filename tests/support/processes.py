@@ -29,7 +29,7 @@ def _server() -> subprocess.Popen[bytes]:
     """Start the process that forks the others; it ends with this one."""
     server = subprocess.Popen(
         [sys.executable, str(Path(__file__).with_name("process_server.py"))],
-        env=environment(ROOT),
+        env=environment(ROOT, TESTS),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         bufsize=0,  # a line that was read ahead would not be waited for

@@ -123,8 +123,8 @@ def measure_row(number: int, setup: Setup, progress: Progress) -> Row:
     embedder.known = {text: world.query(topic) for topic, text in enumerate(questions)}
     before = memory_mb()
     with TemporaryDirectory(prefix="amem-scale-") as folder:
-        store = EdgeStore(folder, dimensions=DIMENSIONS, embedder=embedder.name)
-        with AgenticMemory(store, embedder) as memory:
+        with AgenticMemory.open(folder, embedder=embedder) as memory:
+            store: Any = memory._runtime.store  # noqa: SLF001
             filled = _fill(store, world, number, progress)
             for text in questions:  # what is loaded on first use counts as memory, not as time
                 memory.search(text, namespace=SPACE, k=setup.k)

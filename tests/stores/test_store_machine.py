@@ -1,20 +1,24 @@
-"""Any sequence of calls, made to several stores and to a dictionary: all must agree at every step."""
-# ruff: noqa: S101 - asserting is what a test does
+"""Any sequence of calls, made to both engines and to a dictionary: all must agree at every step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from support.stored import ANN, BOB, DIMENSIONS, change, link, note, note_id, unit
 
-from ...filters import Condition, Conditions, matches
-from ...notes import Change, Namespace, Note
-from ...ports import Indexed, MaybeAwaitable, NoteStore, Query, Ranked, Vector
-from .builders import ANN, BOB, change, done, link, note, note_id, unit
+from amem_integrations.filters import Condition, Conditions, matches
+from amem_integrations.notes import Change, Namespace, Note
+from amem_integrations.ports import Indexed, NoteStore, Query, Ranked, Vector
+from amem_integrations.stores import EdgeStore, QdrantStore
 
 T = TypeVar("T")
 
@@ -56,17 +60,12 @@ class Model:
         return [c for c in others if note_id in (c.cause, *c.data.get("shown", ()))]
 
 
-class NoteStoreMachine(RuleBasedStateMachine):
-    """Drives stores with insert, replace, delete, clear, search, scan and changes.
-
-    Subclass it and give `make_stores`: functions that open empty stores for vectors of `DIMENSIONS`
-    numbers. Two stores in one list are also compared with each other.
-    """
-
-    make_stores: Sequence[Callable[[], NoteStore]] = ()
+class StoreMachine(RuleBasedStateMachine):
+    """Drives a folder and `":memory:"`, side by side, and compares them with the dictionary and with each other."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._folder = tempfile.TemporaryDirectory(prefix="amem-")
         self.stores: list[NoteStore] = []
         self.models: dict[Namespace, Model] = {}
         self.number = 0
@@ -74,13 +73,18 @@ class NoteStoreMachine(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         """Begin with empty stores."""
-        self.stores = [make() for make in self.make_stores]
+        place = Path(self._folder.name) / "m"
+        self.stores = [
+            EdgeStore(place, dimensions=DIMENSIONS, min_free_bytes=2**20),
+            QdrantStore(":memory:", dimensions=DIMENSIONS),
+        ]
         self.models = {ANN: Model(), BOB: Model()}
 
     def teardown(self) -> None:
         """Close the stores."""
         for store in self.stores:
-            done(store.close())
+            store.close()
+        self._folder.cleanup()
 
     @rule(
         space=spaces,
@@ -180,7 +184,7 @@ class NoteStoreMachine(RuleBasedStateMachine):
         """The dense list is by cosine, the lexical one holds what shares a word; both only what matches."""
         where = (Condition("speaker", "$eq", speaker),) if speaker else ()
         query = Query(vector=unit(*direction), text=text, limit=10, where=where)
-        answers = [done(store.search(space, [query]))[0] for store in self.stores]
+        answers = [store.search(space, [query])[0] for store in self.stores]
         for ranked in answers:
             self._check(self.models[space], query, ranked)
             assert [hit for hit, _ in ranked.lexical] == [hit for hit, _ in answers[0].lexical]
@@ -220,7 +224,7 @@ class NoteStoreMachine(RuleBasedStateMachine):
         assert self._all(lambda store: store.changes(space, after=-1)) == model.recorded()
         assert self._all(lambda store: store.count(space)) == len(model.notes)
         for store in self.stores:
-            for found in done(store.get_indexed(space, list(model.notes))):
+            for found in store.get_indexed(space, list(model.notes)):
                 held = model.notes[found.note.id]
                 assert (found.note, found.text) == (held.note, None)
                 ours, theirs = held.vector, found.vector
@@ -228,9 +232,9 @@ class NoteStoreMachine(RuleBasedStateMachine):
                 if ours is not None and theirs is not None:
                     assert np.allclose(ours, theirs, atol=1e-5)
 
-    def _all(self, call: Callable[[NoteStore], MaybeAwaitable[T]]) -> T:
+    def _all(self, call: Callable[[NoteStore], T]) -> T:
         """Return what all stores answer, which must be the same."""
-        first, *others = [done(call(store)) for store in self.stores]
+        first, *others = [call(store) for store in self.stores]
         assert all(other == first for other in others)
         return first
 
@@ -248,7 +252,7 @@ class NoteStoreMachine(RuleBasedStateMachine):
         sharing = {i for i, h in held.items() if words & set((h.text or "").split())}
         assert {hit for hit, _ in ranked.lexical} == sharing
 
-    def _note(self, space: Namespace, name: str, **fields: Any) -> Note:  # noqa: ANN401 - any field
+    def _note(self, space: Namespace, name: str, **fields: Any) -> Note:
         self.number += 1
         content = f"{name}, version {self.number}"
         made = note(name, namespace=space, content=content, number=self.number, **fields)
@@ -262,3 +266,12 @@ class NoteStoreMachine(RuleBasedStateMachine):
 
 def _id(space: Namespace, name: str) -> str:
     return note_id(f"{name} of {space}")
+
+
+TestStoreMachine = StoreMachine.TestCase
+TestStoreMachine.settings = settings(
+    max_examples=int(os.environ.get("AMEM_EXAMPLES", "25")),
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
 
-from ...notes import Change, ContextEntry, Link, Namespace, Note, Supersession
-from ...ports import Indexed, MaybeAwaitable, Vector
-from ...runtime import resolve, run
-
-T = TypeVar("T")
+from amem_integrations.notes import Change, ContextEntry, Link, Namespace, Note, Supersession
+from amem_integrations.ports import Indexed, Vector
 
 DIMENSIONS = 4
+# The metadata that conditions compare by `$gt` and the like.
+METADATA_INDEXES = {"n": "float", "when": "datetime"}
 ANN: Namespace = ("ann",)
 BOB: Namespace = ("bob",)
 NOW = datetime(2026, 5, 8, 12, 30, 15, 123456, tzinfo=UTC)
 SEQ = 1_800_000_000_000_000_000  # nanoseconds; a double cannot tell neighbours apart here
-
-
-def done(value: MaybeAwaitable[T]) -> T:
-    """Return the answer of a synchronous store."""
-    return run(resolve(value))
 
 
 def note_id(name: str) -> str:
@@ -32,7 +26,7 @@ def note_id(name: str) -> str:
     return str(uuid5(NAMESPACE_URL, name))
 
 
-def note(name: str, **fields: Any) -> Note:  # noqa: ANN401 - any field of a note
+def note(name: str, **fields: Any) -> Note:
     """Return a note of Ann's called `name`, with its own id; `number` places it in the order."""
     number = fields.pop("number", 0)
     given = {
@@ -49,7 +43,7 @@ def item(
     name: str,
     vector: Sequence[float] | None = None,
     text: str | None = None,
-    **fields: Any,  # noqa: ANN401 - any field of a note
+    **fields: Any,
 ) -> Indexed:
     """Return a note with what it is searched by."""
     return Indexed(
@@ -66,7 +60,7 @@ def unit(*numbers: float) -> Vector:
     return vector / np.float32(np.linalg.norm(vector))
 
 
-def change(name: str, about: str, **fields: Any) -> Change:  # noqa: ANN401 - any field of a change
+def change(name: str, about: str, **fields: Any) -> Change:
     """Return a change called `name` about the note called `about`."""
     number = fields.pop("number", 0)
     given = {
@@ -83,7 +77,7 @@ def change(name: str, about: str, **fields: Any) -> Change:  # noqa: ANN401 - an
     return Change(**{**given, **fields})
 
 
-def entry(cause: str, **fields: Any) -> ContextEntry:  # noqa: ANN401 - any field of an entry
+def entry(cause: str, **fields: Any) -> ContextEntry:
     """Return a context entry caused by the note called `cause`."""
     given = {
         "text": f"because of {cause}",
@@ -98,7 +92,7 @@ def entry(cause: str, **fields: Any) -> ContextEntry:  # noqa: ANN401 - any fiel
     return ContextEntry(**{**given, **fields})
 
 
-def link(**fields: Any) -> Link:  # noqa: ANN401 - any field of a link
+def link(**fields: Any) -> Link:
     """Return a link."""
     given = {
         "relation": "same event",
@@ -110,7 +104,7 @@ def link(**fields: Any) -> Link:  # noqa: ANN401 - any field of a link
     return Link(**{**given, **fields})
 
 
-def supersession(**fields: Any) -> Supersession:  # noqa: ANN401 - any field of a supersession
+def supersession(**fields: Any) -> Supersession:
     """Return why a note is superseded."""
     given: dict[str, Any] = {
         "relation": "updates",
@@ -123,7 +117,7 @@ def supersession(**fields: Any) -> Supersession:  # noqa: ANN401 - any field of 
     return Supersession(**{**given, **fields})
 
 
-def full_note(name: str, **fields: Any) -> Note:  # noqa: ANN401 - any field of a note
+def full_note(name: str, **fields: Any) -> Note:
     """Return a note with something in every field, awkward where it can be."""
     awkward = {
         "content": 'Zoë said: "naïve 東京 🏺"\n\tline two \\u0000',
