@@ -237,10 +237,15 @@ class Via:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """How a score came about: 1-based ranks in each list (None: not in it), fusion and spread."""
+    """How a score came about: 1-based ranks in each list (None: not in it), match, fusion and spread.
+
+    `match` is the cosine and the BM25 score, each as a share of the best of the search, on the scale of `fusion`: the
+    notes that match best stand first.
+    """
 
     dense_rank: int | None
     lexical_rank: int | None
+    match: float
     fusion: float
     spread: float
 

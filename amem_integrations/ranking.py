@@ -1,12 +1,13 @@
-"""Pure: fusion of ranked lists, activation spread over links, cut.
+"""Pure: the notes that match best stand first; the others follow by fusion of ranks and activation spread over links.
 
-Constants were chosen on LoCoMo's conv-26 and checked on conv-30; `docs/adr` has the figures.
+Constants were chosen on halves of LoCoMo's conv-26 and conv-30 and of small dialogues; `docs/adr` has the figures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from math import sqrt
 
 from . import kinds
@@ -28,6 +29,11 @@ TELLING = 1.0
 SPREAD = 0.4
 SPREAD_FROM = (20, 40)
 
+# So many notes stand first because they match best. For them, links from turn to turn give nothing, and other links
+# BACKING · match / √(number of its links): in a short dialogue, what stands between two hits is seldom the answer.
+LEADING = 2
+BACKING = 0.1
+
 # A note by the one speaker whom the query names has this more.
 NAMED = 0.03
 
@@ -44,19 +50,34 @@ STATEMENTS = (
 
 @dataclass(slots=True)
 class Activation:
-    """How a note came to its score."""
+    """How a note came to its score, and to one of the first places.
+
+    Attributes:
+        match: The cosine and the BM25 score, each as a share of the best in its list, on the scale of `fusion`.
+        backing: How much better the note matches because of the notes that its links lead to.
+        least: The score that the note has at least, because it leads.
+        sources: The notes that `spread` is from, with the share of each.
+    """
 
     dense_rank: int | None = None
     lexical_rank: int | None = None
+    match: float = 0.0
+    backing: float = 0.0
     fusion: float = 0.0
     spread: float = 0.0
     named: float = 0.0
+    least: float = 0.0
     sources: list[tuple[float, str]] = field(default_factory=list)
 
     @property
+    def lead(self) -> float:
+        """What decides the first places: the match, its backing, and what the note has for its speaker."""
+        return self.match + self.backing + self.named
+
+    @property
     def score(self) -> float:
-        """Fusion and spread together, and what it has for its speaker."""
-        return self.fusion + self.spread + self.named
+        """Fusion, spread, and what the note has for its speaker; of a note that leads, no less than of those below."""
+        return max(self.fusion + self.spread + self.named, self.least)
 
 
 Activations = dict[str, Activation]
@@ -72,10 +93,11 @@ def weight_of(note: Note, query: str) -> float:
 
 
 def fuse(lists: Ranked, weights: Mapping[str, float] | None = None) -> Activations:
-    """Return the reciprocal rank fusion of the dense and the BM25 list.
+    """Return the reciprocal rank fusion of the dense and the BM25 list, and how well each note matches.
 
     A place in the BM25 list that is due to words of nearly every note counts little. A note of less weight counts
-    less, and is passed over where the ranks of those of more weight are counted.
+    less, and is passed over where the ranks of those of more weight are counted. A note that is missing from a full
+    list matches like the last of that list.
     """
     notes: Activations = {}
     given = weights or {}
@@ -88,7 +110,21 @@ def fuse(lists: Ranked, weights: Mapping[str, float] | None = None) -> Activatio
         note.lexical_rank = rank
         told = min(score / TELLING, 1.0)
         note.fusion += told * given.get(note_id, STATED) / (RRF_K + counted)
+    for ranked, best in ((lists.dense, 0.0), (lists.lexical, TELLING)):
+        shares, missing = _shares(ranked, best)
+        for note_id, note in notes.items():
+            share = shares.get(note_id, missing)
+            note.match += share * given.get(note_id, STATED) / (RRF_K + 1)
     return notes
+
+
+def _shares(ranked: Sequence[tuple[str, float]], least: float) -> tuple[dict[str, float], float]:
+    """Return the score of each note as a share of the best score, or of `least`; and the share of a missing note."""
+    best = max((score for _, score in ranked), default=0.0)
+    if best <= 0:
+        return {}, 0.0
+    shares = {note_id: max(score, 0.0) / max(best, least) for note_id, score in ranked}
+    return shares, min(shares.values()) if len(ranked) >= FUSION_DEPTH else 0.0
 
 
 def _counted(
@@ -111,8 +147,17 @@ def joined(first: Ranked, then: Ranked) -> Ranked:
 
 
 def order(notes: Activations) -> list[str]:
-    """Return the note ids, best first; equal scores are ordered by id, so that runs repeat."""
-    return sorted(notes, key=lambda note_id: (-notes[note_id].score, note_id))
+    """Return the note ids, best first; equal scores are ordered by match, then by id, so that runs repeat."""
+    return sorted(notes, key=lambda i: (-notes[i].score, -notes[i].lead, i))
+
+
+def lead(notes: Activations) -> None:
+    """Let the notes that match best have the first places: their scores are no less than those of the others."""
+    first = nsmallest(LEADING, notes, key=lambda i: (-notes[i].lead, i))
+    least = max((note.score for note_id, note in notes.items() if note_id not in first), default=0)
+    for note_id in reversed(first):
+        notes[note_id].least = least
+        least = notes[note_id].score
 
 
 def looked_at(k: int) -> int:
@@ -126,9 +171,11 @@ def spread(notes: Activations, links: Mapping[str, Mapping[str, Link]]) -> Activ
     for note_id, targets in links.items():
         stated = sum(link.relation != FOLLOWS for link in targets.values())
         share = SPREAD * notes[note_id].fusion / sqrt(stated or 1)
-        for target in targets:
+        backing = BACKING * notes[note_id].match / sqrt(stated or 1)
+        for target, link in targets.items():
             activation = notes.setdefault(target, Activation())
             activation.spread += share
+            activation.backing += backing if link.relation != FOLLOWS else 0.0
             activation.sources.append((share, note_id))
     return notes
 
@@ -146,6 +193,8 @@ def favour_named(notes: Activations, query: str, known: Iterable[Note]) -> None:
 
 
 def matched(notes: Activations, k: int) -> list[str]:
-    """Return the ids of the best `k` by fusion alone, best first: what a search without links finds."""
-    ranked = sorted((-note.fusion, note_id) for note_id, note in notes.items() if note.fusion)
-    return [note_id for _, note_id in ranked[:k]]
+    """Return the ids of the best `k` without links, best first: those that match best, then by fusion alone."""
+    found = [note_id for note_id, note in notes.items() if note.fusion]
+    first = nsmallest(LEADING, found, key=lambda i: (-notes[i].match, i))
+    ranked = sorted(found, key=lambda i: (-notes[i].fusion, i))
+    return list(dict.fromkeys([*first, *ranked]))[:k]

@@ -1,8 +1,8 @@
 """How well a memory tells what is current: without verdicts, by kept replies of a language model, with right verdicts.
 
-On the reported half of the labelled dialogues of `tests/data/currency.jsonl`. A case is a line of
-JSON: dated `turns`, which of them supersede which, and `questions` with the turns that answer them now (`current`), those
-that are outdated (`stale`), and what was true at earlier times (`as_of`).
+On the reported half of the labelled dialogues of `tests/data/currency.jsonl`, and of the chats of `first_hit.jsonl`. A
+case is a line of JSON: dated `turns`, which of them supersede which, and `questions` with the turns that answer them now
+(`current`), those that are outdated (`stale`), and what was true at earlier times (`as_of`).
 
     python benchmarks/currency.py [--errors]
 """
@@ -125,6 +125,9 @@ class CurrentFacts:
             "none_stale_above": _share(n["above"], n["with_stale"]),
             "as_of_questions": n["as_of"],
             "as_of_right": _share(n["as_of_right"], n["as_of"]),
+            "as_of_first": _share(n["as_of_first"], n["as_of"]),
+            "plain_questions": n["plain"],  # nothing that answered them is outdated
+            "plain_first": _share(n["plain_first"], n["plain"]),
         }
 
 
@@ -156,7 +159,7 @@ def _build(memory: AgenticMemory, case: Case, *, at_once: bool) -> dict[str, str
             content=turn["content"],
             at=datetime.fromisoformat(turn["at"]),
             key=turn["id"],
-            thread="dialogue" if at_once else None,
+            thread="dialogue" if at_once else turn.get("thread"),
             speaker=turn.get("speaker"),
             source=turn.get("source", "user"),
         )
@@ -188,8 +191,11 @@ def _count_question(
     hits = memory.search(question["question"], namespace=NAMESPACE, k=SHOWN, as_of=end)
     ranks = _ranks(hits, keys)
     right = _is_above(ranks, question["current"], question["stale"])
-    total.counts.update(questions=1, first=_best(ranks, question["current"]) == 0)
-    if question["stale"]:
+    first = _best(ranks, question["current"]) == 0
+    total.counts.update(questions=1, first=first)
+    if not question["stale"]:
+        total.counts.update(plain=1, plain_first=first)
+    else:
         total.counts.update(with_stale=1, above=right)
         if not right:
             total.wrong.append((case["id"], question["question"]))
@@ -201,8 +207,10 @@ def _count_question(
             as_of=datetime.fromisoformat(past["at"]),
         )
         others = {*question["current"], *question["stale"]} - set(past["current"])
-        is_right = _is_above(_ranks(hits, keys), past["current"], others)
-        total.counts.update(as_of=1, as_of_right=is_right)
+        ranks = _ranks(hits, keys)
+        is_right = _is_above(ranks, past["current"], others)
+        first = _best(ranks, past["current"]) == 0
+        total.counts.update(as_of=1, as_of_right=is_right, as_of_first=first)
         if not is_right:
             total.wrong.append((case["id"], f"{question['question']} (as of {past['at'][:10]})"))
 
@@ -228,6 +236,7 @@ def _share(part: int, whole: int) -> float:
 def main() -> None:
     """Print a line of JSON for each."""
     cases = read_cases(DATA / "currency.jsonl", "report")
+    chats = read_cases(DATA / "first_hit.jsonl", "report")
     replies = read_replies(DATA / "currency.replies.jsonl")
     embedder = MiniLmEmbedder()
     found = {
@@ -236,6 +245,8 @@ def main() -> None:
             cases, embedder, lambda case: ReplyModel(replies.get(case["id"], [])), at_once=True
         ),
         "right verdicts": measure(cases, embedder, LabelModel),
+        "chats, without verdicts": measure(chats, embedder, lambda _: None),
+        "chats, right verdicts": measure(chats, embedder, LabelModel),
     }
     for name, one in found.items():
         shown = {key: round(value, 3) for key, value in one.values().items()}

@@ -46,7 +46,7 @@ MinSimilarity = Annotated[float | None, typer.Option(help="Least cosine of query
 AsOf = Annotated[str | None, typer.Option(help="What was true at this time.")]
 KnownAt = Annotated[str | None, typer.Option(help="What the memory believed at this time.")]
 NoLinks = Annotated[bool, typer.Option("--no-links", help="Do not follow links.")]
-Explain = Annotated[bool, typer.Option("--explain", help="Show ranks, fusion and spread.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Show ranks, match, fusion and spread.")]
 NoteName = Annotated[
     str | None, typer.Argument(metavar="NOTE", help="Id, start of the id, or key; none: the last.")
 ]
@@ -156,7 +156,7 @@ def _print_explanation(out: Console, hit: ScoredNote) -> None:
         return
     cosine = "-" if hit.similarity is None else f"{hit.similarity:.2f}"
     ranks = f"dense rank {hit.why.dense_rank or '-'}, BM25 rank {hit.why.lexical_rank or '-'}"
-    sums = f"fusion {hit.why.fusion:.4f}, spread {hit.why.spread:.4f}"
+    sums = f"match {hit.why.match:.4f}, fusion {hit.why.fusion:.4f}, spread {hit.why.spread:.4f}"
     out.print(f"      cosine {cosine}, {ranks}, {sums}", style="dim", soft_wrap=True)
 
 

@@ -44,8 +44,9 @@ async def search(
 ) -> list[ScoredNote]:
     """Return the `k` best notes for a query, best first.
 
-    Dense and BM25 hits are fused by reciprocal rank; then activation spreads over links, so that notes
-    which belong to a hit are found as well (Eq. 8-10 of the paper). A note that was superseded never stands above
+    The two notes that match best, by cosine and BM25 score, stand first. For the others dense and BM25 hits are fused by
+    reciprocal rank; then activation spreads over links, so that notes which belong to a hit are found as well
+    (Eq. 8-10 of the paper). A note that was superseded never stands above
     what takes its place, which is brought in beside it if the query does not find it by itself (and `where` lets
     it). While the embedder is unavailable, notes are found by their words alone.
 
@@ -61,7 +62,7 @@ async def search(
         known_at: What the memory believed then: only what had been recorded by then, with the content, context,
             links and supersessions of that moment. Ranked by the vectors of today; what was deleted since is gone.
         links: Whether links are followed.
-        explain: Fill in `why`: ranks, fusion and spread.
+        explain: Fill in `why`: ranks, match, fusion and spread.
         repeats: Whether all notes that say the same are returned. False returns one of them, in its fullest wording,
             with how often that was said and when last (`times_said`, `last_said`).
 
@@ -154,6 +155,7 @@ async def _ranked(
     likely = ranking.order(found.activations)[: min(2 * k, ranking.FUSION_DEPTH)]
     await _fetch(runtime, namespace, found, likely)
     ranking.favour_named(found.activations, query, found.notes.values())
+    ranking.lead(found.activations)
     notes = await _best(runtime, namespace, found, where, k, floor)
     await fetch_related(runtime, namespace, found, notes)
     return found, notes
@@ -329,6 +331,7 @@ def _why(activation: ranking.Activation) -> Why:
     return Why(
         dense_rank=activation.dense_rank,
         lexical_rank=activation.lexical_rank,
+        match=activation.match,
         fusion=activation.fusion,
         spread=activation.spread,
     )

@@ -52,7 +52,7 @@ def test_a_search_takes_conditions_and_explains_itself(talk):
     conditions = ("--where", '{"speaker": "Mira"}', "--explain")
     hits = talk.json("search", "Porto", *conditions)
     assert {hit["note"]["speaker"] for hit in hits} == {"Mira"}
-    assert {"dense_rank", "lexical_rank", "fusion", "spread"} == set(hits[0]["why"])
+    assert {"dense_rank", "lexical_rank", "match", "fusion", "spread"} == set(hits[0]["why"])
     assert "BM25 rank" in talk("search", "Porto", *conditions).stdout
     assert talk.json("search", "Porto", "--as-of", "2025-01-01") == []
     assert "Nothing found" in talk("search", "Porto", "--as-of", "2025-01-01").stdout

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 FILE = Path(__file__).parents[1] / "data/currency.jsonl"
+FIRST_HIT = FILE.with_name("first_hit.jsonl")  # chats of several threads, about any fact
 
 Half = Literal["tune", "report"]
 
@@ -34,6 +35,7 @@ class Turn:
     source: Literal["user", "assistant", "tool"]
     at: datetime
     content: str
+    thread: str | None = None
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,9 @@ class Case:
         return {turn.id: turn for turn in self.turns}[turn_id]
 
 
-def load(half: Half | None = None) -> list[Case]:
-    """Return all cases, or those of one half, in the order of the file."""
-    lines = FILE.read_text(encoding="utf-8").splitlines()
+def load(half: Half | None = None, file: Path = FILE) -> list[Case]:
+    """Return all cases of a file, or those of one half, in the order of the file."""
+    lines = file.read_text(encoding="utf-8").splitlines()
     cases = [_case(json.loads(line)) for line in lines]
     return [case for case in cases if half in (None, case.half)]
 

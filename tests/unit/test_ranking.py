@@ -6,6 +6,7 @@ import pytest
 from support.notes import make_link, make_note
 
 from amem_integrations import ranking
+from amem_integrations.plans import FOLLOWS
 from amem_integrations.ports import Ranked
 
 
@@ -38,6 +39,56 @@ def test_the_one_speaker_whom_a_query_names_is_favoured():
     assert named("Where does Bob Stone live?") == [0, ranking.NAMED, 0]
     assert named("Where do Ann and Bob Stone live?") == [0, 0, 0]
     assert named("Where does Anna live?") == [0, 0, 0]
+
+
+def test_a_note_matches_by_its_scores_as_shares_of_the_best():
+    found = ranking.fuse(Ranked(dense=[("a", 0.8), ("b", 0.2)], lexical=[("b", 8.0), ("c", 2.0)]))
+    matches = {note_id: note.match * 11 for note_id, note in found.items()}
+    assert matches == pytest.approx({"a": 1.0, "b": 0.25 + 1.0, "c": 0.25})
+
+
+def test_words_of_nearly_every_note_match_little():
+    found = ranking.fuse(Ranked(dense=[("a", 0.8), ("b", 0.6)], lexical=[("b", 0.1)]))
+    assert found["a"].match > found["b"].match
+
+
+def test_what_is_missing_from_a_full_list_matches_like_its_last():
+    dense = [(f"n{n}", 1 - n / 200) for n in range(ranking.FUSION_DEPTH)]
+    found = ranking.fuse(Ranked(dense=dense, lexical=[("far", 9.0)]))
+    assert found["far"].match == pytest.approx((dense[-1][1] + 1) / 11)
+
+
+def test_without_vectors_and_without_words_nothing_matches():
+    assert ranking.fuse(Ranked()) == {}
+    assert ranking.fuse(Ranked(dense=[("a", -0.1)]))["a"].match == 0
+
+
+def test_what_matches_best_stands_above_what_stands_between_two_hits():
+    between = {"before": make_link(relation=FOLLOWS), "after": make_link(relation=FOLLOWS)}
+    found = ranking.fuse(
+        Ranked(dense=[("before", 0.64), ("after", 0.4), ("between", 0.3), ("far", 0.1)])
+    )
+    back = {"between": make_link(relation=FOLLOWS)}
+    ranking.spread(found, {"before": back, "after": back, "between": between})
+    assert ranking.order(found)[0] == "between"
+    ranking.lead(found)
+    assert ranking.order(found) == ["before", "after", "between", "far"]
+
+
+def test_links_of_content_back_a_match_and_links_of_order_do_not():
+    found = ranking.fuse(Ranked(dense=[("a", 0.8), ("b", 0.6)]))
+    ranking.spread(found, {"a": {"x": make_link(), "y": make_link(relation=FOLLOWS)}})
+    assert found["x"].backing == pytest.approx(ranking.BACKING * found["a"].match)
+    assert (found["y"].backing, found["y"].spread) == (0, found["x"].spread)
+
+
+def test_scores_never_rise_down_the_list():
+    found = ranking.fuse(Ranked(dense=[("a", 0.9), ("b", 0.8), ("c", 0.1)]))
+    ranking.spread(found, {"a": {"c": make_link()}, "b": {"c": make_link()}})
+    ranking.lead(found)
+    scores = [found[note_id].score for note_id in ranking.order(found)]
+    assert scores == sorted(scores, reverse=True)
+    assert ranking.order(found) == ["a", "b", "c"]
 
 
 def test_equal_scores_are_ordered_by_id():
