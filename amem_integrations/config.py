@@ -17,8 +17,6 @@ from .errors import ConfigurationError
 # By task, the placeholders of its prompt; one that takes its place has them all.
 PLACEHOLDERS: Mapping[str, frozenset[str]] = {
     "construct": frozenset({"speakers", "before", "notes"}),
-    # What `construct` asks besides, where facts are wanted.
-    "facts": frozenset({"wanted", "known"}),
     "evolve": frozenset({"notes", "links"}),
     "link": frozenset({"notes"}),
     "revise": frozenset({"neighbour", "notes", "others"}),
@@ -82,8 +80,7 @@ class MemoryConfig:
 
         instructions: What matters here, what to leave alone, in which language to write: a text that every prompt
             has at the end of its system message, marked as the user's.
-        prompts: By task (`"construct"`, `"evolve"`, `"link"`, `"revise"`, `"fill"`;
-            `"facts"` is what follows `"construct"` where facts are wanted), prompts that take the place
+        prompts: By task (`"construct"`, `"evolve"`, `"link"`, `"revise"`, `"fill"`), prompts that take the place
             of the built-in ones: the system message, a line `---`, and the rest with all `$placeholders` of
             the built-in one (in `amem_integrations/prompts`). A `$` of its own is written `$$`.
         context_tokens: How many tokens of a prompt and its reply the model can take. What is longer is asked in

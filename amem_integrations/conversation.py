@@ -9,26 +9,24 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any
 
 from .errors import InvalidInputError
 from .filters import check_count
-from .notes import Note, NoteInput, Source
+from .notes import NoteInput, Source
 
 __all__ = [
     "ROLES",
     "SPEAKING",
     "Message",
-    "Remember",
     "count_spoken",
     "from_dict",
     "message_key",
     "note_inputs",
     "position_key",
-    "remembered",
 ]
 
 log = logging.getLogger("amem_integrations")
@@ -42,10 +40,6 @@ ROLES = {
     "function": "tool",
 }
 SPEAKING = ("user", "assistant")
-# What is kept of a conversation: its turns; what was learned in them as facts besides; or facts, and a turn is not
-# recalled any more once a fact names it as its source.
-Remember = Literal["turns", "facts", "facts_only"]
-REMEMBER = "remember"  # where the metadata of a note says so
 _SOURCES: dict[str, Source] = {"user": "user", "assistant": "assistant", "tool": "tool"}
 
 
@@ -218,20 +212,3 @@ def _block(block: object) -> str:
     if isinstance(block, Mapping) and isinstance(block.get("text"), str):
         return str(block["text"])
     return ""
-
-
-def remembered(items: Iterable[NoteInput], remember: Remember) -> list[NoteInput]:
-    """Return the notes to add, marked with what is to be kept of them; `"turns"` leaves them as they are."""
-    if remember == "turns":
-        return list(items)
-    return [replace(i, metadata={**i.metadata, REMEMBER: remember}) for i in items]
-
-
-def wants_facts(note: Note) -> bool:
-    """Return whether what is learned from a note is to be kept as facts."""
-    return note.metadata.get(REMEMBER) in ("facts", "facts_only")
-
-
-def gives_way(note: Note) -> bool:
-    """Return whether a note is not to be recalled where facts stand for it."""
-    return note.metadata.get(REMEMBER) == "facts_only"

@@ -1,8 +1,7 @@
 """The filter language of `where=`: a dict of field to a value or to operators.
 
 ``{"speaker": "Ann", "at": {"$gte": start}, "metadata.city": {"$in": ["Rome", "Oslo"]}}``. A field that
-holds a list (tags, keywords) matches when any of its items does. All conditions must hold. The kind `"note"`
-stands for every kind but those that a model derived from other notes: facts.
+holds a list (tags, keywords) matches when any of its items does. All conditions must hold.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from operator import ge, gt, le, lt
 from typing import Any, Literal, cast, get_args
 
 from .errors import AmemError, InvalidInputError
-from .kinds import DERIVED
+from .kinds import FORM
 from .notes import check_time
 
 Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in"]
@@ -27,7 +26,6 @@ FIELDS = (
     "until", "expires_at", "chunk", "chunk_of", "sources",
 )  # fmt: skip
 Scalar = str | int | float | bool | datetime | None
-NOTE = "note"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +38,7 @@ class Condition:
 
 
 Conditions = tuple[Condition, ...]
+SAID = Condition("kind", "$ne", FORM)  # what was said, and no form that was filled from it
 WITHOUT_VECTOR = Condition("vector", "$eq", None)  # not for callers: a vector is no field of a note
 
 
@@ -60,7 +59,7 @@ def parse(where: Mapping[str, Any]) -> Conditions:
                 f"{field!r} in where has no operator; give a value, or one of them"
             )
         for operator, value in tests.items():
-            conditions += _of_kinds(_condition(field, operator, value))
+            conditions.append(_condition(field, operator, value))
     return tuple(conditions)
 
 
@@ -89,16 +88,6 @@ def _condition(field: str, operator: str, value: object) -> Condition:
         message = f"{operator} for {field!r} wants a number or a datetime, not {value!r}"
         raise InvalidInputError(message)
     return Condition(field, cast("Operator", operator), scalar)
-
-
-def _of_kinds(condition: Condition) -> list[Condition]:
-    """Return what stands for a condition; one on the kind "note" is put into words that the stores know."""
-    asked = condition.value if isinstance(condition.value, tuple) else (condition.value,)
-    if condition.field != "kind" or NOTE not in asked:
-        return [condition]
-    if condition.operator == "$ne":
-        return [Condition("kind", "$in", DERIVED)]
-    return [Condition("kind", "$ne", kind) for kind in DERIVED if kind not in asked]
 
 
 def _scalar(field: str, value: object) -> Scalar:

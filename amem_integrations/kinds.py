@@ -20,10 +20,10 @@ from typing import Literal, get_args
 
 # Read here, since an event loop may be running later.
 _WORDS = Path(__file__).with_name("kind_words.json").read_text(encoding="utf-8")
-Kind = Literal["statement", "question", "filler", "fact"]
+Kind = Literal["statement", "question", "filler", "form"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-# What a model wrote of other notes, which it names as its `sources`; no shape of a text tells these.
-DERIVED: tuple[Kind, ...] = ("fact",)
+# A filled form: a model wrote it of notes, which it names as its `sources`; no shape of a text tells it.
+FORM: Kind = "form"
 
 MOST_CHARS = 2000  # a longer text says something
 MOST_FILLER = 300

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, Literal, get_args
 
 from .errors import InvalidInputError, NamespaceError
-from .kinds import DERIVED, Kind, kind_of
+from .kinds import FORM, Kind, kind_of
 
 Namespace = tuple[str, ...]
 Source = Literal["user", "assistant", "tool", "import", "derived"]
@@ -96,8 +96,8 @@ class Note:
     gave one. `id` is also the id of the Qdrant point. A text that is longer than the embedder reads is several notes: the
     first has `chunk` 1 and the id of the whole, the others count on from 2 and name the first in `chunk_of`. A note that
     is all of its text has `chunk` 0. `supersessions` are by the ids of the later notes that make this one outdated; none
-    of its text goes for it. `until` is how long it holds, if the user said. `kind` follows from the content (see `kinds.py`), but for what a model wrote of other
-    notes (`source` is `"derived"`): a fact, with the ids of these in `sources`.
+    of its text goes for it. `until` is how long it holds, if the user said. `kind` follows from the content (see `kinds.py`), but for a form that a model
+    filled from notes (`source` is `"derived"`), with the ids of these in `sources`.
     """
 
     id: str
@@ -186,7 +186,7 @@ class Note:
 
     def revised(self, **changes: Any) -> Note:  # noqa: ANN401 - any field
         """Return a copy with these fields changed, and the kind of another content."""
-        follows = "content" in changes and self.kind not in DERIVED
+        follows = "content" in changes and self.kind != FORM
         kind = {"kind": kind_of(changes["content"])} if follows else {}
         return replace(self, **{**kind, **changes})
 

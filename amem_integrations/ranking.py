@@ -43,7 +43,7 @@ QUESTION = ASSISTANT = 0.25
 FILLER = 0.001
 STATED = 1.0
 STATEMENTS = (
-    Condition("kind", "$in", ("statement", *kinds.DERIVED)),
+    Condition("kind", "$eq", "statement"),
     Condition("source", "$ne", "assistant"),
 )
 

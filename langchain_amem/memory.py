@@ -23,14 +23,11 @@ from amem_integrations import (
 from amem_integrations.adapting import (
     RECALLED,
     Call,
-    Remember,
     Waiting,
     both,
-    checked_remember,
     evolve_turn,
     evolves_now,
     in_thread,
-    remembered,
 )
 from amem_integrations.conversation import SPEAKING, Message, note_inputs
 
@@ -80,7 +77,6 @@ class AMemMemory(RecallFields, BaseMemory):
         max_tokens: Most tokens of notes, about.
         evolve: Whether notes evolve when a turn is saved; False leaves it to `memory.evolve()`, and
             `"worker"` to `amem worker`, on a server.
-        remember: `"turns"`, or what was learned in them as well: `"facts"` or `"facts_only"` (see `AMemMiddleware`).
         on_error: `"log"` lets the chain run without memory when that does not answer; `"raise"` raises.
     """
 
@@ -97,18 +93,12 @@ class AMemMemory(RecallFields, BaseMemory):
     k: int = RECALLED
     max_tokens: int = 1000
     evolve: StrictBool | Literal["worker"] = True
-    remember: Remember = "turns"
     _waiting: Waiting[tuple[list[Message], datetime]] = PrivateAttr(default_factory=Waiting)
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
-        """Choose how many documents to return.
-
-        Raises:
-            ConfigurationError: Facts are wanted of a memory without a language model; pydantic shows it as its own.
-        """
+        """Choose how many documents to return."""
         if self.return_docs and "k" not in self.model_fields_set:
             self.k = DOCUMENTS
-        checked_remember(self.memory, self.remember)
         super().model_post_init(context)
 
     @property
@@ -139,7 +129,7 @@ class AMemMemory(RecallFields, BaseMemory):
         try:
             with self._failures.tolerated("remember", answered=True):
                 for key, what in list(todo.items()):
-                    items = remembered(await self._items(call, *what), self.remember)
+                    items = await self._items(call, *what)
                     notes += await add_each(
                         call, self.memory, items, self.namespace, self._failures
                     )

@@ -27,7 +27,6 @@ from amem_integrations.adapting import (
     both,
     evolve_turn,
 )
-from amem_integrations.adapting import Remember as RememberMode
 
 from .messages import ShouldStore, is_spoken
 from .remember import Entry, Remember, begin, merged
@@ -90,21 +89,18 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         remember_unanswered: Whether what was said in a run that failed, or that another middleware
             blocked, is stored with the next run. Without it, a run that could not be stored is not
             stored later either.
-        remember: What is kept of the conversation: its turns; with `"facts"` also what was learned in them, as
-            statements that name their turns as sources; with `"facts_only"` a turn is not recalled once there are
-            facts of it. The call that constructs the notes writes the facts.
         on_error: `"log"` lets the agent work without memory when that does not answer.
         name: Two of these in one agent need two names.
         recall: `k`, `max_tokens`, `where`, `min_similarity`, `links`, `as_of`: see `RecallOptions`.
 
     Raises:
-        ConfigurationError: An option has a value it cannot have, or facts are wanted without a language model.
+        ConfigurationError: An option has a value it cannot have.
         NamespaceError: The namespace is malformed.
     """
 
     state_schema = AMemState
 
-    def __init__(  # noqa: PLR0913 - options, by keyword
+    def __init__(
         self,
         memory: AgenticMemory,
         *,
@@ -114,7 +110,6 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         write: Write = "inline",
         should_store: ShouldStore = is_spoken,
         remember_unanswered: bool = True,
-        remember: RememberMode = "turns",
         on_error: OnError = "log",
         name: str = "AMemMiddleware",
         **recall: Unpack[RecallKeywords],
@@ -139,7 +134,6 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             failures=self._failures,
             should_store=should_store,
             unanswered=remember_unanswered,
-            keeps=remember,
         )
         self._background: Background[Namespace | None] = Background(self._evolve_step)
         if write == "background":

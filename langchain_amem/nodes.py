@@ -33,7 +33,6 @@ from amem_integrations.adapting import (
     check_counts,
     evolve_turn,
 )
-from amem_integrations.adapting import Remember as RememberMode
 
 from .messages import ShouldStore, is_spoken
 from .remember import Entry, Remember, begin, merged
@@ -130,7 +129,6 @@ def remember_node(
     namespace: NamespaceOf,
     should_store: ShouldStore = is_spoken,
     remember_unanswered: bool = True,
-    remember: RememberMode = "turns",
     messages_key: str = "messages",
     output_key: str = "remembered",
     turn_key: str = "memory_turn",
@@ -146,14 +144,13 @@ def remember_node(
         namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`).
         should_store: Says of each message whether it is stored; by default questions and answers are.
         remember_unanswered: Whether what was said in a run that failed is stored with the next one.
-        remember: As in `AMemMiddleware`; the facts are written where the notes are constructed.
         messages_key: Where the state keeps its messages.
         output_key: Where the ids go.
         turn_key: Where it is noted what has been stored.
         on_error: `"log"` goes on when the store does not answer.
 
     Raises:
-        ConfigurationError: An option has a value it cannot have, or facts are wanted without a language model.
+        ConfigurationError: An option has a value it cannot have.
         NamespaceError: In a run that does not say whose memory it is.
     """
     storing = Remember(
@@ -161,7 +158,6 @@ def remember_node(
         failures=Failures(on_error),
         should_store=should_store,
         unanswered=remember_unanswered,
-        keeps=remember,
     )
     whose = checked_source(namespace)
 

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 from langchain_core.messages import AIMessage, BaseMessage
 
 from amem_integrations import AgenticMemory, InvalidInputError, Note, NoteInput
-from amem_integrations.adapting import Call, Waiting, check_flags, checked_remember, remembered
-from amem_integrations.adapting import Remember as RememberMode
+from amem_integrations.adapting import Call, Waiting, check_flags
 
 from .messages import (
     ANSWERS,
@@ -189,13 +188,11 @@ class Remember:
     failures: Failures
     should_store: ShouldStore
     unanswered: bool = True
-    keeps: RememberMode = "turns"
     waiting: Waiting[Todo] = field(default_factory=Waiting)
 
     def __post_init__(self) -> None:
         """Check the options."""
         checked_filter(self.should_store)
-        checked_remember(self.memory, self.keeps)
         check_flags(remember_unanswered=self.unanswered)
 
     async def turn(
@@ -252,7 +249,6 @@ class Remember:
                 now=part.at,
                 max_chars=self.memory.config.max_content_chars,
             )
-            items = remembered(items, self.keeps)
             if len(items) > RECENT and await self._known(call, items[-RECENT:][:1], namespace):
                 items = items[-RECENT:]
             earlier = self._earlier(messages[: part.start], thread, lambda _: True)

@@ -25,12 +25,10 @@ from amem_integrations.adapting import (
     OnError,
     RecallKeywords,
     RecallOptions,
-    Remember,
     awaited,
     check_counts,
     check_flags,
     check_namespace,
-    checked_remember,
     directly,
     in_thread,
 )
@@ -100,7 +98,6 @@ class BlockOptions(RecallKeywords, total=False):
     roles: tuple[MessageRole, ...]
     should_store: ShouldStore | None
     evolve: Evolve
-    remember: Remember
     on_error: OnError
     tokenizer_fn: Callable[[str], Sequence[Any]]
 
@@ -133,15 +130,12 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         evolve: `"inline"` links and evolves notes at the end of a turn, `"background"` does so in a
             thread, `"worker"` leaves it to `amem worker`, `"off"` to calls of `AgenticMemory.evolve`. The
             notes are found at once either way.
-        remember: What is kept of the conversation: its turns; with `"facts"` also what was learned in them, as
-            statements that name their turns as sources; with `"facts_only"` a turn is not recalled once there are
-            facts of it. The call that constructs the notes writes the facts.
         on_error: `"log"` goes on without the memory while the store or a model does not answer;
             `"raise"` raises.
 
     Raises:
         NamespaceError: The namespace is not a non-empty tuple of strings.
-        ConfigurationError: An option has a value that cannot be used, or facts are wanted without a language model.
+        ConfigurationError: An option has a value that cannot be used.
 
     Example:
         >>> from amem_integrations import AgenticMemory
@@ -169,7 +163,6 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     roles: tuple[MessageRole, ...] = SPOKEN
     should_store: ShouldStore | None = Field(default=None, exclude=True)
     evolve: Evolve = "inline"
-    remember: Remember = "turns"
     on_error: OnError = "log"
     tokenizer_fn: Callable[[str], Sequence[Any]] = Field(
         default_factory=get_tokenizer, exclude=True
@@ -188,7 +181,6 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         check_options(options, type(self).model_fields)
         space = check_namespace(namespace)
         _check_hook(options.get("should_store"))
-        checked_remember(memory, options.get("remember", "turns"))
         given: dict[str, Any] = {**options}
         check_flags(**{name: given[name] for name in FLAGS & given.keys()})
         check_counts(least=0, priority=given.get("priority", 1))
@@ -199,9 +191,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         self._failures = failures
         self._recall = Recall(memory, space, failures, recall)
         roles = [role.value for role in self.roles]
-        self._writer = Writer(
-            memory, space, failures, roles=roles, evolve=self.evolve, remember=self.remember
-        )
+        self._writer = Writer(memory, space, failures, roles=roles, evolve=self.evolve)
 
     @property
     def failures(self) -> dict[str, int]:

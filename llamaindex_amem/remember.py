@@ -24,11 +24,9 @@ from amem_integrations.adapting import (
     LEFT_OVERS,
     Background,
     Call,
-    Remember,
     Unembedded,
     both,
     evolve_turn,
-    remembered,
 )
 from amem_integrations.conversation import Message, count_spoken, note_inputs
 
@@ -81,10 +79,9 @@ class Writer:
         *,
         roles: Sequence[str],
         evolve: Evolve,
-        remember: Remember,
     ) -> None:
         self._memory, self._namespace, self._failures = memory, namespace, failures
-        self._roles, self._evolving, self._keeps = roles, evolve, remember
+        self._roles, self._evolving = roles, evolve
         self._lock = threading.Lock()
         self._waiting: deque[Batch] = deque()
         self._added: dict[str, None] = {}
@@ -199,7 +196,7 @@ class Writer:
         items: list[NoteInput] = []
         for batch in batches:
             items += await self._inputs(call, batch)
-        return await self._add(call, remembered(items, self._keeps)) if items else []
+        return await self._add(call, items) if items else []
 
     async def _inputs(self, call: Call, batch: Batch) -> list[NoteInput]:
         offset, known = batch.offset, self._threads.get(batch.thread)

@@ -2,7 +2,7 @@
 
 - `both`, `Call`: one body of code for a method and its asynchronous twin.
 - `Failures`: go on without a memory that does not answer, and say so. `Waiting`: what is stored once it does.
-- `evolve_turn`, `Evolving`: when notes evolve. `Remember`, `checked_remember`, `remembered`: whether facts are kept.
+- `evolve_turn`, `Evolving`: when notes evolve.
 - `RecallOptions` and its keywords: what is recalled, by the same words at every door; `falling`: scores of several
   searches, to sort by; `FIELDS`: what `where` knows of a note.
 - `Background`: evolve them in a thread.
@@ -20,7 +20,6 @@ Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a 
 
 from __future__ import annotations
 
-from ..conversation import Remember, remembered
 from ..filters import FIELDS
 from ..flows.recall import RECALLED
 from ..notes import check_namespace
@@ -29,7 +28,7 @@ from ..providers._reading import Prefixes, Truncation
 from .background import Background
 from .calls import Call, awaited, both, directly, in_thread
 from .documents import RECORD, DocumentInput, DocumentReport, Documents, described
-from .evolution import LEFT_OVERS, Evolving, checked_remember, evolve_turn, evolves_now
+from .evolution import LEFT_OVERS, Evolving, evolve_turn, evolves_now
 from .failures import PASSING, Failures, OnError, Waiting
 from .recall_options import (
     RecallKeywords,
@@ -59,7 +58,6 @@ __all__ = [
     "Prefixes",
     "RecallKeywords",
     "RecallOptions",
-    "Remember",
     "SearchKeywords",
     "Truncation",
     "Unembedded",
@@ -69,12 +67,10 @@ __all__ = [
     "check_counts",
     "check_flags",
     "check_namespace",
-    "checked_remember",
     "described",
     "directly",
     "evolve_turn",
     "evolves_now",
     "falling",
     "in_thread",
-    "remembered",
 ]

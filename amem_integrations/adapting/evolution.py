@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal
 
-from ..conversation import Remember
 from ..errors import ConfigurationError, ModelUnavailableError
 from ..memory import AgenticMemory
 from ..plans import EvolutionReport
-from ..runtime import RULES
 from .calls import Call
 
 # Whether what a turn adds evolves in it; "worker" leaves that to `AgenticMemory.work`, run elsewhere.
@@ -29,23 +27,6 @@ def evolves_now(evolve: Evolving) -> bool:
     if not isinstance(evolve, bool) and evolve != "worker":
         raise ConfigurationError(f"evolve={evolve!r} must be True, False or 'worker'")
     return evolve is True
-
-
-def checked_remember(memory: AgenticMemory, remember: Remember) -> Remember:
-    """Return what is to be kept of a conversation.
-
-    Raises:
-        ConfigurationError: It is none of the values that it can be, or facts are wanted of a memory without a
-            language model.
-    """
-    if remember not in get_args(Remember):
-        raise ConfigurationError(f"remember={remember!r} must be one of {get_args(Remember)}")
-    if remember != "turns" and memory.model_name == RULES:
-        raise ConfigurationError(
-            f"remember={remember!r} needs a language model, which writes the facts, and this memory works by rules; "
-            "give AgenticMemory.open(model=…) one, or leave it at 'turns'"
-        )
-    return remember
 
 
 async def evolve_turn(

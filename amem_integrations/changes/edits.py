@@ -3,8 +3,7 @@
 An edit is a set operation, so edits commute and can be done again; the ids of records are derived, so that an
 operation done again records nothing twice. What an edit did is recorded by field: `content`, `rest` (the texts of
 the chunks after the first), `speaker`, `at`, `metadata`, `until`, `expires_at`, `own` (the entry of construction),
-`entry:<change>` (an entry that evolution added), `link:<note>`, `superseded:<note>` or `derived` (text, own entry and
-sources of a derived note), each with what it was `before` and `after`, in JSON values; None: not there.
+`entry:<change>` (an entry that evolution added), `link:<note>` or `superseded:<note>`, each with what it was `before` and `after`, in JSON values; None: not there.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from ..plans import Cost
 Edit = Callable[[Note], tuple[Note, list[Change]]]
 
 ENTRY, LINK, SUPERSEDED = "entry:", "link:", "superseded:"
-DERIVED_FIELD = "derived"  # all that a derived note says
 STATED = ("content", "speaker", "at")  # who stated what, and when: attributes are made of it
 TIMES = ("at", "until", "expires_at")
 GIVEN = (*STATED, "metadata", "until", "expires_at")  # what the user can change
@@ -146,16 +144,8 @@ def supersession_json(supersession: Supersession | None) -> Any:  # noqa: ANN401
     return None if supersession is None else SUPERSESSIONS.dump_python(supersession, mode="json")
 
 
-def derived_json(note: Note) -> dict[str, Any]:
-    """Return what a derived note says as JSON values that `undo.with_field` takes back."""
-    own = entry_json(note.own_entry)
-    return {"text": note.content, "own": own, "sources": list(note.sources)}
-
-
 def field_value(note: Note, field: str) -> Any:  # noqa: ANN401 - JSON values
     """Return a field of a note, as JSON values."""
-    if field == DERIVED_FIELD:
-        return derived_json(note)
     if field == "own":
         own = entry_json(note.own_entry)
         return own and {**own, "kind": note.kind}  # who describes a note says what it is

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
-from ..kinds import DERIVED, function_words
+from ..kinds import FORM, function_words
 from ..notes import RELATIONS, ContextEntry, Note
 from ..prompts import PROMPT_TEXTS
 
@@ -70,13 +70,8 @@ def texts_of(note: Note) -> tuple[str, ...]:
 
 
 def own_words(note: Note) -> tuple[str, ...]:
-    """Return what a note says that is its own; all words of a derived note are those of others."""
-    return () if note.kind in DERIVED else texts_of(note)
-
-
-def said_by_others(note: Note) -> tuple[str, ...]:
-    """Return what a derived note says: its own entry tells who wrote it, and so of which notes."""
-    return texts_of(note) if note.kind in DERIVED else ()
+    """Return what a note says that is its own; all words of a form are those of others."""
+    return () if note.kind == FORM else texts_of(note)
 
 
 def texts_in(entry: ContextEntry) -> tuple[str, ...]:

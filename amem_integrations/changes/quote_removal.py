@@ -19,7 +19,8 @@ from datetime import datetime
 from typing import Any
 
 from ..fetch import all_changes
-from ..ids import clock, derive, new_operation, now
+from ..ids import new_operation, now
+from ..kinds import FORM
 from ..notes import (
     USER,
     Change,
@@ -31,15 +32,6 @@ from ..notes import (
     Supersession,
 )
 from ..runtime import Runtime, resolve
-from .derived import (
-    after_loss,
-    blanked_sides,
-    is_derived,
-    is_emptied,
-    loss,
-    without_contents,
-    written_at,
-)
 from .edits import LINK, SUPERSEDED, Edit, change, without
 from .elsewhere import ALL, Elsewhere, text_named
 from .gone_texts import Gone, without_chunks
@@ -49,7 +41,6 @@ from .quote_matching import (
     is_quote,
     own_words,
     texts_in,
-    texts_of,
     without_quotes_in,
     written_texts,
 )
@@ -130,15 +121,15 @@ class QuoteRemoval:
         backlinks = self._runtime.store.backlinks(self._namespace, list(self._gone))
         holders = await resolve(backlinks)
         if self._deleted >= self._gone.keys() and not deleted:
-            holders = [note for note in holders if is_derived(note)]  # links go with the notes
+            holders = [note for note in holders if note.kind == FORM]  # links go with the notes
         is_first = True
         while True:
             prompts, written = await self._written(read)
             if not (is_first or prompts):
                 return
             quotes = await self._find(holders, prompts, written)
-            left = await self._take_out(quotes)
-            await delete_emptied(self._runtime, self._namespace, left)
+            await delete_forms(self._runtime, self._namespace, self._spoilt(quotes, written))
+            await self._take_out(quotes)
             if not prompts:
                 return
             holders, read, is_first = [], None, False  # until nothing more was written meanwhile
@@ -178,10 +169,11 @@ class QuoteRemoval:
             note = notes.get(made.note_id)
             if note is not None and self._quotes(made, note, own[note.id]):
                 elsewhere.add(made, others)
-                if is_derived(note):
+                if note.kind == FORM:
                     elsewhere.add_all(note.id, others)
-        for note in filter(is_derived, notes.values()):  # it may quote in its content as well
-            elsewhere.add_all(note.id, note.sources)
+        for note in notes.values():
+            if note.kind == FORM:  # it may quote in its content as well
+                elsewhere.add_all(note.id, note.sources)
         await self._add(notes, elsewhere.named())
         elsewhere.notes = notes
         return _Quotes(
@@ -207,12 +199,27 @@ class QuoteRemoval:
             texts += [supersession.reason for supersession in note.supersessions.values()]
         return any(is_quote(text, self._lost, elsewhere) for text in texts)
 
-    async def _take_out(self, quotes: _Quotes) -> Collection[Note]:
-        """Take the quotes out of the notes, then out of their history, until both are without; return the notes.
+    def _spoilt(self, quotes: _Quotes, written: _Written) -> list[Note]:
+        """Return the forms that have lost a source, or in which something quotes."""
+        said = {note.id: [note.content] for note in quotes.notes.values() if note.kind == FORM}
+        for made, _ in written:
+            said.get(made.note_id, []).extend(written_texts(made.data))
+        return [
+            quotes.notes[form]
+            for form, texts in said.items()
+            if any(
+                self._is_lost(i, quotes.notes[form].recorded_at) for i in quotes.notes[form].sources
+            )
+            or any(map(self._test(quotes, form), texts))
+        ]
+
+    async def _take_out(self, quotes: _Quotes) -> None:
+        """Take the quotes out of the notes, then out of their history, until both are without.
 
         Who undoes a change meanwhile may have brought back what was in its record.
         """
-        base = {note_id: quotes.notes[note_id] for note_id in quotes.edited}
+        known = (quotes.notes[note_id] for note_id in quotes.edited)
+        base = {note.id: note for note in known if note.kind != FORM}
         is_changed = True
         while is_changed:
             self._rounds += 1
@@ -221,10 +228,11 @@ class QuoteRemoval:
             await rewrite(self._runtime, self._namespace, op, steps, base=base, removing=True)
             if records := [*await self._blanked(quotes), *self._without_deleted(quotes)]:
                 await resolve(self._runtime.store.rewrite_changes(self._namespace, records))
-            ids = sorted(quotes.elsewhere.note_ids())
-            base = {n.id: n for n in await resolve(self._runtime.store.get(self._namespace, ids))}
+            stored = await resolve(
+                self._runtime.store.get(self._namespace, sorted(quotes.elsewhere.note_ids()))
+            )
+            base = {note.id: note for note in stored if note.kind != FORM}
             is_changed = any(self._edit(quotes, op)(note)[0] != note for note in base.values())
-        return base.values()
 
     def _test(self, quotes: _Quotes, note_id: str, text: str = ALL) -> Callable[[str], bool]:
         """Return what tells quotes in a text on a note."""
@@ -240,10 +248,9 @@ class QuoteRemoval:
             def quotes_in(name: str, texts: Iterable[str]) -> bool:
                 return any(map(self._test(quotes, note.id, name), texts))
 
-            contexts = () if is_derived(note) else note.contexts
             entries = [
                 entry.change
-                for entry in contexts
+                for entry in note.contexts
                 if self._is_caused(entry, note) or quotes_in(entry.change, texts_in(entry))
             ]
             links = sorted(self._gone.keys() & note.links.keys()) if self._is_done else []
@@ -261,25 +268,14 @@ class QuoteRemoval:
                 supersessions=supersessions,
                 reasons=reasons,
             )
-            if is_derived(note):
-                made = derive("change", op, kind, note.id, cause)
-                lost = self._lost_sources(note)
-                is_quoted = self._test(quotes, note.id)
-                revised = after_loss(revised, lost, self._deleted, is_quoted, made)
             if revised == note:
                 return note, []
             data: dict[str, Any] = {"entries": entries, "links": links, "reasons": reasons}
-            if is_derived(note):
-                data["fields"] = loss(note, revised)
             if supersessions:
                 data["supersessions"] = supersessions
             return revised, [change(op, kind, note, cause=cause, recorded_at=now(), data=data)]
 
         return edit
-
-    def _lost_sources(self, note: Note) -> set[str]:
-        """Return the sources of a derived note that are gone, or did not say yet what they say now."""
-        return {i for i in note.sources if self._is_lost(i, written_at(note))}
 
     def _is_lost(self, source: str, written: datetime) -> bool:
         gone = self._gone.get(source)
@@ -335,11 +331,7 @@ class QuoteRemoval:
             known = text and quotes.elsewhere.words(made.note_id, text)
             return self._test(quotes, made.note_id, text) if text and known else None
 
-        kept = blanked_sides(made.data, self._is_lost, test)
-        about = quotes.notes.get(made.note_id)
-        if about is not None and is_derived(about):
-            kept = without_contents(kept, test)
-        done = without_quotes_in(kept, bool) if self._came_from_gone(made) else kept
+        done = without_quotes_in(made.data, bool) if self._came_from_gone(made) else made.data
         return dict(without_quotes_in(done, test, of=of))
 
     async def _of_wholes(self) -> dict[str, Change]:
@@ -369,19 +361,9 @@ def _of_link(link: Link) -> tuple[str, str]:
     return link.reason, link.relation
 
 
-async def delete_emptied(runtime: Runtime, namespace: Namespace, notes: Iterable[Note]) -> None:
-    """Delete the derived notes that have lost all that they were derived from."""
-    await delete_derived(runtime, namespace, [note for note in notes if is_emptied(note)])
-
-
-async def delete_derived(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]) -> None:
-    """Delete derived notes for good, with what quotes them."""
-    if not notes:
-        return
-    op, at = new_operation(), now()
-    gone = [Gone(note_id=note.id, texts=tuple(filter(None, texts_of(note)))) for note in notes]
-    removal = QuoteRemoval(runtime, namespace, op, gone, since=clock.tick())
-    await removal.remove()
-    receipts = [change(op, "delete", note, recorded_at=at) for note in notes]
-    await resolve(runtime.store.delete(namespace, [note.id for note in notes], receipts))
-    await removal.remove(deleted=True)
+async def delete_forms(runtime: Runtime, namespace: Namespace, forms: Sequence[Note]) -> None:
+    """Delete forms for good, with their history; they are filled anew from what is left."""
+    if forms:
+        op, at = new_operation(), now()
+        receipts = [change(op, "delete", form, recorded_at=at) for form in forms]
+        await resolve(runtime.store.delete(namespace, [form.id for form in forms], receipts))

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 from ..fetch import all_changes
 from ..notes import RELATIONS, Change, Namespace, Note
-from ..ports import OPS_KEPT
 from ..runtime import RULES, Runtime, resolve
 from .edits import prompt_id
-from .quote_matching import FROM_PROMPTS, Fragments, own_words, said_by_others, texts_in, texts_of
+from .quote_matching import FROM_PROMPTS, Fragments, own_words, texts_in, texts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,40 +39,18 @@ async def sources_of(
     left = Fragments(written).minus(FROM_PROMPTS)
     left = left.minus(Fragments(text for note in shown.values() for text in own_words(note)))
     made = await _copied_from(runtime, namespace, shown, left) if left else []
-    said = [note for note in shown.values() if Fragments(said_by_others(note)).shares(left)]
-    if not (made or said):
+    if not made:
         return Sources(tuple(shown))
-    store, made_of = runtime.store, {source for note in said for source in note.sources}
-    earlier = [one for note in said for one in await _writings(runtime, namespace, note)]
-    ops = {prompt_id(one.op) for one in (*made, *earlier)}
+    store, ops = runtime.store, {prompt_id(one.op) for one in made}
     prompts = await resolve(store.changes_by_id(namespace, sorted(ops)))
     named = {note_id for prompt in prompts for note_id in prompt.data["shown"]}
-    far = sorted((named | made_of) - shown.keys())
+    far = sorted(named - shown.keys())
     stored = {note.id: note for note in await resolve(store.get(namespace, far))}
     quoted = [i for i in far if i not in stored or Fragments(texts_of(stored[i])).shares(left)]
     stale = any(one.data.get("blanked") for one in made)
     current = {one.op for one in made}
     stale |= any(prompt.data.get("stale") for prompt in prompts if prompt.op in current)
     return Sources((*shown, *quoted), stale=stale)
-
-
-async def sources_of_facts(
-    runtime: Runtime, namespace: Namespace, facts: Sequence[Note]
-) -> list[str]:
-    """Return the ids of the notes whose words may stand in facts: all that were shown when these were written."""
-    ops = {op for fact in facts for op in fact.ops}
-    for fact in facts:
-        if len(fact.ops) >= OPS_KEPT:  # it may not remember the first
-            ops |= {made.op for made in await _writings(runtime, namespace, fact)}
-    ids = sorted(map(prompt_id, ops))
-    prompts = await resolve(runtime.store.changes_by_id(namespace, ids)) if ids else []
-    named = (note_id for prompt in prompts for note_id in prompt.data["shown"])
-    return list(dict.fromkeys([*(i for fact in facts for i in fact.sources), *named]))
-
-
-async def _writings(runtime: Runtime, namespace: Namespace, note: Note) -> list[Change]:
-    """Return how a derived note was written each time: an edit by the user may have left a part of any of it."""
-    return await all_changes(runtime.store, namespace, note.id, ("add", "update"))
 
 
 async def _copied_from(
@@ -84,7 +61,7 @@ async def _copied_from(
         entry.change
         for note in shown.values()
         for entry in note.contexts
-        if Fragments((*said_by_others(note), *texts_in(entry))).shares(left)
+        if Fragments(texts_in(entry)).shares(left)
     ]
     made: list[Change] = []
     if entries:

@@ -8,7 +8,6 @@ tells of it until it is done. So a process that is killed while it does this is 
 - The record of a prompt is `stale`: it showed a quote that was being removed. All that was written then goes.
 - A correction has its old text in the history of its own note, so looking for quotes of it is just done again.
 - What was undone or approved is blanked in the record it came from: it was being removed. It goes.
-- A derived note has lost all that it was derived from, and is still there: it goes.
 - A link has one end: it goes.
 """
 
@@ -24,7 +23,7 @@ from ..runtime import Runtime, resolve
 from . import edits
 from .edits import LINK
 from .gone_texts import Gone, corrections
-from .quote_removal import QuoteRemoval, delete_emptied
+from .quote_removal import QuoteRemoval
 from .rewrite import rewrite
 from .undo import fields_of
 from .unknown_texts import remove_all_of, remove_brought_back
@@ -65,8 +64,6 @@ async def _recover_namespace(
         )
         await removal.remove()  # one by one: each may quote the others
     await remove_brought_back(runtime, namespace, steps)
-    taken = sorted({step.note_id for step in steps if step.kind in ("forget", "retract")})
-    await delete_emptied(runtime, namespace, await resolve(runtime.store.get(namespace, taken)))
     ends = {end for step in steps for other in _linked(step) for end in (step.note_id, other)}
     await drop_one_sided(runtime, namespace, sorted(ends))
     await level(runtime, namespace, steps)

@@ -207,7 +207,7 @@ async def _vectors(
     runtime: Runtime, moved: Sequence[_Edited], *, removing: bool
 ) -> dict[str, Vector | None]:
     """Return new vectors by note id; what reads the same as before keeps the one it has."""
-    changed = [item.new for item in moved if _needs_vector(item) and _is_found(item.new)]
+    changed = [item.new for item in moved if _needs_vector(item)]
     wanted = [texts.embedding_text(note) for note in changed]
     if removing:
         until = "they change again, or reindex()"
@@ -233,13 +233,6 @@ def _or_failed(item: _Edited, rows: Mapping[str, Vector | None], op: str) -> _Ed
     return _Edited(item.old, next_revision(item.old, failed, op), records)
 
 
-def _is_found(note: Note) -> bool:
-    """Return whether there is anything to find a note by: not of a derived note whose text is gone."""
-    return bool(texts.embedding_text(note))
-
-
 def _indexed(item: _Edited, rows: Mapping[str, Vector | None]) -> Indexed:
-    if not _is_found(item.new):
-        return Indexed(note=item.new, text="")
     text = texts.lexical_text(item.new) if item.new.id in rows else None
     return Indexed(note=item.new, vector=rows.get(item.new.id), text=text)

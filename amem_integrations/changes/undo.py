@@ -10,9 +10,7 @@ from typing import Any
 from ..errors import InvalidInputError, RevisionConflictError
 from ..ids import derive
 from ..notes import Change, Link, Note
-from .derived import is_derived
 from .edits import (
-    DERIVED_FIELD,
     ENTRIES,
     ENTRY,
     GIVEN,
@@ -209,8 +207,6 @@ def _id_at_other_end(made: Change, other: str) -> str:
 
 def _state(made: Change, note: Note) -> Any:  # noqa: ANN401 - a state
     """Return the state that goes with the note's own entry: without one it waits for another."""
-    if is_derived(note):
-        return "done"
     if note.own_entry is None:
         return "pending"
     before = made.data.get("state", {}).get("before")
@@ -268,8 +264,8 @@ def _link_of(made: Change) -> dict[str, Any]:
 
 def with_field(note: Note, field: str, value: Any) -> Note:  # noqa: ANN401 - JSON values
     """Return the note with a field as `field_value` gave it; setting it again changes nothing."""
-    if field in (DERIVED_FIELD, "own"):
-        return (_with_own if field == "own" else _with_derived)(note, value)
+    if field == "own":
+        return _with_own(note, value)
     if field.startswith(ENTRY):
         return _with_entry(note, field.removeprefix(ENTRY), value)
     if field.startswith(LINK):
@@ -289,14 +285,6 @@ def with_field(note: Note, field: str, value: Any) -> Note:  # noqa: ANN401 - JS
     if field in TIMES and value is not None:
         value = datetime.fromisoformat(value)
     return note.revised(**{field: value})
-
-
-def _with_derived(note: Note, value: Mapping[str, Any]) -> Note:
-    own = [] if value["own"] is None else [ENTRIES.validate_python(value["own"])]
-    others = [entry for entry in note.contexts if entry.cause != note.id]
-    return note.revised(
-        content=value["text"], contexts=(*own, *others), sources=tuple(value["sources"])
-    )
 
 
 def _with_own(note: Note, value: Any) -> Note:  # noqa: ANN401 - JSON values

@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Any
 
 from ..fetch import all_changes
-from ..ids import clock, derive, new_operation, now
+from ..ids import clock, new_operation, now
+from ..kinds import FORM
 from ..notes import Change, Namespace, Note
 from ..runtime import Runtime, resolve
-from .derived import emptied, is_derived
-from .edits import DERIVED_FIELD, ENTRY, LINK, SUPERSEDED, Edit, change, without
+from .edits import ENTRY, LINK, SUPERSEDED, Edit, change, without
 from .quote_matching import without_quotes_in
-from .quote_removal import delete_emptied
+from .quote_removal import delete_forms
 from .rewrite import rewrite
 from .undo import fields_of
 
@@ -32,9 +32,13 @@ async def remove_all_of(
     for made in changes:
         by_note.setdefault(made.note_id, []).append(made)
     prompts = [made for made in by_note.pop("", []) if made.kind == "prompt"]
+    stored = await resolve(store.get(namespace, sorted(by_note)))
+    forms = [note for note in stored if note.kind == FORM]
+    await delete_forms(runtime, namespace, forms)
+    for form in forms:
+        del by_note[form.id]
     steps = {note_id: _without_all(mine, op, at) for note_id, mine in by_note.items()}
-    done = await rewrite(runtime, namespace, op, steps, removing=True)
-    await delete_emptied(runtime, namespace, done.notes.values())
+    await rewrite(runtime, namespace, op, steps, removing=True)
     ids, entries = {made.id for made in changes}, _entries(changes)
     records = {made.id: made for mine in by_note.values() for made in mine}
     for note_id in by_note:  # an entry that was replaced since stands in the record of that, too
@@ -73,9 +77,8 @@ def _entries(changes: Iterable[Change]) -> set[str]:
     for made in changes:
         found.add(made.id)
         for name, step in fields_of(made).items():
-            entry = step["after"]["own"] if name == DERIVED_FIELD else step["after"]
-            if (name in ("own", DERIVED_FIELD) or name.startswith(ENTRY)) and entry:
-                found.add(entry["change"])
+            if (name == "own" or name.startswith(ENTRY)) and step["after"]:
+                found.add(step["after"]["change"])
     return found
 
 
@@ -96,14 +99,11 @@ def _without_entries(value: Any, made: Collection[str], *, all_of_it: bool) -> A
 
 def _without_all(changes: Sequence[Change], op: str, at: datetime) -> Edit:
     """Return the edit that takes what these changes brought from their note."""
-    is_new = any(made.kind == "add" and "text" in made.data for made in changes)
     entries, names = _entries(changes), [name for made in changes for name in fields_of(made)]
     reasons = {name for name in names if name.startswith((LINK, SUPERSEDED))}
 
     def edit(note: Note) -> tuple[Note, list[Change]]:
-        revised = without(note, entries=() if is_derived(note) else entries, reasons=reasons)
-        if is_derived(note) and (note.own_entry.change in entries if note.own_entry else is_new):
-            revised = emptied(revised, derive("change", op, "forget", note.id, None))
+        revised = without(note, entries=entries, reasons=reasons)
         if revised == note:
             return note, []
         data = {"entries": sorted(entries), "links": [], "reasons": sorted(reasons)}

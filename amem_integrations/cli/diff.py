@@ -39,7 +39,7 @@ def diff(change: Change, note: Note | None = None) -> list[str]:
 
 
 def _step(name: str, step: Data) -> list[str]:
-    """Return the diff of one field: `content`, `own`, `entry:…`, `link:…`, `superseded:…`, `derived` and so on."""
+    """Return the diff of one field: `content`, `own`, `entry:…`, `link:…`, `superseded:…` and so on."""
     kind, _, other = name.partition(":")
     before, after = step.get("before"), step.get("after")
     if kind in ("own", "entry"):
@@ -49,19 +49,7 @@ def _step(name: str, step: Data) -> list[str]:
         return [_link_line(sign, {**link, "target": other}) for sign, link in sides if link]
     if kind == "superseded":
         return [*_supersession_lines("-", before), *_supersession_lines("+", after)]
-    return _derived(step) if kind == "derived" else _compared(name, before, after)
-
-
-def _derived(step: Data) -> list[str]:
-    """Return the diff of what a fact says."""
-    before, after = step["before"], step["after"]
-    old, new = ("\n".join(i[:SHORT_ID] for i in side["sources"]) for side in (before, after))
-    return [
-        *_compared("text", before["text"], after["text"]),
-        *_lines("-", before["own"]),
-        *_lines("+", after["own"]),
-        *_compared("sources", old, new),
-    ]
+    return _compared(name, before, after)
 
 
 def _compared(name: str, before: object, after: object) -> list[str]:

@@ -16,7 +16,7 @@ from ..changes.recovery import drop_one_sided
 from ..errors import StoreError
 from ..fetch import note_pages
 from ..flows.embed import embed_missing
-from ..kinds import DERIVED
+from ..kinds import FORM
 from ..notes import Namespace, Note
 from ..ports import NoteStore
 from ..runtime import Runtime, resolve, run, sync_method
@@ -186,13 +186,12 @@ def _without_vector(store: NoteStore, namespace: Namespace, ids: Sequence[str]) 
     for start in range(0, len(ids), PAGE):
         page = ids[start : start + PAGE]
         found = run(resolve(store.get_indexed(namespace, page)))
-        bare = (item.note for item in found if item.vector is None)
-        yield from (note.id for note in bare if note.content)
+        yield from (item.note.id for item in found if item.vector is None)
 
 
 def _check_notes(survey: Survey) -> Iterator[Check]:
     counts = [f"{count} {state}" for state, count in sorted(survey.states.items())]
-    counts += [f"{survey.kinds[kind]} {kind}s" for kind in DERIVED if survey.kinds[kind]]
+    counts += [f"{forms} forms"] if (forms := survey.kinds[FORM]) else []
     states = ", ".join(counts)
     text = f"{survey.notes}, {survey.links} links" + (f" ({states})" if states else "")
     yield Check("good", "notes", text)

@@ -121,8 +121,6 @@ def _print_hits(out: Console, hits: Sequence[ScoredNote], memory: AgenticMemory)
         title = Text(headline(hit.note), style="strike" if past else "")
         out.print(score, short_id(hit.note.id), title, soft_wrap=True)
         _print_currency(out, hit)
-        if hit.note.sources:
-            out.print(f"      gathered from {len(hit.note.sources)} notes", style="dim")
         _print_path(out, hit, memory)
         _print_explanation(out, hit)
     if not hits:
@@ -203,13 +201,11 @@ def _print_note(out: Console, note: Note, memory: AgenticMemory) -> None:
 
 
 def _print_sources(out: Console, note: Note, memory: AgenticMemory) -> None:
-    """Print what a note was derived from, and what was derived from it."""
+    """Print what a form was filled from."""
     sources = notes_by_id(memory, note.sources, note.namespace)
     for source in note.sources:
         title = headline(sources[source]) if source in sources else "?"
-        out.print(f"{'gathered':>12}  from", short_id(source), title, soft_wrap=True)
-    for derived in memory.get_all(namespace=note.namespace, where={"sources": note.id}):
-        out.print(f"{'gathered':>12}  in", short_id(derived.id), headline(derived), soft_wrap=True)
+        out.print(f"{'filled':>12}  from", short_id(source), title, soft_wrap=True)
 
 
 def _fields(note: Note) -> dict[str, str]:

@@ -70,20 +70,19 @@ async def ask(
     values: Mapping[str, str],
     problem_with: Callable[[M], str | None] = lambda _: None,
     attempts: int = 2,
-    besides: str | None = None,
 ) -> M:
     """Return the model's reply to the prompt of `task`, filled with `values`.
 
     A reply that cannot be read, or with which `problem_with` finds a problem, is asked for once more, unless only
     one of the `attempts` is allowed. If neither is complete, the last one that can be read is returned: what it has is
-    worth keeping. `besides` names a further part of the prompt (see `prompts`).
+    worth keeping.
 
     Raises:
         ModelReplyError: No reply could be read.
         ModelUnavailableError: The model gave no answer.
         BudgetExceededError: The call would go over a limit of the namespace.
     """
-    system, prompt = render(runtime.config, task, besides, **values)
+    system, prompt = render(runtime.config, task, **values)
     request = ModelRequest(task=task, system=system, prompt=prompt, reply=wanted, inputs=inputs)
     reply, problem = await _attempt(runtime, namespace, request, wanted, problem_with)
     if problem and attempts > 1:
@@ -160,10 +159,8 @@ async def _completion(runtime: Runtime, request: ModelRequest) -> object:
         ) from error
 
 
-def render(
-    config: MemoryConfig, task: str, besides: str | None = None, /, **values: str
-) -> tuple[str, str]:
-    """Return the system message and the prompt of a task, and of what is asked `besides`.
+def render(config: MemoryConfig, task: str, /, **values: str) -> tuple[str, str]:
+    """Return the system message and the prompt of a task.
 
     The system message is the same for all calls of a task, so that endpoints which keep the beginning of a prompt
     can do so.
@@ -171,13 +168,9 @@ def render(
     Raises:
         KeyError: There is no template for the task, or a placeholder of it has no value.
     """
-    parts = [
-        (config.prompts.get(t) or TEMPLATES[t]).partition(PARTED) for t in (task, besides) if t
-    ]
-    system = "\n\n".join(Template(part[0].strip()).substitute() for part in parts)
-    prompt = "\n\n".join(Template(part[2].strip()).substitute(values) for part in parts)
+    system, _, prompt = (config.prompts.get(task) or TEMPLATES[task]).partition(PARTED)
     own = OWN.format(config.instructions.strip()) if config.instructions else ""
-    return system + own, prompt
+    return Template(system.strip()).substitute() + own, Template(prompt.strip()).substitute(values)
 
 
 def room(runtime: Runtime) -> int | None:
@@ -185,11 +178,9 @@ def room(runtime: Runtime) -> int | None:
     return runtime.config.context_tokens or getattr(runtime.model, "context_tokens", None) or None
 
 
-def fits(
-    runtime: Runtime, task: str, values: Mapping[str, str], reply: int, besides: str | None = None
-) -> bool:
+def fits(runtime: Runtime, task: str, values: Mapping[str, str], reply: int) -> bool:
     """Return whether the prompt of a task and a reply of so many tokens have room in what the model can take."""
     if (most := room(runtime)) is None:
         return True
-    asked = sum(map(texts.count_tokens, render(runtime.config, task, besides, **values)))
+    asked = sum(map(texts.count_tokens, render(runtime.config, task, **values)))
     return asked * MARGIN + reply <= most

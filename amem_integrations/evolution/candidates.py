@@ -1,7 +1,7 @@
 """Candidates: the earlier notes that a new one may be linked to (Eq. 4-5 of the paper).
 
 They are the last notes of the same thread, then the hybrid nearest on the enriched text, as far as they are near.
-Only notes that came before (by seq) are candidates, so a batch can be linked in one go. Filler and derived notes are none.
+Only notes that came before (by seq) are candidates, so a batch can be linked in one go. Filler and forms are none.
 """
 
 from __future__ import annotations

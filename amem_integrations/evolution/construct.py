@@ -17,20 +17,17 @@ from ..changes.edits import (
     stated,
     usage_records,
 )
-from ..changes.quoted_from import sources_of_facts
 from ..changes.rewrite import rewrite
-from ..conversation import REMEMBER
 from ..errors import ModelReplyError, ModelUnavailableError
 from ..ids import clock, end_of, new_operation, now
 from ..kinds import Kind
 from ..notes import Change, ContextEntry, Namespace, Note
 from ..plans import EvolutionReport
 from ..prompts.parse import storable
-from ..prompts.replies import ConstructFactsReply, ConstructReply, NoteAttributes
+from ..prompts.replies import ConstructReply, NoteAttributes
 from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens
 from .ask import RefusedError, ask, counting, fits
-from .facts import FACT_TOKENS, FactWriting, Learned, Wanted
 from .gate import MAX_CHARS
 from .show import aliases, bare, raw, speakers, turns
 
@@ -72,16 +69,10 @@ Part = list[Note]  # some notes of one thread, in order of seq
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """New notes of one thread in order of seq, the turns before them, oldest first, and facts they may change."""
+    """New notes of one thread in order of seq, and the turns before them, oldest first."""
 
     notes: Sequence[Note]
     before: Sequence[Note] = ()
-    facts: Sequence[Note] = ()
-
-    @property
-    def is_learned_from(self) -> bool:
-        """Whether facts may be wanted of some of the notes."""
-        return any(REMEMBER in note.metadata for note in self.notes)
 
     @property
     def shown_before(self) -> Sequence[Note]:
@@ -104,14 +95,13 @@ class Described:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What a model says of a batch: by note id of each note, or why nothing is known of it, and what was learned.
+    """What a model says of a batch: by note id of each note, or why nothing is known of it.
 
     `error` is why it did not answer.
     """
 
     described: Mapping[str, Described] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
-    learned: Sequence[Learned] = ()
     error: ModelUnavailableError | None = None
 
     def __add__(self, other: Description) -> Description:
@@ -119,7 +109,6 @@ class Description:
         return Description(
             described={**self.described, **other.described},
             failed={**self.failed, **other.failed},
-            learned=(*self.learned, *other.learned),
             error=self.error or other.error,
         )
 
@@ -185,15 +174,10 @@ async def construct_all(
             for note_id, one in said.described.items()
         }
         cost = usage_records(op, namespace, asking.usage.cost(), at)
-        shown, apart = await shown_ids(runtime, namespace, batches), bool(said.learned)
-        prompts = prompt_records(op, namespace, shown, at, since=since, apart=apart)
+        shown = shown_ids(batches)
+        prompts = prompt_records(op, namespace, shown, at, since=since)
         records = [*prompts, *cost] if steps else []
-        writing = facts_of(runtime, namespace, op, at, batches)
-        if writing:
-            steps |= await writing.store(said.learned, prompts)
         done = await rewrite(runtime, namespace, op, steps, base=given, records=records)
-        if writing:
-            await writing.forget_others([given[i] for i in done.notes if i in given])
         left = [] if steps else cost
         await mark_failed(runtime, namespace, said.failed, op, base=given, records=left)
     unusable = {
@@ -208,37 +192,21 @@ async def construct_all(
     )
 
 
-def facts_of(
-    runtime: Runtime, namespace: Namespace, op: str, at: datetime, batches: Sequence[Batch]
-) -> FactWriting | None:
-    """Return what stores the facts of batches; None where none are wanted."""
-    wanted = any(batch.is_learned_from for batch in batches)
-    return FactWriting(runtime=runtime, namespace=namespace, op=op, at=at) if wanted else None
-
-
-async def shown_ids(runtime: Runtime, namespace: Namespace, batches: Sequence[Batch]) -> list[str]:
-    """Return the notes whose words may stand in what is written of batches, also by way of the facts shown."""
-    facts = [fact for batch in batches for fact in batch.facts]
-    notes = [note for batch in batches for note in (*batch.shown_before, *batch.notes)]
-    far = await sources_of_facts(runtime, namespace, facts) if facts else []
-    return [*(note.id for note in (*notes, *facts)), *far]
+def shown_ids(batches: Sequence[Batch]) -> list[str]:
+    """Return the notes that a model is shown with batches."""
+    return [note.id for batch in batches for note in (*batch.shown_before, *batch.notes)]
 
 
 async def describe(runtime: Runtime, batch: Batch) -> Description:
-    """Return what the model says of each note, and what is learned from those that want it.
+    """Return what the model says of each note.
 
     Raises:
         ModelUnavailableError: No reply.
     """
     alias = aliases(batch.notes, "n")
     notes = {alias[note.id]: note for note in batch.notes}
-    wanted = Wanted.of(notes, batch.facts) if batch.is_learned_from else None
-    values = _values(batch, alias) | (wanted.values if wanted else {})
-    besides = "facts" if wanted else None
-    tokens = REPLY_TOKENS * (len(batch.notes) + 1) + (
-        FACT_TOKENS * len(wanted.notes) if wanted else 0
-    )
-    if not fits(runtime, "construct", values, tokens, besides):
+    values, tokens = _values(batch, alias), REPLY_TOKENS * (len(batch.notes) + 1)
+    if not fits(runtime, "construct", values, tokens):
         if len(batch.notes) > 1:
             return await _in_halves(runtime, batch)
         if batch.before:
@@ -253,16 +221,14 @@ async def describe(runtime: Runtime, batch: Batch) -> Description:
         reply = await ask(
             runtime,
             "construct",
-            ConstructFactsReply if wanted else ConstructReply,
+            ConstructReply,
             namespace=batch.notes[0].namespace,
             inputs={
                 "notes": [raw(note, name) for name, note in notes.items()],
                 "before": [raw(note) for note in batch.shown_before],
-                **(wanted.inputs if wanted else {}),
             },
             values=values,
             problem_with=missing,
-            besides=besides,
         )
     except ModelReplyError as error:
         if isinstance(error, RefusedError) and len(batch.notes) > 1:
@@ -270,10 +236,9 @@ async def describe(runtime: Runtime, batch: Batch) -> Description:
         return Description(failed={note.id: str(error) for note in batch.notes})
     found = {note.id: _described(reply, name, note) for name, note in notes.items()}
     made = {note_id: one for note_id, one in found.items() if one is not None}
-    learned, dropped = wanted.learned(reply, made) if wanted else ([], 0)
-    runtime.usage.count("construct", dropped=_unknown(reply, notes) + dropped)
+    runtime.usage.count("construct", dropped=_unknown(reply, notes))
     left = {note.id: LEFT_OUT for note in batch.notes if note.id not in made}
-    return Description(described=made, failed=left, learned=learned)
+    return Description(described=made, failed=left)
 
 
 def _values(batch: Batch, alias: Mapping[str, str]) -> dict[str, str]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ..changes.derived import is_derived
 from ..changes.edits import stated
 from ..changes.gone_texts import Gone
-from ..changes.quote_matching import said_by_others, texts_in, texts_of
+from ..changes.quote_matching import texts_in, texts_of
 from ..changes.quote_removal import QuoteRemoval
 from ..ids import now, time_of
 from ..notes import ContextEntry, Namespace, Note
@@ -74,10 +73,10 @@ async def _gone(
             quoted = tuple(_texts(lost[note_id]))
             found.append(Gone(note_id=note_id, texts=quoted, kept=elsewhere))
             continue
-        if not _is_same(note, current) and not is_derived(note):
+        if not _is_same(note, current):
             kept, at = texts_of(current[note_id]), now()
             found.append(Gone(note_id=note_id, texts=texts_of(note), kept=kept, corrected_at=at))
-        if texts := tuple(_texts_of_lost(note, lost[note_id], purged)):
+        if texts := tuple(_texts(entry for entry in lost[note_id] if entry.change in purged)):
             found.append(Gone(note_id=note_id, texts=texts, kept=elsewhere, in_context=True))
     return found
 
@@ -96,15 +95,6 @@ async def _purged(
 def _is_same(note: Note, current: Mapping[str, Note]) -> bool:
     """Return whether a note is there, and says what it said."""
     return note.id in current and stated(current[note.id]) == stated(note)
-
-
-def _texts_of_lost(
-    note: Note, lost: Sequence[ContextEntry], purged: Collection[str]
-) -> Iterable[str]:
-    """Yield the texts of contexts that had quoted something; with that of a derived note its content goes."""
-    gone = [entry for entry in lost if entry.change in purged]
-    yield from _texts(gone)
-    yield from said_by_others(note) if gone else ()
 
 
 def _texts(entries: Iterable[ContextEntry]) -> Iterable[str]:

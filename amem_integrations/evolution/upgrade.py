@@ -20,7 +20,7 @@ from ..plans import EvolutionReport
 from ..runtime import RULES, Runtime, resolve
 from . import construct
 from .ask import counting
-from .construct import Batch, Outcome, describe, facts_of, shown_ids
+from .construct import Batch, Outcome, describe, shown_ids
 
 log = logging.getLogger("amem_integrations")
 
@@ -69,15 +69,10 @@ async def _upgrade_batch(runtime: Runtime, namespace: Namespace, batch: Batch) -
         steps[note.id].append(_replaced(made, note, linked, op, at))
         touched.append(note.id)
     chained = {note_id: edits.chain(parts) for note_id, parts in steps.items()}
-    shown = await shown_ids(runtime, namespace, [batch]) if chained else []
-    apart = bool(said.learned)
-    prompts = edits.prompt_records(op, namespace, shown, at, since=since, apart=apart)
+    shown = shown_ids([batch]) if chained else []
+    prompts = edits.prompt_records(op, namespace, shown, at, since=since)
     records = [*prompts, *edits.usage_records(op, namespace, asking.usage.cost(), at)]
-    if writing := facts_of(runtime, namespace, op, at, [batch]):
-        chained |= await writing.store(said.learned, prompts)
     done = await rewrite(runtime, namespace, op, chained, records=records)
-    if writing:
-        await writing.forget_others([note for note in batch.notes if note.id in done.notes])
     for note_id in touched:
         await _reject(runtime, namespace, note_id, op)
     for note_id, reason in reasons.items():

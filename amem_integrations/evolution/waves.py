@@ -13,7 +13,6 @@ from .candidates import turns_before
 from .commit import commit_plan
 from .construct import TURNS_BEFORE, Batch, Outcome, construct_all
 from .deleted_meanwhile import remove_what_is_gone
-from .facts import known_facts
 from .propose import propose_all
 from .upgrade import upgrade_all
 
@@ -93,13 +92,10 @@ def ready_notes(notes: Sequence[Note]) -> list[Note]:
 
 def shown_notes(batches: Sequence[Batch]) -> dict[str, Note]:
     """Return the notes that a model is shown, as it is shown them."""
-    return {n.id: n for batch in batches for n in (*batch.before, *batch.notes, *batch.facts)}
+    return {n.id: n for batch in batches for n in (*batch.before, *batch.notes)}
 
 
 async def batch_of(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]) -> Batch:
-    """Return some notes of one thread, with the turns before them and the facts that they may change."""
+    """Return some notes of one thread, with the turns before them."""
     count = max(TURNS_BEFORE, runtime.config.recent)
-    batch = Batch(notes=notes, before=await turns_before(runtime, namespace, notes[0], count))
-    if not batch.is_learned_from:
-        return batch
-    return replace(batch, facts=await known_facts(runtime, namespace, notes))
+    return Batch(notes=notes, before=await turns_before(runtime, namespace, notes[0], count))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtraError
 from ..fetch import note_pages
+from ..filters import SAID
 from ..notes import Namespace, check_namespace
 from ..runtime import COSTS, Runtime, resolve
 from .health import Health, examine
@@ -30,8 +31,7 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
 
     Keys:
 
-    - `namespaces`, `notes`, `states` (by state), `facts` (of the notes: what is derived of others, and not
-      counted in what follows), `threads`, `links` (each pair once), `evolved` (notes with
+    - `namespaces`, `notes`, `states` (by state), `threads`, `links` (each pair once), `evolved` (notes with
       context from a later note), `without_links`
     - `degree`: how many links notes have, as `min`, `median`, `p90`, `max` and `histogram` (the number of notes
       with no link, with one, and so on)
@@ -108,7 +108,7 @@ async def graph(runtime: Runtime, *, namespace: Sequence[str]) -> nx.DiGraph:
     graph = nx.DiGraph()
     names = ("content", "speaker", "thread", "at", "state", "keywords", "tags")
     space = check_namespace(namespace)
-    pages = note_pages(runtime.store, space, expired=False)
+    pages = note_pages(runtime.store, space, (SAID,), expired=False)
     notes = [note async for page in pages for note in page]
     for note in notes:
         graph.add_node(note.id, **{name: getattr(note, name) for name in names})

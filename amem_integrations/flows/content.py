@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from ..changes import edits
-from ..changes.derived import edited, is_derived
 from ..changes.gone_texts import CORRECTING, Gone, corrections, stated_texts
 from ..changes.quote_removal import QuoteRemoval
 from ..changes.recovery import recover
@@ -18,6 +17,7 @@ from ..embedding import WITHOUT_EMBEDDER, indexed
 from ..fetch import not_found
 from ..filters import Condition
 from ..ids import clock, new_operation, now, time_of
+from ..kinds import FORM
 from ..notes import Change, Namespace, Note, NoteInput
 from ..runtime import Runtime, resolve
 
@@ -55,13 +55,11 @@ async def change_note(
     """
     if getattr(runtime.store, "interrupted", ()):
         await recover_interrupted(runtime)
-    if is_derived(note):
-        return [await _change_derived(runtime, namespace, note, values)]
     given = dict(values)
     others = await later_chunks(runtime, namespace, note)
     before, after = [other.content for other in others], [other.content for other in others]
     if "content" in given and note.chunk <= 1:
-        can_split = split and (
+        can_split = (split and note.kind != FORM) and (
             note.chunk == 1 or len(chunks(runtime, _input(note, {}), note.id)) == 1
         )
         parts = chunks(runtime, replace(_input(note, given), split=can_split), note.id)
@@ -79,21 +77,6 @@ async def change_note(
     if rest or (others and shared):
         await set_later_chunks(runtime, namespace, op, first, after, shared)
     return [first, *await later_chunks(runtime, namespace, first)]
-
-
-async def _change_derived(
-    runtime: Runtime, namespace: Namespace, note: Note, values: Mapping[str, Any]
-) -> Note:
-    """Return a derived note with other values; with another content it is the user's, and what it was made of stays."""
-    op, at = new_operation(), now()
-    rest = {name: value for name, value in values.items() if name != "content"}
-    parts = [edits.update(op, at, rest)]
-    if "content" in values:
-        parts.append(edited(values["content"], op, at))
-    done = await rewrite(runtime, namespace, op, {note.id: edits.chain(parts)})
-    if note.id not in done.notes:
-        raise not_found(namespace, note.id)
-    return done.notes[note.id]
 
 
 async def later_chunks(runtime: Runtime, namespace: Namespace, note: Note) -> list[Note]:

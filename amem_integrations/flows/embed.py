@@ -25,19 +25,17 @@ async def embed_missing(runtime: Runtime, *, namespace: Sequence[str]) -> bool:
     """
     space, op, is_done = check_namespace(namespace), new_operation(), True
     async for page in note_pages(runtime.store, space, (WITHOUT_VECTOR,)):
-        # A derived note whose text is gone has nothing to be found by.
-        notes = [note for note in page if note.content]
-        wanted = [texts.embedding_text(note) for note in notes]
+        wanted = [texts.embedding_text(note) for note in page]
         rows = await embed_if_possible(runtime, wanted, despite=WITHOUT_EMBEDDER)
         ready = [
             Indexed(note=next_revision(note, note, op), vector=row)
-            for note, row in zip(notes, rows, strict=True)
+            for note, row in zip(page, rows, strict=True)
             if row is not None
         ]
         # A note that was changed meanwhile has been embedded by that change.
         stale = await resolve(runtime.store.replace(space, ready, [])) if ready else set()
-        is_done &= len(ready) - len(stale) == len(notes)
-        if notes and not ready:
+        is_done &= len(ready) - len(stale) == len(page)
+        if not ready:
             break
     return is_done
 

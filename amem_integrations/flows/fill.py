@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, PydanticUserError, ValidationError
 
-from ..changes.derived import expires_with
 from ..changes.edits import change, prompt_records, update, usage_records
 from ..changes.rewrite import rewrite
 from ..embedding import indexed
@@ -20,6 +20,7 @@ from ..evolution.show import aliases, raw, turns
 from ..fetch import note_pages
 from ..filters import Condition
 from ..ids import clock, derive, new_operation, now, time_of
+from ..kinds import FORM
 from ..notes import Change, Namespace, Note, check_namespace
 from ..prompts.replies import FillReply
 from ..runtime import RULES, Runtime, resolve
@@ -80,13 +81,18 @@ def _check(runtime: Runtime, schema: type[BaseModel]) -> None:
 
 
 async def _stored(runtime: Runtime, namespace: Namespace, schema: type[BaseModel]) -> Note | None:
-    where = (Condition("kind", "$eq", "fact"), Condition("key", "$eq", _key(schema)))
+    where = (Condition("kind", "$eq", FORM), Condition("key", "$eq", _key(schema)))
     found = await resolve(runtime.store.scan(namespace, where=where, limit=1))
     return found[0] if found else None
 
 
 def _key(schema: type[BaseModel]) -> str:
     return f"schema:{schema.__name__}"
+
+
+def _expires_with(notes: Iterable[Note]) -> datetime | None:
+    """Return when a form that was filled from these notes expires: with the first of them."""
+    return min((note.expires_at for note in notes if note.expires_at), default=None)
 
 
 def _held(form: Note | None) -> dict[str, Any]:
@@ -177,7 +183,7 @@ class _Filling:
         if self.form is None:
             await self._insert(op, content, shows if value else (), seq, records)
             return
-        shown, end = tuple(note.id for note in shows), expires_with([self.form, *shows])
+        shown, end = tuple(note.id for note in shows), _expires_with([self.form, *shows])
 
         def edit(note: Note) -> tuple[Note, list[Change]]:
             revised, made = update(op, now(), {"content": content})(note)
@@ -204,10 +210,10 @@ class _Filling:
             content=content,
             recorded_at=time_of(at),
             source="derived",
-            kind="fact",
+            kind=FORM,
             key=_key(self.schema),
             sources=sources,
-            expires_at=expires_with(shows),
+            expires_at=_expires_with(shows),
             state="done",
             ops=(op,),
             metadata={READ_TO: seq},

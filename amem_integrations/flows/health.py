@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
-from ..changes.derived import is_derived
 from ..current_facts import CurrentFacts, named
 from ..fetch import note_pages
+from ..filters import SAID
 from ..ids import now
 from ..notes import Namespace, Note
 from ..runtime import Runtime, resolve
@@ -28,11 +28,8 @@ class Health:
     threads: set[tuple[Namespace, str]] = field(default_factory=set)
 
     def add(self, note: Note) -> None:
-        """Count a note; what is derived of others has no links, threads or evolution."""
+        """Count a note."""
         self.states[note.state] += 1
-        if is_derived(note):
-            self.counts[f"{note.kind}s"] += 1
-            return
         self.degrees[len(note.links)] += 1
         self.counts["links"] += sum(link.direction == "out" for link in note.links.values())
         self.counts["evolved"] += any(entry.cause != note.id for entry in note.contexts)
@@ -46,7 +43,6 @@ class Health:
         return {
             "notes": notes,
             "states": dict(self.states),
-            "facts": self.counts["facts"],
             "threads": len(self.threads),
             "links": self.counts["links"],
             "evolved": self.counts["evolved"],
@@ -63,11 +59,9 @@ async def examine(runtime: Runtime, namespace: Namespace, health: Health) -> Non
     """Count what is in a namespace."""
     seen: set[str] = set()
     outdated: dict[str, Note] = {}
-    async for page in note_pages(runtime.store, namespace):
+    async for page in note_pages(runtime.store, namespace, (SAID,)):
         for note in page:
             health.add(note)
-            if is_derived(note):
-                continue
             words = _normalised(note.content)
             health.counts["duplicates"] += words in seen
             seen.add(words)

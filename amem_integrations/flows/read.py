@@ -11,8 +11,9 @@ from ..context import as_of as seen_from
 from ..current_facts import CurrentFacts
 from ..errors import NoteNotFoundError
 from ..fetch import existing, note_pages
-from ..filters import check_count, conditions_of, matches
+from ..filters import SAID, check_count, conditions_of, matches
 from ..ids import now
+from ..kinds import FORM
 from ..notes import Namespace, Note, check_namespace
 from ..runtime import Runtime
 from .search import Found, fetch_related
@@ -60,6 +61,8 @@ async def get_all(
     check_count("limit", limit)
     found: list[Note] = []
     conditions = conditions_of(where, as_of, known_at)
+    if not any(c.field == "kind" and c.value == FORM for c in conditions):
+        conditions = (*conditions, SAID)
     async for page in note_pages(runtime.store, space, conditions, size=limit, expired=False):
         found += page
         if len(found) >= limit:

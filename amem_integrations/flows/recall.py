@@ -7,11 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from ..context import render_notes
-from ..conversation import gives_way
 from ..embedder_table import MEASURED
-from ..evolution.facts import IS_FACT
-from ..fetch import note_pages
-from ..filters import NOTE, Condition, check_count, conditions_of
+from ..filters import check_count, conditions_of
 from ..ids import now
 from ..kinds import kind_of
 from ..notes import Namespace, Note, ScoredNote, Via, check_namespace
@@ -41,8 +38,8 @@ async def recall(
     `MemoryConfig.min_relevance` that have neither a name of the question nor half of its telling words. So there may be
     nothing to show. With `min_similarity` that counts instead. Of notes that say the same one is returned, in the fullest
     wording, with how often that was said and when last: notes that links of the relation `repeats` connect, and equal
-    statements of one speaker (see `ScoredNote`). A short reply is followed by the question that it answers. A turn that
-    was remembered by its facts only is left out once there are any. The other arguments are those of `search`.
+    statements of one speaker (see `ScoredNote`). A short reply is followed by the question that it answers. The other
+    arguments are those of `search`.
 
     Raises:
         InvalidInputError: As for `search`.
@@ -51,17 +48,16 @@ async def recall(
     space = check_namespace(namespace)
     options = {"where": where, "min_similarity": min_similarity, "links": links}
     times = {"as_of": as_of, "known_at": known_at}
-    hits = found = await _found(runtime, query, space, k, {**options, **times})
+    hits = found = await search(runtime, query, namespace=space, k=k, **options, **times)
     if kind_of(query) == "filler":  # nothing is asked
         return []
     if min_similarity is None:
         hits = relevant(query, hits, _floor(runtime))
-    asks_for_a_kind = (where or {}).get("kind", NOTE) != NOTE  # such as filler
-    hits = hits if asks_for_a_kind else telling(query, hits)
+    hits = hits if "kind" in (where or {}) else telling(query, hits)  # such as filler
     conditions = conditions_of(where, as_of, known_at)
     hits = await once(runtime, space, hits, conditions, known_at, counted=found)
     # What a reply is linked to has not been checked against conditions and times.
-    is_plain = where in (None, {"kind": NOTE}) and as_of is None and known_at is None
+    is_plain = where is None and as_of is None and known_at is None
     return await _with_questions(runtime, space, hits) if is_plain else hits
 
 
@@ -99,33 +95,6 @@ async def context(
         known_at=known_at,
     )
     return render_notes(hits, max_tokens=max_tokens)
-
-
-async def _found(
-    runtime: Runtime, query: str, namespace: Namespace, k: int, options: Mapping[str, Any]
-) -> list[ScoredNote]:
-    """Return the k best hits that facts do not stand for; more is looked for in place of those that give way."""
-    most = k
-    while True:
-        found = await search(runtime, query, namespace=namespace, k=most, **options)
-        hits = await _without_told(runtime, namespace, found, options)
-        if len(hits) >= k or len(found) < most or len(found) == len(hits):
-            return hits[:k]
-        most *= 4
-
-
-async def _without_told(
-    runtime: Runtime, namespace: Namespace, hits: list[ScoredNote], options: Mapping[str, Any]
-) -> list[ScoredNote]:
-    """Return the hits without turns that are to give way to facts, where a fact that can be found stands for them."""
-    turns = tuple(hit.note.id for hit in hits if gives_way(hit.note))
-    if not turns:
-        return hits
-    given = conditions_of(options["where"], options["as_of"], options["known_at"])
-    where = (*IS_FACT, Condition("sources", "$in", turns), *given)
-    pages = note_pages(runtime.store, namespace, where, expired=False)
-    told = {i async for page in pages for fact in page for i in fact.sources}
-    return [hit for hit in hits if not (hit.note.id in turns and hit.note.id in told)]
 
 
 def _floor(runtime: Runtime) -> float | None:

@@ -14,7 +14,7 @@ from ..context import as_of as seen_from
 from ..current_facts import CurrentFacts, named
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
-from ..filters import Conditions, check_count, check_similarity, conditions_of, matches
+from ..filters import SAID, Conditions, check_count, check_similarity, conditions_of, matches
 from ..ids import now
 from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace
 from ..ports import Bring, Query, Ranked, Vector
@@ -73,7 +73,7 @@ async def search(
     space = check_namespace(namespace)
     check_count("k", k)
     check_similarity(min_similarity)
-    conditions = conditions_of(where, as_of, known_at)
+    conditions = (*conditions_of(where, as_of, known_at), SAID)
     _check_query(query)
     past = await past_at(runtime.store, space, known_at) if known_at else None
     most = k

@@ -164,8 +164,7 @@ def made_by(embedder: Embedder) -> Vectors:
     """Return a function that embeds notes."""
 
     async def vectors(_namespace: Namespace, notes: Sequence[Note]) -> Mapping[str, Vector]:
-        # A derived note whose text is gone has nothing to be found by.
-        known = {note.id: text for note in notes if (text := texts.embedding_text(note))}
+        known = {note.id: texts.embedding_text(note) for note in notes}
         once = list(dict.fromkeys(known.values()))
         rows = dict(zip(once, await embed_by(embedder, once), strict=True))
         return {i: row for i, text in known.items() if (row := rows[text]) is not None}

@@ -1,7 +1,6 @@
 """Prompts for a chat model: templates with $placeholders. The replies that they request are in `replies`.
 
-The template of a task is the file `<task>.md`; the text before the line `---` is the system message. Both parts of
-`facts.md` follow those of `construct.md` where facts are wanted.
+The template of a task is the file `<task>.md`; the text before the line `---` is the system message.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from ..errors import ModelReplyError
-from .replies import ConstructFactsReply, ConstructReply
+from .replies import ConstructReply
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -80,7 +80,7 @@ def parse(text: str, reply: type[M]) -> M:
         except ValidationError as error:
             errors.append(error)
         else:
-            return _finished_part(result, next(reversed(shape), "")) if truncated else result
+            return _finished_part(result) if truncated else result
     raise ModelReplyError(_explanation(values, errors, reply)) from next(iter(errors), None)
 
 
@@ -97,12 +97,10 @@ def _candidates(values: list[_Json], reply: type[BaseModel]) -> list[tuple[dict[
     return [(shape, cut) for cut, _, shape in sorted(readings, key=itemgetter(0, 1))]
 
 
-def _finished_part(result: M, last: str) -> M:
-    """Return a truncated reply without its last item, which may be incomplete; `last` is its last field."""
+def _finished_part(result: M) -> M:
+    """Return a truncated reply without its last item, which may be incomplete."""
     name = _list_field(type(result))
     allowed = type(result) in _PARTIAL_ALLOWED
-    # Facts that were not written are not missed later: those of the notes that are there have to stand before them.
-    allowed |= isinstance(result, ConstructFactsReply) and last == name
     if name and allowed and len(getattr(result, name)) > 1:
         return result.model_copy(update={name: getattr(result, name)[:-1]})
     raise ModelReplyError("the answer breaks off before its end; reply again, more briefly")

@@ -59,23 +59,6 @@ class ConstructReply(Reply):
         return {**data, "notes": []} if is_filler else data
 
 
-class LearnedFact(Reply):
-    """What is learned from new notes, as a statement of its own."""
-
-    fact: str = _short("f", "one statement, in the third person and with dates")
-    of: list[str] = Field(default_factory=list, description="ids of the new notes that show it")
-    until: str = Field(default="", description="last day it holds, such as 2024-05-31, if any")
-    old: list[str] = Field(
-        default_factory=list, description="ids of known facts that are no longer so"
-    )
-
-
-class ConstructFactsReply(ConstructReply):
-    """Reply to `construct` where facts are wanted as well."""
-
-    facts: list[LearnedFact] = Field(default_factory=list)
-
-
 class Targeted(Reply):
     """Base of what refers to an earlier note."""
 

@@ -33,7 +33,6 @@ REASON_CHARS = 190
 Shown = Mapping[str, Any]
 
 _WORDS = re.compile(r"\w+")
-# What is asked for now and then, besides what a test is about: to write nothing.
 
 
 @cache
@@ -162,7 +161,7 @@ class CopyingModel:
     """A chat model that copies all that it is shown into all that it writes.
 
     Contexts, keywords, tags, relations and reasons quote the notes of the prompt, and what was copied into those
-    before: at second hand too; so do facts, where they are wanted. Each note is linked to its first candidates, and updates two of them.
+    before: at second hand too. Each note is linked to its first candidates, and updates two of them.
 
     Attributes:
         name: What the notes record as their model.
@@ -174,13 +173,10 @@ class CopyingModel:
     def generate(self, request: ModelRequest) -> Completion:
         """Return quotes, for `construct` and for every other task."""
         notes = request.inputs["notes"]
-        shown = (request.inputs.get(name, ()) for name in ("known_facts", "before", "candidates"))
+        shown = (request.inputs.get(name, ()) for name in ("before", "candidates"))
         quoted = " ".join(_texts([*chain(*shown), *notes]))
         answer = _attributes if request.task == "construct" else _updates
-        facts = [{"fact": quoted, "of": [one]} for one in request.inputs.get("facts_of", ())]
-        return as_completion(
-            request, {"facts": facts, "notes": [answer(note, quoted) for note in notes]}
-        )
+        return as_completion(request, {"notes": [answer(note, quoted) for note in notes]})
 
 
 def _texts(shown: Iterable[Shown]) -> Iterable[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import typer
@@ -88,7 +87,6 @@ def _run_locomo(
         conversations=[one.id for one in asked],
         annotations={name: provenance.file_digest(one.file) for name, one in written.items()},
         golds=corrected,
-        remember=next((t.remember for c in asked for t in c.turns if t.remember != "turns"), None),
     )
 
 
@@ -106,25 +104,6 @@ def _read(given: Locomo) -> _Data:
     return chosen, {name: one for name, one in written.items() if name in ids}, corrected
 
 
-def _remembering(given: Compare, data: _Data) -> _Data:
-    """Return the conversations with what is to be kept of them.
-
-    Raises:
-        InvalidInputError: Facts are wanted, and no model writes notes.
-    """
-    if given.remember == "turns":
-        return data
-    if given.model is None or given.rule_notes or given.annotations:
-        raise InvalidInputError(
-            f"--remember {given.remember} needs --model, which writes the facts, without --rule-notes and --annotations"
-        )
-    chosen = [
-        replace(one, turns=tuple(replace(turn, remember=given.remember) for turn in one.turns))
-        for one in data[0]
-    ]
-    return chosen, *data[1:]
-
-
 def locomo_command(given: Compare) -> None:
     """Measure recall of evidence on LoCoMo and, with --answer, what a model answers.
 
@@ -135,7 +114,7 @@ def locomo_command(given: Compare) -> None:
     from . import embedding_views, report_sections  # noqa: PLC0415 - slow, and needs an extra
 
     prices = given.prices  # before anything is paid for
-    data = _remembering(given, _read(given))
+    data = _read(given)
     systems = (*(ABLATIONS if given.ablations else ()), *(BASELINES if given.baselines else ()))
     budgets = numbers(given.budget, "budget", "600,1100,2100") if given.budget else ()
     more = {"systems": systems, "budgets": budgets, "digests": given.digests}

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from amem_integrations.conversation import Remember, remembered
 from amem_integrations.notes import NoteInput
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
@@ -16,21 +15,19 @@ LIST, REASONED, AS_IT_STANDS, ADVERSARIAL = 1, 3, 4, 5  # categories that are co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One utterance, which becomes one note, and facts if they are remembered; `thread` is its session."""
+    """One utterance, which becomes one note; `thread` is its session."""
 
     id: str
     thread: str
     text: str
     speaker: str | None = None
     at: datetime | None = None
-    remember: Remember = "turns"
 
     def as_input(self) -> NoteInput:
         """Return the note to add."""
-        note = NoteInput(
+        return NoteInput(
             content=self.text, at=self.at, key=self.id, thread=self.thread, speaker=self.speaker
         )
-        return remembered([note], self.remember)[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

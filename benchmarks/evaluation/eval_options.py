@@ -17,7 +17,6 @@ import typer
 from amem_integrations.cli.options import Ports
 from amem_integrations.cli.terminal import console, progress
 from amem_integrations.cli.terminal import table as rich_table
-from amem_integrations.conversation import Remember
 from amem_integrations.errors import InvalidInputError
 
 from .cache import write_json
@@ -178,7 +177,6 @@ class Compare(Locomo):
     answer_k: int = _option(10, "How many of the first hits the model answers from.")
     budget: str = _option("", "Tokens that recall may fill, such as 600,1100,2100: what evidence is in them and, with --answer, what the model answers from them (in place of --answer-k).", metavar="TOKENS")
     digests: bool = _option(False, "Have the model (see --model) write digests while the memory is built, and compare with the same memory without them.", "--digests")
-    remember: Remember = _option("turns", "What the memory keeps: turns, facts beside them, or facts_only, which recall (--budget) shows in place of their turns. Facts need --model, and are not evidence.")
     baselines: bool = _option(False, "Compare with plain rankings of the turns and, for answers, the whole conversation.", "--baselines")
     ablations: bool = _option(False, "Compare with the memory without links, without evolution, without both, and built by the paper's calls.", "--ablations")
 

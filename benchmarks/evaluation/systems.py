@@ -17,7 +17,6 @@ from amem_integrations.context import fit, render_notes
 from amem_integrations.errors import InvalidInputError
 from amem_integrations.filters import check_count
 from amem_integrations.flows.recall import RECALLED
-from amem_integrations.kinds import DERIVED
 from amem_integrations.notes import Note
 from amem_integrations.ports import Embedder
 from amem_integrations.runtime import resolve, run
@@ -204,9 +203,8 @@ def _shown(notes: Sequence[Note], text: str) -> Found:
 
 def _found(notes: Sequence[Note]) -> Found:
     return Found(
-        ids=tuple(note.id if note.kind in DERIVED else note.key or "" for note in notes),
+        ids=tuple(note.key or "" for note in notes),
         context=lambda k: _rendered(notes[:k]),
-        digests={note.id: note.sources for note in notes if note.kind in DERIVED},
     )
 
 

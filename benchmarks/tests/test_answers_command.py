@@ -349,30 +349,3 @@ def test_no_text_is_encoded_twice_in_a_run(dataset: Path, tmp_path: Path) -> Non
     encoded.clear()
     assert CliRunner().invoke(app, given, obj=counting).exit_code == 0
     assert encoded == [("document", PROBE), ("query", PROBE)]  # is it still the same embedder?
-
-
-def test_facts_are_remembered_beside_the_turns_where_that_is_asked_for(
-    dataset: Path, server: OpenAIServer, tmp_path: Path
-) -> None:
-    replies = server.answer
-
-    def answer(payload: dict[str, Any]) -> str | None:
-        asked = payload["messages"][-1]["content"]
-        if "Facts of:" not in asked:
-            return replies(payload)
-        ids = asked.split("Facts of:")[1].split("\n")[0].replace(",", " ").split()
-        facts = [{"f": f"It is a fact, said in turn {one}", "of": [one]} for one in ids]
-        return json.dumps({"facts": facts, "notes": [{"id": one, "c": "Said."} for one in ids]})
-
-    server.answer = answer
-    options = ("--model", "scripted", "--base-url", server.base_url, "--ablations")
-    ports = Ports(embedder=lambda *_: HashEmbedder(DIMENSIONS))
-    arguments = ["locomo", str(dataset), "--out", str(tmp_path), "--remember", "facts"]
-    done = CliRunner().invoke(app, [*arguments, *options, "--no-progress"], obj=ports)
-    assert done.exit_code == 0, done.output
-    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    assert report["settings"]["remember"] == "facts"
-    assert report["notes"] > 24
-    refused = CliRunner().invoke(app, [*arguments, "--rule-notes"], obj=ports)
-    assert refused.exit_code != 0
-    assert "needs --model" in refused.output

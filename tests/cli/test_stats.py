@@ -13,7 +13,6 @@ NOTHING = {
     "namespaces": 1,
     "notes": 0,
     "states": {},
-    "facts": 0,
     "threads": 0,
     "links": 0,
     "evolved": 0,

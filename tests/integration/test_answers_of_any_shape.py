@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from support import models
 
-from amem_integrations import AgenticMemory, Completion, ModelReplyError, NoteInput
+from amem_integrations import AgenticMemory, Completion, ModelReplyError
 from amem_integrations.testing import HashEmbedder
 from amem_integrations.testing.fakes import as_completion
 
@@ -120,22 +120,3 @@ def test_a_text_that_the_embedder_refuses_keeps_no_other_from_being_finished():
         embedder.refused = ""
         memory.evolve(namespace=ANN)
         assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
-
-
-def test_of_endless_facts_a_bounded_number_is_kept(open_memory):
-    def construct(request):
-        of = request.inputs["facts_of"][:1]
-        facts = [{"f": f"Ann has item {n} of colour {n * 7}", "of": of} for n in range(200)]
-        return {**models.construct(request), "facts": facts}
-
-    memory = open_memory(models.model(construct=construct))
-    said = [f"I, Ann, joined the choir {part}" for part in ("in May", "at six", "with Bo")]
-    memory.add_many(
-        [
-            NoteInput(content=text, thread=f"t{n}", metadata={"remember": "facts"})
-            for n, text in enumerate(said)
-        ],
-        namespace=ANN,
-    )
-    facts = memory.get_all(namespace=ANN, where={"kind": "fact"}, limit=1000)
-    assert 0 < len(facts) <= 16

@@ -8,7 +8,13 @@ import pytest
 from pydantic import BaseModel, Field
 from support import models
 
-from amem_integrations import AgenticMemory, ConfigurationError, ModelReplyError, NoteInput
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    InvalidInputError,
+    ModelReplyError,
+    NoteInput,
+)
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN = ("ann",)
@@ -33,7 +39,7 @@ def say(memory, *contents):
 
 
 def form(memory):
-    (note,) = memory.get_all(namespace=ANN, where={"key": "schema:Preferences"})
+    (note,) = memory.get_all(namespace=ANN, where={"kind": "form", "key": "schema:Preferences"})
     return note
 
 
@@ -75,7 +81,7 @@ def test_it_is_kept_current_with_history_and_undo(open_memory):
     assert memory.fill(Preferences, namespace=ANN) == Preferences(
         diet="vegan"
     )  # and it stays undone
-    assert (form(memory).kind, form(memory).state) == ("fact", "done")
+    assert (form(memory).kind, form(memory).state) == ("form", "done")
 
 
 def test_what_does_not_fit_is_asked_for_again_and_else_the_old_value_stays(open_memory):
@@ -115,11 +121,37 @@ def test_a_form_of_a_text_that_is_gone_is_filled_anew_from_the_rest(
         memory.update(secret.id, namespace=ANN, content="I eat little")
     else:
         memory.delete(secret.id, namespace=ANN)
-    assert memory.get_all(namespace=ANN, where={"kind": "fact"}) == []
+    assert memory.get_all(namespace=ANN, where={"kind": "form"}) == []
     memory.export(tmp_path / "all", namespace=ANN)
     lines = (tmp_path / "all").read_text(encoding="utf-8").splitlines()
     assert all(secret.id in line for line in lines if "zanzibar4711" in line)
     assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=1)
+
+
+@pytest.mark.parametrize("quotes", [True, False])
+def test_a_form_goes_with_a_note_that_it_was_not_said_to_be_of_only_if_it_quotes_that(
+    open_memory, quotes
+):
+    diet = "zanzibar4711" if quotes else "vegan"
+    memory = open_memory(filling({"value": {"diet": diet}, "of": ["n2"]}))
+    shown, _ = say(memory, "I only eat zanzibar4711", "Vegan food is good")
+    memory.fill(Preferences, namespace=ANN)
+    assert shown.id not in form(memory).sources
+    memory.delete(shown.id, namespace=ANN)
+    assert bool(memory.get_all(namespace=ANN, where={"kind": "form"})) is not quotes
+    assert all("zanzibar" not in repr(made) for made in memory.history(None, namespace=ANN))
+
+
+def test_a_form_can_be_corrected(open_memory):
+    memory = open_memory(filling({"value": {"diet": "vegan"}, "of": ["n1"]}))
+    say(memory, "I am a vegan")
+    memory.fill(Preferences, namespace=ANN)
+    long = "rice and beans " * 100
+    memory.update(form(memory).id, namespace=ANN, content=f'{{"diet": "{long}"}}')
+    assert memory.fill(Preferences, namespace=ANN) == Preferences(diet=long)
+    memory.update(form(memory).id, namespace=ANN, content="no JSON")
+    with pytest.raises(InvalidInputError, match="delete it to fill the form anew"):
+        memory.fill(Preferences, namespace=ANN)
 
 
 def test_a_form_of_what_has_expired_is_shown_no_more_and_filled_anew_from_the_rest(
@@ -147,12 +179,17 @@ def test_a_form_that_was_imported_is_gone_on_with(open_memory, tmp_path):
     assert memory.fill(Preferences, namespace=("copy",)) == Preferences(diet="vegan")
 
 
-def test_a_form_is_no_fact_that_turns_are_compared_with(open_memory):
+def test_a_form_is_nothing_that_was_said(open_memory):
     memory = open_memory(filling({"value": {"diet": "vegan"}, "of": ["n1"]}))
     say(memory, "I am a vegan")
     memory.fill(Preferences, namespace=ANN)
-    hits = memory.recall("vegan diet", namespace=ANN)
-    assert "I am a vegan" in [hit.note.content for hit in hits]
+    (said,) = memory.get_all(namespace=ANN)
+    assert said.content == "I am a vegan"
+    for where in (None, {"kind": "form"}, {"key": "schema:Preferences"}):
+        hits = memory.search('{"diet": "vegan"}', namespace=ANN, where=where)
+        assert [hit.note.id for hit in hits] == ([said.id] if where is None else [])
+    assert "diet" not in memory.context("vegan diet", namespace=ANN)
+    assert (memory.stats()["notes"], len(memory.graph(namespace=ANN))) == (1, 1)
 
 
 def test_a_form_needs_a_language_model_and_defaults(open_memory):

@@ -10,7 +10,6 @@ from pydantic import BaseModel
 from support import models
 
 from amem_integrations import AgenticMemory, InvalidInputError, MemoryConfig, NoteInput
-from amem_integrations.conversation import remembered
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN = ("ann",)
@@ -77,29 +76,6 @@ def test_both_ends_of_a_link_say_the_same_after_the_reason_of_a_supersession_wen
             end[i.id].reason for end, i in zip(ends, (newer, older), strict=True) if i.id in end
         ]
         assert len(set(reasons)) <= 1
-
-
-def test_what_a_fact_quotes_of_a_note_that_is_no_source_goes_at_second_hand(tmp_path):
-    def construct(request):
-        said = " ".join(fact["content"] for fact in request.inputs.get("known_facts", ()))
-        said += " ".join(note["content"] for note in request.inputs["notes"])
-        wanted = request.inputs.get("facts_of", [])[-1:]
-        reply = models.construct(request)
-        for note in reply["notes"]:
-            note["context"] = said
-        return {**reply, "facts": [{"f": f"Ann said {said}", "of": wanted}]}
-
-    with opened(ScriptedModel({"construct": construct, "evolve": models.nothing})) as memory:
-        first = [NoteInput(content=text, thread="t") for text in (SECRET, "ann keeps bees")]
-        secret, _ = memory.add_many(list(remembered(first, "facts")), namespace=ANN)
-        (fact,) = memory.get_all(namespace=ANN, where={"kind": "fact"})
-        assert SECRET in fact.content
-        assert secret.id not in fact.sources
-        later = [NoteInput(content="ann keeps more bees", thread="u")]
-        (note,) = memory.add_many(list(remembered(later, "facts")), namespace=ANN)
-        assert SECRET in repr(memory.get(note.id, namespace=ANN).contexts)
-        memory.delete(secret.id, namespace=ANN)
-        assert SECRET not in exported(memory, tmp_path)
 
 
 class Likes(BaseModel):

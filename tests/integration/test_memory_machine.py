@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from pydantic import BaseModel
 from support import models
 
 from amem_integrations import (
@@ -62,6 +63,19 @@ def _evolution(note, links) -> dict:
     }
 
 
+class Words(BaseModel):
+    """What somebody said."""
+
+    said: str = ""
+
+
+def fill(request):
+    """Quotes all that is shown, and names one note of it."""
+    notes = request.inputs["notes"]
+    said = " ".join([request.inputs["value"].get("said", ""), *(one["content"] for one in notes)])
+    return {"value": {"said": said}, "of": [notes[0]["alias"]]}
+
+
 class MemoryMachine(RuleBasedStateMachine):
     """A memory, and what a user knows of it: the words of each note, and which of them are gone."""
 
@@ -69,7 +83,7 @@ class MemoryMachine(RuleBasedStateMachine):
     def open(self) -> None:
         self.memory = AgenticMemory.open(
             ":memory:",
-            model=ScriptedModel({"construct": models.construct, "evolve": evolve}),
+            model=ScriptedModel({"construct": models.construct, "evolve": evolve, "fill": fill}),
             embedder=HashEmbedder(),
             config=MemoryConfig(min_gate_similarity=-1.0),
         )
@@ -101,6 +115,10 @@ class MemoryMachine(RuleBasedStateMachine):
         content = f"{self.contents[self.some(number)]}."  # a wording of its own
         note = self.memory.add(content, namespace=ANN, at=START, evolve=False)
         self.contents[note.id] = content
+
+    @rule()
+    def fill_a_form(self) -> None:
+        self.memory.fill(Words, namespace=ANN)
 
     @rule()
     def finish(self) -> None:
@@ -150,7 +168,7 @@ class MemoryMachine(RuleBasedStateMachine):
         steps = [
             made.data.get("fields", made.data).get("content")
             for made in self.memory.history(None, namespace=ANN)
-            if made.kind in ("update", "undo")
+            if made.kind in ("update", "undo") and made.note_id in self.contents
         ]
         self.gone -= own_words([*self.contents.values(), *map(repr, steps)])
 
@@ -161,7 +179,7 @@ class MemoryMachine(RuleBasedStateMachine):
         live = self.exported()
         notes = {item.id: item for item in live if isinstance(item, Note)}
         changes = [item for item in live if isinstance(item, Change)]
-        said = {note.id: note.content for note in notes.values()}
+        said = {note.id: note.content for note in notes.values() if note.kind != "form"}
         assert said == self.contents
         for note in notes.values():
             assert_sound(note, notes)

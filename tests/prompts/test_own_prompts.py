@@ -74,9 +74,7 @@ def test_instructions_reach_every_prompt_in_one_marked_place():
             paper.add(content, namespace=ANN)
         paper.fill(Form, namespace=ANN)
         requests = [*model.requests, *paper_model_.requests]
-        assert {request.task for request in requests} == set(PLACEHOLDERS) - {
-            "facts"
-        }  # no task of its own
+        assert {request.task for request in requests} == set(PLACEHOLDERS)
         for request in requests:
             assert request.system.endswith(f"<instructions>\n{OWN}\n</instructions>")
             assert OWN not in request.prompt

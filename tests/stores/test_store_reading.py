@@ -98,7 +98,7 @@ def test_backlinks_returns_what_any_of_the_notes_supersedes(store: NoteStore) ->
 
 
 def test_backlinks_returns_what_is_derived_from_any_of_the_notes(store: NoteStore) -> None:
-    derived = item("b", kind="fact", source="derived", sources=(note_id("a"), note_id("x")))
+    derived = item("b", kind="form", source="derived", sources=(note_id("a"), note_id("x")))
     store.insert(ANN, [item("a"), derived], [])
     for source in derived.note.sources:
         assert store.backlinks(ANN, [source]) == [derived.note]

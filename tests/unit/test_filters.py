@@ -7,7 +7,6 @@ from support.notes import NOON, make_entry, make_note
 
 from amem_integrations import InvalidInputError
 from amem_integrations.filters import Condition, matches, parse
-from amem_integrations.kinds import KINDS
 
 NOTE = make_note(
     speaker="Ann",
@@ -68,18 +67,3 @@ def test_a_value_means_equals_and_several_operators_must_all_hold():
 def test_what_cannot_be_compared_is_refused(where):
     with pytest.raises(InvalidInputError):
         parse(where)
-
-
-@pytest.mark.parametrize(
-    ("test", "kinds"),
-    [
-        ("note", {"statement", "question", "filler"}),
-        ({"$ne": "note"}, {"fact"}),
-        ({"$in": ["note", "fact"]}, {"statement", "question", "filler", "fact"}),
-        ({"$in": ["note"], "$ne": "filler"}, {"statement", "question"}),
-    ],
-)
-def test_the_kind_note_stands_for_every_kind_that_is_not_derived(test, kinds):
-    conditions = parse({"kind": test})
-    assert {kind for kind in KINDS if matches(NOTE.revised(kind=kind), conditions)} == kinds
-    assert not matches(NOTE.revised(speaker="note"), parse({"speaker": "statement"}))
