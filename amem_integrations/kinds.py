@@ -27,6 +27,7 @@ FORM: Kind = "form"
 
 MOST_CHARS = 2000  # a longer text says something
 MOST_FILLER = 300
+BARE_WORDS = 3
 LEAST_CLAUSE = (
     3  # words of a clause that can state something; shorter ones call somebody, or point somewhere
 )
@@ -98,6 +99,11 @@ def words_of(text: str) -> str:
     )
     # Marks alone, such as the selector of an emoji, are no word.
     return " ".join(word for word in kept.split() if any(map(str.isalnum, word)))
+
+
+def is_bare(text: str) -> bool:
+    """Return whether a text has so few words that as a reply it says nothing without the question: "Yes, I do."."""
+    return len(words_of(text).split()) <= BARE_WORDS
 
 
 def _asks(sentence: str) -> bool:

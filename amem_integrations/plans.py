@@ -28,6 +28,7 @@ Counted = Annotated[str, Field(pattern="^(calls|input_tokens|output_tokens)$")]
 LinkChange = Literal["strengthen", "weaken", "remove"]
 LINK_CHANGES: tuple[LinkChange, ...] = get_args(LinkChange)
 FOLLOWS = "follows"  # the relation of a turn to the one before it, where nothing more is known
+ANSWERS = "answers"  # the relation of a reply to the question
 REPEATS = "repeats"  # the relation of a note to an earlier one that says the same: recall shows one of them
 HELD = "it waits for a review"  # why what passed the gate is not written, with `MemoryConfig(review=True)`
 

@@ -10,16 +10,16 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from .kinds import function_words, is_question, says, words_of
+from .kinds import function_words, is_bare, is_question, says, words_of
 from .notes import Note, ScoredNote
-from .plans import REPEATS
+from .plans import ANSWERS, REPEATS
 from .repetition import normal, voice
 
 SHARE = 0.5  # of the telling words of a question that a note has, which counts as a strong hit
 LEAST_WORDS = 2  # of them, where the cosine says otherwise
 LEAST_LETTERS = 3  # of a telling word
 STEM = 5  # letters that inflections of a word share, about
-SHORT_REPLY = 5  # words of a reply that says nothing without its question
+SHORT_REPLY = 5  # words of a reply that says little without its question
 
 
 def relevant(query: str, hits: Sequence[ScoredNote], floor: float | None) -> list[ScoredNote]:
@@ -84,9 +84,10 @@ def said_once(hits: Sequence[ScoredNote], others: Iterable[Note] = ()) -> list[S
         best, times = shown[group], said[group]
         # What is outdated keeps its own place, below what took that.
         if hit is (members[group][0] if _holds(best) else best):
-            told = {"times_said": len(times), "last_said": max(times)} if len(times) > 1 else {}
             later = best.superseded_by and stand.get(best.superseded_by, best.superseded_by)
-            once.append(replace(best, score=hit.score, superseded_by=later, **told))
+            last = max(times) if len(times) > 1 else None
+            told = replace(best, times_said=len(times), last_said=last)
+            once.append(replace(told, score=hit.score, superseded_by=later))
     return once
 
 
@@ -101,10 +102,19 @@ def _groups(notes: Iterable[Note]) -> dict[str, str]:
 
     spoken: dict[Hashable, str] = {}
     for note in notes:
-        same = spoken.setdefault((*voice(note), normal(note.content)), note.id)
+        said = note.id if _is_bare_reply(note) else normal(note.content)
+        same = spoken.setdefault((voice(note), said), note.id)
         for other in (same, *repeated(note)):
             of[root(other)] = root(note.id)
     return {name: root(name) for name in of}
+
+
+def _is_bare_reply(note: Note) -> bool:
+    """Return whether a note says nothing without the question that it answers: "Yes." is many things."""
+    answers = any(
+        link.relation == ANSWERS and link.direction == "out" for link in note.links.values()
+    )
+    return answers and is_bare(note.content)
 
 
 def _fullness(hit: ScoredNote) -> tuple[object, ...]:

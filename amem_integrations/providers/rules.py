@@ -17,8 +17,8 @@ from functools import cached_property
 from typing import Any
 
 from .. import texts
-from ..kinds import is_question, kind_of
-from ..plans import REPEATS
+from ..kinds import is_bare, is_question, kind_of
+from ..plans import ANSWERS, FOLLOWS, REPEATS
 from ..ports import Completion, ModelRequest
 
 # Words of the turn before that are quoted in a note's context.
@@ -30,8 +30,8 @@ QUOTED_CHARS = 500  # in scripts without spaces
 SAME_TOPIC = 0.85
 
 # A turn follows the one before whatever it says; this ranks below any link by similarity.
-FOLLOWS = 0.5
-ANSWERS = 0.7
+FOLLOWED = 0.5
+ANSWERED = 0.7
 
 SAID_AGAIN = "says the same again"
 
@@ -149,7 +149,8 @@ def _evolution(note: Shown, shown: Mapping[str, Shown]) -> dict[str, Any]:
         if candidate["previous"]
         and kind_of((turn := shown[candidate["alias"]])["content"]) != "filler"
     ]
-    same = [shown[candidate["alias"]] for candidate in note["candidates"] if candidate["same"]]
+    says_nothing = is_bare(note["content"]) and any(is_question(t["content"]) for t in before)
+    same = [shown[c["alias"]] for c in note["candidates"] if c["same"] and not says_nothing]
     links = [_repeats(other) for other in same]
     links += [_follows(turn) for turn in before if turn not in same]
     updates = []
@@ -175,9 +176,9 @@ def _follows(before: Shown) -> dict[str, Any]:
     question = is_question(before["content"])
     return {
         "to": before["alias"],
-        "relation": "answers" if question else "follows",
+        "relation": ANSWERS if question else FOLLOWS,
         "reason": "answers the question before" if question else "comes next in the conversation",
-        "strength": ANSWERS if question else FOLLOWS,
+        "strength": ANSWERED if question else FOLLOWED,
     }
 
 

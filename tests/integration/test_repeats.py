@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from support import models
 
-from amem_integrations import AgenticMemory, MemoryConfig, ModelRequest
+from amem_integrations import AgenticMemory, MemoryConfig, ModelRequest, NoteInput
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
@@ -282,6 +282,18 @@ def test_by_rules_nobody_repeats_what_somebody_else_says_or_what_belongs_to_a_da
     )
     today = say(ruled, "Today I swam two kilometres.", "I swam two kilometres today.")
     assert today[0].id not in today[1].links or (today[1].links[today[0].id].relation != "repeats")
+
+
+def test_by_rules_a_bare_reply_to_another_question_is_no_repetition(ruled):
+    for day, question in enumerate(("Do you like the sea?", "Do you like my sister?")):
+        at = START + timedelta(days=day)
+        talk = (("Bob", question), ("Ann", "Yes, I do."))
+        items = [NoteInput(content=t, speaker=s, thread=str(day), at=at) for s, t in talk]
+        notes = ruled.add_many(items, namespace=ANN)
+        assert {link.relation for link in notes[1].links.values()} == {"answers"}
+    found = ruled.recall("What do you like, do you?", namespace=ANN)
+    replies = [hit for hit in found if hit.note.content == "Yes, I do."]
+    assert [hit.times_said for hit in replies] == [1, 1]
 
 
 def test_by_rules_an_embedder_that_was_not_measured_draws_no_such_link():
