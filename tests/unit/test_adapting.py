@@ -376,6 +376,8 @@ def test_a_hit_is_json_with_all_but_its_content():
         "superseded_by": None,
         "contradicted_by": [],
         "is_over": False,
+        "times_said": 1,
+        "last_said": None,
         "state": "pending",
         "metadata": {"x": 1},
     }
