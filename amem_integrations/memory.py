@@ -15,6 +15,7 @@ from . import flows
 from .budget import Budget
 from .claims import ClaimStore, SharedClaims
 from .config import MemoryConfig
+from .embedding import WITHOUT_EMBEDDER
 from .errors import ConfigurationError
 from .flows.content import recover_interrupted
 from .ids import clock
@@ -119,7 +120,7 @@ class AgenticMemory:
         store = open_store(place, embedder=embedder.name, dimensions=embedder.dimensions)
         memory = cls._over(store, embedder, model, config)
         memory._location = place
-        run(flows.embed.embed_all_missing(memory._runtime))
+        run(flows.embed.embed_all_missing(memory._runtime, despite=WITHOUT_EMBEDDER))
         return memory
 
     _location: Location | None  # where it was opened, if it was

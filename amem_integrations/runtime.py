@@ -243,12 +243,6 @@ class Usage:
         if self._whole is not None:
             self._whole.count(task, **amounts)
 
-    def asked(self, *tasks: str) -> int:
-        """Return how often the model was asked for these tasks, answered or not."""
-        with self._lock:
-            counts = [self._tasks[task] for task in tasks if task in self._tasks]
-            return sum(n[name] for n in counts for name in ("calls", "refused", "unavailable"))
-
     def cost(self) -> Cost:
         """Return what answered calls cost; a model that works by rules costs nothing."""
         if self._model == RULES:
@@ -329,8 +323,10 @@ class Runtime:
 class HasRuntimes(Protocol):
     """An object whose methods are flows, with a runtime for each form."""
 
-    _runtime: Runtime
-    _async_runtime: Runtime
+    @property
+    def _runtime(self) -> Runtime: ...
+    @property
+    def _async_runtime(self) -> Runtime: ...
 
 
 Flow = Callable[Concatenate[Runtime, P], Coroutine[Any, Any, R]]

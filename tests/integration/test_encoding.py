@@ -172,7 +172,8 @@ def test_what_could_not_be_embedded_is_embedded_by_the_next_evolve_or_by_opening
         memory = AgenticMemory.open(place, embedder=embedder, config=config)
         assert [len(call) for call in embedder.calls] == [memory.stats(namespace=ANN)["notes"], 1]
     else:
-        memory.evolve(limit=1)
+        memory.evolve(namespace=("bo",))
+        memory.evolve(namespace=ANN, limit=1)
     with memory:
         for space in (ANN, ("bo",)):
             hits = memory.search("journey on foot", namespace=space)

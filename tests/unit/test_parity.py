@@ -33,7 +33,7 @@ def test_a_method_and_its_twin_have_one_documentation(name):
 def test_there_is_no_twin_without_a_method():
     twins = {
         name
-        for name, value in vars(AgenticMemory).items() | {}
+        for name, value in vars(AgenticMemory).items()
         if inspect.iscoroutinefunction(value) and not name.startswith("_")
     }
     public = {
