@@ -55,11 +55,13 @@ format: $(VENV)/ready
 	$(BIN)/ruff check --fix $(CODE)
 
 bench: $(VENV)/ready
-	$(BIN)/python benchmarks/search.py
-	$(BIN)/python benchmarks/bounded.py
+	$(BIN)/python -m benchmarks.search
+	$(BIN)/python -m benchmarks.bounded
+	$(BIN)/python -m benchmarks.adapters
+	$(BIN)/python -m benchmarks.served
 
 bench-embedder: $(TORCH)/ready
-	$(TORCH)/bin/python benchmarks/embedder.py
+	$(TORCH)/bin/python -m benchmarks.embedder
 
 # The demo needs little; the tests add the rest to the same environment.
 $(VENV)/ready-for-demo: EXTRAS := minilm

@@ -1,10 +1,21 @@
-"""How well a memory tells what is current: without verdicts, by kept replies of a language model, with right verdicts.
+"""How well a memory tells what is current: `python -m benchmarks.currency [--errors]`.
 
-On the reported half of the labelled dialogues of `tests/data/currency.jsonl`, and of the chats of `first_hit.jsonl`. A
-case is a line of JSON: dated `turns`, which of them supersede which, and `questions` with the turns that answer them now
-(`current`), those that are outdated (`stale`), and what was true at earlier times (`as_of`).
+A memory is built from small dialogues in which facts change, or only seem to, without verdicts about what is outdated, by
+kept replies of a language model, and with right verdicts of the user. `data/currency.jsonl` was written for this
+project, and so were the chats of `data/first_hit.jsonl`, in which most questions are about what never changes. Each line
+is a case:
 
-    python benchmarks/currency.py [--errors]
+- `id`, `kind`, and `half`: constants are chosen on `tune` and measured on `report`; each kind is in both.
+- `turns`: 3 to 9 dated statements, oldest first. `source` is who made them: the user, an assistant, a tool. In the chats
+  each has its `thread`, and there are more of them.
+- `supersedes`: which turn takes the place of which (`older`, `newer`), how (`relation`), until when if the newer one
+  holds for a time only (`until`), and whether that is no more than a proposal (`proposal`), because an
+  assistant or a tool disagrees with a user. A chain lists its steps: A to B and B to C, not A to C.
+- `questions`: turns that answer each at the time of the last turn (`current`), turns that answered it
+  before (`stale`), and what answered it at earlier or later times (`as_of`, event time).
+
+Half of the dialogues are no updates: `supersedes` is empty, and all of their statements stay true. `data/currency.replies.jsonl`
+has the replies of a language model that was asked about all turns of a case at once: `case`, `call` (1, 2, …), `reply`.
 """
 
 from __future__ import annotations
@@ -12,107 +23,109 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from amem_integrations import (
     AgenticMemory,
-    ChatModel,
     Completion,
     Embedder,
     MiniLmEmbedder,
     ModelRequest,
     NoteInput,
     RuleModel,
-    ScoredNote,
 )
 
-DATA = Path(__file__).parents[1] / "tests/data"
-NAMESPACE = ("currency",)
+DATA = Path(__file__).with_name("data")
+SPACE = ("currency",)
 SHOWN = 10  # hits looked at for each question
 
 Case = Mapping[str, Any]
+Build = Callable[[Case, Embedder], AgenticMemory]
 
 
-def read_cases(path: str | PathLike[str], half: str | None = None) -> list[Case]:
-    """Return the cases of a file, or those of one half of it (`"tune"` or `"report"`)."""
-    cases = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
-    return [case for case in cases if half is None or case["half"] == half]
+def cases(half: str | None = None, name: str = "currency") -> list[Case]:
+    """Return the cases of a file, or those of one half: `"tune"` or `"report"`."""
+    return [case for case in _rows(f"{name}.jsonl") if half in (None, case["half"])]
 
 
-class LabelModel:
-    """Answers like the rules, but knows from the labels of a case what supersedes what."""
-
-    def __init__(self, case: Case) -> None:
-        """Take the case that is asked about; its turns are known by their keys."""
-        self.name = "labels"
-        self._rules = RuleModel()
-        self._labels = {(one["newer"], one["older"]): one for one in case["supersedes"]}
-
-    def generate(self, request: ModelRequest) -> Completion:
-        """Return the answer of the rules, with the verdicts of the labels."""
-        answer = json.loads(self._rules.generate(request).text)
-        shown = {note["alias"]: note for note in request.inputs["notes"]}
-        others = {note["alias"]: note for note in request.inputs.get("candidates", ())} | shown
-        for item in answer["notes"]:
-            note = shown[item["id"]]
-            if request.task == "construct":
-                item["until"] = self._until(note["key"])
-            else:
-                item["supersedes"] = [
-                    {"to": c["alias"], "relation": label["relation"], "reason": "as labelled"}
-                    for c in note["candidates"]
-                    if (label := self._labels.get((note["key"], others[c["alias"]]["key"])))
-                ]
-        return Completion(text=json.dumps(answer))
-
-    def _until(self, key: str) -> str:
-        return next(
-            (o["until"] for o in self._labels.values() if o["newer"] == key and o.get("until")), ""
-        )
+# --- three ways to build a memory
 
 
-class ReplyModel:
-    """Answers from kept replies of a language model, which was asked about all turns of a case at once."""
+def without_verdicts(case: Case, embedder: Embedder) -> AgenticMemory:
+    """Return a memory of the turns by rules, which never say that a note is outdated."""
+    return _add(AgenticMemory.open(":memory:", embedder=embedder), case["turns"])
 
-    def __init__(self, replies: Sequence[Mapping[str, Any]]) -> None:
-        """Take the replies for one case, in the order of the calls."""
-        self.name = "kept replies"
-        self._rules = RuleModel()
-        self._replies = list(replies)
+
+def with_right_verdicts(case: Case, embedder: Embedder) -> AgenticMemory:
+    """Return a memory to which the user says what supersedes what, and until when an exception holds."""
+    memory = AgenticMemory.open(":memory:", embedder=embedder)
+    verdicts = [one for one in case["supersedes"] if not one.get("proposal")]
+    untils = {one["newer"]: one["until"] for one in verdicts if one.get("until")}
+    _add(memory, case["turns"], untils)
+    ids = {note.key: note.id for note in memory.get_all(namespace=SPACE)}
+    for one in verdicts:
+        older, newer = ids[one["older"]], ids[one["newer"]]
+        memory.supersede(older, newer, namespace=SPACE, relation=one["relation"])
+    return memory
+
+
+def by_model(case: Case, embedder: Embedder) -> AgenticMemory:
+    """Return a memory whose links and verdicts are the kept replies of a language model, and its attributes by rules."""
+    model = KeptReplies(
+        row["reply"] for row in _rows("currency.replies.jsonl") if row["case"] == case["id"]
+    )
+    memory = AgenticMemory.open(":memory:", embedder=embedder, model=model)
+    memory.add_many([_note(turn, thread="dialogue") for turn in case["turns"]], namespace=SPACE)
+    return memory
+
+
+class KeptReplies:
+    """A model that gives kept replies in their order; attributes are those of the rules."""
+
+    name = "kept replies"
+
+    def __init__(self, replies: Iterable[Mapping[str, Any]]) -> None:
+        self._rules, self._replies = RuleModel(), iter(replies)
 
     def generate(self, request: ModelRequest) -> Completion:
-        """Return the next reply; attributes are those of the rules."""
+        """Return the next reply."""
         if request.task == "construct":
             return self._rules.generate(request)
-        reply = self._replies.pop(0) if self._replies else {"notes": []}
-        return Completion(text=json.dumps(reply))
+        return Completion(text=json.dumps(next(self._replies, {"notes": []})))
 
 
-def read_replies(path: str | PathLike[str]) -> dict[str, list[Mapping[str, Any]]]:
-    """Return by case the replies of a file: lines of JSON with `case`, `call` (1, 2, …) and `reply`."""
-    replies: dict[str, list[Mapping[str, Any]]] = {}
-    for line in Path(path).read_text(encoding="utf-8").splitlines():
-        kept = json.loads(line)
-        replies.setdefault(kept["case"], []).append(kept["reply"])
-    return replies
+def _add(
+    memory: AgenticMemory, turns: Iterable[Case], untils: Mapping[str, str] | None = None
+) -> AgenticMemory:
+    for turn in turns:
+        until = (untils or {}).get(turn["id"])
+        memory.add_many([_note(turn, until=_time(until) if until else None)], namespace=SPACE)
+    return memory
+
+
+def _note(turn: Case, **more: Any) -> NoteInput:  # noqa: ANN401
+    said = {name: turn.get(name) for name in ("content", "thread", "speaker", "source")}
+    return NoteInput(**{**said, "at": _time(turn["at"]), "key": turn["id"], **more})
+
+
+# --- what is counted
 
 
 @dataclass(slots=True)
-class CurrentFacts:
-    """What was counted over cases; `false`, `missed` and `wrong` name what went wrong."""
+class Found:
+    """What was counted over cases, with the pairs and questions that went wrong."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    false: list[tuple[str, str, str]] = field(default_factory=list)
-    missed: list[tuple[str, str, str]] = field(default_factory=list)
-    wrong: list[tuple[str, str]] = field(default_factory=list)
+    false: list[tuple[str, ...]] = field(default_factory=list)
+    missed: list[tuple[str, ...]] = field(default_factory=list)
+    wrong: list[tuple[str, ...]] = field(default_factory=list)
 
-    def values(self) -> dict[str, float | int]:
-        """Return precision and recall of the decision, and the shares of questions answered rightly."""
+    def values(self) -> dict[str, float]:
+        """Return precision and recall of the verdicts, and the shares of questions answered rightly."""
         n = self.counts
         return {
             "notes": n["notes"],
@@ -131,128 +144,83 @@ class CurrentFacts:
         }
 
 
-def measure(
-    cases: Iterable[Case],
-    embedder: Embedder,
-    model_for: Callable[[Case], ChatModel | None],
-    *,
-    at_once: bool = False,
-) -> CurrentFacts:
-    """Return how well a memory tells what is current.
-
-    `model_for` gives the model that a case is built with. Its turns are added one by one, or all `at_once`.
-    """
-    total = CurrentFacts()
-    for case in cases:
-        with AgenticMemory.open(":memory:", embedder=embedder, model=model_for(case)) as memory:
-            keys = _build(memory, case, at_once=at_once)
-            _count_decisions(total, memory, case, keys)
+def measure(some: Iterable[Case], embedder: Embedder, build: Build) -> Found:
+    """Return how well memories that are built of the cases tell what is current."""
+    found = Found()
+    for case in some:
+        with build(case, embedder) as memory:
+            _count_verdicts(found, memory, case)
             for question in case["questions"]:
-                _count_question(total, memory, case, question, keys)
-    return total
+                _count_question(found, memory, case, question)
+    return found
 
 
-def _build(memory: AgenticMemory, case: Case, *, at_once: bool) -> dict[str, str]:
-    """Add the turns, and return the key of each note."""
-    turns = [
-        NoteInput(
-            content=turn["content"],
-            at=datetime.fromisoformat(turn["at"]),
-            key=turn["id"],
-            thread="dialogue" if at_once else turn.get("thread"),
-            speaker=turn.get("speaker"),
-            source=turn.get("source", "user"),
-        )
-        for turn in case["turns"]
-    ]
-    for some in [turns] if at_once else [[turn] for turn in turns]:
-        memory.add_many(some, namespace=NAMESPACE)
-    return {note.id: note.key or "" for note in memory.get_all(namespace=NAMESPACE)}
-
-
-def _count_decisions(
-    total: CurrentFacts, memory: AgenticMemory, case: Case, keys: Mapping[str, str]
-) -> None:
+def _count_verdicts(found: Found, memory: AgenticMemory, case: Case) -> None:
     """Compare the pairs that were superseded with the labelled ones."""
-    notes = memory.get_all(
-        namespace=NAMESPACE, as_of=datetime.fromisoformat(case["turns"][-1]["at"])
-    )
+    notes = memory.get_all(namespace=SPACE, as_of=_time(case["turns"][-1]["at"]))
+    keys = {note.id: note.key or "" for note in notes}
     made = {(keys[newer], keys[note.id]) for note in notes for newer in note.supersessions}
     labelled = {(one["newer"], one["older"]) for one in case["supersedes"]}
-    total.counts.update(notes=len(notes), right=len(made & labelled))
-    total.false += [(case["id"], *pair) for pair in sorted(made - labelled)]
-    total.missed += [(case["id"], *pair) for pair in sorted(labelled - made)]
+    found.counts.update(notes=len(notes), right=len(made & labelled))
+    found.false += [(case["id"], *pair) for pair in sorted(made - labelled)]
+    found.missed += [(case["id"], *pair) for pair in sorted(labelled - made)]
 
 
-def _count_question(
-    total: CurrentFacts, memory: AgenticMemory, case: Case, question: Case, keys: Mapping[str, str]
-) -> None:
-    end = datetime.fromisoformat(case["turns"][-1]["at"])
-    hits = memory.search(question["question"], namespace=NAMESPACE, k=SHOWN, as_of=end)
-    ranks = _ranks(hits, keys)
-    right = _is_above(ranks, question["current"], question["stale"])
-    first = _best(ranks, question["current"]) == 0
-    total.counts.update(questions=1, first=first)
-    if not question["stale"]:
-        total.counts.update(plain=1, plain_first=first)
+def _count_question(found: Found, memory: AgenticMemory, case: Case, question: Case) -> None:
+    """Look where the answers stand, now and at earlier or later times."""
+
+    def ranks(at: str) -> dict[str, int]:
+        asked = {"namespace": SPACE, "k": SHOWN, "as_of": _time(at)}
+        hits = memory.search(question["question"], **asked)
+        return {hit.note.key or "": rank for rank, hit in enumerate(hits)}
+
+    current, stale = question["current"], question["stale"]
+    now = ranks(case["turns"][-1]["at"])
+    first = _best(now, current) == 0
+    found.counts.update(questions=1, first=first)
+    if not stale:
+        found.counts.update(plain=1, plain_first=first)
     else:
-        total.counts.update(with_stale=1, above=right)
-        if not right:
-            total.wrong.append((case["id"], question["question"]))
-    for past in question.get("as_of", ()):
-        hits = memory.search(
-            question["question"],
-            namespace=NAMESPACE,
-            k=SHOWN,
-            as_of=datetime.fromisoformat(past["at"]),
-        )
-        others = {*question["current"], *question["stale"]} - set(past["current"])
-        ranks = _ranks(hits, keys)
-        is_right = _is_above(ranks, past["current"], others)
-        first = _best(ranks, past["current"]) == 0
-        total.counts.update(as_of=1, as_of_right=is_right, as_of_first=first)
-        if not is_right:
-            total.wrong.append((case["id"], f"{question['question']} (as of {past['at'][:10]})"))
+        right = _best(now, current) < _best(now, stale)
+        found.counts.update(with_stale=1, above=right)
+        found.wrong += [] if right else [(case["id"], question["question"])]
+    for past in question["as_of"]:
+        then, others = ranks(past["at"]), {*current, *stale} - set(past["current"])
+        right = _best(then, past["current"]) < _best(then, others)
+        first = _best(then, past["current"]) == 0
+        found.counts.update(as_of=1, as_of_right=right, as_of_first=first)
+        found.wrong += [] if right else [(case["id"], question["question"], past["at"])]
 
 
-def _ranks(hits: Sequence[ScoredNote], keys: Mapping[str, str]) -> dict[str, int]:
-    return {keys[hit.note.id]: rank for rank, hit in enumerate(hits)}
-
-
-def _best(ranks: Mapping[str, int], wanted: Iterable[str]) -> int:
+def _best(ranks: Mapping[str, int], wanted: Collection[str]) -> int:
+    """Return the best rank of the wanted turns; one after the last if none is shown."""
     return min((ranks.get(key, SHOWN) for key in wanted), default=SHOWN)
 
 
-def _is_above(ranks: Mapping[str, int], wanted: Iterable[str], others: Iterable[str]) -> bool:
-    """Return whether the best of the wanted is shown, and above all the others."""
-    best = _best(ranks, wanted)
-    return best < SHOWN and best < _best(ranks, others)
-
-
 def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 1.0
+    return round(part / whole, 3) if whole else 1.0
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _rows(name: str) -> list[Case]:
+    return [json.loads(row) for row in (DATA / name).read_text(encoding="utf-8").splitlines()]
 
 
 def main() -> None:
-    """Print a line of JSON for each."""
-    cases = read_cases(DATA / "currency.jsonl", "report")
-    chats = read_cases(DATA / "first_hit.jsonl", "report")
-    replies = read_replies(DATA / "currency.replies.jsonl")
+    """Print a line of figures for each way to build the memories, on the half that is reported."""
     embedder = MiniLmEmbedder()
-    found = {
-        "without verdicts": measure(cases, embedder, lambda _: None),
-        "by a model": measure(
-            cases, embedder, lambda case: ReplyModel(replies.get(case["id"], [])), at_once=True
-        ),
-        "right verdicts": measure(cases, embedder, LabelModel),
-        "chats, without verdicts": measure(chats, embedder, lambda _: None),
-        "chats, right verdicts": measure(chats, embedder, LabelModel),
-    }
-    for name, one in found.items():
-        shown = {key: round(value, 3) for key, value in one.values().items()}
-        sys.stdout.write(f"{name}: {shown}\n")
+    dialogues, chats = cases("report"), cases("report", "first_hit")
+    builds = (without_verdicts, by_model, with_right_verdicts)
+    runs = [("dialogues", dialogues, build) for build in builds]
+    runs += [("chats", chats, build) for build in builds if build is not by_model]
+    for name, some, build in runs:
+        found = measure(some, embedder, build)
+        print(f"{name}, {build.__name__}: {found.values()}")
         if "--errors" in sys.argv:
-            sys.stdout.write(f"  false {one.false}\n  missed {one.missed}\n  wrong {one.wrong}\n")
+            print(f"  false {found.false}\n  missed {found.missed}\n  wrong {found.wrong}")
 
 
 if __name__ == "__main__":

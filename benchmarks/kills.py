@@ -1,16 +1,13 @@
-"""Kill a process that works on a memory, at random moments, and check what is left; print what was found.
+"""Kill a process that works on a memory, at random moments, and check what is left: `python -m benchmarks.kills`.
 
 Four threads add, correct, delete, undo, evolve and clear, with a model that copies all that it is shown. Each
-text holds a secret of its own. The process is killed (SIGKILL) while it works or while it opens the folder,
-with no regard to what it is doing. Then the folder is opened, and checked by what the process had written into a
-journal before and after each operation:
+text holds a secret of its own. The process is killed (SIGKILL) while it works or while it opens the folder. Then the
+folder is opened, and checked by what the process had written into a journal before and after each operation:
 
 - what was added and acknowledged is there, in the words in which it was added;
 - what was deleted or cleared and acknowledged is gone, and its secrets stand nowhere in the export;
 - what was replaced by a correction stands in the history of its own note only;
 - every link is held by both of its notes.
-
-    python benchmarks/kills.py [--kills 200] [--seed 0]
 """
 
 from __future__ import annotations
@@ -22,19 +19,38 @@ import random
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import traceback
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kill_worker import CLEARED, KEPT, open_memory
+from amem_integrations import (
+    AgenticMemory,
+    InvalidInputError,
+    MemoryConfig,
+    Note,
+    NoteInput,
+    NoteNotFoundError,
+    RevisionConflictError,
+)
+from amem_integrations.testing import CopyingModel, HashEmbedder
 
-from amem_integrations import AgenticMemory
+ROOT = Path(__file__).parents[1]
+THREADS = 4
+SHARED = (
+    "ann",
+)  # all threads write to it; each also has a namespace of its own, which it clears now and then
+# Digits, letters and a script without spaces; the number is another one in each.
+SECRETS = ("Quokka{}Beta", "pin{}77", "我的密码是{}号东方红", "sk-live-{}abcdefghijk", "Żółw{}ka")
+SETTINGS = MemoryConfig(min_gate_similarity=-1, batch_size=3)
+# What another thread brings about: the note is gone, or was changed meanwhile.
+EXPECTED = (NoteNotFoundError, InvalidInputError, RevisionConflictError)
 
-WORKER = Path(__file__).with_name("kill_worker.py")
 KILLS_A_FOLDER = 20  # then a new one: what is checked grows with every kill
 WORKING, OPENING = 1.2, 0.4  # seconds within which the process is killed
 OPENING_EVERY = 4  # of so many kills one while the memory is opened
@@ -42,28 +58,137 @@ OPENING_EVERY = 4  # of so many kills one while the memory is opened
 Line = dict[str, Any]
 
 
+def opened(folder: Path) -> AgenticMemory:
+    """Return the memory in a folder, with the model that copies."""
+    model, embedder = CopyingModel(), HashEmbedder()
+    return AgenticMemory.open(folder, model=model, embedder=embedder, config=SETTINGS)
+
+
+# --- the process that is killed
+
+
+def work(folder: Path, journal_path: Path, seed: str) -> None:
+    """Work on a memory with several threads until killed."""
+    journal = os.open(journal_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    _write(journal, {"do": "start"})
+    memory = opened(folder)
+    _write(journal, {"do": "open"})
+    for number in range(THREADS):
+        worker = Worker(memory, journal, f"{seed}.{number}")
+        threading.Thread(target=worker.work).start()
+
+
+class Worker:
+    """One of the threads: does things at random, and writes down what before and after."""
+
+    def __init__(self, memory: AgenticMemory, journal: int, name: str) -> None:
+        self._memory, self._journal, self._name = memory, journal, name
+        self._dice, self._own, self._count = random.Random(name), (name,), 0
+        self._number = self._dice.randrange(10**9)
+
+    def work(self) -> None:
+        """Go on until the process is killed."""
+        often = {self.add: 40, self.update: 30, self.delete: 20, self.undo: 10, self.evolve: 10}
+        often[self.clear] = 1
+        while True:
+            (act,) = self._dice.choices(list(often), list(often.values()))
+            try:
+                act()
+            except EXPECTED:
+                continue
+            except Exception:  # noqa: BLE001 - whatever it is, the check reports it
+                _write(self._journal, {"do": "fault", "why": traceback.format_exc()})
+
+    def add(self) -> None:
+        """Add some notes."""
+        space, items = self._space(), [self._item() for _ in range(self._dice.randint(1, 3))]
+        op = self._begin("add", space, texts={item.key: item.content for item in items})
+        self._memory.add_many(items, namespace=space, evolve=self._dice.random() < 2 / 3)
+        self._end(op)
+
+    def update(self) -> None:
+        """Correct a note."""
+        if note := self._any_note():
+            content = self._item().content
+            op = self._begin("update", note.namespace, texts={note.key: content})
+            self._memory.update(note.id, namespace=note.namespace, content=content)
+            self._end(op)
+
+    def delete(self) -> None:
+        """Delete a note."""
+        if note := self._any_note():
+            op = self._begin("delete", note.namespace, key=note.key)
+            self._memory.delete(note.id, namespace=note.namespace)
+            self._end(op)
+
+    def undo(self) -> None:
+        """Take back one of the last changes of a note."""
+        if note := self._any_note():
+            history = self._memory.history(note.id, namespace=note.namespace)
+            op = self._begin("undo", note.namespace, key=note.key)
+            self._memory.undo(self._dice.choice(history[-4:]).id, namespace=note.namespace)
+            self._end(op)
+
+    def evolve(self) -> None:
+        """Finish some of what is unfinished."""
+        op = self._begin("evolve", SHARED)
+        self._memory.evolve(limit=self._dice.choice([2, 8]))
+        self._end(op)
+
+    def clear(self) -> None:
+        """Clear the namespace that is this thread's own."""
+        op = self._begin("clear", self._own)
+        self._memory.clear(namespace=self._own)
+        self._end(op)
+
+    def _space(self) -> tuple[str, ...]:
+        return self._dice.choice([SHARED, SHARED, SHARED, self._own])
+
+    def _item(self) -> NoteInput:
+        self._number += 1 + self._dice.randrange(1000)
+        text = f"It is {self._dice.choice(SECRETS).format(self._number)}."
+        key = f"{self._name}-{self._number}"
+        return NoteInput(content=text, thread=self._dice.choice("tu"), key=key)
+
+    def _any_note(self) -> Note | None:
+        notes = [n for n in self._memory.get_all(namespace=self._space(), limit=500) if n.key]
+        return self._dice.choice(notes) if notes else None
+
+    def _begin(self, do: str, space: tuple[str, ...], **what: Any) -> str:  # noqa: ANN401
+        self._count += 1
+        op = f"{self._name}:{self._count}"
+        _write(self._journal, {"op": op, "do": do, "space": space, **what})
+        return op
+
+    def _end(self, op: str) -> None:
+        _write(self._journal, {"op": op, "do": "done"})
+
+
+def _write(journal: int, line: Line) -> None:
+    """Write one line to the journal; what was written outlives the process."""
+    os.write(journal, f"{json.dumps(line, ensure_ascii=False)}\n".encode())
+
+
 # --- what is checked
 
 
 @dataclass(slots=True)
 class Told:
-    """What the journal tells of one note."""
+    """What the journal tells of one note; what was begun may be done or not."""
 
     space: tuple[str, ...]
-    added_at: int
     texts: list[str]  # the one it was added with, then those of its corrections
-    acknowledged: int | None = None  # when the add had returned
-    changed: bool = False
-    deleting: bool = False
-    deleted: bool = False
+    added: bool  # for sure
+    changing: bool = False
+    leaving: bool = False
+    gone: bool = False  # for sure
 
 
 @dataclass(slots=True)
 class Journal:
-    """What a process did to a memory: notes by key, the times of clears, and exceptions."""
+    """What processes did to a memory: notes by key, how often what was done, and exceptions."""
 
     notes: dict[str, Told] = field(default_factory=dict)
-    clears: list[tuple[int, float]] = field(default_factory=list)  # begun, returned
     faults: list[str] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
 
@@ -71,79 +196,53 @@ class Journal:
     def read(cls, path: Path) -> Journal:
         """Return what a journal tells."""
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        ended = {line["op"]: line["at"] for line in lines if line["do"] == "done"}
-        journal = cls()
+        ended = {line["op"] for line in lines if line["do"] == "done"}
+        journal = cls(faults=[line["why"] for line in lines if line["do"] == "fault"])
         for line in lines:
-            if line["do"] == "fault":
-                journal.faults.append(line["why"])
-            elif "space" in line:
-                journal._take(line, ended.get(line["op"]))
+            if "space" in line:
+                journal._take(line, ended=line["op"] in ended)
         return journal
 
-    def _take(self, line: Line, ended: int | None) -> None:
+    def _take(self, line: Line, *, ended: bool) -> None:
         do, space = line["do"], tuple(line["space"])
-        self.done[do] += ended is not None
+        self.done[do] += ended
         if do == "add":
             for key, text in line["texts"].items():
-                self.notes[key] = Told(space, line["at"], [text], ended)
+                self.notes[key] = Told(space, [text], added=ended)
         elif do == "update":
             ((key, text),) = line["texts"].items()
             self.notes[key].texts.append(text)
-            self.notes[key].changed = True
+            self.notes[key].changing = True
         elif do == "undo":
-            self.notes[line["key"]].changed = True
-        elif do == "delete":
-            self.notes[line["key"]].deleting = True
-            self.notes[line["key"]].deleted |= ended is not None
-        elif do == "clear":
-            self.clears.append((line["at"], float("inf") if ended is None else ended))
-
-    def must_be_there(self, told: Told) -> bool:
-        """Return whether a note was added for sure, and nobody has begun to remove it."""
-        if told.acknowledged is None or told.deleting:
-            return False
-        return told.space != CLEARED or all(end < told.added_at for _, end in self.clears)
-
-    def must_be_gone(self, told: Told) -> bool:
-        """Return whether a note was deleted for sure, or cleared after it was added for sure."""
-        if told.deleted:
-            return True
-        known = told.acknowledged
-        if told.space != CLEARED or known is None:
-            return False
-        return any(known < begun for begun, end in self.clears if end != float("inf"))
+            self.notes[line["key"]].changing = True
+        elif do in ("delete", "clear"):
+            all_of = [told for told in self.notes.values() if told.space == space]
+            for told in all_of if do == "clear" else [self.notes[line["key"]]]:
+                told.leaving = True
+                told.gone |= ended
 
 
 class Left:
-    """All that a fresh open can read: the lines of the exports, by the text that they belong to."""
+    """All that can be read of a memory: the lines of its export, by the note that they belong to."""
 
     def __init__(self, memory: AgenticMemory) -> None:
-        self.notes: dict[str, Line] = {}
-        lines = [line for space in (KEPT, CLEARED) for line in _exported(memory, space)]
-        for line in lines:
-            if "note" in line:
-                self.notes[line["note"]["id"]] = line["note"]
-        self.by_key = {note["key"]: note for note in self.notes.values() if note["key"]}
-        parts: defaultdict[str, list[str]] = defaultdict(list)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "export.jsonl"
+            memory.export(path)
+            lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        notes = [line["note"] for line in lines if "note" in line]
+        self.notes: dict[str, Line] = {note["id"]: note for note in notes}
+        self.by_key = {note["key"]: note for note in notes}
+        texts: defaultdict[str, list[str]] = defaultdict(list)
         for line in lines:
             about = line.get("note") or line.get("change") or {}
-            note_id = about.get("note_id", about.get("id", ""))
-            parts[self._whole(note_id)].append(json.dumps(line, ensure_ascii=False).casefold())
-        self._texts = {note_id: "\n".join(texts) for note_id, texts in parts.items()}
+            text = json.dumps(line, ensure_ascii=False).casefold()
+            texts[about.get("note_id", about.get("id", ""))].append(text)
+        self._texts = {note_id: "\n".join(some) for note_id, some in texts.items()}
         self._all = "\n".join(self._texts.values())
 
-    def _whole(self, note_id: str) -> str:
-        """Return the first note of a text by any of them."""
-        return self.notes.get(note_id, {}).get("chunk_of") or note_id
-
-    def content(self, note: Line) -> str:
-        """Return the whole text of a note."""
-        chunks = [other for other in self.notes.values() if other["chunk_of"] == note["id"]]
-        ordered = sorted(chunks, key=lambda chunk: chunk["chunk"])
-        return "".join(part["content"] for part in [note, *ordered])
-
     def holders(self, secret: str) -> set[str]:
-        """Return the first notes of the texts in whose notes or history a secret stands."""
+        """Return the ids of the notes in which, or in whose history, a secret stands."""
         if secret not in self._all:
             return set()
         return {note_id for note_id, text in self._texts.items() if secret in text}
@@ -156,44 +255,24 @@ class Left:
                     yield f"{note['id']} is linked to {target}, which does not hold the link"
 
 
-def _exported(memory: AgenticMemory, space: tuple[str, ...]) -> list[Line]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "export.jsonl"
-        memory.export(path, namespace=space)
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def secret_in(text: str) -> str:
-    """Return the secret of a text, as it is looked for."""
-    return text.removeprefix("It is ").partition(".")[0].casefold()
-
-
 def faults(journal: Journal, left: Left) -> Iterator[str]:
     """Yield what is wrong with what is left of a memory."""
     yield from journal.faults
     yield from left.one_sided()
     for key, told in journal.notes.items():
         note = left.by_key.get(key)
-        if note is None and journal.must_be_there(told):
+        said = note["content"] if note else ""
+        if note is None and told.added and not told.leaving:
             yield f"{key} was added and acknowledged, and is lost"
-        if note is not None and journal.must_be_gone(told):
+        if note and told.gone:
             yield f"{key} was deleted and acknowledged, and is there"
-        yield from _secret_faults(key, told, note, left)
-
-
-def _secret_faults(key: str, told: Told, note: Line | None, left: Left) -> Iterator[str]:
-    said = "" if note is None else left.content(note)
-    if (
-        note is not None
-        and not told.changed
-        and "".join(told.texts[0].split()) != "".join(said.split())
-    ):
-        yield f"{key} was added as {told.texts[0]!r} and is {said!r}"
-    for secret in map(secret_in, told.texts):
-        if secret not in said.casefold():
-            holders = left.holders(secret) - ({note["id"]} if note else set())
-            if holders:
-                what = "deleted" if note is None else "replaced"
+        if note and not told.changing and said != told.texts[0]:
+            yield f"{key} was added as {told.texts[0]!r} and is {said!r}"
+        for text in told.texts:
+            secret = text.removeprefix("It is ").removesuffix(".").casefold()
+            holders = left.holders(secret) - {note["id"] if note else ""}
+            if holders and text != said:
+                what = "replaced" if note else "deleted"
                 yield f"{secret!r} of {key} was {what}, and stands in {sorted(holders)}"
 
 
@@ -205,39 +284,30 @@ class Report:
     """What happened in all runs."""
 
     kills: int = 0
-    opening: int = 0
     done: Counter[str] = field(default_factory=Counter)
     secrets: int = 0
-    longest_open: float = 0.0
+    longest_open: float = 0.0  # seconds
     faults: list[str] = field(default_factory=list)
-
-    def count(self, found: Iterable[str], took: float, *, opening: bool) -> None:
-        """Count one kill."""
-        self.faults += [f"kill {self.kills}: {fault}" for fault in found]
-        self.kills += 1
-        self.opening += opening
-        self.longest_open = max(self.longest_open, took)
 
 
 def run(folder: Path, kills: int, seed: int = 0) -> Report:
     """Kill that many processes, check each time, and return what was found."""
-    report, rng = Report(), random.Random(seed)
+    report, dice = Report(), random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
     left, place = 0, folder
-    for number in range(kills):
+    for report.kills in range(1, kills + 1):
         if not left:
-            left, place = KILLS_A_FOLDER, folder / str(number)
-        opening = number % OPENING_EVERY == OPENING_EVERY - 1
+            left, place = KILLS_A_FOLDER, folder / str(report.kills)
         journal_path = place.with_suffix(".journal")
-        _start_and_kill(place, journal_path, f"{seed}-{number}", rng, opening=opening)
+        _start_and_kill(place, journal_path, f"{seed}-{report.kills}", dice, report.kills)
         started = time.perf_counter()
-        with open_memory(place) as memory:
-            took = time.perf_counter() - started
+        with opened(place) as memory:
+            report.longest_open = max(report.longest_open, time.perf_counter() - started)
             journal = Journal.read(journal_path)
             found = list(faults(journal, Left(memory)))
-        report.count(found, took, opening=opening)
+        report.faults += [f"kill {report.kills}: {fault}" for fault in found]
         # After a fault, the next ones may follow from it.
-        left = 0 if found or number == kills - 1 else left - 1
+        left = 0 if found or report.kills == kills else left - 1
         if not left:
             report.done += journal.done
             report.secrets += sum(len(told.texts) for told in journal.notes.values())
@@ -245,21 +315,19 @@ def run(folder: Path, kills: int, seed: int = 0) -> Report:
 
 
 def _start_and_kill(
-    place: Path, journal: Path, seed: str, rng: random.Random, *, opening: bool
+    place: Path, journal: Path, seed: str, dice: random.Random, number: int
 ) -> None:
-    """Start a process, and kill it while it opens the memory or while it works."""
-    before = _count(journal, "start"), _count(journal, "open")
-    command = [sys.executable, str(WORKER), str(place), str(journal), seed]
-    root = Path(__file__).parents[1]
-    path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})  # noqa: S603 - our own file
+    """Start a process, and kill it while it works; every now and then while it opens the memory."""
+    wait_for, within = ("start", OPENING) if number % OPENING_EVERY == 0 else ("open", WORKING)
+    known = _count(journal, wait_for)
+    command = [sys.executable, "-m", "benchmarks.kills", "--work", str(place), str(journal), seed]
+    process = subprocess.Popen(command, cwd=ROOT)  # noqa: S603 - this module
     try:
-        wanted, known = ("start", before[0]) if opening else ("open", before[1])
-        while _count(journal, wanted) == known:
+        while _count(journal, wait_for) == known:
             if process.poll() is not None:
                 raise RuntimeError(f"the process ended by itself with {process.returncode}")
             time.sleep(0.005)
-        time.sleep(rng.uniform(0, OPENING if opening else WORKING))
+        time.sleep(dice.uniform(0, within))
     finally:
         process.kill()
         process.wait()
@@ -271,30 +339,24 @@ def _count(journal: Path, do: str) -> int:
     return 0
 
 
-def _print(report: Report) -> None:
-    print(f"{report.kills} kills, {report.opening} of them while the memory was opened")
-    done = ", ".join(f"{count} {do}" for do, count in sorted(report.done.items()))
-    print(f"acknowledged: {done}; {report.secrets} secrets")
-    print(f"longest open after a kill: {report.longest_open * 1000:.0f} ms")
-    print(f"faults: {len(report.faults)}")
-    for fault in report.faults[:20]:
-        print(f"  {fault}")
-
-
-def main(arguments: Iterable[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run as a program; the status is 1 if anything was found."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description="Kill a process that works on a memory.")
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, help="where to work, and to leave everything")
-    given = parser.parse_args(None if arguments is None else list(arguments))
+    given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="amem-kills-") as aside:
         report = run(given.folder or Path(aside), given.kills, given.seed)
-    _print(report)
+    done = ", ".join(f"{count} {do}" for do, count in sorted(report.done.items()))
+    print(f"{report.kills} kills; acknowledged: {done}; {report.secrets} secrets")
+    print(f"longest open after a kill: {report.longest_open * 1000:.0f} ms")
+    print(f"faults: {len(report.faults)}", *report.faults[:20], sep="\n  ")
     return 1 if report.faults else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:2] == ["--work"]:
+        work(Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4])
+    else:
+        sys.exit(main())

@@ -11,7 +11,6 @@ import sys
 import tempfile
 from collections import Counter
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ from benchmarks.evaluation import scaling
 from benchmarks.evaluation.cache import write_json
 from benchmarks.evaluation.document import markdown
 from benchmarks.evaluation.scaling import measure, run_apart
-from benchmarks.evaluation.scaling.synthetic import BLOCK, DIMENSIONS, TOPICS, World, note_id
+from benchmarks.synthetic import BLOCK, DIMENSIONS, TOPICS, World, note_id
 
 TIMES = ("search_ms", "engine_ms", "without_links_ms", "dense_scan_ms")
 
@@ -42,7 +41,7 @@ def test_a_world_is_the_same_for_the_same_seed():
 
 def test_vectors_are_of_unit_length_and_those_of_a_topic_are_near():
     world = World()
-    vectors = world.vectors(0, 3 * TOPICS)
+    vectors = world.vectors(3 * TOPICS)
     assert vectors.shape == (3 * TOPICS, DIMENSIONS)
     assert vectors.dtype == np.float32
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
@@ -52,12 +51,9 @@ def test_vectors_are_of_unit_length_and_those_of_a_topic_are_near():
     assert not (vectors == world.query(5)).all(axis=1).any()
 
 
-def test_vectors_can_be_had_again_from_any_place():
-    whole = World().vectors(0, 2 * BLOCK + 10)
-    assert (World().vectors(BLOCK - 3, BLOCK + 4) == whole[BLOCK - 3 : BLOCK + 4]).all()
-    assert (World().vectors(2 * BLOCK, 2 * BLOCK + 10) == whole[2 * BLOCK :]).all()
+def test_vectors_can_be_had_again():
     stored = [item.vector for item in World().notes(BLOCK + 2)]
-    assert (np.stack(stored) == whole[: BLOCK + 2]).all()
+    assert (np.stack(stored) == World().vectors(BLOCK + 2)).all()
 
 
 def test_every_link_has_its_other_end_and_leads_to_an_earlier_note_of_the_topic():
@@ -115,7 +111,7 @@ def test_a_memory_of_any_size_is_measured_whole(count, monkeypatch):
 
 
 def test_the_scan_finds_the_nearest_best_first():
-    matrix = World().vectors(0, 500)
+    matrix = World().vectors(500)
     found = measure._scan(matrix, matrix[7])
     assert found[0] == 7
     assert len(found) == 100
@@ -287,15 +283,3 @@ def test_the_page_in_markdown_holds_the_figures_and_their_ratio():
     text = page(report)
     assert "with hash takes 1.50 ms" in text
     assert "| 1,000 | \N{EN DASH} | 10 | 20 | 1.43 | 0.60 |" in text
-
-
-def test_the_benchmark_measures_with_the_same_notes():
-    root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, str(root / "benchmarks" / "search.py"), "300"],
-        capture_output=True, text=True, timeout=200, check=True,
-        env={**os.environ, "PYTHONPATH": str(root)},
-    )  # fmt: skip
-    assert "300 notes in one namespace" in done.stdout
-    for name in ("search", "flat", "context", "get", "add"):
-        assert f"\n{name} " in done.stdout

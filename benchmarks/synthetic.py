@@ -1,7 +1,4 @@
-"""Synthetic notes in any number, the same for the same seed, about topics by their words and by their vectors.
-
-A note is not kept after it was yielded, so a million of them need no memory here.
-"""
+"""Synthetic notes in any number, the same for the same seed, about topics by their words and by their vectors."""
 
 from __future__ import annotations
 
@@ -9,14 +6,18 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import accumulate
+from functools import lru_cache
+from itertools import accumulate, islice
+from os import PathLike
 
 import numpy as np
-from numpy.typing import NDArray
 
+from amem_integrations import AgenticMemory
 from amem_integrations.notes import ContextEntry, Link, Note
 from amem_integrations.ports import Indexed, Vector
 from amem_integrations.texts import lexical_text
+
+from .timing import milliseconds
 
 DIMENSIONS = 384  # those of all-MiniLM-L6-v2
 TOPICS = 200
@@ -24,24 +25,32 @@ VOCABULARY = 8_000
 COMMON = 200  # words too frequent to be a topic's own
 SPACE = ("synthetic",)
 BLOCK = 1_000  # vectors made at once
+BATCH = 250  # notes inserted at once
 
-START = datetime(2025, 1, 1, tzinfo=UTC)
-# What is drawn, as part of the seed. None is 0: NumPy ignores zeros at the end of a seed.
-_TOPICS, _NOISE, _QUERIES = 1, 2, 3
+_START = datetime(2025, 1, 1, tzinfo=UTC)
 _FIRST_SEQ = 1_700_000_000_000_000_000
+_TOPICS, _NOISE, _QUERIES = 1, 2, 3  # parts of seeds
+_OUT = Link(
+    relation="same topic",
+    reason="both are about the same topic",
+    strength=0.8,
+    direction="out",
+    created=_START,
+)
+_IN = replace(_OUT, direction="in")
 
 
 class World:
-    """Synthetic notes, each with so many `links` to earlier ones; on average as many lead to it."""
+    """Synthetic notes, each with so many `links` to earlier ones of its topic; as many lead to it, on average."""
 
     def __init__(self, *, links: int = 2, seed: int = 7) -> None:
-        self._links, self._seed = links, seed
-        self._random = random.Random(seed)
+        self._links, self._seed, self._random = links, seed, random.Random(seed)
         self._topics = np.random.default_rng((seed, _TOPICS)).normal(size=(TOPICS, DIMENSIONS))
         # Words are as unevenly frequent as in a language: the n-th comes about 1/n as often.
         self._words = [f"word{number:x}" for number in range(VOCABULARY)]
         self._weights = list(accumulate(1 / (number + 10) for number in range(VOCABULARY)))
         self._own = [self._random.sample(self._words[COMMON:], 12) for _ in range(TOPICS)]
+        self._block = lru_cache(maxsize=2)(self._make_block)
 
     def text(self, topic: int, length: int) -> str:
         """Return `length` words, a third of them the topic's own."""
@@ -51,28 +60,30 @@ class World:
         self._random.shuffle(words)
         return " ".join(words)
 
-    def vectors(self, start: int, stop: int) -> Vector:
-        """Return the unit vectors of the notes from `start` to `stop`, each near its topic's centre."""
-        first = start // BLOCK
-        rows = np.empty((-(-stop // BLOCK) * BLOCK - first * BLOCK, DIMENSIONS), dtype=np.float32)
-        for number, block in enumerate(rows.reshape(-1, BLOCK, DIMENSIONS), first):
-            noise = np.random.default_rng((self._seed, _NOISE, number)).normal(size=block.shape)
-            places = np.arange(number * BLOCK, (number + 1) * BLOCK)
-            block[:] = _units(self._topics[places % TOPICS] + noise)
-        return rows[start - first * BLOCK : stop - first * BLOCK]
+    def vectors(self, number: int) -> Vector:
+        """Return the unit vectors of the first notes, each near the centre of its topic."""
+        blocks = [self._block(place) for place in range(-(-number // BLOCK))]
+        return np.concatenate(blocks)[:number]
 
     def query(self, place: int) -> Vector:
         """Return a unit vector that asks about a topic, and is no note's own."""
         noise = np.random.default_rng((self._seed, _QUERIES, place)).normal(size=DIMENSIONS)
         return _units(self._topics[place % TOPICS] + noise)
 
+    def questions(self, number: int) -> dict[str, Vector]:
+        """Return so many texts that ask about topics, with their vectors."""
+        return {self.text(topic, 9): self.query(topic) for topic in range(number)}
+
     def notes(self, number: int) -> Iterator[Indexed]:
-        """Return notes with everything that a constructed and linked note has, oldest first."""
-        for start in range(0, number, BLOCK):
-            vectors = self.vectors(start, min(start + BLOCK, number))
-            for place, vector in enumerate(vectors, start):
-                note = self._note(place, self._linked(place, number))
-                yield Indexed(note=note, vector=vector, text=lexical_text(note))
+        """Yield notes with all that a constructed and linked note has, oldest first."""
+        for place in range(number):
+            note = self._note(place, self._linked(place, number))
+            vector = self._block(place // BLOCK)[place % BLOCK]
+            yield Indexed(note=note, vector=vector, text=lexical_text(note))
+
+    def _make_block(self, place: int) -> Vector:
+        noise = np.random.default_rng((self._seed, _NOISE, place)).normal(size=(BLOCK, DIMENSIONS))
+        return _units(self._topics[np.arange(place * BLOCK, (place + 1) * BLOCK) % TOPICS] + noise)
 
     def _linked(self, place: int, number: int) -> dict[str, Link]:
         """Return the links to the notes of the same topic just before, and from those just after."""
@@ -81,19 +92,19 @@ class World:
         return {note_id(end): link for end, link in ends.items() if 0 <= end < number}
 
     def _note(self, place: int, links: dict[str, Link]) -> Note:
-        at, own = START + timedelta(minutes=place), self._own[place % TOPICS]
+        at, own, name = _START + timedelta(minutes=place), self._own[place % TOPICS], note_id(place)
         entry = ContextEntry(
             text=self.text(place, 20),
             keywords=tuple(own[:4]),
             tags=tuple(own[4:7]),
-            cause=note_id(place),
+            cause=name,
             model="synthetic",
-            change=note_id(place),
+            change=name,
             at=at,
             recorded_at=at,
         )
         return Note(
-            id=note_id(place),
+            id=name,
             seq=_FIRST_SEQ + place,
             namespace=SPACE,
             content=self.text(place, 18),
@@ -109,7 +120,7 @@ class World:
 
 
 class KnownVectors:
-    """An embedder that looks vectors up, so that it takes no time."""
+    """An embedder that looks the vectors of texts up, so that it takes no time; all other texts have one vector."""
 
     name, dimensions = "synthetic", DIMENSIONS
 
@@ -122,8 +133,22 @@ class KnownVectors:
         return np.stack([self.embed_query(text) for text in texts])
 
     def embed_query(self, text: str) -> Vector:
-        """Return the vector of the text; an unknown one has some vector."""
+        """Return the vector of the text."""
         return self.known.get(text, self._other)
+
+
+def opened(folder: str | PathLike[str], embedder: KnownVectors | None = None) -> AgenticMemory:
+    """Return the memory in a folder, which takes no time to encode a text."""
+    return AgenticMemory.open(folder, embedder=embedder or KnownVectors())
+
+
+def fill(memory: AgenticMemory, world: World, number: int) -> float:
+    """Insert so many notes of a world, which are encoded already, and return the milliseconds of a note."""
+    notes, spent = world.notes(number), 0.0
+    while batch := list(islice(notes, BATCH)):
+        insert = memory._runtime.store.insert  # noqa: SLF001 - through the front door it would take hours
+        spent += milliseconds(lambda insert=insert, batch=batch: insert(SPACE, batch, []))  # type: ignore[misc]
+    return spent / number
 
 
 def note_id(place: int) -> str:
@@ -131,16 +156,6 @@ def note_id(place: int) -> str:
     return f"00000000-0000-4000-8000-{place:012x}"
 
 
-def _units(rows: NDArray[np.float64]) -> Vector:
+def _units(rows: np.ndarray) -> Vector:
     units: Vector = (rows / np.linalg.norm(rows, axis=-1, keepdims=True)).astype(np.float32)
     return units
-
-
-_OUT = Link(
-    relation="same topic",
-    reason="both are about the same topic",
-    strength=0.8,
-    direction="out",
-    created=START,
-)
-_IN = replace(_OUT, direction="in")

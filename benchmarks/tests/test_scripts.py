@@ -1,0 +1,121 @@
+"""The scripts that print ratios, run once at a small size; a ratio itself is nothing that a test can hold."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+pytest.importorskip("langchain_classic")
+pytest.importorskip("llama_index.core")
+
+from amem_integrations import AgenticMemory
+from amem_integrations.testing import HashEmbedder
+from benchmarks import adapters, bounded, calibrate, kills, search, served
+from benchmarks.synthetic import SPACE, World, fill, note_id, opened
+from benchmarks.timing import Tape, by_turns, print_ratio
+
+
+def rows(text):
+    """Return the numbers of each line that has a ratio, by its name."""
+    found = {}
+    for line in text.splitlines():
+        name, *figures = re.split(r"  +", line)
+        numbers = [float(one.removesuffix(" ms")) for one in figures if re.match(r"[\d.]+", one)]
+        if len(numbers) >= 3:
+            found[name] = numbers
+    return found
+
+
+def test_operations_take_turns_and_the_ratio_is_of_the_medians(capsys):
+    told = []
+    times = by_turns(
+        {"a": lambda n: told.append(("a", n)), "b": lambda n: told.append(("b", n))}, 2
+    )
+    assert told == [("a", 0), ("b", 0), ("a", 1), ("b", 1)]
+    assert [len(taken) for taken in times.values()] == [2, 2]
+    print_ratio("within", [1, 2, 30], [2, 3, 90], aim=1.5)
+    print_ratio("beyond", [1, 2, 30], [2, 4, 90], aim=1.5, grace=0.5)
+    within, beyond = capsys.readouterr().out.splitlines()
+    assert ("1.50  aim met" in within, "2.00  AIM MISSED" in beyond) == (True, True)
+
+
+def test_a_search_is_compared_with_the_engine_calls_that_it_makes(capsys, monkeypatch):
+    monkeypatch.setattr(search, "QUERIES", 2)
+    search.main(60)
+    found = rows(capsys.readouterr().out)
+    assert list(found) == ["search", "flat", "context", "get", "add"]
+    assert all(memory > 0 for _, memory, _ in found.values())
+
+
+def test_engine_calls_are_made_again(tmp_path):
+    with opened(tmp_path / "m") as memory:
+        fill(memory, World(), 300)
+        tape = Tape(memory)
+        tape.time(lambda: memory.get(note_id(7), namespace=SPACE))
+        assert [call.func.__name__ for call in tape.calls] == ["retrieve"]
+        assert str(tape.calls[0]()[0].id) == note_id(7)
+
+
+def test_what_must_not_grow_is_measured_in_two_memories_and_after_a_kill(capsys, monkeypatch):
+    monkeypatch.setattr(bounded, "ROUNDS", 2)
+    monkeypatch.setattr(bounded, "OPENINGS", 1)
+    bounded.main(120)
+    found = rows(capsys.readouterr().out)
+    assert len(found) == 5
+    assert all(base > 0 and time > 0 for base, time, _ in found.values())
+
+
+def test_each_adapter_is_compared_with_the_core(capsys):
+    adapters.main(20, 3)
+    found = rows(capsys.readouterr().out)
+    kinds = [name.partition(":")[0] for name in found]
+    assert [kinds.count(kind) for kind in ("core", "langchain", "llamaindex", "langgraph")] == [
+        3,
+        6,
+        4,
+        1,
+    ]
+
+
+@pytest.mark.enable_socket
+def test_a_served_search_is_compared_with_the_bare_client(capsys):
+    served.main(4)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:10].strip() for line in lines[1:]] == ["1 thread", "32 threads", "200 tasks"]
+    assert all(float(line.split()[-1]) > 0 for line in lines[1:])
+
+
+def test_calibrating_prints_the_settings_and_the_row_of_the_table(capsys):
+    calibrate.main(["--embedder", "hash"])
+    about, _, settings, row = capsys.readouterr().out.splitlines()
+    assert "91% of the sentences about something else" in about
+    assert settings == "MemoryConfig(min_relevance=-0.08, min_gate_similarity=0.25)"
+    assert row == '"hash": Cosines(relevance=-0.08, gate=0.25, repeats=0.91),'
+
+
+def test_a_lost_note_one_that_is_back_and_a_secret_that_stays_are_found(tmp_path):
+    done = [
+        {
+            "op": "1",
+            "do": "add",
+            "space": ["ann"],
+            "texts": {"a": "It is pin177.", "b": "It is pin277."},
+        },
+        {"op": "2", "do": "add", "space": ["ann"], "texts": {"c": "It is pin377."}},
+        {"op": "3", "do": "delete", "space": ["ann"], "key": "a"},
+        {"op": "4", "do": "delete", "space": ["ann"], "key": "c"},
+    ]
+    lines = [line for one in done for line in (one, {"op": one["op"], "do": "done"})]
+    journal = tmp_path / "journal"
+    journal.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    with AgenticMemory.open(tmp_path / "m", embedder=HashEmbedder()) as memory:
+        memory.add("It is pin177.", namespace=("ann",), key="a", evolve=False)
+        memory.add("They say it is PIN377", namespace=("ann",), key="d", evolve=False)
+        found = list(kills.faults(kills.Journal.read(journal), kills.Left(memory)))
+    assert [re.sub(r"\[.*\]", "", fault) for fault in found] == [
+        "a was deleted and acknowledged, and is there",
+        "b was added and acknowledged, and is lost",
+        "'pin377' of c was deleted, and stands in ",
+    ]
