@@ -38,9 +38,9 @@ def location(request, tmp_path):
     return str(tmp_path / "memory") if request.param == "edge" else ":memory:"
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def clock(monkeypatch):
-    """A function that sets the clock; it starts in the evening, ten seconds before midnight."""
+    """A function that sets the clock, so that no day ends by itself; it stands ten seconds before midnight."""
     monkeypatch.setattr("amem_integrations.ids.clock._last", 0)
 
     def set_to(time):
