@@ -84,7 +84,7 @@ from amem_integrations.testing import HashEmbedder
 
 store = EdgeStore(sys.argv[1], dimensions=HashEmbedder().dimensions)
 for _ in range(80):
-    record = change_of_namespace(new_operation(), "supersede", ("bob",), now(), {})
+    record = change_of_namespace(new_operation(), "failure", ("bob",), now(), {})
     store.replace(("bob",), [], [record])
 os.kill(os.getpid(), 9)
 """
@@ -254,7 +254,7 @@ def test_what_was_interrupted_stays_on_the_list_until_the_memory_has_finished_it
     store = EdgeStore(tmp_path / "m", dimensions=HashEmbedder().dimensions)
     kinds = [step.kind for step in store.interrupted]
     assert kinds.count("add") == 3
-    assert kinds.count("supersede") >= 64
+    assert kinds.count("failure") >= 64
     store.close()
     reopened(tmp_path / "m").close()
     store = EdgeStore(tmp_path / "m", dimensions=HashEmbedder().dimensions)

@@ -6,6 +6,7 @@ import logging
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -280,8 +281,9 @@ def test_what_was_added_since_outlives_a_removal_that_is_finished_late(opened: O
     kill_after_announcing(another)
     with pytest.raises(Killed):
         another.clear(BOB, [])
-    other.insert(ANN, [item("a")], [change("new", "a")])
-    other.insert(BOB, [item("c", namespace=BOB)], [])
+    since = time.time_ns()
+    other.insert(ANN, [item("a", seq=since)], [change("new", "a", seq=since)])
+    other.insert(BOB, [item("c", seq=since, namespace=BOB)], [])
 
     store = opened(after=0)
 

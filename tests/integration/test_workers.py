@@ -388,7 +388,7 @@ def test_a_model_that_is_down_is_waited_for_and_claims_are_given_back(opened: Op
     with working(memory, poll=0.1) as report:
         time.sleep(2)
         calls = len(asked)
-        assert claims_left(memory) == 0
+        wait_for(lambda: claims_left(memory) == 0)  # between two attempts
         assert {note.state for note in memory.get_all(namespace=ANN)} == {"pending"}
         down.clear()
         wait_for(lambda: {n.state for n in memory.get_all(namespace=ANN)} == {"done"})

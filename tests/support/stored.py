@@ -18,7 +18,8 @@ METADATA_INDEXES = {"n": "float", "when": "datetime"}
 ANN: Namespace = ("ann",)
 BOB: Namespace = ("bob",)
 NOW = datetime(2026, 5, 8, 12, 30, 15, 123456, tzinfo=UTC)
-SEQ = 1_800_000_000_000_000_000  # nanoseconds; a double cannot tell neighbours apart here
+# Nanoseconds, long past; a double cannot tell neighbours apart here.
+SEQ = 1_700_000_000_000_000_000
 
 
 def note_id(name: str) -> str:
