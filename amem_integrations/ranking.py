@@ -100,42 +100,47 @@ def fuse(lists: Ranked, weights: Mapping[str, float] | None = None) -> Activatio
     list matches like the last of that list.
     """
     notes: Activations = {}
-    given = weights or {}
-    for note_id, rank, counted, _ in _counted(lists.dense, given):
+    given, words = weights or {}, dict(lists.lexical)
+    dense_share, dense_missing = _shares(lists.dense, 0.0)
+    word_share, word_missing = _shares(lists.lexical, TELLING)
+    for note_id, rank, counted, score in _counted(lists.dense, given):
+        weight = given.get(note_id, STATED)
+        told = words[note_id] * word_share if note_id in words else word_missing
         notes[note_id] = Activation(
-            dense_rank=rank, fusion=given.get(note_id, STATED) / (RRF_K + counted)
+            dense_rank=rank,
+            match=weight * (max(score, 0.0) * dense_share + told),
+            fusion=weight / (RRF_K + counted),
         )
     for note_id, rank, counted, score in _counted(lists.lexical, given):
-        note = notes.setdefault(note_id, Activation())
+        weight, note = given.get(note_id, STATED), notes.get(note_id)
+        if note is None:
+            match = weight * (dense_missing + score * word_share)
+            note = notes[note_id] = Activation(match=match)
         note.lexical_rank = rank
-        told = min(score / TELLING, 1.0)
-        note.fusion += told * given.get(note_id, STATED) / (RRF_K + counted)
-    for ranked, best in ((lists.dense, 0.0), (lists.lexical, TELLING)):
-        shares, missing = _shares(ranked, best)
-        for note_id, note in notes.items():
-            share = shares.get(note_id, missing)
-            note.match += share * given.get(note_id, STATED) / (RRF_K + 1)
+        note.fusion += min(score / TELLING, 1.0) * weight / (RRF_K + counted)
     return notes
 
 
-def _shares(ranked: Sequence[tuple[str, float]], least: float) -> tuple[dict[str, float], float]:
-    """Return the score of each note as a share of the best score, or of `least`; and the share of a missing note."""
+def _shares(ranked: Sequence[tuple[str, float]], least: float) -> tuple[float, float]:
+    """Return what a score of 1 gives to a match, if the best score or `least` gives 1 / (k + 1); and what a missing note has."""
     best = max((score for _, score in ranked), default=0.0)
     if best <= 0:
-        return {}, 0.0
-    shares = {note_id: max(score, 0.0) / max(best, least) for note_id, score in ranked}
-    return shares, min(shares.values()) if len(ranked) >= FUSION_DEPTH else 0.0
+        return 0.0, 0.0
+    share = 1 / (max(best, least) * (RRF_K + 1))
+    full = len(ranked) >= FUSION_DEPTH
+    return share, max(min(score for _, score in ranked), 0.0) * share if full else 0.0
 
 
 def _counted(
     ranked: Sequence[tuple[str, float]], weights: Mapping[str, float]
 ) -> Iterator[tuple[str, int, int, float]]:
     """Yield of each note its rank, its rank among those of no less weight, and its score."""
-    above: dict[float, int] = {}
+    light: dict[float, int] = {}
     for rank, (note_id, score) in enumerate(ranked, start=1):
         weight = weights.get(note_id, STATED)
-        above[weight] = above.get(weight, 0) + 1
-        lighter = sum(number for other, number in above.items() if other < weight)
+        lighter = sum(number for other, number in light.items() if other < weight) if light else 0
+        if weight < STATED:
+            light[weight] = light.get(weight, 0) + 1
         yield note_id, rank, rank - lighter, score
 
 
@@ -148,12 +153,14 @@ def joined(first: Ranked, then: Ranked) -> Ranked:
 
 def order(notes: Activations) -> list[str]:
     """Return the note ids, best first; equal scores are ordered by match, then by id, so that runs repeat."""
-    return sorted(notes, key=lambda i: (-notes[i].score, -notes[i].lead, i))
+    ranked = sorted((-note.score, -note.lead, note_id) for note_id, note in notes.items())
+    return [note_id for _, _, note_id in ranked]
 
 
 def lead(notes: Activations) -> None:
     """Let the notes that match best have the first places: their scores are no less than those of the others."""
-    first = nsmallest(LEADING, notes, key=lambda i: (-notes[i].lead, i))
+    best = nsmallest(LEADING, [(-note.lead, note_id) for note_id, note in notes.items()])
+    first = [note_id for _, note_id in best]
     least = max((note.score for note_id, note in notes.items() if note_id not in first), default=0)
     for note_id in reversed(first):
         notes[note_id].least = least
@@ -194,7 +201,7 @@ def favour_named(notes: Activations, query: str, known: Iterable[Note]) -> None:
 
 def matched(notes: Activations, k: int) -> list[str]:
     """Return the ids of the best `k` without links, best first: those that match best, then by fusion alone."""
-    found = [note_id for note_id, note in notes.items() if note.fusion]
-    first = nsmallest(LEADING, found, key=lambda i: (-notes[i].match, i))
-    ranked = sorted(found, key=lambda i: (-notes[i].fusion, i))
-    return list(dict.fromkeys([*first, *ranked]))[:k]
+    found = [(note_id, note) for note_id, note in notes.items() if note.fusion]
+    first = nsmallest(LEADING, [(-note.match, note_id) for note_id, note in found])
+    ranked = sorted((-note.fusion, note_id) for note_id, note in found)
+    return list(dict.fromkeys(note_id for _, note_id in (*first, *ranked)))[:k]

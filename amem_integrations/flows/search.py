@@ -201,16 +201,16 @@ async def _weigh(
 ) -> dict[str, float]:
     """Fuse the lists by what the best notes of them are, which are fetched; return the weights of these."""
     weights: dict[str, float] = {}
-    seen: set[str] = set()
+    found.activations = ranking.fuse(lists)
     while True:
-        found.activations = ranking.fuse(lists, weights)
         best = ranking.matched(found.activations, ranking.looked_at(k))
-        if seen.issuperset(best):
+        new = [note_id for note_id in best if note_id not in weights]
+        await _fetch(runtime, namespace, found, new)
+        notes = [found.notes[note_id] for note_id in new if note_id in found.notes]
+        weights |= {note.id: ranking.weight_of(note, query) for note in notes}
+        if all(weights[note.id] == ranking.STATED for note in notes):
             return weights
-        seen.update(best)
-        await _fetch(runtime, namespace, found, best)
-        for note in (found.notes[note_id] for note_id in best if note_id in found.notes):
-            weights[note.id] = ranking.weight_of(note, query)
+        found.activations = ranking.fuse(lists, weights)
 
 
 def _spread(found: Found, k: int) -> None:
