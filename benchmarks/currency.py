@@ -1,8 +1,8 @@
 """How well a memory tells what is current: `python -m benchmarks.currency [--errors]`.
 
 A memory is built from small dialogues in which facts change, or only seem to, without verdicts about what is outdated, by
-kept replies of a language model, and with right verdicts of the user. `data/currency.jsonl` was written for this
-project, and so were the chats of `data/first_hit.jsonl`, in which most questions are about what never changes. Each line
+kept replies of a language model, and with right verdicts of the user. `dialogues/currency.jsonl` was written for this
+project, and so were the chats of `dialogues/first_hit.jsonl`, in which most questions are about what never changes. Each line
 is a case:
 
 - `id`, `kind`, and `half`: constants are chosen on `tune` and measured on `report`; each kind is in both.
@@ -14,7 +14,7 @@ is a case:
 - `questions`: turns that answer each at the time of the last turn (`current`), turns that answered it
   before (`stale`), and what answered it at earlier or later times (`as_of`, event time).
 
-Half of the dialogues are no updates: `supersedes` is empty, and all of their statements stay true. `data/currency.replies.jsonl`
+Half of the dialogues are no updates: `supersedes` is empty, and all of their statements stay true. `dialogues/currency.replies.jsonl`
 has the replies of a language model that was asked about all turns of a case at once: `case`, `call` (1, 2, …), `reply`.
 """
 
@@ -39,7 +39,7 @@ from amem_integrations import (
     RuleModel,
 )
 
-DATA = Path(__file__).with_name("data")
+DATA = Path(__file__).with_name("dialogues")
 SPACE = ("currency",)
 SHOWN = 10  # hits looked at for each question
 

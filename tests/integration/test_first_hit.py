@@ -1,6 +1,6 @@
 """The first hit states what is asked for: short dialogues of several threads, without a language model.
 
-`benchmarks/data/first_hit.jsonl` has 40 of them, in the form of `currency.jsonl`, each turn with its thread. Constants of
+`benchmarks/dialogues/first_hit.jsonl` has 40 of them, in the form of `currency.jsonl`, each turn with its thread. Constants of
 the ranking were chosen on the half `tune`.
 """
 
