@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         StoreLockedError,
         StoreUnavailableError,
     )
+    from .forms import Profile
     from .memory import AgenticMemory
     from .notes import Change, ContextEntry, Link, Note, NoteInput, ScoredNote, Via, Why
     from .plans import (
@@ -71,6 +72,7 @@ __all__ = [
     "OpenAIChatModel",
     "OpenAIEmbedder",
     "Plan",
+    "Profile",
     "RevisionConflictError",
     "RuleModel",
     "ScoredNote",
@@ -105,6 +107,7 @@ _MODULES = {
     "StoreFullError": "errors",
     "StoreLockedError": "errors",
     "StoreUnavailableError": "errors",
+    "Profile": "forms",
     "AgenticMemory": "memory",
     "Change": "notes",
     "ContextEntry": "notes",

@@ -55,6 +55,8 @@ class MemoryConfig:
             what was measured for the embedder (all-MiniLM-L6-v2: .21), and for another one shows whatever is found.
         assistant_supersedes: Whether what an assistant or a tool said may take the place of what a user said. Off,
             it becomes a proposal.
+        profile: Whether every evolve that finishes a note also brings the `Profile` of the namespace up to date, by a
+            call of the model for twenty new statements at most, and `context` shows it above the notes.
         review: Whether everything that a model proposes for earlier notes waits in `proposals()` for a person:
             context entries, links and supersessions. The new notes are finished all the same, without them.
         max_concurrency: Batches asked about at once. They do not see what each other evolved, so another
@@ -100,6 +102,7 @@ class MemoryConfig:
     min_gate_similarity: Cosine = MINILM.gate
     min_relevance: Cosine | None = None
     assistant_supersedes: bool = False
+    profile: bool = False
     review: bool = False
     max_concurrency: Count = 4
     max_attempts: Count = 5

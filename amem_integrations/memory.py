@@ -74,6 +74,7 @@ class AgenticMemory:
     clear, sweep = sync_method(flows.edit.clear), sync_method(flows.edit.sweep)
 
     fill, afill = both_methods(flows.fill.fill)
+    profile, aprofile = both_methods(flows.fill.profile)
 
     history, undo = sync_method(flows.history.history), sync_method(flows.history.undo)
     proposals = sync_method(flows.review.proposals)

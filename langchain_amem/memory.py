@@ -108,13 +108,15 @@ class AMemMemory(RecallFields, BaseMemory):
 
     async def _load_memory_variables(self, call: Call, inputs: Values) -> dict[str, Any]:
         """Return the notes about the input."""
-        question, hits = self._question(inputs), list[ScoredNote]()
+        question, hits, about = self._question(inputs), list[ScoredNote](), ""
         if question and not self._failures.resting("recall"):
             with self._failures.tolerated("recall"):
                 spaces = [self.namespace, *self.also.values()]
-                search = self._options().search(call, self.memory, question, spaces, recall=True)
+                options = self._options()
+                search = options.search(call, self.memory, question, spaces, recall=True)
                 hits = await traced(call, self.memory, question, search)
-        return {self.memory_key: self._shown(hits)}
+                about = await options.about(call, self.memory, self.namespace)
+        return {self.memory_key: self._shown(hits, about)}
 
     load_memory_variables, aload_memory_variables = both(_load_memory_variables)
 
@@ -168,11 +170,13 @@ class AMemMemory(RecallFields, BaseMemory):
         answered = _only(outputs, key, "output_key")
         return [_message(asked, "user"), _message(answered, "assistant")]
 
-    def _shown(self, hits: list[ScoredNote]) -> str | list[BaseMessage] | list[Document]:
+    def _shown(
+        self, hits: list[ScoredNote], about: str
+    ) -> str | list[BaseMessage] | list[Document]:
         if self.return_docs:
             return [to_document(hit) for hit in hits]
         options = replace(self._options(), max_tokens=self.max_tokens)
-        text = options.render(hits, self.also)
+        text = options.render(hits, self.also, about=about)
         messages: list[BaseMessage] = [HumanMessage(text)] if text else []
         return messages if self.return_messages else text
 

@@ -158,7 +158,8 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         namespace = namespace_of(self._namespace, run)
         entry = begin(messages, _entry(state, self._name), namespace)
         hits = await self._recall.find(call, messages, namespace, run)
-        return self._update({**entry, "recalled": self._recall.text(hits, run)})
+        text = await self._recall.text(call, hits, namespace, run)
+        return self._update({**entry, "recalled": text})
 
     before_agent, abefore_agent = both(_before_agent)
 

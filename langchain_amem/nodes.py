@@ -117,7 +117,7 @@ def recall_node(
         entry = begin(turn.messages, turn.entry, turn.namespace)
         hits = await recalls.find(call, turn.messages, turn.namespace, turn.run)
         report("recall", notes=[hit.note.id for hit in hits])
-        text = recalls.text(hits, turn.run)
+        text = await recalls.text(call, hits, turn.namespace, turn.run)
         return {output_key: text, turn_key: turn.entries_with(entry)}
 
     return _node("recall", step)

@@ -242,6 +242,12 @@ class Recall:
             return [hit for hit in fresh if hit.note.content not in said][:most]
         return []
 
-    def text(self, hits: Sequence[ScoredNote], run: Run) -> str:
-        """Return notes as a marked block of data for a prompt, or "" if there are none."""
-        return self.options.render(hits, others_of(self.also, run))
+    async def text(
+        self, call: Call, hits: Sequence[ScoredNote], namespace: Namespace, run: Run
+    ) -> str:
+        """Return who the user is and notes as a marked block of data for a prompt, or "" if there is nothing."""
+        about = ""
+        if not self.failures.resting("recall"):
+            with self.failures.tolerated("recall"):
+                about = await self.options.about(call, self.memory, namespace)
+        return self.options.render(hits, others_of(self.also, run), about=about)

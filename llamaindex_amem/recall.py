@@ -45,7 +45,7 @@ class Recall:
         self._memory, self._namespace, self._failures = memory, namespace, failures
         self._options, self._k = options, options.k
         self._found: dict[str, Found] = {}
-        self._shown: dict[str, Sequence[ScoredNote]] = {}  # by text
+        self._shown: dict[str, tuple[Sequence[ScoredNote], str]] = {}  # by text, with what is above
 
     @dispatcher.span
     async def text(self, call: Call, messages: Sequence[ChatMessage], thread: str | None) -> str:
@@ -56,7 +56,8 @@ class Recall:
         said = {text for message in messages if (text := spoken(message))}
         with self._failures.tolerated("recall", answered=answers(messages[-1:])):
             notes = await self._lookup(call, asked, thread, said)
-            return self._render(_fresh(notes, said))
+            about = await self._options.about(call, self._memory, self._namespace)
+            return self._render(_fresh(notes, said), about)
         return ""
 
     def new_turn(self) -> None:
@@ -65,9 +66,9 @@ class Recall:
 
     def shorter(self, text: str, tokens: int, count: Callable[[str], int]) -> str | None:
         """Return `text` without its weakest notes, at least `tokens` shorter; None if nothing is left."""
-        notes, limit = self._shown.get(text, ()), count(text) - tokens
+        (notes, about), limit = self._shown.get(text, ((), "")), count(text) - tokens
         for kept in range(len(notes) - 1, 0, -1):
-            less = self._options.render(notes[:kept])
+            less = self._options.render(notes[:kept], about=about)
             if count(less) <= limit:
                 return less
         return None
@@ -113,10 +114,10 @@ class Recall:
         # A user may have corrected or deleted one.
         return {note.id: note.content for note in notes} == said
 
-    def _render(self, notes: Sequence[ScoredNote]) -> str:
+    def _render(self, notes: Sequence[ScoredNote], about: str) -> str:
         best = notes[: self._k]
-        text = self._options.render(best)
-        _keep(self._shown, text, best)
+        text = self._options.render(best, about=about)
+        _keep(self._shown, text, (best, about))
         return text
 
 

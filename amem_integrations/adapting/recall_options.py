@@ -98,20 +98,27 @@ class RecallOptions:
         hits = found[0] if len(found) == 1 else _merged(found)
         return hits[:most]
 
+    async def about(self, call: Call, memory: AgenticMemory, namespace: Namespace) -> str:
+        """Return who the user is, for `render`: "" without a profile, and under `where` or `as_of`."""
+        plain = self.where is None and self.as_of is None
+        wanted = memory.config.profile and plain
+        return str((await call(memory.profile, namespace=namespace) if wanted else None) or "")
+
     def render(
         self,
         hits: Sequence[ScoredNote],
         others: Mapping[str, Namespace] | None = None,
         *,
         ids: bool = False,
+        about: str = "",
     ) -> str:
         """Return notes as text for a prompt, or "" if there are none; see `render_notes`.
 
-        A note of one of the `others` is marked with the name that stands there for its namespace.
+        A note of one of the `others` is marked with the name that stands there for its namespace. `about` stands above the notes.
         """
         names = {namespace: name for name, namespace in (others or {}).items()}
         marked = [_marked(hit, names.get(hit.note.namespace)) for hit in hits]
-        return render_notes(marked, max_tokens=self.max_tokens, ids=ids)
+        return render_notes(marked, max_tokens=self.max_tokens, ids=ids, about=about)
 
 
 def check_counts(*, least: int = 1, **values: object) -> None:

@@ -70,8 +70,9 @@ async def ask(
     values: Mapping[str, str],
     problem_with: Callable[[M], str | None] = lambda _: None,
     attempts: int = 2,
+    template: str = "",
 ) -> M:
-    """Return the model's reply to the prompt of `task`, filled with `values`.
+    """Return the model's reply to the prompt of `task` (or of another, `template`), filled with `values`.
 
     A reply that cannot be read, or with which `problem_with` finds a problem, is asked for once more, unless only
     one of the `attempts` is allowed. If neither is complete, the last one that can be read is returned: what it has is
@@ -82,7 +83,7 @@ async def ask(
         ModelUnavailableError: The model gave no answer.
         BudgetExceededError: The call would go over a limit of the namespace.
     """
-    system, prompt = render(runtime.config, task, **values)
+    system, prompt = render(runtime.config, template or task, **values)
     request = ModelRequest(task=task, system=system, prompt=prompt, reply=wanted, inputs=inputs)
     reply, problem = await _attempt(runtime, namespace, request, wanted, problem_with)
     if problem and attempts > 1:

@@ -32,6 +32,7 @@ from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
 from .content import recover_interrupted
 from .embed import embed_all_missing
+from .fill import write_profile
 from .usage import read_budget
 
 log = logging.getLogger("amem_integrations")
@@ -176,7 +177,8 @@ async def commit(
 ) -> EvolutionReport:
     """Write a plan and return what changed; committing it again changes nothing. The third step.
 
-    What was corrected or deleted since the plan was made is left out of it.
+    What was corrected or deleted since the plan was made is left out of it. With `MemoryConfig(profile=True)` the
+    profile is brought up to date, by a call of the model.
 
     Args:
         plan: What `propose` gave, or its `to_dict()`.
@@ -202,6 +204,8 @@ async def commit(
     ready = replace(ready, sources=tuple(i for i in given.sources if i in stored), stale=False)
     done = await commit_plan(runtime, ready, known=known, again=True, since=since)
     await remove_what_is_gone(runtime, space, stored, since, ops=(ready.id,))
+    if done.done:
+        await write_profile(runtime, space)
     return done
 
 
@@ -239,6 +243,8 @@ async def evolve_notes(
         )
     if done.error is not None:
         return done.notes, done.report + _interrupted(runtime, done.error), bool(busy)
+    if done.report.done:
+        await write_profile(runtime, namespace)
     return done.notes, done.report, bool(busy)
 
 

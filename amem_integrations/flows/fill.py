@@ -1,8 +1,9 @@
-"""Fill: a form of the user's own, a pydantic model, filled from what was said and kept current, with history."""
+"""Forms: pydantic models that are filled from what was said and kept current, of the user's own and `Profile`."""
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,18 +14,27 @@ from pydantic import BaseModel, PydanticUserError, ValidationError
 from ..changes.edits import change, prompt_records, update, usage_records
 from ..changes.rewrite import rewrite
 from ..embedding import indexed
-from ..errors import ConfigurationError, InvalidInputError, ModelReplyError
+from ..errors import (
+    BudgetExceededError,
+    ConfigurationError,
+    InvalidInputError,
+    ModelReplyError,
+    ModelUnavailableError,
+)
 from ..evolution.ask import ask, counting
 from ..evolution.deleted_meanwhile import remove_what_is_gone
 from ..evolution.show import aliases, raw, turns
 from ..fetch import note_pages
 from ..filters import Condition
+from ..forms import Profile
 from ..ids import clock, derive, new_operation, now, time_of
 from ..kinds import FORM
 from ..notes import Change, Namespace, Note, check_namespace
 from ..prompts.replies import FillReply
 from ..runtime import RULES, Runtime, resolve
 from .content import remove_notes
+
+log = logging.getLogger("amem_integrations")
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -34,7 +44,7 @@ PAGE = 20  # notes read by one call
 
 
 async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -> M | None:
-    """Return a form of your own, such as preferences or a profile, filled from all that was said so far.
+    """Return a form of your own, such as preferences, filled from all that was said so far.
 
     The language model reads the statements that were added since the last call, twenty at a time, and says which fields
     they change; pydantic checks the result. The form is a note (`key` is `"schema:<name>"`) that names what it was filled
@@ -60,11 +70,43 @@ async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -
     if form is not None and form.is_expired(now()):
         await remove_notes(runtime, space, [form])
         form = None
-    read_to = form.metadata[READ_TO] if form else -1
-    where = (Condition("kind", "$eq", "statement"), Condition("seq", "$gt", read_to))
-    async for page in note_pages(runtime.store, space, where, size=PAGE, expired=False):
-        form = await _Filling(runtime, space, schema, form).read(page)
-    return schema.model_validate(_held(form)) if form and form.content != EMPTY else None
+    while notes := await _unread(runtime, space, form):
+        form = await _Filling(runtime, space, schema, form).read(notes)
+    return _value(form, schema)
+
+
+async def profile(runtime: Runtime, *, namespace: Sequence[str]) -> Profile | None:
+    """Return who the user is, as the last `evolve` of a memory with `MemoryConfig(profile=True)` wrote it.
+
+    The profile is a form (see `fill`), written from the statements that are new by a call of the model, or one for
+    twenty of them. It is None before anything was written, in a memory without a language model, and after a source of
+    it was corrected or deleted or has expired, until the next `evolve` that finishes a note.
+
+    Raises:
+        InvalidInputError: Somebody wrote something else into the note that holds it.
+        NamespaceError: The namespace is missing or malformed.
+    """
+    space = check_namespace(namespace)
+    form = None if runtime.model_name == RULES else await _stored(runtime, space, Profile)
+    return None if form is None or form.is_expired(now()) else _value(form, Profile)
+
+
+async def write_profile(runtime: Runtime, namespace: Namespace) -> None:
+    """Bring the profile up to date, if the settings want one.
+
+    Raises:
+        ModelUnavailableError: Only with `on_model_error="raise"`; what was said before stays as it is.
+    """
+    if not runtime.config.profile or runtime.model_name == RULES:
+        return
+    try:
+        await fill(runtime, Profile, namespace=namespace)
+    except (ModelReplyError, ModelUnavailableError, InvalidInputError) as error:
+        limited = isinstance(error, BudgetExceededError)
+        fails = isinstance(error, ModelUnavailableError) and not limited
+        if fails and runtime.config.on_model_error == "raise":
+            raise
+        log.warning("the profile of %r waits for a later evolve: %s", namespace, error)
 
 
 def _check(runtime: Runtime, schema: type[BaseModel]) -> None:
@@ -86,6 +128,28 @@ async def _stored(runtime: Runtime, namespace: Namespace, schema: type[BaseModel
     return found[0] if found else None
 
 
+async def _unread(runtime: Runtime, namespace: Namespace, form: Note | None) -> list[Note]:
+    """Return the next statements that a form was not filled from yet, oldest first."""
+    read_to = form.metadata.get(READ_TO, -1) if form else -1
+    where = (Condition("kind", "$eq", "statement"), Condition("seq", "$gt", read_to))
+    pages = note_pages(runtime.store, namespace, where, size=PAGE, expired=False)
+    return await anext(pages, [])
+
+
+def _value(form: Note | None, schema: type[M]) -> M | None:
+    """Return what a form holds; None if nothing is filled.
+
+    Raises:
+        InvalidInputError: Somebody wrote something else into the note.
+    """
+    if form is None or form.content == EMPTY:
+        return None
+    try:
+        return schema.model_validate(_held(form))
+    except ValidationError as error:
+        raise _spoilt(form) from error
+
+
 def _key(schema: type[BaseModel]) -> str:
     return f"schema:{schema.__name__}"
 
@@ -101,13 +165,21 @@ def _held(form: Note | None) -> dict[str, Any]:
     Raises:
         InvalidInputError: Somebody wrote something else into the note.
     """
+    if form is None:
+        return {}
     try:
-        held: dict[str, Any] = json.loads(form.content) if form else {}
+        held = json.loads(form.content)
     except ValueError as error:
-        raise InvalidInputError(
-            f"note {form and form.id!r} holds no JSON any more; correct it, or delete it to fill the form anew"
-        ) from error
+        raise _spoilt(form) from error
+    if not isinstance(held, dict):
+        raise _spoilt(form)
     return held
+
+
+def _spoilt(form: Note) -> InvalidInputError:
+    return InvalidInputError(
+        f"note {form.id!r} does not hold its form any more; correct it, or delete it to fill the form anew"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +198,9 @@ class _Filling:
         async with counting(runtime, self.namespace, op, at) as asking:
             reply = await ask(
                 asking,
-                "fill",
+                "profile" if self.schema is Profile else "fill",
                 FillReply,
+                template="fill",
                 namespace=self.namespace,
                 inputs={"notes": [raw(note, alias[note.id]) for note in notes], "value": held},
                 values={
@@ -180,12 +253,17 @@ class _Filling:
     ) -> None:
         """Write the form, and how far was read; where it stays as it was, the history gets nothing but the cost."""
         content = json.dumps(value, ensure_ascii=False)
-        if self.form is None:
+        if (form := self.form) is None:
             await self._insert(op, content, shows if value else (), seq, records)
             return
-        shown, end = tuple(note.id for note in shows), _expires_with([self.form, *shows])
+        shown, end = tuple(note.id for note in shows), _expires_with([form, *shows])
 
         def edit(note: Note) -> tuple[Note, list[Change]]:
+            if (note.content, note.metadata) != (form.content, form.metadata):
+                return (
+                    note,
+                    [],
+                )  # somebody else has filled it meanwhile: what they did not read is read again
             revised, made = update(op, now(), {"content": content})(note)
             values: dict[str, Any] = {"metadata": {**note.metadata, READ_TO: seq}}
             if made:
@@ -193,7 +271,7 @@ class _Filling:
                 values |= {"sources": sources, "expires_at": end}
             return revised.revised(**values), [self._by_model(one, content, shown) for one in made]
 
-        await rewrite(self.runtime, self.namespace, op, {self.form.id: edit}, records=records)
+        await rewrite(self.runtime, self.namespace, op, {form.id: edit}, records=records)
 
     def _by_model(self, made: Change, text: str, sources: Sequence[str]) -> Change:
         made = replace(made, cause=sources[0], model=self.runtime.model_name)

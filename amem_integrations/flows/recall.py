@@ -14,6 +14,7 @@ from ..kinds import kind_of
 from ..notes import Namespace, Note, ScoredNote, Via, check_namespace
 from ..relevance import asked_before, relevant, telling
 from ..runtime import Runtime, resolve
+from .fill import profile
 from .search import once, search
 
 # Notes to choose from; 2,000 tokens hold about 50.
@@ -46,9 +47,17 @@ async def recall(
         NamespaceError: The namespace is missing or malformed.
     """
     space = check_namespace(namespace)
-    options = {"where": where, "min_similarity": min_similarity, "links": links}
-    times = {"as_of": as_of, "known_at": known_at}
-    hits = found = await search(runtime, query, namespace=space, k=k, **options, **times)
+    hits = found = await search(
+        runtime,
+        query,
+        namespace=space,
+        k=k,
+        where=where,
+        min_similarity=min_similarity,
+        links=links,
+        as_of=as_of,
+        known_at=known_at,
+    )
     if kind_of(query) == "filler":  # nothing is asked
         return []
     if min_similarity is None:
@@ -77,7 +86,8 @@ async def context(
 
     The text is marked as data, at most about `max_tokens` long, and holds no template placeholder; of the `k` notes
     that are considered it has as many as fit, by day, oldest first. What was said several times stands there once, with
-    how often and when last. What was superseded is shown in a clause of what takes its place.
+    how often and when last. What was superseded is shown in a clause of what takes its place. With `MemoryConfig(profile=True)` the `Profile` stands above the notes, but under `where`, `as_of` or
+    `known_at`.
 
     Raises:
         InvalidInputError: As for `search`, or a bad `max_tokens`.
@@ -94,7 +104,11 @@ async def context(
         as_of=as_of,
         known_at=known_at,
     )
-    return render_notes(hits, max_tokens=max_tokens)
+    plain = where is None and as_of is None and known_at is None
+    known = (
+        await profile(runtime, namespace=namespace) if runtime.config.profile and plain else None
+    )
+    return render_notes(hits, max_tokens=max_tokens, about=str(known or ""))
 
 
 def _floor(runtime: Runtime) -> float | None:

@@ -16,7 +16,13 @@ from langchain_kit import ANN, BOB, Contents, Silent, Talker, User, construct, s
 from langgraph.graph import START, MessagesState, StateGraph
 from support.models import open_repeating, say_thrice
 
-from amem_integrations import AgenticMemory, ConfigurationError, ModelRequest, NamespaceError
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    MemoryConfig,
+    ModelRequest,
+    NamespaceError,
+)
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import (
     AMemMemory,
@@ -415,3 +421,18 @@ def test_a_tool_that_fails_tells_the_model_and_the_trace() -> None:
         with pytest.raises(ToolException):
             search.invoke({"query": "moved?"}, {"callbacks": [watching]})
         assert len(watching.failed) == 1
+
+
+@pytest.mark.parametrize("door", [by_middleware, by_node, by_chain])
+def test_what_a_prompt_is_given_begins_with_the_profile(door: Door) -> None:
+    profile = {"value": {"work": ["is a zoologist"]}, "of": ["n1"]}
+    model = ScriptedModel({"construct": construct, "evolve": {"notes": []}, "profile": profile})
+    config = MemoryConfig(profile=True)
+    opened = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(), config=config)
+    with opened as memory:
+        assert "zoologist" not in door(memory, "Where did I move?")
+        memory.add("I moved to Oslo for my work.", namespace=ANN)
+        found = door(memory, "Where did I move?")
+        assert found.index("zoologist") < found.index("moved to Oslo")
+        assert "zoologist" in door(memory, "Hello!")
+        assert "zoologist" not in door(memory, "Where did I move?", as_of=datetime.now(UTC))

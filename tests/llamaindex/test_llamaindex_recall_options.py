@@ -14,8 +14,14 @@ from llama_index.core.chat_engine import SimpleChatEngine
 from llamaindex_fakes import ANN, Chatbot, Probe, annotated, assistant, open_memory, user
 from support.models import open_repeating, say_thrice
 
-from amem_integrations import AgenticMemory, ConfigurationError, ModelRequest, NamespaceError
-from amem_integrations.testing import ScriptedModel
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    MemoryConfig,
+    ModelRequest,
+    NamespaceError,
+)
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 from llamaindex_amem import AMemIngest, AMemMemory, AMemMemoryBlock, AMemRetriever, AMemToolSpec
 
 Door = Callable[..., str]
@@ -230,3 +236,17 @@ def test_a_memory_counts_its_failures(memory: AgenticMemory, store: Probe) -> No
     made.put(user("My dog is called Rex."))
     assert made.failures == {"write": 1}
     assert copy.deepcopy(made) is made
+
+
+@pytest.mark.parametrize("door", [by_memory, by_engine])
+async def test_what_a_prompt_is_given_begins_with_the_profile(door: Door) -> None:
+    profile = {"value": {"work": ["is a zoologist"]}, "of": ["n1"]}
+    model = ScriptedModel(lambda r: profile if r.task == "profile" else annotated(r))
+    config = MemoryConfig(profile=True)
+    memory = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(256), config=config)
+    memory.add("I moved to Oslo for my work.", namespace=ANN)
+    for found in (door(memory, "Where did I move?"), await in_block(memory, "Where did I move?")):
+        assert found.index("zoologist") < found.index("moved to Oslo")
+    assert "zoologist" in door(memory, "Hello!")
+    assert "zoologist" not in door(memory, "Where did I move?", as_of=datetime.now(UTC))
+    memory.close()

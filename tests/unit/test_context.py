@@ -131,3 +131,20 @@ def test_as_of_leaves_out_what_was_understood_later():
     )
     seen = as_of(note.revised(contexts=(before, after)), NOON + timedelta(days=1))
     assert seen.contexts == (before,)
+
+
+def test_what_the_user_is_known_by_stands_above_the_notes_in_half_of_the_tokens():
+    notes = [make_note(f"{n} " + "note " * 20) for n in range(20)]
+    about = "- facts: {name} lives in Oslo\n- plans: " + "a trip; " * 200
+    for budget in (80, 200, 1000):
+        text = render_notes(notes, max_tokens=budget, about=about)
+        lines = text.splitlines()
+        assert lines[2] == "Who the user is:"
+        assert re.fullmatch(r"- facts: [^{]name[^}] lives in Oslo", lines[3])
+        assert len(text) <= 4 * budget + 8  # the two look-alikes have three bytes
+        assert "note note" in text or budget == 80
+    assert render_notes([], about="- facts: Ann").splitlines()[2:-1] == [
+        "Who the user is:",
+        "- facts: Ann",
+    ]
+    assert render_notes([], about="") == ""

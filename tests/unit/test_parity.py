@@ -10,7 +10,7 @@ from amem_integrations import AgenticMemory
 
 RUN_TIME = [
     "add", "add_many", "add_messages", "construct", "propose", "commit", "evolve",
-    "search", "recall", "context", "get", "get_all", "update", "supersede", "delete", "fill",
+    "search", "recall", "context", "get", "get_all", "profile", "update", "supersede", "delete", "fill",
     "work",
 ]  # fmt: skip
 
