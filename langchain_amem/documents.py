@@ -160,7 +160,7 @@ class AMemVectorStore(VectorStore):
             query,
             namespace=self.namespace,
             k=k,
-            where={**where, "kind": "note", f"metadata.{RECORD}.id": {"$ne": None}},
+            where={**where, f"metadata.{RECORD}.id": {"$ne": None}},
             min_similarity=min_similarity,
         )
         return [(_document(described(hit.note)), _score(hit)) for hit in hits]

@@ -277,7 +277,7 @@ class Search:
     def _found(self, place: Namespace, depth: int, wanted: int) -> list[ScoredNote]:
         """Return the items of a namespace that the query finds, best first; no fewer than `wanted`."""
         query, memory = self.op.query or "", self.items.memory
-        hits = memory.search(query, namespace=place, k=depth, where={"kind": "note"})
+        hits = memory.search(query, namespace=place, k=depth)
         found = [hit for hit in hits if self._fits(hit.note)]
         if len(found) >= wanted or len(hits) < min(depth, DEPTH):
             return found
