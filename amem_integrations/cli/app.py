@@ -40,7 +40,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "graph": (".graph_page", "Draw the notes and their links."),
     "export": (
         ".maintenance_commands",
-        "Write a namespace, or all of them, to a file, with links and history.",
+        "Write a namespace, or all, to a file, with links and history.",
     ),
     "reindex": (
         ".maintenance_commands",

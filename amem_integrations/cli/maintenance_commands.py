@@ -33,7 +33,7 @@ File = Annotated[
 
 @command(app, "export", NAMESPACE)
 def export(options: Options, file: File) -> None:
-    """Write a namespace, or all of them, to a file, with links and history.
+    """Write a namespace, or all, to a file, with links and history.
 
     `amem import` reads it back, exactly. The file is written whole or not at all. Without --namespace it holds all
     namespaces, with what models have cost: a backup, and the way from a folder to a server.
