@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
-from .embedder_table import MINILM
 from .errors import ConfigurationError
 
 # By task, the placeholders of its prompt; one that takes its place has them all.
@@ -49,10 +48,12 @@ class MemoryConfig:
         recent: How many of the candidates are simply the last notes of the same thread.
         max_links: Most links a note keeps; beyond it the weakest goes, and the history says so. Search follows all
             links alike, since weights by strength did not find more.
-        min_gate_similarity: Least cosine between a new context entry and the note it is for. At .50 with
-            MiniLM, 99 % of honest updates pass and 91 % of updates of a random note do not.
+        min_gate_similarity: Least cosine between a new context entry and the note it is for. None takes what was
+            measured for the embedder (all-MiniLM-L6-v2: .50, at which 99 % of honest updates pass and 91 % of updates of
+            a random note do not), or finds it for another one, by one call of it, on pairs of texts that ship; `info()`
+            tells it.
         min_relevance: Least cosine of a question and a note that `context` and `recall` may show for it. None takes
-            what was measured for the embedder (all-MiniLM-L6-v2: .21), and for another one shows whatever is found.
+            what was measured for the embedder (all-MiniLM-L6-v2: .21), or finds it likewise.
         assistant_supersedes: Whether what an assistant or a tool said may take the place of what a user said. Off,
             it becomes a proposal.
         profile: Whether every evolve that finishes a note also brings the `Profile` of the namespace up to date, by a
@@ -99,7 +100,7 @@ class MemoryConfig:
     candidates: Count = 10
     recent: Annotated[int, Field(ge=0)] = 3
     max_links: Count = 32
-    min_gate_similarity: Cosine = MINILM.gate
+    min_gate_similarity: Cosine | None = None
     min_relevance: Cosine | None = None
     assistant_supersedes: bool = False
     profile: bool = False

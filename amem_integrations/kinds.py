@@ -13,10 +13,10 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 # Read here, since an event loop may be running later.
 _WORDS = Path(__file__).with_name("kind_words.json").read_text(encoding="utf-8")
@@ -25,6 +25,36 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 # A filled form: a model wrote it of notes, which it names as its `sources`; no shape of a text tells it.
 FORM: Kind = "form"
 
+CALENDAR = frozenset(
+    [
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
+        "mondays",
+        "tuesdays",
+        "wednesdays",
+        "thursdays",
+        "fridays",
+        "saturdays",
+        "sundays",
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+    ]
+)
 MOST_CHARS = 2000  # a longer text says something
 MOST_FILLER = 300
 BARE_WORDS = 3
@@ -153,9 +183,84 @@ def _clauses_state(clauses: list[str]) -> bool:
     return False
 
 
+def points_back(text: str) -> bool:
+    """Return whether a question can only be understood by what was said before.
+
+    Such a question has a pronoun and no name, goes on with a word like "and", or is made of nothing but question words.
+    """
+    words = words_of(text[:MOST_CHARS])
+    if not words or kind_of(text) == "filler":
+        return False
+    own = _language(words)
+    if own.more.match(words) or own.is_empty(words):
+        return True
+    return own.points(words) and not (own.tells_names and _has_name(text, own))
+
+
+def _has_name(text: str, language: _Language) -> bool:
+    """Return whether a word after the first has a capital, and is neither a weekday nor a month."""
+    later = [word for sentence in _sentences(text) for word in sentence.split()[1:]]
+    names = [words_of(word) for word in later if word.strip("\"'(«“¿¡")[:1].isupper()]
+    return any(len(n) > 1 and n not in language.words and n not in CALENDAR for n in names)
+
+
 def number_of_words(text: str) -> int:
     """Return the number of words of a text; two characters of a script without spaces are about one."""
     return max(len(text.split()), len(_UNSPACED.findall(text)) // 2)
+
+
+class _Language:
+    """What one language has for telling whether a question points back."""
+
+    def __init__(self, name: str, fields: Mapping[str, Any]) -> None:
+        self.unspaced = bool(fields.get("unspaced", False))
+        self.tells_names = name != "de"  # where every noun has a capital, a capital tells nothing
+        lists = {
+            key: tuple(map(words_of, value)) for key, value in fields.items() if key != "unspaced"
+        }
+        self._points = frozenset(lists["points"])
+        self.words = frozenset(
+            word for field in lists.values() for p in field for word in p.split()
+        )
+        gap = "" if self.unspaced else r"(?= |$)"
+        self.more = re.compile(rf"(?:{'|'.join(map(re.escape, lists['more']))}){gap}")
+        asking = (
+            word
+            for field in ("ask", "small", "lead")
+            for p in lists.get(field, ())
+            for word in p.split()
+        )
+        self._asking = frozenset(asking) | self._points
+
+    def points(self, words: str) -> bool:
+        """Return whether a word of a text points to something that is not named in the text."""
+        if self.unspaced:
+            return any(point in words for point in self._points)
+        told = _THERE_IS.sub(" ", words)
+        return not self._points.isdisjoint(told.split())
+
+    def is_empty(self, words: str) -> bool:
+        """Return whether a text has none but question words."""
+        return not self.unspaced and self._asking.issuperset(words.split())
+
+    def share(self, words: str) -> int:
+        """Return how many words of a text belong to the language."""
+        if self.unspaced:
+            return sum(word in words for word in self.words)
+        return sum(word in self.words for word in words.split())
+
+
+_THERE_IS = re.compile(r"\b(?:is|are|was|were) there\b|\bthere (?:is|are|was|were)\b|\bthere's\b")
+
+
+@cache
+def _languages() -> tuple[_Language, ...]:
+    return tuple(_Language(name, fields) for name, fields in json.loads(_WORDS).items())
+
+
+def _language(words: str) -> _Language:
+    """Return the language of which a text has most words; the first one, English, in doubt."""
+    return max(_languages(), key=lambda language: language.share(words))
 
 
 @cache

@@ -23,14 +23,18 @@ SHORT_REPLY = 5  # words of a reply that says little without its question
 
 
 def relevant(query: str, hits: Sequence[ScoredNote], floor: float | None) -> list[ScoredNote]:
-    """Return the hits that are about what is asked, and what these led to; all of them without a floor."""
+    """Return the hits that are about what is asked, and what these led to; all of them without a floor.
+
+    With the floor 1 cosines tell nothing, and words alone decide.
+    """
     if floor is None or all(hit.similarity is None for hit in hits):
         return list(hits)
-    words = _Words.of(query)
+    words, by_words = _Words.of(query), floor >= 1
     passing = {
         hit.note.id
         for hit in hits
-        if (hit.similarity is not None and hit.similarity >= floor) or words.are_in(hit)
+        if (hit.similarity is not None and hit.similarity >= floor and not by_words)
+        or words.are_in(hit, least=1 if by_words or hit.similarity is None else LEAST_WORDS)
     }
     return [
         hit
@@ -159,13 +163,16 @@ class _Words:
         ]
         return cls(_stems(query), tuple(names))
 
-    def are_in(self, hit: ScoredNote) -> bool:
+    def are_in(self, hit: ScoredNote, least: int) -> bool:
         """Return whether a note has a name of the question, or enough of its telling words."""
         if any(says(hit.note.content, name) for name in self.names):
             return True
         shared = len(self.stems & _stems(hit.note.content))
-        least = min(LEAST_WORDS if hit.similarity is not None else 1, len(self.stems))
-        return bool(shared) and shared >= least and shared >= SHARE * len(self.stems)
+        return (
+            bool(shared)
+            and shared >= min(least, len(self.stems))
+            and shared >= SHARE * len(self.stems)
+        )
 
 
 def _stems(text: str) -> frozenset[str]:

@@ -26,6 +26,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from .budget import Budget
 from .claims import Hold, SharedClaims
 from .config import MemoryConfig
+from .embedder_table import Cosines
 from .errors import ConfigurationError
 from .notes import Note
 from .plans import Cost
@@ -300,6 +301,7 @@ class Runtime:
     map: Mapper
     budget: Budget | None = None  # None: without limits
     vectors: VectorCache = field(default_factory=VectorCache)
+    thresholds: dict[str, Cosines] = field(default_factory=dict)  # by embedder
     claims: Claims = field(default_factory=Claims)
     shared_claims: SharedClaims | None = None  # None: no other process can write to the store
     hold: Hold | None = None  # what the work under way holds of them

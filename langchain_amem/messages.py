@@ -142,6 +142,13 @@ def question_in(messages: Sequence[BaseMessage]) -> str:
     return ""
 
 
+def said_before(messages: Sequence[BaseMessage]) -> list[str]:
+    """Return what was said before the last question, oldest first; what tools and summaries say is left out."""
+    last = max((place for place, one in enumerate(messages) if is_human(one)), default=0)
+    spoken = (one for one in messages[:last] if is_human(one) or isinstance(one, AIMessage))
+    return [text for one in spoken if (text := str(one.text).strip())]
+
+
 def is_human(message: BaseMessage) -> bool:
     """Return whether a person said it; a summary that another middleware wrote is none."""
     return isinstance(message, HumanMessage) and not message.additional_kwargs.get("lc_source")

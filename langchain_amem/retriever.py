@@ -31,7 +31,7 @@ from amem_integrations.adapting import (
     directly,
 )
 
-from .messages import keys_of, question_in
+from .messages import keys_of, question_in, said_before
 from .runs import Failures, Namespace, NamespaceOf, Run, checked_also, others_of
 
 # The model sees the end of the conversation anyway. What is further back is recalled like anything else,
@@ -235,7 +235,13 @@ class Recall:
         with self.failures.tolerated("recall"):
             most = self.options.k
             search = self.options.search(
-                call, self.memory, question, spaces, k=most + len(visible), recall=True
+                call,
+                self.memory,
+                question,
+                spaces,
+                k=most + len(visible),
+                recall=True,
+                messages=said_before(messages),
             )
             hits = await traced(call, self.memory, question, search)
             fresh = [hit for hit in hits if hit.note.key not in visible]

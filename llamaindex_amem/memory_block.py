@@ -21,6 +21,7 @@ from llama_index.core.utils import get_tokenizer
 from amem_integrations import AgenticMemory, ConfigurationError
 from amem_integrations.adapting import (
     RECALLED,
+    WINDOW,
     Call,
     OnError,
     RecallKeywords,
@@ -125,6 +126,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         min_similarity: Least cosine of question and note.
         links: Whether links are followed.
         as_of: What was true then is recalled.
+        window: How many messages before a question make clear what it is about; 0 looks at the question alone.
         roles: Whose messages are remembered.
         should_store: Called with each message; False leaves it out.
         evolve: `"inline"` links and evolves notes at the end of a turn, `"background"` does so in a
@@ -160,6 +162,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     min_similarity: float | None = None
     links: bool = True
     as_of: datetime | None = None
+    window: int = WINDOW
     roles: tuple[MessageRole, ...] = SPOKEN
     should_store: ShouldStore | None = Field(default=None, exclude=True)
     evolve: Evolve = "inline"

@@ -109,6 +109,14 @@ def question(messages: Sequence[ChatMessage]) -> str:
     return next((text for text in said if text), "")
 
 
+def said_before(messages: Sequence[ChatMessage]) -> list[str]:
+    """Return what was said before the last question, oldest first."""
+    by_user = [n for n, m in enumerate(messages) if m.role == MessageRole.USER and spoken(m)]
+    talk = (MessageRole.USER, *ASSISTANTS)
+    before = messages[: by_user[-1]] if by_user else ()
+    return [text for message in before if message.role in talk and (text := spoken(message))]
+
+
 def answers(messages: Sequence[ChatMessage]) -> bool:
     """Return whether the assistant says something to the user in these messages."""
     return any(message.role in ASSISTANTS and spoken(message) for message in messages)

@@ -13,7 +13,7 @@ from amem_integrations import AgenticMemory, ScoredNote
 from amem_integrations.adapting import Call, RecallOptions
 
 from .events import AMemRecallEvent, Failures, dispatcher
-from .messages import answers, question, spoken
+from .messages import answers, question, said_before, spoken
 
 V = TypeVar("V")
 
@@ -55,7 +55,8 @@ class Recall:
             return ""
         said = {text for message in messages if (text := spoken(message))}
         with self._failures.tolerated("recall", answered=answers(messages[-1:])):
-            notes = await self._lookup(call, asked, thread, said)
+            before = said_before(messages)[-self._options.window :] if self._options.window else []
+            notes = await self._lookup(call, asked, thread, said, before)
             about = await self._options.about(call, self._memory, self._namespace)
             return self._render(_fresh(notes, said), about)
         return ""
@@ -74,22 +75,31 @@ class Recall:
         return None
 
     async def _lookup(
-        self, call: Call, asked: str, thread: str | None, said: set[str]
+        self, call: Call, asked: str, thread: str | None, said: set[str], before: Sequence[str]
     ) -> Sequence[ScoredNote]:
-        found = self._found.get(asked)
+        key = "\n".join([asked, *before])
+        found = self._found.get(key)
         cached = found is not None and await self._is_current(call, found, thread)
         if found is None or not cached:
             at = time.time_ns()
-            found = Found(await self._search(call, asked, said), at)
-            _keep(self._found, asked, found)
+            found = Found(await self._search(call, asked, said, before), at)
+            _keep(self._found, key, found)
         ids = [hit.note.id for hit in found.notes]
         dispatcher.event(AMemRecallEvent(question=asked, note_ids=ids, cached=cached))
         return found.notes
 
-    async def _search(self, call: Call, asked: str, said: set[str]) -> list[ScoredNote]:
+    async def _search(
+        self, call: Call, asked: str, said: set[str], before: Sequence[str]
+    ) -> list[ScoredNote]:
         """Return enough notes to fill the prompt; what it says already stands before all else."""
         search = partial(
-            self._options.search, call, self._memory, asked, [self._namespace], recall=True
+            self._options.search,
+            call,
+            self._memory,
+            asked,
+            [self._namespace],
+            recall=True,
+            messages=before,
         )
         limit = min(RANKED, 2 * self._k + min(len(said), 2 * self._k))
         notes = await search(k=limit)

@@ -10,7 +10,8 @@
 - `Unembedded`: the notes of a turn are stored at once, and embedded by one call when it is complete.
 - `check_namespace`: nobody's memory is never a default.
 - `check_counts`, `check_flags`: options are whole numbers from 1, or True or False, and nothing that looks alike.
-- `RECALLED`: how many notes a recall considers, unless it is told otherwise.
+- `RECALLED`: how many notes a recall considers, unless it is told otherwise; `WINDOW`: how many messages before a question
+  are searched with the question.
 - `Prefixes`, `Truncation`: what an embedder puts before a text, and of how many texts it read only the beginning.
 - `HELD`: why a plan does not write what `MemoryConfig(review=True)` leaves to a person.
 
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 from ..filters import FIELDS
 from ..flows.recall import RECALLED
+from ..follow_up import WINDOW
 from ..notes import check_namespace
 from ..plans import HELD
 from ..providers._reading import Prefixes, Truncation
@@ -47,6 +49,7 @@ __all__ = [
     "PASSING",
     "RECALLED",
     "RECORD",
+    "WINDOW",
     "Background",
     "Call",
     "DocumentInput",

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 from ..context import render_notes
 from ..errors import ConfigurationError, InvalidInputError
 from ..filters import check_count, check_similarity, parse
+from ..follow_up import WINDOW
 from ..memory import AgenticMemory
 from ..notes import Namespace, ScoredNote, check_time
 from .calls import Call
@@ -31,6 +32,7 @@ class RecallKeywords(SearchKeywords, total=False):
     """All fields of `RecallOptions`, as keyword arguments."""
 
     max_tokens: int
+    window: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,8 @@ class RecallOptions:
         min_similarity: Least cosine of question and note.
         links: Whether links are followed.
         as_of: What was true then.
+        window: How many messages before a question make clear what it is about ("And where does she work?"). 0 searches
+            for the question alone.
 
     Raises:
         ConfigurationError: A value cannot be used.
@@ -55,10 +59,12 @@ class RecallOptions:
     min_similarity: float | None = None
     links: bool = True
     as_of: datetime | None = None
+    window: int = WINDOW
 
     def __post_init__(self) -> None:
         """Check the values, so that a mistake shows when an object is made and not in its first search."""
         check_counts(k=self.k, max_tokens=self.max_tokens)
+        check_counts(least=0, window=self.window)
         check_flags(links=self.links)
         try:
             parse({} if self.where is None else self.where)
@@ -76,10 +82,12 @@ class RecallOptions:
         *,
         k: int | None = None,
         recall: bool = False,
+        messages: Sequence[str] = (),
     ) -> list[ScoredNote]:
         """Return the best `k` notes of these namespaces, best first; a hit says whose it is by its note.
 
-        With `recall`, only what is worth showing. Of notes that say the same one is returned. Each namespace is searched by itself: no link leads into another.
+        With `recall`, only what is worth showing. Of the `messages` that were said before the question the last ones of
+        the window count. Of notes that say the same one is returned. Each namespace is searched by itself: no link leads into another.
         """
         most, spaces = self.k if k is None else k, dict.fromkeys(namespaces)
         options: dict[str, Any] = {
@@ -88,6 +96,7 @@ class RecallOptions:
             "min_similarity": self.min_similarity,
             "links": self.links,
             "as_of": self.as_of,
+            "messages": messages[-self.window :] if self.window else (),
         }
         found = [
             await call(memory.recall, question, namespace=namespace, **options)

@@ -22,6 +22,8 @@ from ..repetition import is_equal, text_difference
 # and are nearer to what belongs to them than these bare sentences, it lets 99 % of the honest updates pass.
 KEPT = 0.75
 ANSWERS_KEPT = 0.95  # share of the notes that answer a question which may be shown for it
+TOLD = 0.5  # share of the other notes that are less near than nearly all answers, at least
+OTHERS_HIDDEN = 0.95  # share of the notes that answer nothing which may not be shown, whatever the answers reach
 MARGIN = 0.005  # above the nearest pair that is told apart by its vectors alone
 GRID = 100  # thresholds are whole hundredths
 
@@ -79,27 +81,66 @@ def _cosine(pair: Pair, cosine: float) -> float:
     return -1.0 if text_difference(pair.one, pair.other) else cosine
 
 
-def gate(embedder: Embedder) -> tuple[float, float]:
-    """Return the least cosine of an update and its note, and the share of updates of random notes under that cosine."""
-    rows = _rows("updates.jsonl")
-    notes = _embedded(embedder, [row["note"] for row in rows])
-    entries = _embedded(embedder, [row["entry"] for row in rows])
+def texts() -> list[str]:
+    """Return the texts that an embedder is judged by: notes, then what is added to each of them, then answers."""
+    updates, asked = _rows("updates.jsonl"), _rows("questions.jsonl")
+    answers = [row["note"] for row in asked if row["note"]]
+    return [*(row["note"] for row in updates), *(row["entry"] for row in updates), *answers]
+
+
+def questions() -> list[str]:
+    """Return the questions: first those that the notes answer, in their order, then those that no note answers."""
+    return [row["question"] for row in _rows("questions.jsonl")]
+
+
+def gate_of(documents: Vector) -> tuple[float, float]:
+    """Return the least cosine of an update and its note, and the share of updates of random notes under that cosine.
+
+    Args:
+        documents: The vectors of `texts()`, float32 [number of texts, dimensions], of unit length.
+    """
+    count = len(_rows("updates.jsonl"))
+    notes, entries = documents[:count], documents[count : 2 * count]
     cosines = entries @ notes.T
-    honest = np.diag(cosines)
-    random = cosines[~np.eye(len(rows), dtype=bool)]
-    threshold = float(np.floor(np.quantile(honest, 1 - KEPT) * GRID) / GRID)
+    random = cosines[~np.eye(count, dtype=bool)]
+    threshold = _hundredths(float(np.quantile(np.diag(cosines), 1 - KEPT)))
     return threshold, float(np.mean(random < threshold))
 
 
+def floor_of(documents: Vector, asked: Vector) -> tuple[float, float]:
+    """Return the least cosine of a question and its answer, and the share of notes that answer nothing under that cosine.
+
+    Nearly all answers reach the floor, and nearly no other note does. An embedder that does not tell answers from other
+    notes, such as one that counts words, has the floor 1: what has to do with a question is known by its words then.
+
+    Args:
+        documents: The vectors of `texts()`, float32 [number of texts, dimensions], of unit length.
+        asked: Those of `questions()`.
+    """
+    notes = documents[2 * len(_rows("updates.jsonl")) :]
+    cosines = asked @ notes.T
+    answered, others = np.diag(cosines[: len(notes)]), cosines[len(notes) :]
+    reached = float(np.quantile(answered, 1 - ANSWERS_KEPT))
+    is_told = float(np.mean(others < reached)) >= TOLD
+    threshold = (
+        _hundredths(max(reached, float(np.quantile(others, OTHERS_HIDDEN)))) if is_told else 1.0
+    )
+    return threshold, float(np.mean(others < threshold))
+
+
+def gate(embedder: Embedder) -> tuple[float, float]:
+    """Return what `gate_of` does, for a synchronous embedder."""
+    return gate_of(_embedded(embedder, texts()))
+
+
 def relevance_floor(embedder: Embedder) -> tuple[float, float]:
-    """Return the least cosine of a question and its answer, and the share of notes that answer nothing under it."""
-    rows = _rows("questions.jsonl")
-    questions = _unit([embedder.embed_query(row["question"]) for row in rows])
-    notes = _embedded(embedder, [row["note"] for row in rows if row["note"]])
-    answered = len(notes)
-    reached = float(np.quantile(np.diag(questions[:answered] @ notes.T), 1 - ANSWERS_KEPT))
-    threshold = float(np.floor(reached * GRID)) / GRID
-    return threshold, float(np.mean(questions[answered:] @ notes.T < threshold))
+    """Return what `floor_of` does, for a synchronous embedder."""
+    asked = _unit([embedder.embed_query(question) for question in questions()])
+    return floor_of(_embedded(embedder, texts()), asked)
+
+
+def _hundredths(cosine: float) -> float:
+    return float(np.floor(round(cosine, 6) * GRID) / GRID)
 
 
 def _embedded(embedder: Embedder, texts: Sequence[str]) -> Vector:

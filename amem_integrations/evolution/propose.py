@@ -37,6 +37,7 @@ from ..prompts.replies import (
     Targeted,
 )
 from ..runtime import Runtime
+from ..thresholds import gate
 from .ask import RefusedError, ask, counting, fits, room
 from .candidates import find_candidates
 from .commit import Planner
@@ -223,7 +224,7 @@ async def _judged(
     rows = await embed(runtime, [*entries, *_texts_to_be(op, plans, shown)])
     vectors: dict[str, Vector | None] = dict(zip(entries, rows, strict=False))
     targets = {i: row for part in made for i, row in part.offer.vectors.items()}
-    floor = runtime.config.min_gate_similarity
+    floor = await gate(runtime)
 
     def judged(update: PlannedUpdate) -> PlannedUpdate:
         return judge(update, vectors[update.context], targets.get(update.target), floor)

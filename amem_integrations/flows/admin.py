@@ -12,6 +12,7 @@ from ..fetch import note_pages
 from ..filters import SAID
 from ..notes import Namespace, check_namespace
 from ..runtime import COSTS, Runtime, resolve
+from ..thresholds import gate, relevance_floor
 from .health import Health, examine
 from .usage import spent_by
 
@@ -80,13 +81,21 @@ async def info(runtime: Runtime) -> dict[str, Any]:
     """Return what this memory was made with and works with; worth adding to the report of a fault.
 
     Keys: `embedder` and `dimensions` (of the vectors in it), `model`, `versions` (by package) and, of what
-    is stored, `format`, `schema`, `template`, `bm25` and `created_at` as far as the store tells them.
+    is stored, `format`, `schema`, `template`, `bm25` and `created_at` as far as the store tells them. `min_relevance`
+    and `min_gate_similarity` are those in force: of the settings, or of the embedder, as it was measured before or is found
+    now and kept with the memory, by one call of it.
     """
+    least = {
+        "min_relevance": await relevance_floor(runtime),
+        "min_gate_similarity": await gate(runtime),
+    }
     made: dict[str, Any] = dict(getattr(runtime.store, "made_with", {}))
+    made.pop("cosines", None)
     return {
         "embedder": made.pop("embedder", "") or runtime.embedder.name,
         "dimensions": made.pop("dimensions", runtime.embedder.dimensions),
         "model": runtime.model_name,
+        **least,
         "versions": {package: _version(package) for package in PACKAGES},
         **made,
     }

@@ -7,13 +7,14 @@ from datetime import datetime
 from typing import Any
 
 from ..context import render_notes
-from ..embedder_table import MEASURED
 from ..filters import check_count, conditions_of
+from ..follow_up import asked
 from ..ids import now
 from ..kinds import kind_of
 from ..notes import Namespace, Note, ScoredNote, Via, check_namespace
 from ..relevance import asked_before, relevant, telling
 from ..runtime import Runtime, resolve
+from ..thresholds import relevance_floor
 from .fill import profile
 from .search import once, search
 
@@ -32,6 +33,7 @@ async def recall(
     links: bool = True,
     as_of: datetime | None = None,
     known_at: datetime | None = None,
+    messages: Sequence[str | Mapping[str, Any]] = (),
 ) -> list[ScoredNote]:
     """Return what is worth showing for a question, best first, at most `k` notes and the questions they reply to.
 
@@ -57,11 +59,12 @@ async def recall(
         links=links,
         as_of=as_of,
         known_at=known_at,
+        messages=messages,
     )
     if kind_of(query) == "filler":  # nothing is asked
         return []
     if min_similarity is None:
-        hits = relevant(query, hits, _floor(runtime))
+        hits = relevant(asked(query, messages).words, hits, await relevance_floor(runtime))
     hits = hits if "kind" in (where or {}) else telling(query, hits)  # such as filler
     conditions = conditions_of(where, as_of, known_at)
     hits = await once(runtime, space, hits, conditions, known_at, counted=found)
@@ -81,6 +84,7 @@ async def context(
     min_similarity: float | None = None,
     as_of: datetime | None = None,
     known_at: datetime | None = None,
+    messages: Sequence[str | Mapping[str, Any]] = (),
 ) -> str:
     """Return what is worth showing for a question (see `recall`) as text for a prompt, or "" if there is nothing.
 
@@ -103,18 +107,13 @@ async def context(
         min_similarity=min_similarity,
         as_of=as_of,
         known_at=known_at,
+        messages=messages,
     )
     plain = where is None and as_of is None and known_at is None
     known = (
         await profile(runtime, namespace=namespace) if runtime.config.profile and plain else None
     )
     return render_notes(hits, max_tokens=max_tokens, about=str(known or ""))
-
-
-def _floor(runtime: Runtime) -> float | None:
-    floor = runtime.config.min_relevance
-    measured = MEASURED.get(runtime.embedder.name)
-    return measured.relevance if floor is None and measured else floor
 
 
 async def _with_questions(

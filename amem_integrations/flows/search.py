@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from ..current_facts import CurrentFacts, named
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
 from ..filters import SAID, Conditions, check_count, check_similarity, conditions_of, matches
+from ..follow_up import Asked, asked, mixed
 from ..ids import now
 from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace
 from ..ports import Bring, Query, Ranked, Vector
@@ -41,6 +42,7 @@ async def search(
     links: bool = True,
     explain: bool = False,
     repeats: bool = True,
+    messages: Sequence[str | Mapping[str, Any]] = (),
 ) -> list[ScoredNote]:
     """Return the `k` best notes for a query, best first.
 
@@ -65,9 +67,12 @@ async def search(
         explain: Fill in `why`: ranks, match, fusion and spread.
         repeats: Whether all notes that say the same are returned. False returns one of them, in its fullest wording,
             with how often that was said and when last (`times_said`, `last_said`).
+        messages: What was said before the query, newest last: texts, or dicts as for `add_messages`. They count where
+            the query cannot be understood without them ("And where does she work?"); a note that says just what one
+            of them says then comes last.
 
     Raises:
-        InvalidInputError: Empty query, or a bad `k`, `where`, `min_similarity`, `as_of` or `known_at`.
+        InvalidInputError: Empty query, or bad `messages`, or a bad `k`, `where`, `min_similarity`, `as_of` or `known_at`.
         NamespaceError: The namespace is missing or malformed.
     """
     space = check_namespace(namespace)
@@ -75,11 +80,12 @@ async def search(
     check_similarity(min_similarity)
     conditions = (*conditions_of(where, as_of, known_at), SAID)
     _check_query(query)
+    wanted = asked(query, messages)
     past = await past_at(runtime.store, space, known_at) if known_at else None
     most = k
     while True:
         found, notes = await _ranked(
-            runtime, space, query, conditions, most, min_similarity, past, links=links
+            runtime, space, wanted, conditions, most, min_similarity, past, links=links
         )
         current = CurrentFacts(found.notes, as_of or known_at or now(), now=now())
         hits = _hits(found, current, notes, conditions, k=most, explain=explain, as_of=as_of)
@@ -140,7 +146,7 @@ def _check_query(query: object) -> None:
 async def _ranked(
     runtime: Runtime,
     namespace: Namespace,
-    query: str,
+    wanted: Asked,
     where: Conditions,
     k: int,
     floor: float | None,
@@ -149,12 +155,12 @@ async def _ranked(
     links: bool,
 ) -> tuple[Found, list[Note]]:
     """Return what a query finds, with what supersedes it, and the first k notes of it."""
-    found = await _find(runtime, namespace, query, where, k, past)
+    found = await _find(runtime, namespace, wanted, where, k, past)
     if links:
         _spread(found, k)
     likely = ranking.order(found.activations)[: min(2 * k, ranking.FUSION_DEPTH)]
     await _fetch(runtime, namespace, found, likely)
-    ranking.favour_named(found.activations, query, found.notes.values())
+    ranking.favour_named(found.activations, wanted.query, found.notes.values())
     ranking.lead(found.activations)
     notes = await _best(runtime, namespace, found, where, k, floor)
     await fetch_related(runtime, namespace, found, notes)
@@ -164,27 +170,26 @@ async def _ranked(
 async def _find(
     runtime: Runtime,
     namespace: Namespace,
-    query: str,
+    wanted: Asked,
     where: Conditions,
     k: int,
     past: Past | None,
 ) -> Found:
     """Return what the dense and the BM25 list find, fused."""
-    vector = await _query_vector(runtime, query)
+    vector = await _query_vector(runtime, wanted)
     depth = max(ranking.FUSION_DEPTH, k)
     # A few more than are looked at: the server orders equal scores otherwise, and weights move some.
     bring = Bring(limit=ranking.looked_at(k) + SPARE, k=ranking.RRF_K)
     found = Found(past, vector)
-    asked = Query(vector=vector, text=query, limit=depth, where=where, bring=bring)
-    lists = await _lists(runtime, namespace, asked, found)
-    weights = await _weigh(runtime, namespace, query, lists, found, k)
+    query = Query(vector=vector, text=wanted.words, limit=depth, where=where, bring=bring)
+    lists = await _lists(runtime, namespace, query, found)
+    weights = await _weigh(runtime, namespace, wanted, lists, found, k)
     light = sum(weight < ranking.STATED for weight in weights.values())
     if max(len(lists.dense), len(lists.lexical)) >= depth and 2 * light > len(weights):
         # What was only asked or echoed fills the lists: look for statements by themselves.
-        conditions = (*where, *ranking.STATEMENTS)
-        stated = Query(vector=vector, text=query, limit=depth, where=conditions, bring=bring)
+        stated = replace(query, where=(*where, *ranking.STATEMENTS))
         more = await _lists(runtime, namespace, stated, found)
-        await _weigh(runtime, namespace, query, ranking.joined(more, lists), found, k)
+        await _weigh(runtime, namespace, wanted, ranking.joined(more, lists), found, k)
     return found
 
 
@@ -197,7 +202,7 @@ async def _lists(runtime: Runtime, namespace: Namespace, query: Query, found: Fo
 
 
 async def _weigh(
-    runtime: Runtime, namespace: Namespace, query: str, lists: Ranked, found: Found, k: int
+    runtime: Runtime, namespace: Namespace, wanted: Asked, lists: Ranked, found: Found, k: int
 ) -> dict[str, float]:
     """Fuse the lists by what the best notes of them are, which are fetched; return the weights of these."""
     weights: dict[str, float] = {}
@@ -207,10 +212,17 @@ async def _weigh(
         new = [note_id for note_id in best if note_id not in weights]
         await _fetch(runtime, namespace, found, new)
         notes = [found.notes[note_id] for note_id in new if note_id in found.notes]
-        weights |= {note.id: ranking.weight_of(note, query) for note in notes}
+        weights |= {note.id: _weight(note, wanted) for note in notes}
         if all(weights[note.id] == ranking.STATED for note in notes):
             return weights
         found.activations = ranking.fuse(lists, weights)
+
+
+def _weight(note: Note, wanted: Asked) -> float:
+    """Return how much a note counts; one that says just what a message before the query says is known already."""
+    if wanted.is_said_in(note):
+        return ranking.FILLER
+    return ranking.weight_of(note, wanted.query)
 
 
 def _spread(found: Found, k: int) -> None:
@@ -220,12 +232,14 @@ def _spread(found: Found, k: int) -> None:
     ranking.spread(found.activations, found.links)
 
 
-async def _query_vector(runtime: Runtime, query: str) -> Vector | None:
+async def _query_vector(runtime: Runtime, wanted: Asked) -> Vector | None:
     try:
-        return await embed_query(runtime, query)
+        vector = await embed_query(runtime, wanted.query)
+        background = await embed_query(runtime, wanted.background) if wanted.before else None
     except ModelUnavailableError as error:
         log.warning("%s; notes are searched by their words alone", error)
         return None
+    return vector if vector is None or background is None else mixed(vector, background)
 
 
 async def _best(

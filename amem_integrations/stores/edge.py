@@ -164,6 +164,12 @@ class EdgeStore(PointStore):
         """What the folder was made with: `embedder`, `dimensions`, `template`, `format`, `schema`."""
         return self._folder.sidecar.described()
 
+    def keep_cosines(self, cosines: Mapping[str, float]) -> None:
+        """Keep the thresholds of the embedder with the collection."""
+        self._check_open()
+        with self._lock:
+            self._folder.keep_cosines(cosines)
+
     @property
     def interrupted(self) -> Sequence[Change]:
         """The changes of operations that a killed process may not have finished.

@@ -13,7 +13,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,6 +73,11 @@ class Folder:
     def was_closed(self) -> bool:
         """Whether the process that had it open before closed it."""
         return self.sidecar.closed is not None
+
+    def keep_cosines(self, cosines: Mapping[str, float]) -> None:
+        """Keep the thresholds of the embedder in the description of the folder."""
+        self.sidecar = replace(self.sidecar, cosines=dict(cosines))
+        replace(self.sidecar, closed=None).write(self.path / "amem.json")
 
     def close(self, *, clean: Callable[[], bool] = lambda: True) -> None:
         """Flush, note the counts, let go; nothing in a forked child, whose parent may go on writing.

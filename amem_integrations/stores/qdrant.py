@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from qdrant_client import QdrantClient
@@ -96,7 +96,7 @@ class QdrantStore(ClaimPoints):
                 f"QdrantStore wants dimensions > 0, a name and connections > 0, not {wrong}"
             )
         ordered, self._remote = ordered_paths(metadata_indexes or {}), location != MEMORY
-        self._closed = False
+        self._closed, self._name = False, collection
         lock: AbstractContextManager[object] = nullcontext() if self._remote else threading.RLock()
         self._connection = (
             connect(
@@ -137,6 +137,12 @@ class QdrantStore(ClaimPoints):
         indexes = {**SERVER_NOTE_INDEXES, **ordered}
         notes, made = setup.prepare(collection, indexes, has_vectors=True)
         return notes, history, made
+
+    def keep_cosines(self, cosines: Mapping[str, float]) -> None:
+        """Keep the thresholds of the embedder with the collection."""
+        self._made = replace(self._made, cosines=dict(cosines))
+        metadata, name = {"amem": asdict(self._made)}, self._name
+        run(self._connection.call(lambda c: c.update_collection(name, metadata=metadata)))
 
     @classmethod
     def as_made(

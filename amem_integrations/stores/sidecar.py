@@ -34,6 +34,7 @@ class Sidecar:
     template: str
     bm25: Mapping[str, Any]
     created_at: str
+    cosines: Mapping[str, float] | None = None  # of an embedder that is not in the table
     closed: Mapping[str, int] | None = None
 
     @classmethod

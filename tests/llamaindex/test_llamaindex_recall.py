@@ -72,3 +72,24 @@ def test_a_statement_made_in_several_sessions_is_shown_once(memory):
     for thread in range(5):
         memory.add(chatter.FACT, namespace=ANN, thread=str(thread), speaker="user")
     assert chat(memory, chatter.QUESTION).count("Rex") == 1
+
+
+def test_a_follow_up_is_searched_with_the_messages_before_the_question(memory):
+    memory.add("nina's wedding is on 12 july at the mill", namespace=ANN, thread="x")
+    memory.add_many(
+        [f"{what} is on {day} {month}" for what in EVENTS for day, month in DAYS], namespace=ANN
+    )
+    shown = []
+    for window in (0, 3):
+        chatting = AMemMemory.from_defaults(
+            memory=memory, namespace=ANN, session_id=f"w{window}", k=5, window=window
+        )
+        chatting.put(user("Nina sent us the invitation to her wedding."))
+        chatting.put(assistant("How exciting!"))
+        chatting.put(user("And when is it?"))
+        shown.append("12 july" in "\n".join(str(m.content) for m in chatting.get()))
+    assert shown == [False, True]
+
+
+EVENTS = ("the concert", "the exam", "our flight", "the match", "the market", "the fair")
+DAYS = ((3, "may"), (5, "june"), (8, "august"), (19, "march"), (21, "april"), (30, "october"))

