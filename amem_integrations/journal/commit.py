@@ -1,0 +1,118 @@
+"""Decisions are written: inserted with their call, looked at, shown, and settled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from ..decisions import SETTLED, VISIBLE, WRITTEN, Call, Decision, Record, Source, sources_of
+from ..runtime import resolve
+from .projection import project
+from .redaction import Fate, redact, redact_inferred
+from .writer import RecordQuery, StoredNote, Writer, shown_once
+
+Outcome = Literal["made", "stale", "overtaken"]
+
+
+async def commit(writer: Writer, call: Call, decisions: Sequence[Decision]) -> Outcome:
+    """Write what a call decided, and make it show.
+
+    Return `made`; `stale` if something that the decisions were made of, or that the call was shown, is gone; or
+    `overtaken` if all slots had been taken. The call that took a slot is settled too, since its writer may be dead.
+    """
+    await resolve(writer.collections.insert_records([call, *decisions]))
+    mine: dict[str, Record] = {call.id: call, **{one.id: one for one in decisions}}
+    outcome = await settle(writer, call.id, mine)
+    ids = [decision.id for decision in decisions]
+    stored = await resolve(writer.collections.records(ids)) if ids else {}
+    for holder in _open_calls(stored.values()):
+        if holder != call.id:
+            await settle(writer, holder)
+    return outcome
+
+
+async def settle(
+    writer: Writer, call_id: str, written: Mapping[str, Record] | None = None
+) -> Outcome:
+    """Look whether the sources of a call's decisions still stand, show what does, redact what does not, and close.
+
+    Anybody may settle a call, at any time, and again.
+
+    Args:
+        writer: Who settles.
+        call_id: Which call.
+        written: The call and its decisions as the writer has just inserted them; None reads them.
+    """
+    records = dict(written) if written is not None else await writer.records_of([call_id])
+    touched: set[str] = set()
+    was_stale = False
+    while True:
+        # The tokens of the decisions have been read; what they were made of is looked at after that.
+        calls = [one for one in records.values() if isinstance(one, Call)]
+        decisions = {key: one for key, one in records.items() if isinstance(one, Decision)}
+        looked, is_stale = await _looked_at(writer, calls, decisions)
+        was_stale = was_stale or is_stale
+        touched |= {note_id for one in decisions.values() for note_id in one.about}
+        changed = [(one, looked[key]) for key, one in decisions.items() if looked[key] != one]
+        if not changed:
+            break
+        await writer.swap_decisions(changed)
+        records = await writer.records_of([call_id])
+    await project(writer, touched)
+    # What somebody else has changed meanwhile is theirs to settle.
+    await writer.swap_decisions(
+        (one, replace(one, phase=SETTLED)) for one in decisions.values() if one.phase == VISIBLE
+    )
+    if was_stale:
+        return "stale"
+    return "made" if decisions else "overtaken"
+
+
+async def unsettled_calls(writer: Writer) -> list[str]:
+    """Return the calls of which a decision is not settled, sorted."""
+    found = await writer.decisions(RecordQuery(unsettled=True))
+    return _open_calls(found.values())
+
+
+def _open_calls(records: Iterable[Record]) -> list[str]:
+    return sorted(
+        {one.call for one in records if isinstance(one, Decision) and one.phase != SETTLED}
+    )
+
+
+async def _looked_at(
+    writer: Writer, calls: Sequence[Call], decisions: Mapping[str, Decision]
+) -> tuple[dict[str, Decision], bool]:
+    """Return decisions as they are after a look at their sources, and whether something is gone."""
+    sources = sources_of(decisions.values())
+    shown = {source for call in calls for source in call.shown}
+    notes = await writer.notes(source.id for source in sources | shown)
+    time = writer.now()
+
+    def fate_of(source: Source) -> Fate | None:
+        stored = notes.get(source.id)
+        if stored is None or stored.is_gone(time):
+            return "deleted"
+        return "corrected" if stored.rev != source.rev else None
+
+    looked, is_stale = {}, any(map(fate_of, sources))
+    for key, decision in decisions.items():
+        new = redact(decision, fate_of)
+        # Without its call nobody knows what a decision was shown.
+        if not calls or any(_is_gone_thoroughly(notes, source, decision) for source in shown):
+            new, is_stale = redact_inferred(new), True
+        looked[key] = shown_once(new)
+    return looked, is_stale
+
+
+def _is_gone_thoroughly(notes: Mapping[str, StoredNote], shown: Source, decision: Decision) -> bool:
+    """Return whether what was inferred from a wording has to go.
+
+    An answer that comes so late that the tombstone has been collected counts as one about a note that was deleted
+    thoroughly; what was looked at in time does not.
+    """
+    stored = notes.get(shown.id)
+    if stored is None:
+        return decision.phase == WRITTEN
+    return stored.thorough >= shown.rev

@@ -1,0 +1,210 @@
+"""Deletes and corrections, with all that was made of the text; and what a killed process left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from ..decisions import Call, Decision, Source
+from ..notes import Note
+from ..runtime import resolve
+from .commit import settle, unsettled_calls
+from .fold import changed_fields
+from .projection import project
+from .redaction import Fate, redact, redact_inferred
+from .writer import Attempts, Earlier, NoteQuery, Purge, RecordQuery, StoredNote, Writer
+
+MOST_EARLIER = 20  # earlier values of a note's fields that are kept
+
+
+async def forget(
+    writer: Writer,
+    note_id: str,
+    correction: Callable[[Note], Note] | None = None,
+    *,
+    thorough: bool = False,
+    only_if: Callable[[StoredNote], bool] = lambda _: True,
+) -> bool:
+    """Delete a note, or give the note another wording, with all that was made of the old one.
+
+    Return whether that was done; False: the note is not there, or `only_if` does not hold. A second delete helps the
+    first one to finish, and may make it thorough.
+
+    Args:
+        writer: Who forgets.
+        note_id: Which note.
+        correction: Gives the note its new wording; None deletes the note.
+        thorough: Whether everything goes that was written by a call which was shown the text, whatever it says.
+        only_if: What has to hold of the note as it stands when it goes.
+    """
+    stored = await writer.note(note_id)
+    while True:
+        if stored is None or (stored.is_deleted and correction) or not only_if(stored):
+            return False
+        if stored.is_deleted and (not thorough or stored.thorough >= stored.rev):
+            break
+        token, rev = writer.new_token(), stored.rev
+        if correction is None:
+            new = stored.tombstone(token, writer.new_seq(), thorough=thorough)
+        else:
+            new = _corrected(stored, token, writer.new_seq(), correction, thorough=thorough)
+        await writer.swap_notes([(stored, new)])
+        stored = await writer.note(note_id)
+        if stored is None:  # the tombstone was collected
+            await purge(writer, note_id, Purge(rev, deleted=True))
+            return correction is None
+        if stored.was_written_by(token) or (not correction and _is_another_life(stored, rev)):
+            break
+    await purge(writer, note_id)
+    return True
+
+
+def _is_another_life(stands: StoredNote, rev: int) -> bool:
+    """Return whether a note was deleted by somebody else, and added again since."""
+    return stands.rev > rev and not stands.earlier
+
+
+def _corrected(
+    stored: StoredNote,
+    token: str,
+    seq: int,
+    correction: Callable[[Note], Note],
+    *,
+    thorough: bool,
+) -> StoredNote:
+    """Return a note with its new wording, an empty view, and what is owed for the old one."""
+    before, after = stored.note, correction(stored.note)  # type: ignore[arg-type] # no tombstone is corrected
+    values = {name: getattr(before, name) for name in changed_fields(before, after)}  # type: ignore[arg-type]
+    was_deleted = stored.purge is not None and stored.purge.deleted
+    rev = max(seq, stored.rev + 1)  # the clock of another process may be behind
+    return replace(
+        stored,
+        token=token,
+        rev=rev,
+        note=without_view(after),
+        purge=Purge(stored.rev, deleted=was_deleted),
+        thorough=stored.rev if thorough else stored.thorough,
+        supersedes=(),
+        attempts=Attempts(),
+        earlier=(*stored.earlier, Earlier(token, rev, stored.rev, values))[-MOST_EARLIER:],
+    )
+
+
+def without_view(note: Note) -> Note:
+    """Return a note of which nothing is decided."""
+    return replace(
+        note, contexts=(), links={}, supersessions={}, state="pending", failure=None, attempts=0
+    )
+
+
+async def purge(writer: Writer, note_id: str, owed: Purge | None = None) -> None:
+    """Redact everything that was made of the wordings of a note which are gone, and say so in the note.
+
+    Anybody may purge, at any time, and again.
+
+    Args:
+        writer: Who purges.
+        note_id: Which note.
+        owed: What is owed for a note whose point is not there any more; None reads it from the note.
+    """
+    thorough = 0
+    if owed is None:
+        stored = await writer.note(note_id)
+        if stored is None or stored.purge is None:
+            return
+        owed, thorough = stored.purge, stored.thorough
+    await redact_all(writer, Source(note_id, owed.rev), deleted=owed.deleted, thorough=thorough)
+    while True:
+        stands = await writer.note(note_id)
+        if stands is None or stands.purge is None:
+            return
+        if stands.purge.rev > owed.rev or stands.thorough > thorough:
+            return  # somebody else owes more by now, and pays
+        token = writer.new_token()
+        await writer.swap_notes([(stands, replace(stands, purge=None, token=token))])
+
+
+async def redact_all(writer: Writer, gone: Source, *, deleted: bool, thorough: int = 0) -> None:
+    """Redact what was made of the wordings of a note up to a rev, until nothing more is found."""
+
+    def fate_of(source: Source) -> Fate | None:
+        if source.id != gone.id or source.rev > gone.rev:
+            return None
+        return "deleted" if deleted else "corrected"
+
+    touched: set[str] = set()
+    while True:
+        found = await writer.decisions(RecordQuery(made_from=gone))
+        inferred = await _inferred(writer, Source(gone.id, thorough)) if thorough else {}
+        changed = []
+        for key, decision in sorted((inferred | found).items()):
+            touched |= set(decision.about)
+            left = redact(decision, fate_of)
+            left = redact_inferred(left) if key in inferred else left
+            if left != decision:
+                changed.append((decision, left))
+        if not changed:
+            break
+        await writer.swap_decisions(changed)
+    await project(writer, touched)
+
+
+async def _inferred(writer: Writer, gone: Source) -> dict[str, Decision]:
+    """Return the decisions of all calls that were shown a wording of a note up to a rev."""
+    query = RecordQuery(shown=gone)
+    calls = await resolve(writer.collections.find_records(query))
+    return await writer.decisions(RecordQuery(calls=frozenset(calls))) if calls else {}
+
+
+async def clear(writer: Writer) -> int:
+    """Delete all notes of the namespace, then all decisions; calls keep their costs. Return the number of notes."""
+    count = 0
+    while alive := await writer.find_notes(NoteQuery(alive=True)):
+        count += len(alive)
+        await writer.swap_notes(
+            (one, one.tombstone(writer.new_token(), writer.new_seq(), thorough=False))
+            for _, one in sorted(alive.items())
+        )
+    await resolve(writer.collections.remove_decisions())
+    for note_id in sorted(await writer.find_notes(NoteQuery(owing=True))):
+        await purge(writer, note_id)
+    return count
+
+
+async def sweep(writer: Writer, before: datetime) -> int:
+    """Delete the notes that have expired, collect old tombstones, and return how many notes were deleted.
+
+    A note that the user extends meanwhile stays.
+    """
+    time, count = writer.now(), 0
+    for note_id in sorted(await writer.find_notes(NoteQuery(expired_at=time))):
+        count += await forget(writer, note_id, only_if=lambda stored: _is_expired(stored, time))
+    await resolve(writer.collections.remove_tombstones(before))
+    return count
+
+
+def _is_expired(stored: StoredNote, time: datetime) -> bool:
+    return stored.note is not None and stored.note.is_expired(time)
+
+
+async def resume(writer: Writer) -> None:
+    """Finish what killed processes left: purge all that owe, settle all that is not settled."""
+    for note_id in sorted(await writer.find_notes(NoteQuery(owing=True))):
+        await purge(writer, note_id)
+    for call_id in await unsettled_calls(writer):
+        await settle(writer, call_id)
+
+
+async def resume_after_power_cut(writer: Writer) -> None:
+    """Finish what was left where the logs of both collections may have lost different ends: nothing is believed.
+
+    The sources of every decision are looked at again, and every view is made anew.
+    """
+    records = await resolve(writer.collections.find_records(RecordQuery()))
+    for call_id in sorted(
+        {one.id if isinstance(one, Call) else one.call for one in records.values()}
+    ):
+        await settle(writer, call_id)
+    await resume(writer)
+    await project(writer, await writer.find_notes(NoteQuery(alive=True)))

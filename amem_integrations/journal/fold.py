@@ -1,0 +1,206 @@
+"""The view that decisions make of a note: a pure function, so that everybody who makes the view makes the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from ..decisions import VISIBLE, Decision, Item
+from ..ids import time_of
+from ..notes import ContextEntry, Link, Note, State, Supersession
+from .writer import Attempts, StoredNote
+
+MOST_LINKS = 32  # the weakest are left out of a view; no switch is written for it
+MOST_SENTENCES = 8  # of other notes; the newest count
+# Besides its own decisions and all that supersede, so many of the newest decisions about a note are read.
+MOST_OTHERS = 64
+
+# What a view may change of a note: everything else is the user's.
+VIEW_FIELDS = frozenset(
+    {"contexts", "links", "supersessions", "state", "failure", "attempts", "kind"}
+)
+
+
+def fold(stored: StoredNote, decisions: Iterable[Decision]) -> StoredNote:
+    """Return a stored note with the view that the decisions about it make; a tombstone stays as it is."""
+    if stored.note is None:
+        return stored
+    about = sorted(decisions, key=lambda decision: (decision.seq, decision.id))
+    own = [one for one in about if one.note == stored.id and one.rev == stored.rev]
+    entry = _entry(own)
+    failed = [one for one in own if one.stage == "failure" and one.shows]
+    shown = [one for one in about if one.shows]
+    links = _links(stored.id, shown)
+    view: dict[str, Any] = {
+        "contexts": (*_own_context(entry), *_sentences(stored.id, shown)),
+        "links": _strongest(links),
+        "supersessions": dict(_supersessions(stored.id, shown)),
+        "state": _state(entry, own, failed),
+        "failure": failed[-1].items[0].text if failed and entry is None else None,
+        "attempts": len(failed) if entry is None else 0,
+        "kind": _kind(stored.note, entry),
+    }
+    return replace(
+        stored,
+        note=replace(stored.note, **view),
+        supersedes=tuple(_superseded(stored.id, shown)),
+        attempts=Attempts(_next_attempt(own, "construct"), _next_attempt(own, "link")),
+    )
+
+
+def changed_fields(before: Note, after: Note) -> list[str]:
+    """Return the names of the user's fields in which two versions of a note differ."""
+    names = [name for name in Note.__dataclass_fields__ if name not in VIEW_FIELDS]
+    return [name for name in names if getattr(before, name) != getattr(after, name)]
+
+
+def shows_same(one: StoredNote, other: StoredNote) -> bool:
+    """Return whether two versions of a stored note have the same wording and the same view."""
+    beside = ("rev", "supersedes", "attempts", "is_deleted")
+    return all(getattr(one, name) == getattr(other, name) for name in beside) and all(
+        getattr(one.note, name, None) == getattr(other.note, name, None) for name in VIEW_FIELDS
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """The entry of a note that shows, with its decision."""
+
+    decision: Decision
+    item: Item
+
+
+def _entry(own: Sequence[Decision]) -> _Entry | None:
+    """Return the entry that was switched on last; a first one was switched on when it was made."""
+    entries = [
+        _Entry(decision, item)
+        for decision in own
+        if decision.stage == "construct" and decision.shows
+        for item in decision.items
+        if item.is_on
+    ]
+    key = lambda one: (one.item.switched_at, one.decision.attempt, one.decision.id)  # noqa: E731
+    return max(entries, key=key, default=None)
+
+
+def _next_attempt(own: Sequence[Decision], stage: str) -> int:
+    """Return the attempt of the decision that counts; of one that is off, the one after it."""
+    attempts = [
+        one.attempt + one.is_off
+        for one in own
+        if one.stage == stage and (one.void or one.phase <= VISIBLE)
+    ]
+    return max(attempts, default=0)
+
+
+def _state(entry: _Entry | None, own: Sequence[Decision], failed: Sequence[Decision]) -> State:
+    if entry is None:
+        return "failed" if failed else "pending"
+    linked = any(one.stage == "link" and one.shows and not one.is_off for one in own)
+    return "done" if linked else "constructed"
+
+
+def _kind(note: Note, entry: _Entry | None) -> Any:  # noqa: ANN401 - a kind
+    return entry.item.data.get("kind", note.kind) if entry else note.kind
+
+
+def _own_context(entry: _Entry | None) -> Iterator[ContextEntry]:
+    if entry is not None:
+        yield _context(entry.decision, entry.item)
+
+
+def _sentences(note_id: str, shown: Sequence[Decision]) -> list[ContextEntry]:
+    """Return the newest sentences that other notes added, oldest first."""
+    added = [
+        _context(decision, item)
+        for decision in shown
+        for item in decision.items
+        if item.kind == "sentence" and item.is_on and item.to == note_id
+    ]
+    return added[-MOST_SENTENCES:]
+
+
+def _context(decision: Decision, item: Item) -> ContextEntry:
+    return ContextEntry(
+        text=item.text,
+        keywords=tuple(item.data.get("keywords", ())),
+        tags=tuple(item.data.get("tags", ())),
+        cause=decision.note,
+        model=item.by,
+        change=f"{decision.id}:{item.number}",
+        at=decision.at,
+        recorded_at=time_of(decision.seq),
+        until=_time(item.data.get("until")),
+    )
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _links(note_id: str, shown: Sequence[Decision]) -> dict[str, Link]:
+    """Return the links of a note by the note at their other end, with the strength that was decided last."""
+    links: dict[str, Link] = {}
+    for decision in shown:
+        for item in decision.items:
+            if item.kind != "link" or not item.is_on or note_id not in (decision.note, item.to):
+                continue
+            outward = decision.note == note_id
+            other = item.to if outward else decision.note
+            links[other] = Link(
+                relation=item.data.get("relation", ""),
+                reason=item.text,
+                strength=item.data.get("strength", 1.0),
+                direction="out" if outward else "in",
+                created=time_of(decision.seq),
+                reinforced=time_of(decision.seq),
+            )
+    for decision in shown:
+        for item in decision.items:
+            if item.kind == "relink" and item.is_on and note_id in (item.other, item.to):
+                other = item.to if item.other == note_id else item.other
+                if other in links:
+                    links[other] = replace(links[other], strength=item.data["strength"])
+    return {other: link for other, link in links.items() if link.strength > 0}
+
+
+def _strongest(links: Mapping[str, Link]) -> dict[str, Link]:
+    kept = sorted(links, key=lambda other: (-links[other].strength, other))[:MOST_LINKS]
+    return {other: links[other] for other in sorted(kept)}
+
+
+def _supersessions(note_id: str, shown: Sequence[Decision]) -> Iterator[tuple[str, Supersession]]:
+    """Yield by the newer note why a note is outdated; what the user said stands above what a model said."""
+    verdicts = [
+        (item.by == "user", decision.seq, decision, item)
+        for decision in shown
+        for item in decision.items
+        if item.kind == "supersession" and item.is_on and item.to == note_id
+    ]
+    for _, _, decision, item in sorted(verdicts, key=lambda one: one[:2]):
+        yield (
+            decision.note,
+            Supersession(
+                relation=item.data.get("relation", "updates"),
+                reason=item.text,
+                model=item.by,
+                change=f"{decision.id}:{item.number}",
+                since=decision.at,
+                recorded_at=time_of(decision.seq),
+            ),
+        )
+
+
+def _superseded(note_id: str, shown: Sequence[Decision]) -> list[str]:
+    """Return the ids of the notes whose place a note takes, sorted."""
+    return sorted(
+        {
+            item.to
+            for decision in shown
+            if decision.note == note_id
+            for item in decision.items
+            if item.kind == "supersession" and item.is_on
+        }
+    )

@@ -1,0 +1,250 @@
+"""Each safeguard of the protocol taken out, by a patch of the source, and a scenario that must break then."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
+
+JOURNAL = "amem_integrations.journal"
+MODULES = (JOURNAL, "amem_integrations.decisions", "protocol.explorer", "protocol.scenarios")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """A safeguard that is taken out.
+
+    Attributes:
+        module: Which module is patched.
+        old: Source that stands there exactly once.
+        new: What stands there instead.
+        breaks: The scenario that must break.
+    """
+
+    module: str
+    old: str
+    new: str
+    breaks: str
+
+
+@contextmanager
+def patched(mutant: Mutant) -> Iterator[ModuleType]:
+    """Yield the module of scenarios over a journal in which a safeguard is taken out.
+
+    Raises:
+        LookupError: The source to patch does not stand there exactly once.
+    """
+    held = {name: module for name, module in sys.modules.items() if name.startswith(MODULES)}
+    for name in held:
+        del sys.modules[name]
+    try:
+        spec = find_spec(mutant.module)
+        assert spec is not None
+        assert spec.loader is not None
+        source = spec.loader.get_source(mutant.module)  # type: ignore[attr-defined]
+        if (count := source.count(mutant.old)) != 1:
+            raise LookupError(f"{mutant.old!r} stands {count} times in {mutant.module}")
+        module = module_from_spec(spec)
+        sys.modules[mutant.module] = module
+        exec(
+            compile(source.replace(mutant.old, mutant.new), str(spec.origin), "exec"),
+            module.__dict__,
+        )
+        yield import_module("protocol.scenarios")
+    finally:
+        for name in [name for name in sys.modules if name.startswith(MODULES)]:
+            del sys.modules[name]
+        sys.modules.update(held)
+
+
+MUTANTS: Mapping[str, Mutant] = {
+    "a tombstone is not kept": Mutant(
+        module=f"{JOURNAL}.erasure",
+        old="    await purge(writer, note_id)\n    return True\n",
+        new=(
+            "    await purge(writer, note_id)\n"
+            "    await resolve(writer.collections.remove_tombstones(writer.now()))\n"
+            "    return True\n"
+        ),
+        breaks="late copy of the add after the delete",
+    ),
+    "a rev is used again": Mutant(
+        module=f"{JOURNAL}.insertion",
+        old="rev=max(note.seq, tombstone.rev + 1)",
+        new="rev=tombstone.rev",
+        breaks="same key said again, late answer, kill",
+    ),
+    "a rev falls where a clock is behind": Mutant(
+        module=f"{JOURNAL}.erasure",
+        old="rev = max(seq, stored.rev + 1)",
+        new="rev = seq",
+        breaks="two corrections at once",
+    ),
+    "sources are not looked at": Mutant(
+        module=f"{JOURNAL}.commit",
+        old="new = redact(decision, fate_of)",
+        new="new = decision",
+        breaks="late answer and delete, kill",
+    ),
+    "what was not looked at shows": Mutant(
+        module="amem_integrations.decisions",
+        old="return not self.void and self.phase != WRITTEN",
+        new="return not self.void",
+        breaks="late answer, delete, and a writer on the same notes",
+    ),
+    "tokens of decisions are read after the look": Mutant(
+        module=f"{JOURNAL}.commit",
+        old="        was_stale = was_stale or is_stale\n",
+        new=(
+            "        was_stale = was_stale or is_stale\n"
+            "        decisions = await writer.decisions(RecordQuery(calls=frozenset([call_id])))\n"
+            "        looked = {k: looked.get(k, shown_once(one)) for k, one in decisions.items()}\n"
+        ),
+        breaks="a part of a commit arrives after its writer died, resume, delete",
+    ),
+    "a view that stays the same is not written": Mutant(
+        module=f"{JOURNAL}.projection",
+        old="            if not stored.is_deleted\n",
+        new=(
+            "            if not stored.is_deleted\n"
+            "            and not shows_same(stored, view_of(stored, about.values()))\n"
+        ),
+        breaks="late answer and delete, kill, late copy",
+    ),
+    "tokens of notes are read after the decisions": Mutant(
+        module=f"{JOURNAL}.projection",
+        old=(
+            "        read = await writer.notes(waiting)\n"
+            "        about = await writer.decisions(RecordQuery(about=frozenset(waiting)))\n"
+        ),
+        new=(
+            "        about = await writer.decisions(RecordQuery(about=frozenset(waiting)))\n"
+            "        read = await writer.notes(waiting)\n"
+        ),
+        breaks="another writer projects the same notes, kill",
+    ),
+    "a view is written blindly": Mutant(
+        module=f"{JOURNAL}.projection",
+        old="        await writer.swap_notes((read[key], new) for key, new in made.items())\n",
+        new=(
+            "        held = await writer.notes(made)\n"
+            "        await writer.swap_notes((held[k], n) for k, n in made.items() if held[k].rev == n.rev)\n"
+        ),
+        breaks="another writer projects the same notes, kill",
+    ),
+    "a view is not read back": Mutant(
+        module=f"{JOURNAL}.projection",
+        old="        stands = await writer.notes(made)\n",
+        new="        return\n",
+        breaks="another writer projects the same notes, kill",
+    ),
+    "a view is finished by its own token only": Mutant(
+        module=f"{JOURNAL}.projection",
+        old="return stands.token == made.token or shows_same(stands, made)",
+        new="return stands.token == made.token",
+        breaks="late answer and delete, kill",
+    ),
+    "a decision has no slot": Mutant(
+        module=f"{JOURNAL}.commit",
+        old="    await resolve(writer.collections.insert_records([call, *decisions]))\n",
+        new=(
+            "    decisions = [replace(one, id=call.id + one.id) for one in decisions]\n"
+            "    await resolve(writer.collections.insert_records([call, *decisions]))\n"
+        ),
+        breaks="two workers evolve one thread",
+    ),
+    "the slot of what is void stays taken": Mutant(
+        module=f"{JOURNAL}.fold",
+        old="one.attempt + one.is_off",
+        new="one.attempt",
+        breaks="redacted, then made again",
+    ),
+    "what a delete owes has no rev": Mutant(
+        module=f"{JOURNAL}.erasure",
+        old="stands.purge.rev > owed.rev or stands.thorough > thorough",
+        new="stands.thorough > thorough",
+        breaks="add of an id whose delete is open, then deleted again",
+    ),
+    "that a delete is thorough has no rev": Mutant(
+        module=f"{JOURNAL}.erasure",
+        old="stands.purge.rev > owed.rev or stands.thorough > thorough",
+        new="stands.purge.rev > owed.rev",
+        breaks="plain delete, then a thorough one",
+    ),
+    "decisions are redacted once": Mutant(
+        module=f"{JOURNAL}.erasure",
+        old="        await writer.swap_decisions(changed)\n    await project(",
+        new="        await writer.swap_decisions(changed)\n        break\n    await project(",
+        breaks="undo of what a delete is removing",
+    ),
+    "decisions are settled blindly": Mutant(
+        module=f"{JOURNAL}.commit",
+        old="for one in decisions.values() if one.phase == VISIBLE",
+        new="for one in (await writer.decisions(RecordQuery(calls=frozenset([call_id])))).values()",
+        breaks="a part of a commit arrives after its writer died, resume, delete",
+    ),
+    "a sweep does not look again": Mutant(
+        module=f"{JOURNAL}.erasure",
+        old="only_if=lambda stored: _is_expired(stored, time)",
+        new="only_if=lambda stored: True",
+        breaks="sweep while the user extends the note",
+    ),
+    "a switch is set blindly": Mutant(
+        module=f"{JOURNAL}.history",
+        old="await writer.swap_decisions([(decision, reopened(",
+        new='await writer.swap_decisions([(replace(decision, token="*"), reopened(',
+        breaks="undo and redo against delete, kill, late copy",
+    ),
+    "a switch shows what was not looked at": Mutant(
+        module=f"{JOURNAL}.writer",
+        old="phase=max(decision.phase, VISIBLE)",
+        new="phase=VISIBLE",
+        breaks="undo of an answer that nobody looked at, beside a writer",
+    ),
+    "the holder of a slot is left alone": Mutant(
+        module=f"{JOURNAL}.commit",
+        old="        if holder != call.id:\n",
+        new="        if False:\n",
+        breaks="a worker died after its insertion, another does the work, nobody resumes",
+    ),
+    "an expired note counts as there": Mutant(
+        module=f"{JOURNAL}.commit",
+        old="stored is None or stored.is_gone(time)",
+        new="stored is None or stored.is_deleted",
+        breaks="late answer for an expired note that is not swept yet",
+    ),
+    "notes are cleared once": Mutant(
+        module=f"{JOURNAL}.erasure",
+        old="    while alive := await",
+        new="    if alive := await",
+        breaks="clear against add and delete",
+    ),
+    "what a call was shown is not looked at": Mutant(
+        module=f"{JOURNAL}.commit",
+        old="if not calls or any(",
+        new="if not calls or False and any(",
+        breaks="thorough delete and late answer, kill",
+    ),
+    "a decision without its call is believed": Mutant(
+        module=f"{JOURNAL}.commit",
+        old="if not calls or any(",
+        new="if any(",
+        breaks="a commit of which the call arrives last, resume, thorough delete",
+    ),
+    "what the user decided is redacted like a model's": Mutant(
+        module=f"{JOURNAL}.redaction",
+        old='if decision.stage == "user":',
+        new='if decision.stage == "nobody":',
+        breaks="the user supersedes, then corrects the newer note",
+    ),
+    "what is void forgets its sources": Mutant(
+        module="amem_integrations.decisions",
+        old="return replace(self, items=(), void=True)",
+        new="return replace(self, items=(), void=True, sources=(), about=(self.note,))",
+        breaks="late answer and delete, kill",
+    ),
+}

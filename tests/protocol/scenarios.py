@@ -1,0 +1,947 @@
+"""What is tried of the protocol of writes: who writes at the same time, what goes wrong, and what must hold then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from protocol.explorer import (
+    NAMESPACE,
+    NOW,
+    Collections,
+    Exploration,
+    Faults,
+    Process,
+    Request,
+)
+from protocol.explorer import writer as writer_of
+
+from amem_integrations.decisions import Call, Decision, Item, Source, slot_id
+from amem_integrations.journal.commit import commit
+from amem_integrations.journal.erasure import (
+    clear,
+    forget,
+    resume,
+    resume_after_power_cut,
+    sweep,
+)
+from amem_integrations.journal.fold import fold, shows_same
+from amem_integrations.journal.history import toggle
+from amem_integrations.journal.insertion import edit, insert
+from amem_integrations.journal.writer import StoredNote, Writer
+from amem_integrations.notes import Note
+
+SECRET = "SECRET"
+SEQS = {"a": 1, "b": 2, "c": 3, "d": 4}  # also the revs of the first wordings
+Told = Mapping[str, Any]
+Check = Callable[[Collections, Told], str | None]
+
+
+# --- what writers do -------------------------------------------------------------------------------------------------
+
+
+def note(note_id: str, content: str, seq: int) -> Note:
+    return Note(id=note_id, seq=seq, namespace=NAMESPACE, content=content, recorded_at=NOW)
+
+
+def say(note_id: str, content: str, seq: int | None = None) -> Process:
+    """Return what adds a note; it returns `added` if the note says that now."""
+
+    async def process(writer: Writer) -> str:
+        stored = await insert(writer, [note(note_id, content, seq or SEQS.get(note_id, 50))])
+        held = stored[note_id].note
+        return "added" if held and held.content == content else "there"
+
+    return process
+
+
+def delete(note_id: str, *, thorough: bool = False) -> Process:
+    async def process(writer: Writer) -> str:
+        await forget(writer, note_id, thorough=thorough)
+        return "deleted"
+
+    return process
+
+
+def correct(note_id: str, content: str, *, thorough: bool = False) -> Process:
+    async def process(writer: Writer) -> str | None:
+        change = lambda held: replace(held, content=content)  # noqa: E731
+        done = await forget(writer, note_id, change, thorough=thorough)
+        return "corrected" if done else None
+
+    return process
+
+
+def entry(text: str, attempt: int = 0, sources: str = "") -> tuple[Any, ...]:
+    """Return what makes a decision of stage construct: the text, and the ids whose texts are in it."""
+    return ("entry", text, attempt, sources)
+
+
+def decide(
+    call: str,
+    note_id: str,
+    *items: tuple[str, str, str],
+    shown: str,
+    rev: int | None = None,
+    attempt: int = 0,
+    revs: Mapping[str, int] | None = None,
+    sources: str | None = None,
+) -> Decision:
+    """Return what a call decided about a note: items are (kind, to, text)."""
+    known = {**SEQS, **(revs or {})}
+    at = tuple(Source(one, known[one]) for one in sorted(shown if sources is None else sources))
+    stage = {"entry": "construct", "form": "form"}.get(items[0][0], "link")
+    by = "model"
+    if call.startswith("user"):
+        stage, by = "user", "user"
+    made = tuple(
+        Item(kind=kind, to=to, by=by, text=text, number=number, sources=at)
+        for number, (kind, to, text) in enumerate(items)
+    )
+    rev = known.get(note_id, 0) if rev is None else rev
+    return Decision(
+        id=f"{call}!" if stage == "user" else slot_id(note_id, stage, rev, attempt),
+        token=call,
+        namespace=NAMESPACE,
+        call=call,
+        note=note_id,
+        rev=rev,
+        stage=stage,
+        seq=100,
+        at=NOW,
+        attempt=attempt,
+        items=made,
+    )
+
+
+def call_of(name: str, shown: str, revs: Mapping[str, int] | None = None) -> Call:
+    known = {**SEQS, **(revs or {})}
+    seen = tuple(Source(one, known[one]) for one in sorted(shown))
+    return Call(id=name, token=name, namespace=NAMESPACE, by="model", seq=100, shown=seen)
+
+
+def answer(
+    name: str, shown: str, *decisions: Decision, revs: Mapping[str, int] | None = None
+) -> Process:
+    """Return what commits the decisions of a call."""
+
+    async def process(writer: Writer) -> str:
+        return await commit(writer, call_of(name, shown, revs), decisions)
+
+    return process
+
+
+def switch(decision_id: str, number: int, state: str) -> Process:
+    async def process(writer: Writer) -> str:
+        done = await toggle(writer, decision_id, number, state)  # type: ignore[arg-type]
+        return "toggled" if done else "gone"
+
+    return process
+
+
+def sweeping(writer: Writer) -> Any:
+    return sweep(writer, NOW)
+
+
+def clearing(writer: Writer) -> Any:
+    return clear(writer)
+
+
+async def collecting(writer: Writer) -> None:
+    await writer.collections.remove_tombstones(NOW)  # type: ignore[misc]
+
+
+def extend(note_id: str) -> Process:
+    async def process(writer: Writer) -> str:
+        later = NOW + timedelta(days=9)
+        done = await edit(writer, note_id, lambda held: replace(held, expires_at=later))
+        return "extended" if done else "gone"
+
+    return process
+
+
+def then(*processes: Process) -> Process:
+    async def process(writer: Writer) -> Any:
+        told = None
+        for one in processes:
+            told = await one(writer)
+        return told
+
+    return process
+
+
+def again(name: str, note_id: str, *, links: bool = False) -> Process:
+    """Return what constructs a note once more, as it is now, at its next attempt."""
+
+    async def process(writer: Writer) -> str:
+        stored = await writer.note(note_id)
+        assert stored is not None
+        revs = {note_id: stored.rev}
+        shown = f"{note_id}a" if links else note_id
+        made = [
+            decide(
+                name, note_id, ("entry", note_id, f"{note_id} again"), shown=note_id, rev=stored.rev,
+                attempt=stored.attempts.construct, revs=revs,
+            )
+        ]  # fmt: skip
+        if links:
+            attempt = stored.attempts.link
+            item = ("link", "a", "anew")
+            made.append(
+                decide(name, note_id, item, shown=shown, rev=stored.rev, attempt=attempt, revs=revs)
+            )
+        return await commit(writer, call_of(name, shown, revs), made)
+
+    return process
+
+
+# --- how it begins ---------------------------------------------------------------------------------------------------
+
+
+def construct_slot(note_id: str, attempt: int = 0) -> str:
+    return slot_id(note_id, "construct", SEQS[note_id], attempt)
+
+
+def link_slot(note_id: str) -> str:
+    return slot_id(note_id, "link", SEQS[note_id], 0)
+
+
+def begin(said: str = f"b {SECRET}", *, expired: str = "", inferred: bool = False) -> Collections:
+    """Return four notes, of which `a`, `b` and `c` are constructed and linked; what is said of `b` is the secret.
+
+    With `inferred` nothing names `b` among its sources, though the calls were shown `b`.
+    """
+    collections = Collections()
+    for one in "abcd":
+        collections.run(f"s{one}", say(one, said if one == "b" else one))
+    secret = SECRET if SECRET in said else "x"
+    of = (lambda ids: ids.replace("b", "")) if inferred else (lambda ids: ids)
+    collections.run(
+        "o1",
+        answer(
+            "o1", "ab",
+            decide("o1", "a", ("entry", "a", f"a {secret}"), shown="ab", sources=of("ab")),
+            decide("o1", "b", ("entry", "b", f"b {secret}"), shown="ab", sources="b"),
+            decide("o1", "b", ("link", "a", secret), shown="ab", sources="ab"),
+        ),
+    )  # fmt: skip
+    collections.run(
+        "o2",
+        answer(
+            "o2", "ac",
+            decide("o2", "c", ("entry", "c", "c"), shown="c"),
+            decide("o2", "c", ("link", "a", "ca"), shown="ac"),
+        ),
+    )  # fmt: skip
+    for one in expired:
+        past = NOW - timedelta(hours=1)
+        change = lambda held, past=past: replace(held, expires_at=past)  # noqa: E731
+        collections.run(f"e{one}", lambda w, one=one, change=change: edit(w, one, change))
+    return collections
+
+
+def half_deleted(requests: int = 3, *, thorough: bool = False) -> Collections:
+    """Return a memory in which a delete of `b` died after some requests."""
+    collections = begin(inferred=thorough)
+    collections.run("f", delete("b", thorough=thorough), requests)
+    return collections
+
+
+def deleted() -> Collections:
+    collections = begin()
+    collections.run("f", delete("b"))
+    return collections
+
+
+def with_forms() -> Collections:
+    """Return a memory with a form that was made of `b`, and another that was made of the first."""
+    collections = begin()
+    for name, text in (("F", "form"), ("G", "profile")):
+        # Sources are flat: what is made of a derived text names the sources of that one.
+        made = decide(name, name, ("form", name, f"{text} {SECRET}"), shown="ab", rev=0)
+        collections.run(name, answer(name, "ab", made))
+    return collections
+
+
+def died_committing() -> Collections:
+    """Return a memory in which a worker died after it had inserted its decisions about `d`."""
+    collections = begin("b")
+    work = answer(
+        "w1", "ad",
+        decide("w1", "d", ("entry", "d", "one"), shown="d"),
+        decide("w1", "d", ("link", "a", "t"), shown="ad"),
+    )  # fmt: skip
+    collections.run("w1", work, 1)
+    return collections
+
+
+def died_late() -> Collections:
+    """Return a memory in which a late answer was inserted after the delete, and its writer died."""
+    collections = deleted()
+    collections.run("o3", late(), 1)
+    return collections
+
+
+# --- who writes ------------------------------------------------------------------------------------------------------
+
+LATE_ITEMS = (("link", "b", SECRET), ("sentence", "c", f"c {SECRET}"))
+
+
+def late() -> Process:
+    """Return the answer of a call that was shown the secret."""
+    return answer(
+        "o3", "bcd",
+        decide("o3", "d", ("entry", "d", f"d {SECRET}"), shown="bd"),
+        decide("o3", "d", *LATE_ITEMS, shown="bcd"),
+    )  # fmt: skip
+
+
+def inferred() -> Process:
+    """Return the answer of a call that was shown the secret, whose texts do not name `b` among their sources."""
+    return answer(
+        "o3", "bcd",
+        decide("o3", "d", ("entry", "d", f"d {SECRET}"), shown="d"),
+        decide("o3", "d", *LATE_ITEMS, shown="cd"),
+    )  # fmt: skip
+
+
+def fresh() -> Process:
+    """Return the work of another worker on `d`, who was not shown the secret."""
+    return answer(
+        "o4", "ad",
+        decide("o4", "d", ("entry", "d", "d"), shown="d"),
+        decide("o4", "d", ("link", "a", "da"), shown="ad"),
+    )  # fmt: skip
+
+
+def sentence(name: str = "o5", of: str = "a") -> Process:
+    """Return a writer who adds a sentence to `c`."""
+    return answer(
+        name, f"c{of}", decide(name, of, ("sentence", "c", "c new"), shown=f"c{of}", attempt=7)
+    )
+
+
+def work(name: str, text: str) -> Process:
+    return answer(
+        name, "cd",
+        decide(name, "d", ("entry", "d", text), shown="d"),
+        decide(name, "d", ("sentence", "c", f"c by d, {text}"), shown="cd"),
+    )  # fmt: skip
+
+
+def supersede(name: str, newer: str, older: str) -> Process:
+    shown = newer + older
+    item = ("supersession", older, "says the user")
+    return answer(name, shown, decide(name, newer, item, shown=shown))
+
+
+# --- what must hold --------------------------------------------------------------------------------------------------
+
+
+def secret_in(points: Mapping[str, Any]) -> list[str]:
+    return [key for key, point in points.items() if SECRET in repr(point)]
+
+
+def checked(more: Check | None = None, *, forgotten: bool = True) -> Check:
+    """Return what checks, when all has ended and was resumed, that the statements of the design hold."""
+
+    def after(collections: Collections, told: Told) -> str | None:
+        notes, records = collections.notes, collections.records
+        b = notes.get("b")
+        is_forgotten = b is None or b.note is None or SECRET not in b.note.content
+        if forgotten and is_forgotten:
+            left = {**notes, **records}
+            if b is not None:  # a correction keeps the note's own earlier wordings
+                left["b"] = replace(b, earlier=())
+            if found := secret_in(left):
+                return f"deleted text stands in {' '.join(found)}"
+        decisions = [one for one in records.values() if isinstance(one, Decision)]
+        for stored in notes.values():
+            if problem := _view_problem(stored, decisions):
+                return problem
+        if unsettled := [one.id for one in decisions if one.phase]:
+            return f"not settled: {unsettled}"
+        if told.get("del") and b is not None and b.note and SECRET in b.note.content:
+            return "a delete that returned did nothing"
+        return more(collections, told) if more else None
+
+    return after
+
+
+def _view_problem(stored: StoredNote, decisions: list[Decision]) -> str | None:
+    if stored.purge is not None:
+        return f"{stored.id} still owes"
+    if stored.note is None:
+        return None
+    made = fold(stored, [one for one in decisions if stored.id in one.about])
+    if not shows_same(stored, made):
+        return f"the view of {stored.id} is not what its decisions say: {stored} / {made}"
+    if sum(context.cause == stored.id for context in stored.note.contexts) > 1:
+        return f"{stored.id} has two entries"
+    return None
+
+
+def unseen(*names: str) -> Check:
+    """Return what checks that no view shows the secret once one of these processes has returned."""
+
+    def always(collections: Collections, told: Told) -> str | None:
+        if any(told.get(name) for name in names):
+            shown = [replace(one, earlier=()) for one in collections.notes.values()]
+            if SECRET in repr(shown):
+                return "a search shows deleted text after the delete has returned"
+        return None
+
+    return always
+
+
+def never_seen(collections: Collections, told: Told) -> str | None:
+    del told
+    return "a search shows deleted text" if secret_in(collections.notes) else None
+
+
+def contexts(collections: Collections, note_id: str) -> list[str]:
+    stored = collections.notes[note_id]
+    return [context.text for context in stored.note.contexts] if stored.note else []
+
+
+def is_pending(collections: Collections, note_id: str) -> bool:
+    stored = collections.notes[note_id]
+    return stored.note is not None and stored.note.state == "pending"
+
+
+def made(name: str, note_id: str) -> Check:
+    def after(collections: Collections, told: Told) -> str | None:
+        if told.get(name) == "made" and is_pending(collections, note_id):
+            return f"{name} was told that its entry for {note_id} is made; the note is pending"
+        return None
+
+    return after
+
+
+def says(note_id: str, content: str, name: str | None = None) -> Check:
+    """Return what checks that a note says something, if the process that said it was told so."""
+
+    def after(collections: Collections, told: Told) -> str | None:
+        stored = collections.notes.get(note_id)
+        if name is not None and told.get(name) != "added":
+            return None
+        if stored is None or stored.note is None or stored.note.content != content:
+            return f"{note_id}, which was added again, is gone"
+        return None
+
+    return after
+
+
+def linked(collections: Collections, one: str, other: str) -> bool:
+    stored = collections.notes[one]
+    return stored.note is not None and other in stored.note.links
+
+
+def outdated(collections: Collections, note_id: str) -> bool:
+    stored = collections.notes[note_id]
+    return stored.note is not None and bool(stored.note.supersessions)
+
+
+def kept(collections: Collections, told: Told) -> str | None:
+    """Check that what was made without the deleted note stays."""
+    del told
+    stored = collections.notes["c"]
+    if stored.note is None:
+        return None
+    reasons = [link.reason for link in stored.note.links.values()]
+    return None if "ca" in reasons else "what was made without the note went too"
+
+
+def no_stale_answer(collections: Collections, told: Told) -> str | None:
+    del told
+    b = collections.notes.get("b")
+    if b is not None and b.note is not None and b.note.content == "b anew":
+        shown = [one.note.contexts for one in collections.notes.values() if one.note]
+        if SECRET in repr(shown):
+            return "an answer made from the deleted text stands"
+    return None
+
+
+# --- the scenarios ---------------------------------------------------------------------------------------------------
+
+
+def explore(start: Collections, processes: Mapping[str, Process], **options: Any) -> Exploration:
+    defaults = {"resume": resume, "resume_power": resume_after_power_cut, "after": checked()}
+    return Exploration(start, processes, **{**defaults, **options})
+
+
+ONE_KILL = Faults(kills=1)
+KILL_AND_COPY = Faults(kills=1, copies=1)
+KILL_AND_PART = Faults(kills=1, partial=1)
+POWER_CUT = Faults(power=1)
+Scenario = Callable[[], Exploration]
+
+
+def lost(text: str) -> Check:
+    """Return what checks that the sentence of `W2` shows on `c`, if `W2` was told so."""
+
+    def after(collections: Collections, told: Told) -> str | None:
+        if told.get("W2") == "made" and text not in contexts(collections, "c"):
+            return "a sentence that was made is lost"
+        return None
+
+    return after
+
+
+def decided_once(collections: Collections, told: Told) -> str | None:
+    if sum("c by d" in text for text in contexts(collections, "c")) > 1:
+        return "c has two sentences because of d"
+    if "made" in told.values() and is_pending(collections, "d"):
+        return "nothing is made"
+    return None
+
+
+def remade(collections: Collections, told: Told) -> str | None:
+    del told
+    return None if contexts(collections, "c")[:1] == ["c again"] else "c is not made anew"
+
+
+def redone(collections: Collections, told: Told) -> str | None:
+    if told.get("U") and contexts(collections, "c")[:1] != ["c"]:
+        return "the redo does not show"
+    return None
+
+
+def link_redone(collections: Collections, told: Told) -> str | None:
+    if told.get("U") == "toggled" and not linked(collections, "c", "a"):
+        return "the redo is lost"
+    return None
+
+
+def corrected_twice(collections: Collections, told: Told) -> str | None:
+    stored = collections.notes["b"]
+    if told.get("C1") == told.get("C2") == "corrected" and len(stored.earlier) != 2:
+        return "a correction is lost"
+    revs = [*(one.rev for one in stored.earlier), stored.rev]
+    return None if revs == sorted(set(revs)) else f"the rev falls: {revs}"
+
+
+def extended(collections: Collections, told: Told) -> str | None:
+    if told.get("U") == "extended" and collections.notes["b"].is_deleted:
+        return "swept what was extended"
+    return None
+
+
+def both_stand(collections: Collections, told: Told) -> str | None:
+    if told.get("U") == "made" and not outdated(collections, "c"):
+        return "the user's supersession is lost"
+    if told.get("W") == "made" and not linked(collections, "d", "a"):
+        return "the model's link is lost"
+    return None
+
+
+def still_outdated(collections: Collections, told: Told) -> str | None:
+    if told.get("U") and not outdated(collections, "c"):
+        return "c counts as current again"
+    return None
+
+
+def slot_is_free(collections: Collections, told: Told) -> str | None:
+    del told
+    return "a stays pending: its slot is taken" if is_pending(collections, "a") else None
+
+
+def has_links(collections: Collections, told: Told) -> str | None:
+    del told
+    return None if linked(collections, "b", "a") else "the links of b are lost"
+
+
+def not_paid_again(collections: Collections, told: Told) -> str | None:
+    del told
+    return "d stays pending, and is paid again and again" if is_pending(collections, "d") else None
+
+
+def no_expired_answer(collections: Collections, told: Told) -> str | None:
+    del told
+    found = any(SECRET in text for text in contexts(collections, "d"))
+    return "an answer made from an expired note stands" if found else None
+
+
+def arriving(*, secretly: bool = False) -> Exploration:
+    """A commit of which a part has arrived when its writer died, and all of it arrives once more."""
+    collections = begin(inferred=secretly)
+    writer = late() if not secretly else inferred()
+    request = request_of("o3", writer)
+    part = request.what[1:2] if secretly else request.what[:2]
+    apart = Request("insert", request.collection, part)
+    collections.run("o3", lambda _: insert_only(apart))
+    remove = delete("b", thorough=secretly)
+    return explore(
+        collections,
+        {"R1": resume, "del": remove},
+        faults=ONE_KILL,
+        late=[request],
+        always=unseen("del"),
+        after=checked(kept if secretly else None),
+    )
+
+
+def request_of(name: str, process: Process) -> Request:
+    """Return the first request of a process."""
+    coroutine = process(writer_of(name))
+    request: Request = coroutine.send(None)
+    coroutine.close()
+    return request
+
+
+async def insert_only(request: Request) -> None:
+    await request
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "late answer and delete, kill": lambda: explore(
+        begin(), {"late": late(), "del": delete("b")}, faults=ONE_KILL, always=unseen("del")
+    ),
+    "late answer and delete, kill, late copy": lambda: explore(
+        begin(), {"late": late(), "del": delete("b")}, faults=KILL_AND_COPY, always=unseen("del")
+    ),
+    "late answer and correction, kill": lambda: explore(
+        begin(),
+        {"late": late(), "cor": correct("b", "b other")},
+        faults=ONE_KILL,
+        always=unseen("cor"),
+    ),
+    "late answer and delete, in part over shards, kill": lambda: explore(
+        begin(), {"late": late(), "del": delete("b")}, faults=KILL_AND_PART, always=unseen("del")
+    ),
+    "three writers and a delete": lambda: explore(
+        begin(),
+        {"late": late(), "W2": sentence(), "W3": fresh(), "del": delete("b")},
+        always=unseen("del"),
+        after=checked(made("W3", "d")),
+    ),
+    "another writer projects the same notes, kill": lambda: explore(
+        begin(), {"late": late(), "W2": sentence()}, faults=ONE_KILL, after=checked(lost("c new"))
+    ),
+    "stale writer and a good one take one slot": lambda: explore(
+        deleted(),
+        {"late": late(), "W2": fresh()},
+        faults=ONE_KILL,
+        always=never_seen,
+        after=checked(made("W2", "d")),
+    ),
+    "two workers evolve one thread": lambda: explore(
+        begin("b"),
+        {"W1": work("w1", "one"), "W2": work("w2", "two")},
+        faults=ONE_KILL,
+        after=checked(decided_once, forgotten=False),
+    ),
+    "undo of an entry, then evolve again": lambda: explore(
+        begin("b"),
+        {"U": then(switch(construct_slot("c"), 0, "off"), again("o6", "c"))},
+        after=checked(remade, forgotten=False),
+    ),
+    "undo of an entry, evolve again, redo of the first": lambda: explore(
+        begin("b"),
+        {
+            "U": then(
+                switch(construct_slot("c"), 0, "off"),
+                again("o6", "c"),
+                switch(construct_slot("c"), 0, "on"),
+            ),
+            "W2": sentence(of="d"),
+        },
+        faults=ONE_KILL,
+        after=checked(redone, forgotten=False),
+    ),
+    "undo and redo against delete, kill, late copy": lambda: explore(
+        begin(),
+        {
+            "U": then(switch(link_slot("c"), 0, "off"), switch(link_slot("c"), 0, "on")),
+            "del": delete("b"),
+        },
+        faults=KILL_AND_COPY,
+        always=unseen("del"),
+        after=checked(link_redone),
+    ),
+    "undo of what a delete is removing": lambda: explore(
+        begin(),
+        {"U": switch(link_slot("b"), 0, "off"), "del": delete("b")},
+        faults=KILL_AND_COPY,
+        always=unseen("del"),
+    ),
+    "undo of a link of a late answer": lambda: explore(
+        begin(),
+        {"late": late(), "U": switch(link_slot("d"), 1, "off"), "del": delete("b")},
+        always=unseen("del"),
+    ),
+    "undo of an answer that nobody looked at, beside a writer": lambda: explore(
+        died_late(),
+        {"U": switch(link_slot("d"), 0, "off"), "W2": sentence()},
+        faults=ONE_KILL,
+        always=never_seen,
+    ),
+    "same key said again, late answer, kill": lambda: explore(
+        begin(),
+        {"late": late(), "del+add": then(delete("b"), say("b", "b anew", 50))},
+        faults=ONE_KILL,
+        always=unseen("del+add"),
+        after=checked(says("b", "b anew", "del+add")),
+    ),
+    "same key said again, late copy": lambda: explore(
+        begin(),
+        {"late": late(), "del+add": then(delete("b"), say("b", "b anew", 50))},
+        faults=Faults(copies=1),
+        always=unseen("del+add"),
+        after=checked(says("b", "b anew")),
+    ),
+    "add of an id whose delete is open, resumed by two": lambda: explore(
+        half_deleted(),
+        {"add": say("b", "b anew", 50), "R1": resume, "R2": resume},
+        faults=ONE_KILL,
+        after=checked(says("b", "b anew", "add")),
+    ),
+    "add of an id whose delete is open, then deleted again": lambda: explore(
+        half_deleted(),
+        {
+            "add+del": then(
+                say("b", f"b {SECRET} too", 50),
+                answer(
+                    "o7",
+                    "bd",
+                    decide("o7", "d", ("entry", "d", f"{SECRET} too"), shown="bd", revs={"b": 50}),
+                    revs={"b": 50},
+                ),
+                delete("b"),
+            ),
+            "R1": resume,
+        },
+        faults=ONE_KILL,
+        always=unseen("add+del"),
+    ),
+    "two corrections at once": lambda: explore(
+        begin(),
+        {"C1": correct("b", "b one"), "C2": correct("b", "b two")},
+        faults=ONE_KILL,
+        after=checked(corrected_twice),
+    ),
+    "correction and delete at once": lambda: explore(
+        begin(),
+        {"C1": correct("b", "b one"), "del": delete("b")},
+        faults=ONE_KILL,
+        always=unseen("del"),
+    ),
+    "two deletes of linked notes, kill": lambda: explore(
+        begin(), {"del": delete("b"), "d2": delete("a")}, faults=ONE_KILL, always=unseen("del")
+    ),
+    "two deletes of one note": lambda: explore(
+        begin(), {"del": delete("b"), "d2": delete("b")}, faults=KILL_AND_COPY
+    ),
+    "late copy of the add after the delete": lambda: explore(
+        Collections(),
+        {"add+del": then(say("b", f"b {SECRET}"), delete("b"))},
+        faults=Faults(copies=1),
+        always=unseen("add+del"),
+    ),
+    "resumed by two, an undo, the slow one killed": lambda: explore(
+        half_deleted(),
+        {"R1": resume, "R2": resume, "U": switch(link_slot("c"), 0, "off")},
+        faults=ONE_KILL,
+    ),
+    "resumed twice, killed at each request": lambda: explore(
+        half_deleted(), {"R1": resume, "R2": resume}, faults=Faults(kills=2)
+    ),
+    "sweep while the user extends the note": lambda: explore(
+        begin("b", expired="b"),
+        {"sweep": sweeping, "U": extend("b")},
+        faults=ONE_KILL,
+        after=checked(extended, forgotten=False),
+    ),
+    "sweep of a thread, late answer": lambda: explore(
+        begin(expired="ab"),
+        {"sweep": sweeping, "late": late()},
+        faults=ONE_KILL,
+        always=unseen("sweep"),
+    ),
+    "a form, and another made of it, of a deleted note": lambda: explore(
+        with_forms(), {"del": delete("b")}, faults=ONE_KILL, always=unseen("del")
+    ),
+    "a form is written while its source goes": lambda: explore(
+        begin(),
+        {
+            "F": answer("F", "ab", decide("F", "F", ("form", "F", SECRET), shown="ab", rev=0)),
+            "del": delete("b"),
+        },
+        faults=KILL_AND_COPY,
+        always=unseen("del"),
+    ),
+    "power cut: delete": lambda: explore(begin(), {"del": delete("b")}, faults=POWER_CUT),
+    "power cut: commit and delete": lambda: explore(
+        begin(), {"W": then(late(), delete("b"))}, faults=POWER_CUT
+    ),
+    "power cut: delete, add again": lambda: explore(
+        begin(),
+        {
+            "W": then(
+                delete("b"),
+                say("b", "b anew", 50),
+                answer(
+                    "o7",
+                    "bd",
+                    decide("o7", "d", ("entry", "d", "d anew"), shown="bd", revs={"b": 50}),
+                    revs={"b": 50},
+                ),
+            )
+        },
+        faults=POWER_CUT,
+    ),
+    "late answer and delete, resumed, late copy": lambda: explore(
+        begin(),
+        {"late": late(), "R1": resume, "del": delete("b")},
+        faults=Faults(kills=1, copies=1, partial=1),
+        always=unseen("del"),
+    ),
+    "a part of a commit arrives after its writer died, resume, delete": arriving,
+    "a commit of which the call arrives last, resume, thorough delete": lambda: arriving(
+        secretly=True
+    ),
+    "thorough delete and late answer, kill": lambda: explore(
+        begin(inferred=True),
+        {"late": inferred(), "del": delete("b", thorough=True)},
+        faults=ONE_KILL,
+        always=unseen("del"),
+        after=checked(kept),
+    ),
+    "thorough delete and late answer, kill, late copy": lambda: explore(
+        begin(inferred=True),
+        {"late": inferred(), "del": delete("b", thorough=True)},
+        faults=KILL_AND_COPY,
+        always=unseen("del"),
+        after=checked(kept),
+    ),
+    "thorough delete and late answer, in part over shards, kill": lambda: explore(
+        begin(inferred=True),
+        {"late": inferred(), "del": delete("b", thorough=True)},
+        faults=KILL_AND_PART,
+        always=unseen("del"),
+        after=checked(kept),
+    ),
+    "thorough correction and late answer, kill": lambda: explore(
+        begin(inferred=True),
+        {"late": inferred(), "cor": correct("b", "b other", thorough=True)},
+        faults=ONE_KILL,
+        always=unseen("cor"),
+        after=checked(kept),
+    ),
+    "thorough delete half done, resume, undo": lambda: explore(
+        half_deleted(thorough=True),
+        {"R1": resume, "U": switch(link_slot("b"), 0, "off")},
+        faults=ONE_KILL,
+        after=checked(kept),
+    ),
+    "thorough delete of what a plain delete is removing": lambda: explore(
+        begin(inferred=True),
+        {"del": delete("b", thorough=True), "d2": delete("b", thorough=True)},
+        faults=ONE_KILL,
+        always=unseen("del"),
+        after=checked(kept),
+    ),
+    "plain delete, then a thorough one": lambda: explore(
+        begin(inferred=True),
+        {
+            "d1": delete("b"),
+            "d2": then(delete("b"), delete("b", thorough=True)),
+            "late": inferred(),
+        },
+        always=unseen("d2"),
+        after=checked(kept),
+    ),
+    "power cut: thorough delete": lambda: explore(
+        begin(inferred=True),
+        {"del": delete("b", thorough=True)},
+        faults=POWER_CUT,
+        after=checked(kept),
+    ),
+    "late answer, delete, and a writer on the same notes": lambda: explore(
+        begin(), {"late": late(), "W2": sentence(), "del": delete("b")}, always=unseen("del")
+    ),
+    "redacted, then made again": lambda: explore(
+        begin(), {"W": then(delete("b"), again("o8", "a"))}, after=checked(slot_is_free)
+    ),
+    "undo against another writer": lambda: explore(
+        begin("b"),
+        {
+            "U": then(switch(construct_slot("c"), 0, "off"), switch(construct_slot("c"), 0, "on")),
+            "W2": sentence(of="d"),
+        },
+        faults=ONE_KILL,
+        after=checked(forgotten=False),
+    ),
+    "a worker died after its insertion, another does the work, nobody resumes": lambda: explore(
+        died_committing(), {"W2": fresh()}, resume=None, after=not_paid_again
+    ),
+    "the user supersedes while a model links": lambda: explore(
+        begin("b"),
+        {
+            "U": supersede("user", "d", "c"),
+            "W": answer(
+                "w1",
+                "ad",
+                decide("w1", "d", ("entry", "d", "d"), shown="d"),
+                decide("w1", "d", ("link", "a", "da"), shown="ad"),
+            ),
+        },
+        faults=ONE_KILL,
+        after=checked(both_stand, forgotten=False),
+    ),
+    "the user supersedes, then corrects the newer note": lambda: explore(
+        begin("b"),
+        {
+            "U": then(supersede("user", "b", "c"), correct("b", "b without its slip")),
+            "W": answer(
+                "w1",
+                "bd",
+                decide("w1", "d", ("entry", "d", "d"), shown="d"),
+                decide("w1", "d", ("link", "b", "db"), shown="bd"),
+            ),
+        },
+        faults=ONE_KILL,
+        after=checked(still_outdated, forgotten=False),
+    ),
+    "tombstone collected, same key again, late answer": lambda: explore(
+        begin(),
+        {"W": then(delete("b"), collecting, say("b", "b anew", 50)), "late": late()},
+        faults=ONE_KILL,
+        after=checked(no_stale_answer),
+    ),
+    "tombstone collected, same key again, evolved": lambda: explore(
+        begin(),
+        {"W": then(delete("b"), collecting, say("b", "b anew", 50), again("o9", "b", links=True))},
+        after=checked(has_links),
+    ),
+    "clear, same key again, late answer, kill": lambda: explore(
+        begin(),
+        {"W": then(clearing, say("b", "b anew", 50)), "late": late()},
+        faults=ONE_KILL,
+        after=checked(no_stale_answer),
+    ),
+    "clear, late copy of an add": lambda: explore(
+        Collections(),
+        {"W": then(say("b", f"b {SECRET}"), clearing)},
+        faults=Faults(copies=1),
+        always=unseen("W"),
+    ),
+    "clear against add and delete": lambda: explore(
+        begin(),
+        {"W": clearing, "add": say("x", "x new", 50), "del": delete("b")},
+        faults=ONE_KILL,
+        always=unseen("del"),
+    ),
+    "late answer for an expired note that is not swept yet": lambda: explore(
+        begin(expired="b"), {"late": late()}, after=checked(no_expired_answer, forgotten=False)
+    ),
+}
+
+# A read of an older state breaks what is promised: replicas have to answer by majority.
+NEEDS_FRESH_READS: dict[str, Scenario] = {
+    "a stale replica is read": lambda: explore(
+        begin(), {"late": late(), "del": delete("b")}, faults=Faults(stale=1)
+    ),
+}
