@@ -10,7 +10,7 @@ CODE := amem_integrations langchain_amem llamaindex_amem examples tests benchmar
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test test-dates test-served test-torch test-lowest lint types docs format bench bench-embedder clean
+.PHONY: demo test test-dates test-served test-torch test-lowest explore lint types docs format bench bench-embedder clean
 
 demo: $(VENV)/ready-for-demo
 	$(BIN)/python examples/demo.py
@@ -33,6 +33,10 @@ test-served: $(VENV)/ready
 # What compares with sentence-transformers or tests its embedder.
 test-torch: $(TORCH)/ready
 	$(TORCH)/bin/python -m pytest -m torch tests/integration/test_minilm.py tests/integration/test_sentence_transformers.py
+
+# Every order, kill and late copy of the writes of the journal, in about an hour and a half.
+explore: $(VENV)/ready
+	cd tests && PYTHONPATH=.. $(CURDIR)/$(BIN)/python -m protocol.explore
 
 # With the lowest versions that pyproject.toml allows; see CONTRIBUTING.md. The pages need LlamaIndex, which is left out.
 test-lowest: $(LOWEST)/ready

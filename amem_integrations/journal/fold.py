@@ -155,7 +155,6 @@ def _links(note_id: str, shown: Sequence[Decision]) -> dict[str, Link]:
                 strength=item.data.get("strength", 1.0),
                 direction="out" if outward else "in",
                 created=time_of(decision.seq),
-                reinforced=time_of(decision.seq),
             )
     for decision in shown:
         for item in decision.items:
