@@ -48,9 +48,9 @@ async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -
 
     The language model reads the statements that were added since the last call, twenty at a time, and says which fields
     they change; pydantic checks the result. The form is a note (`key` is `"schema:<name>"`) that names what it was filled
-    from as its `sources`: `history` shows each change of it, and `undo` takes it back. If one of these is corrected or
-    deleted, or expires, the form goes, and the next call fills it anew from what is left. What does not pass the check is asked for
-    once more; then the form stays as it was, and the next call tries again.
+    from as its `sources`: `history` shows each change of it, and `undo` takes it back. No search finds it. If one of its
+    sources is corrected or deleted, or expires, the form goes, and the next call fills it anew from what is left. What
+    does not pass the check is asked for once more; then the form stays as it was, and the next call tries again.
 
     Args:
         schema: A pydantic model whose fields have defaults; its name says which form of the namespace it is.
@@ -151,7 +151,7 @@ def _value(form: Note | None, schema: type[M]) -> M | None:
 
 
 def _key(schema: type[BaseModel]) -> str:
-    return f"schema:{schema.__name__}"
+    return "profile" if schema is Profile else f"schema:{schema.__name__}"
 
 
 def _expires_with(notes: Iterable[Note]) -> datetime | None:

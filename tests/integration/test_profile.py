@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from pydantic import BaseModel
 from support import models
 
 from amem_integrations import InvalidInputError, ModelUnavailableError, Profile
@@ -56,6 +57,17 @@ def test_no_profile_is_written_unless_it_is_wanted(open_memory):
     memory = open_memory(writing())
     memory.add("I live in Oslo with Bo", namespace=ANN)
     assert memory.profile(namespace=ANN) is None
+
+
+def test_a_form_of_ones_own_may_have_its_name(open_memory):
+    own = type("Profile", (BaseModel,), {"__annotations__": {"pets": str}, "pets": ""})
+    answers = writing(OSLO)
+    pets = {"value": {"pets": "a cat"}, "of": ["n1"]}
+    model = ScriptedModel(lambda r: pets if r.task == "fill" else answers.generate(r))
+    memory = open_memory(model, profile=True)
+    memory.add("I live in Oslo with Bo", namespace=ANN)
+    assert memory.fill(own, namespace=ANN).pets == "a cat"
+    assert memory.profile(namespace=ANN).facts == ["lives in Oslo"]
 
 
 def test_rules_write_none(open_memory):
