@@ -175,4 +175,4 @@ def test_a_collection_on_a_server_is_read_page_by_page_with_the_key_of_the_calle
 
 def test_the_command_knows_every_format():
     known = import_command.Name.__args__
-    assert set(known) == {"auto", "export", *import_command.FORMATS}
+    assert set(known) == {"auto", "export", *FORMATS}
