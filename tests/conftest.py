@@ -32,9 +32,8 @@ LONG = {
     name: place
     for place, name in enumerate(
         (
-            "test_locomo_command.py",
+            "test_locomo.py",
             "test_examples.py",
-            "test_answers_command.py",
             "test_stores.py",
             "test_processes.py",
             "test_workers.py",
@@ -44,8 +43,6 @@ LONG = {
             "test_currency.py",
             "test_memory_machine.py",
             "test_state_machine.py",
-            "test_charts.py",
-            "test_page.py",
         )
     )
 }

@@ -1,238 +1,348 @@
+"""`python -m benchmarks.locomo`, on conversations of our own, with a model on this machine, and on LoCoMo."""
+
+import copy
 import json
-from datetime import UTC, datetime
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.dialects import WINDOW
+from support.openai_server import OpenAIServer, serving
 
-from amem_integrations.errors import InvalidInputError
-from benchmarks.evaluation import Conversation, locomo
+from amem_integrations.ports import Completion, ModelRequest
+from amem_integrations.providers import MiniLmEmbedder
+from amem_integrations.testing import HashEmbedder, RecordedModel
+from benchmarks import data, locomo
+from benchmarks.answering import Models, Named
+from benchmarks.cache import PROBE
+from benchmarks.report import Report, build
+from benchmarks.runner import evaluate
+from benchmarks.systems import KNOWN, Settings
 
-
-def sample(name: str = "conv-1", **changes: Any) -> dict[str, Any]:
-    return {
-        "sample_id": name,
-        "conversation": {
-            "speaker_a": "Ines",
-            "speaker_b": "Tariq",
-            "session_2_date_time": "12:05 am on 1 March, 2024",
-            "session_2": [
-                {"speaker": "Tariq", "dia_id": "D2:1", "text": "The heron came back."},
-                {"speaker": "Ines", "dia_id": "D2:2", "text": "", "blip_caption": "a grey heron"},
-            ],
-            "session_1_date_time": "1:56 pm on 8 May, 2023",
-            "session_1": [
-                {
-                    "speaker": "Ines",
-                    "dia_id": "D1:1",
-                    "text": "Look at my pond!",
-                    "blip_caption": "a pond with lilies",
-                },
-                {"speaker": "Tariq", "dia_id": "D1:2", "text": "  "},
-            ],
-            "session_3_date_time": "9:00 am on 2 March, 2024",
-        },
-        "qa": [
-            {
-                "question": "Which bird came back?",
-                "answer": 1,
-                "evidence": ["D2:01; D2:2"],
-                "category": 1,
-            }
-        ],
-        **changes,
-    }
+TINY = Path(__file__).with_name("tiny_locomo.json")  # two conversations of our own
+ANNOTATIONS = TINY.with_name("conv-1.annotations.jsonl")
+DATA = os.environ.get("AMEM_DATA")
+# Without annotations as with them; AMEM_THOROUGH takes all five, 2,760 notes instead of 788.
+FEW = () if os.environ.get("AMEM_THOROUGH") else ("conv-26", "conv-30")
+needs_data = pytest.mark.skipif(not DATA, reason="AMEM_DATA is not set: no LoCoMo here")
+AT_ONCE = 4  # batches, and more than questions
+# A test runner may ignore the signal of Ctrl-C.
+RUN = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "from benchmarks import locomo; sys.exit(locomo.main())"
+)
+ENCODED: list[tuple[str, str]] = []
 
 
-def written(folder: Path, samples: object) -> Path:
-    path = folder / "data.json"
-    path.write_text(json.dumps(samples), encoding="utf-8")
-    return path
+class Listing(HashEmbedder):
+    """An embedder that lists what was encoded."""
+
+    def embed_documents(self, texts):
+        ENCODED.extend(("document", text) for text in texts)
+        return HashEmbedder(256).embed_documents(texts)
+
+    def embed_query(self, text):
+        ENCODED.append(("query", text))
+        return HashEmbedder(256).embed_query(text)
+
+
+LISTING = Listing(256)
+
+
+def run(file: object, out: Path, *more: object) -> int:
+    return locomo.main(list(map(str, [file, "--out", out, "--embedder", "hash", *more])))
+
+
+def read(out: Path) -> dict[str, Any]:
+    return json.loads((out / "report.json").read_text(encoding="utf-8"))
+
+
+def test_the_command_writes_a_report_for_machines_and_one_for_people(tmp_path, capsys):
+    more = ["--annotations", ANNOTATIONS, "--baselines", "--ablations", "--budget", "60,250"]
+    more += ["--embedder", f"python:{__name__}:LISTING"]
+    assert run(TINY, tmp_path / "deep", *more) == 0
+    report = read(tmp_path / "deep")
+    assert list(report["questions"].values())[:2] == [8, 2]
+    assert list(report["retrieval"]) == list(KNOWN[:-1])
+    assert report["retrieval"]["amem"]["recall"]["20"] == 1.0  # of all twelve notes
+    assert report["retrieval"]["amem"]["recall"]["5"] >= 0.75
+    shown = [report["within"][budget]["all"]["recall"]["mean"] for budget in ("60", "250")]
+    assert 0 < shown[0] < shown[1] == 1.0
+    one, two = (report["conversations"][name] for name in ("conv-1", "conv-2"))
+    assert (one["written_by"], two["written_by"]) == ("annotations", "rules")
+    whole, plain, bare, paper = one["builds"].values()
+    assert whole["model_calls"] == 4  # two sessions of six notes, in one batch each
+    assert (whole["links"], whole["updates"]) == (11, 1)  # ten from turn to turn
+    assert (plain["links"], plain["updates"], bare["links"]) == (11, 0, 0)
+    assert paper["calls_per_note"] > 2
+    assert (two["builds"]["amem"]["model_calls"], two["builds"]["amem"]["unfinished"]) == (0, 0)
+    assert "answers" not in report
+    assert report["settings"]["annotations"]["conv-1"]["file"] == ANNOTATIONS.name
+    assert str(tmp_path) not in json.dumps(report)
+    page = (tmp_path / "deep" / "report.md").read_text(encoding="utf-8")
+    assert "| amem_without_links " in page
+    assert "![recall](report-recall.png)" in page
+    assert "| amem " in capsys.readouterr().out
+    # No text is encoded twice, and in the next run none but the one by which an embedder is known.
+    assert len(ENCODED) == len(set(ENCODED)) > 0
+    ENCODED.clear()
+    assert run(TINY, tmp_path / "deep", *more, "--json", "--conversations", "conv-2", "--k", "3,1") == 0  # fmt: skip
+    assert ENCODED == [("document", PROBE), ("query", PROBE)]
+    again = json.loads(capsys.readouterr().out)
+    assert again == read(tmp_path / "deep")
+    assert (again["settings"]["k"], list(again["conversations"])) == ([1, 3], ["conv-2"])
+    assert again["retrieval"]["dense"]["recall"]["3"] == two["retrieval"]["dense"]["recall"]["3"]
+
+
+def test_a_run_repeats_to_the_digit_and_tells_how_far_it_is():
+    told: list[tuple[str, str, int, int]] = []
+    options = {"embedder": HashEmbedder(), "progress": lambda *said: told.append(said)}
+
+    def figures() -> list[Any]:
+        results = list(evaluate(data.load(TINY), Settings(ks=(5,)), **options))
+        return [one.outcomes for one in results]
+
+    assert figures() == figures()
+    assert ("conv-1", "build", 12, 12) in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["missing.json"], "missing.json"),
+        (["{bad}"], "is not a JSON file"),
+        (["{data}", "--k", "five"], "k='five'"),
+        (["{data}", "--k", "0"], "k=0"),
+        (["{data}", "--k", "10..50:0"], "k='10..50:0'"),
+        (["{data}", "--conversations", "conv-9"], "no conversation 'conv-9'"),
+        (["{data}", "--annotations", "{bad}"], "no annotation"),
+        (["{data}", "--out", "{data}"], "tiny_locomo.json"),
+        (["{data}", "--answer"], "give --model"),
+        (["{data}", "--judge", "m"], "--judge needs --answer"),
+        (["{data}", "--model", "m", "--price-input", "1"], "need both"),
+        (["{data}", "--model", "m", "--answer", "--answer-k", "0"], "answer_k=0"),
+        (["{data}", "--model", "m", "--reply", "magic"], "structured='magic'"),
+        (["{data}", "--sweep", "--choose", "conv-1,conv-2"], "on at least one other"),
+        (["{data}", "--sweep", "--conversations", "conv-1"], "on at least one other"),
+    ],
+)
+def test_an_error_is_one_line_and_a_status(tmp_path, arguments, said, monkeypatch, capsys):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    bad = tmp_path / "bad.json"
+    bad.write_text("{,", encoding="utf-8")
+    file, *more = (part.format(data=TINY, bad=bad) for part in arguments)
+    assert run(file, tmp_path / "out", *more) == 1
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.startswith("python -m benchmarks.locomo: ")
+    assert error.count("\n") == 1
+
+
+class Scribe:
+    """A chat model that answers from annotations and gold answers; keeps its replies by their prompt."""
+
+    name = "scripted"
+
+    def __init__(self) -> None:
+        self.replies: dict[str, str] = {}
+        lines = ANNOTATIONS.read_text(encoding="utf-8").splitlines()
+        self._notes = RecordedModel([json.loads(line) for line in lines])
+        asked = [one for conversation in data.load(TINY) for one in conversation.questions]
+        self._golds = {one.text: one.answer or "No information available" for one in asked}
+
+    def generate(self, request: ModelRequest) -> Completion:
+        if request.task == "answer":
+            text = json.dumps({"answer": self._golds[request.inputs["question"]]})
+        elif request.task == "judge":
+            text = json.dumps({"correct": request.inputs["gold"] == request.inputs["answer"]})
+        else:
+            text = self._notes.generate(request).text
+        self.replies[request.prompt] = text
+        return Completion(text=text)
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[OpenAIServer]:
+    """Serve what the scribe says; one for all tests, as its address is part of what a reply is kept under."""
+    scribe = Scribe()
+    named = Named(model=scribe, identity="")
+    settings = Settings(ks=(3,), answer_ks=(3, 6), systems=KNOWN)
+    models = Models(writer=named, answerer=named, judge=named)
+    list(evaluate(data.load(TINY), settings, embedder=HashEmbedder(256), models=models))
+    with serving() as server:
+        server.dialect.window = 2 * WINDOW  # the replies are to whole batches
+        # In words a prompt ends with the schema. What the scribe was not asked is answered by nothing.
+        server.answer = lambda payload: scribe.replies.get(
+            payload["messages"][-1]["content"].partition("\n\nAnswer with JSON only")[0], ""
+        )
+        yield server
 
 
 @pytest.fixture
-def conversation(tmp_path: Path) -> Conversation:
-    return locomo.load(written(tmp_path, [sample()]))[0]
+def server(endpoint: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
+    monkeypatch.setattr(endpoint, "answer", endpoint.answer)
+    monkeypatch.setattr(endpoint, "refuse", endpoint.refuse)
+    endpoint.requests.clear()
+    return endpoint
 
 
-def test_turns_come_in_order_of_sessions_and_empty_ones_are_left_out(
-    conversation: Conversation,
-) -> None:
-    assert [turn.id for turn in conversation.turns] == ["D1:1", "D2:1", "D2:2"]
-    assert conversation.namespace == ("locomo", "conv-1")
-
-
-def test_a_caption_stands_in_brackets_after_the_text(conversation: Conversation) -> None:
-    contents = [turn.text for turn in conversation.turns]
-    assert contents == [
-        "Look at my pond! [image: a pond with lilies]",
-        "The heron came back.",
-        "[image: a grey heron]",
+def answering(server: OpenAIServer, *more: str) -> list[str]:
+    return [
+        *("--k", "3", "--answer", "--answer-k", "3", "--model", "scripted", "--judge", "scripted"),
+        *("--backend", "vllm", "--base-url", server.base_url, "--concurrency", "2"),
+        *("--price-input", "0.15", "--price-output", "0.6", *more),
     ]
 
 
-def test_a_turn_becomes_a_note_of_its_session(conversation: Conversation) -> None:
-    note = conversation.turns[1].as_input()
-    assert (note.key, note.thread, note.speaker) == ("D2:1", "session_2", "Tariq")
-    assert note.at == datetime(2024, 3, 1, 0, 5, tzinfo=UTC)
+def without_times(report: dict[str, Any]) -> dict[str, Any]:
+    """Return a report but for what a clock has measured."""
+    plain = copy.deepcopy(report)
+    for part in (plain, *plain["conversations"].values()):
+        del part["latency_ms"]
+        for built in part["builds"].values():
+            del built["seconds"]
+    return plain
 
 
-def test_a_question_keeps_its_answer_as_text_and_its_evidence_as_turns(
-    conversation: Conversation,
-) -> None:
-    (question,) = conversation.questions
-    assert question.answer == "1"
-    assert question.evidence == {"D2:1", "D2:2"}
+def stop(server: OpenAIServer, requests: int, how: signal.Signals, *given: object) -> None:
+    """Run the command in a process that gets a signal at its n-th request."""
+    environment = {key: value for key, value in os.environ.items() if key != "OPENAI_API_KEY"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, *map(str, given), "--embedder", "hash"],
+        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    answer, seen = server.answer, []
+
+    def count(payload: dict[str, Any]) -> str | None:
+        seen.append(payload)
+        if len(seen) == requests:
+            process.send_signal(how)
+        return answer(payload)
+
+    server.answer = count
+    said = process.communicate(timeout=240)[1]
+    server.answer = answer
+    assert len(seen) >= requests, said
+    assert process.returncode == (-9 if how is signal.SIGKILL else 130), said
+    if how is signal.SIGINT:
+        assert said.splitlines()[-1] == "python -m benchmarks.locomo: stopped"
+        assert "Traceback" not in said
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1:56 pm on 8 May, 2023", datetime(2023, 5, 8, 13, 56, tzinfo=UTC)),
-        ("12:00 pm on 29 February, 2024", datetime(2024, 2, 29, 12, 0, tzinfo=UTC)),
-        ("12:30 am on 1 January, 2023", datetime(2023, 1, 1, 0, 30, tzinfo=UTC)),
-        (" 9:05 AM on 31 december 2022 ", datetime(2022, 12, 31, 9, 5, tzinfo=UTC)),
-    ],
-)
-def test_dates_are_read_as_utc(text: str, expected: datetime) -> None:
-    assert locomo.parse_date(text) == expected
+@pytest.mark.enable_socket
+@pytest.mark.timeout(900)
+def test_a_run_answers_scores_and_counts_and_an_interrupted_one_ends_in_the_same_report(
+    server, tmp_path
+):
+    everything = answering(server, "--baselines", "--ablations")
+    assert run(TINY, tmp_path / "whole", *everything) == 0
+    prompts = [request["messages"][-1]["content"] for request in server.requests]
+    assert len(prompts) == len(set(prompts))  # nothing is paid for twice
+    report = read(tmp_path / "whole")
+    assert list(report["answers"]) == list(KNOWN)
+    ours = report["answers"]["amem"]
+    # The file holds the gold answers; of that of category 3 only the part before ";" counts.
+    assert (ours["questions"], ours["official"]["f1"]["mean"]) == (12, 0.9167)
+    assert ours["by_category"]["3"]["official"]["f1"]["mean"] == 0.5
+    assert ours["official"]["judge"]["mean"] == 1.0
+    assert ours["by_category"]["5"]["amem"]["f1"]["mean"] == 0.0
+    assert ours["saved"] > report["answers"]["full"]["saved"] == 0.0
+    assert set(ours["against"]) == set(KNOWN) - {"amem"}
+    assert report["costs"]["build"]["cost"] > 0
+    assert report["conversations"]["conv-1"]["written_by"] == "scripted"
+    assert report["settings"]["models"]["model"]["base_url"] == server.base_url
+    assert "No information available" in report["settings"]["prompts"]["answer"]
+
+    again = tmp_path / "again"
+    server.requests.clear()
+    answered_from = next(n for n, prompt in enumerate(prompts) if "Question: " in prompt)
+    for requests, how in [
+        (answered_from // 2, signal.SIGKILL),  # in the middle of a memory
+        (answered_from // 2 + 20, signal.SIGINT),  # in the middle of the answers
+    ]:
+        stop(server, requests, how, TINY, "--out", again, *everything)
+        assert not (again / "report.json").exists()
+    assert run(TINY, again, *everything) == 0
+    assert without_times(read(again)) == without_times(report)
+    # What was on its way when a signal came is the most that is asked for again.
+    assert len(server.requests) <= len(prompts) + 2 * AT_ONCE
 
 
-@pytest.mark.parametrize(
-    "text", ["", "8 May 2023", "1:56 pm on 8 Mai, 2023", "1:56 pm on 31 June, 2023"]
-)
-def test_a_date_written_in_another_way_is_an_error_that_shows_it(text: str) -> None:
-    with pytest.raises(InvalidInputError, match="is not written as"):
-        locomo.parse_date(text)
+@pytest.mark.enable_socket
+def test_a_model_that_goes_away_or_refuses_costs_nothing_but_what_it_did_not_answer(
+    server, tmp_path, capsys
+):
+    answer, seen = server.answer, []
+
+    def gone(payload: dict[str, Any]) -> str | None:
+        seen.append(payload)
+        if len(seen) == 10:
+            server.failures.extend([503] * 100)
+        return answer(payload)
+
+    def too_long(payload: dict[str, Any]) -> str | None:
+        prompt = payload["messages"][-1]["content"]
+        whole = "Question: " in prompt and prompt.count("\n- ") == 12
+        return "maximum context length exceeded" if whole else None
+
+    server.answer = gone
+    assert run(TINY, tmp_path, *answering(server, "--baselines")) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    server.failures.clear()
+    server.refuse = too_long
+    assert run(TINY, tmp_path, *answering(server, "--baselines")) == 0
+    answers = read(tmp_path)["answers"]
+    assert answers["amem"]["official"]["f1"]["mean"] == 0.9167
+    assert answers["full"]["unanswered"] == answers["full"]["questions"] == 12
+    assert (answers["full"]["official"]["f1"]["mean"], answers["bm25"]["unanswered"]) == (0.0, 0)
 
 
-@pytest.mark.parametrize(
-    ("evidence", "expected"),
-    [
-        (["D8:6"], {"D8:6"}),
-        (["D8:06"], {"D8:6"}),
-        (["D08:6"], {"D8:6"}),
-        (["D8:6; D9:17"], {"D8:6", "D9:17"}),
-        (["D9:17 D8:6", "D8:6"], {"D8:6", "D9:17"}),
-        (["D8:6,D9:17"], {"D8:6", "D9:17"}),
-        (["D:11:26"], set()),
-        (["D"], set()),
-        (["D8:66"], set()),
-        ([], set()),
-    ],
-)
-def test_evidence_is_what_names_an_existing_turn(evidence: list[str], expected: set[str]) -> None:
-    turns = {"D8:6": "D8:6", "D9:17": "D9:17"}
-    assert locomo.evidence_ids(evidence, turns) == expected
+@pytest.mark.enable_socket
+def test_a_sweep_answers_at_every_number_of_hits(server, tmp_path):
+    more = ["--sweep", "--choose", "conv-2", "--k", "3..6:3"]
+    assert run(TINY, tmp_path, *answering(server, "--reply", "words"), *more) == 0
+    sweep = read(tmp_path)["sweep"]
+    reported = sweep["reported_on"]["answers"]["3"]["official"]["f1"]
+    assert sweep["choice"]["f1"] == {"k": 3, "reported": reported}
+    assert sweep["chosen_on"]["answers"]["6"]["official"]["f1"]["mean"] == 0.9167
+    assert {request.get("response_format") for request in server.requests} == {None}
 
 
-def test_ratio_takes_the_first_conversations_and_at_least_one(tmp_path: Path) -> None:
-    known = locomo.load(written(tmp_path, [sample(f"conv-{number}") for number in range(10)]))
-    assert [one.id for one in locomo.select(known, ratio=0.3)] == ["conv-0", "conv-1", "conv-2"]
-    assert len(locomo.select(known, ratio=0.01)) == 1
-    assert [one.id for one in locomo.select(known, names=["conv-7", "conv-4"], ratio=0.5)] == [
-        "conv-4"
-    ]
+@pytest.fixture(scope="session")
+def embedder() -> MiniLmEmbedder:
+    # Questions and bare turns come again in the second mode.
+    return MiniLmEmbedder(cache_size=20_000)
 
 
-@pytest.mark.parametrize("ratio", [0, -1, 1.5, float("nan")])
-def test_a_ratio_beyond_its_range_is_an_error(conversation: Conversation, ratio: float) -> None:
-    with pytest.raises(InvalidInputError, match="ratio="):
-        locomo.select([conversation], ratio=ratio)
+def measured(embedder: MiniLmEmbedder, *names: str, annotated: bool) -> Report:
+    folder = Path(str(DATA)) / "locomo"
+    known = data.load(folder / "locomo_dev.json")
+    files = [folder / f"{name}.annotations.jsonl" for name in names if annotated]
+    written = data.load_annotations(files, known)
+    asked = data.select(known, names)
+    results = evaluate(asked, Settings(), embedder=embedder, annotations=written)
+    return build(list(results), (10,), {}, embedder=embedder)
 
 
-def test_an_unknown_conversation_is_an_error_that_lists_the_known_ones(
-    conversation: Conversation,
-) -> None:
-    with pytest.raises(InvalidInputError, match="'conv-9'; there are conv-1"):
-        locomo.select([conversation], names=["conv-9"])
+@needs_data
+@pytest.mark.parametrize(("name", "candidates"), [("conv-26", 0.86), ("conv-30", 0.78)])
+def test_with_a_language_model_the_evidence_is_found(embedder, name, candidates):
+    report = measured(embedder, name, annotated=True)
+    assert report["retrieval"]["amem"]["recall"]["10"] >= 0.85
+    made = report["builds"]["amem"]
+    assert made["candidate_recall"] >= candidates
+    # A bulk add costs less than a third of a call for a note.
+    assert (made["model_calls"] <= 0.3 * report["notes"], made["unfinished"]) == (True, 0)
 
 
-@pytest.mark.parametrize(
-    "samples",
-    [
-        [],
-        {},
-        [3],
-        [{"sample_id": "x"}],
-        [sample(qa=[{"question": "Who?", "category": "x"}])],
-        [sample(qa=[{"question": "Who?", "category": float("inf")}])],
-        [sample(conversation={})],
-        [sample(), sample()],
-    ],
-)
-def test_a_file_of_another_form_is_an_error(tmp_path: Path, samples: Any) -> None:
-    with pytest.raises(InvalidInputError):
-        locomo.load(written(tmp_path, samples))
-
-
-def test_a_file_that_is_not_json_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "data.json"
-    path.write_bytes(b"\xff\xfe{")
-    with pytest.raises(InvalidInputError, match="is not a JSON file"):
-        locomo.load(path)
-
-
-def record(turn: str) -> dict[str, Any]:
-    return {"id": turn, "keywords": [], "context": "c", "tags": []}
-
-
-def recorded(folder: Path, name: str, records: list[dict[str, Any]]) -> Path:
-    path = folder / name
-    path.write_text("\n".join(map(json.dumps, records)) + "\n\n", encoding="utf-8")
-    return path
-
-
-def test_annotations_belong_to_the_conversation_that_the_file_is_named_after(
-    tmp_path: Path,
-) -> None:
-    known = locomo.load(written(tmp_path, [sample("conv-1"), sample("conv-11")]))
-    file = recorded(tmp_path, "conv-11.annotations.jsonl", [record("D1:1")])
-    found = locomo.load_annotations([file], known)
-    assert list(found) == ["conv-11"]
-    assert found["conv-11"].as_records()[0]["links"] == []
-
-
-def test_annotations_of_another_name_belong_to_the_conversation_of_these_turns(
-    tmp_path: Path,
-) -> None:
-    other = sample("conv-2")
-    other["conversation"]["session_3"] = [{"speaker": "Ines", "dia_id": "D3:1", "text": "Bye."}]
-    known = locomo.load(written(tmp_path, [sample("conv-1"), other]))
-    file = recorded(tmp_path, "model.jsonl", [record(t) for t in ("D1:1", "D2:1", "D2:2")])
-    assert list(locomo.load_annotations([file], known)) == ["conv-1"]
-
-
-def test_annotations_of_no_certain_conversation_are_an_error(tmp_path: Path) -> None:
-    known = locomo.load(written(tmp_path, [sample("conv-1"), sample("conv-2")]))
-    file = recorded(tmp_path, "model.jsonl", [record(t) for t in ("D1:1", "D2:1", "D2:2")])
-    with pytest.raises(InvalidInputError, match="fit 2 conversations"):
-        locomo.load_annotations([file], known)
-
-
-def test_two_files_about_one_conversation_are_an_error(
-    tmp_path: Path, conversation: Conversation
-) -> None:
-    files = [recorded(tmp_path, f"conv-1.{n}.jsonl", [record("D1:1")]) for n in "ab"]
-    with pytest.raises(InvalidInputError, match="both"):
-        locomo.load_annotations(files, [conversation])
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [("{", "line 2"), ('{"id": "D1:1"}', "keywords"), ('"x"', "line 2")],
-)
-def test_a_line_that_is_no_annotation_is_an_error_that_names_it(
-    tmp_path: Path, line: str, said: str
-) -> None:
-    path = tmp_path / "conv-1.jsonl"
-    path.write_text(f"{json.dumps(record('D1:1'))}\n{line}\n", encoding="utf-8")
-    with pytest.raises(InvalidInputError, match=said):
-        locomo.read_annotations(path)
-
-
-def test_a_file_without_annotations_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "conv-1.jsonl"
-    path.touch()
-    with pytest.raises(InvalidInputError, match="no annotations"):
-        locomo.read_annotations(path)
+@needs_data
+@pytest.mark.timeout(900)
+def test_without_a_language_model_most_of_the_evidence_is_found(embedder):
+    report = measured(embedder, *FEW, annotated=False)
+    assert report["retrieval"]["amem"]["recall"]["10"] >= (0.78 if FEW else 0.65)
+    assert report["builds"]["amem"]["model_calls"] == 0

@@ -1,0 +1,261 @@
+"""The chat models of a run: where they are served, what makes the notes, and the answers and verdicts they give."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from string import Template
+from threading import Event
+from typing import TypeVar
+
+from pydantic import BaseModel, Field
+
+from amem_integrations.errors import ModelReplyError
+from amem_integrations.ports import ChatModel, ModelRequest
+from amem_integrations.prompts.parse import parse
+from amem_integrations.runtime import resolve, run
+from amem_integrations.testing import RecordedModel
+from amem_integrations.texts import count_tokens
+
+from .cache import Cache, CachedModel
+from .data import Annotations, Answer, Condition, Question, Spent
+from .systems import Found, Settings
+
+log = logging.getLogger("amem_integrations")
+
+J = TypeVar("J", bound=tuple[str, ...])
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+
+ADDRESSES: Mapping[str, str | None] = {
+    "openai": None,  # the SDK's own: OPENAI_BASE_URL, else OpenAI itself
+    "vllm": "http://localhost:8000/v1",
+    "ollama": "http://localhost:11434/v1",
+    "sglang": "http://localhost:30000/v1",
+}
+UNJUDGED = {"dialsim_choice"}  # prompts whose answers are right or wrong by themselves
+
+_THOUGHTS = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A model at an endpoint, and how it is asked. The key is read from `OPENAI_API_KEY`."""
+
+    model: str
+    backend: str = "openai"
+    base_url: str | None = None
+    temperature: float = 0.0
+    reply: str = "auto"
+    timeout: float = 120.0
+
+    @property
+    def address(self) -> str | None:
+        """The base URL; None is OpenAI itself. `OPENAI_BASE_URL` counts as it does for the SDK."""
+        return self.base_url or ADDRESSES[self.backend] or os.environ.get("OPENAI_BASE_URL") or None
+
+    @property
+    def identity(self) -> str:
+        """Everything that decides its answers."""
+        return f"{self.backend} {self.address} {self.model} {self.temperature} {self.reply}"
+
+    def connect(self) -> Named:
+        """Return the chat model; its constructor raises errors if openai or the key is missing."""
+        from amem_integrations.providers.openai import OpenAIChatModel  # noqa: PLC0415 - the SDK
+
+        local = self.address is not None and not os.environ.get("OPENAI_API_KEY")
+        model = OpenAIChatModel(
+            self.model,
+            base_url=self.address,
+            api_key="none" if local else None,  # a local server needs none, but the SDK does
+            temperature=self.temperature,
+            structured=self.reply,  # type: ignore[arg-type] - checked there
+            timeout=self.timeout,
+        )
+        return Named(model=model, identity=self.identity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A chat model, and everything that decides its answers: name, endpoint, temperature."""
+
+    model: ChatModel
+    identity: str
+
+    def cached(self, cache: Cache) -> CachedModel:
+        """Return the model with its replies kept."""
+        return CachedModel(self.model, cache, identity=self.identity)
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """What makes the notes of a conversation: `make` returns a chat model; None means rules."""
+
+    name: str = "rules"
+    identity: str = "rules"
+    make: Callable[[], ChatModel | None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
+    """The chat models of a run: what makes notes, answers questions, and judges the answers.
+
+    Without a writer, conversations that have no annotations get notes by rules.
+    """
+
+    writer: Named | None = None
+    answerer: Named | None = None
+    judge: Named | None = None
+
+    def writer_of(self, annotations: Annotations | None, cache: Cache) -> Writer:
+        """Return what makes the notes of a conversation: its annotations, if there are any."""
+        if annotations is not None:
+            records = annotations.records
+            digest = hashlib.sha256(repr(records).encode()).hexdigest()
+            return Writer("annotations", f"annotations {digest}", lambda: RecordedModel(records))
+        if self.writer is None:
+            return Writer()
+        model = self.writer.cached(cache)
+        return Writer(model.name, self.writer.identity, lambda: model)
+
+
+class AnswerReply(BaseModel):
+    """The reply to a question."""
+
+    answer: str = Field(description="the answer in a few words")
+
+
+class JudgeReply(BaseModel):
+    """The verdict on an answer."""
+
+    correct: bool = Field(description="whether the answer says the same as the correct one")
+
+
+@cache
+def prompt_text(task: str) -> str:
+    """Return the prompt of a task, before anything is filled in."""
+    text = Path(__file__).with_name("prompts.md").read_text(encoding="utf-8")
+    sections = re.split(r"^# (\w+)\n", text, flags=re.MULTILINE)[1:]
+    return dict(zip(sections[::2], sections[1::2], strict=True))[task].strip() + "\n"
+
+
+def _answer(model: ChatModel, prompt: str, question: str, context: str) -> tuple[str, Spent]:
+    """Return a model's answer to a question, and its cost.
+
+    A reply that is no JSON is itself the answer; a refused request is answered by "", which scores as wrong.
+    """
+    shown = context or "(nothing is remembered)"
+    found, text, spent = _ask(model, prompt, AnswerReply, question=question, context=shown)
+    return " ".join((found.answer if found else _THOUGHTS.sub("", text)).split()), spent
+
+
+def _judge(model: ChatModel, question: str, gold: str, text: str) -> tuple[bool, Spent]:
+    """Return whether a model takes an answer for correct, and its cost; False if the verdict is unreadable."""
+    found, _, spent = _ask(model, "judge", JudgeReply, question=question, gold=gold, answer=text)
+    return found is not None and found.correct, spent
+
+
+def _ask(model: ChatModel, task: str, reply: type[M], **values: str) -> tuple[M | None, str, Spent]:
+    """Return a reply, or None if it is unreadable or refused; its text, and its cost."""
+    system, _, prompt = prompt_text(task).partition("\n---\n")
+    prompt = Template(prompt.strip()).substitute(values)
+    request = ModelRequest(
+        task=task, system=system.strip(), prompt=prompt, reply=reply, inputs=values
+    )
+    try:
+        completion = run(resolve(model.generate(request)))
+    except ModelReplyError as error:
+        log.warning("%s of %r was refused: %s", task, values["question"], error)
+        return None, "", Spent(calls=1)
+    spent = Spent(1, completion.input_tokens, completion.output_tokens)
+    with suppress(ModelReplyError):
+        return parse(completion.text, reply), completion.text, spent
+    return None, completion.text, spent
+
+
+def examine(
+    models: Models,
+    kept: Cache,
+    questions: Sequence[Question],
+    found: Mapping[str, Sequence[Found]],
+    settings: Settings,
+    progress: Callable[[str, int, int], None],
+) -> tuple[dict[Condition, tuple[Answer, ...]], dict[str, Spent]]:
+    """Have questions answered, and the answers compared with the golds if there is a judge.
+
+    Returns:
+        The answers by condition, and what they (`answer`) and the verdicts (`judge`) cost; nothing if there is no model
+        that answers.
+    """
+    if not settings.answer_ks or models.answerer is None:
+        return {}, {}
+    each = partial(_each, settings.concurrency)
+    asked = {
+        (Condition(prompt, system, k), n): (
+            prompt,
+            question.wordings.get(prompt, question.text),
+            one.context(k),
+        )
+        for prompt in settings.tasks
+        for system, every in found.items()
+        for k in settings.answer_ks
+        for n, (question, one) in enumerate(zip(questions, every, strict=True))
+    }
+    answerer = partial(_answer, models.answerer.cached(kept))
+    replies = each(asked.values(), answerer, partial(progress, "answer"))
+    given = {
+        where: Answer(text=replies[job][0], context_tokens=count_tokens(job[2]))
+        for where, job in asked.items()
+    }
+    spent = {"answer": Spent.total(one for _, one in replies.values())}
+    if models.judge is not None and not UNJUDGED.issuperset(settings.tasks):
+        compared = {
+            (condition, n): (asked[condition, n][1], gold, one.text)
+            for (condition, n), one in given.items()
+            if condition.task not in UNJUDGED and (gold := questions[n].gold) is not None
+        }
+        judge = partial(_judge, models.judge.cached(kept))
+        verdicts = each(compared.values(), judge, partial(progress, "judge"))
+        spent["judge"] = Spent.total(one for _, one in verdicts.values())
+        for where, job in compared.items():
+            given[where] = replace(given[where], correct=verdicts[job][0])
+    conditions: dict[Condition, tuple[Answer, ...]] = {}
+    for (condition, _), one in given.items():
+        conditions[condition] = (*conditions.get(condition, ()), one)
+    return conditions, spent
+
+
+def _each(
+    concurrency: int,
+    jobs: Iterable[J],
+    work: Callable[..., T],
+    progress: Callable[[int, int], None],
+) -> dict[J, T]:
+    """Return the result of each different job; if one fails, those that did not start are dropped."""
+    different = list(dict.fromkeys(jobs))
+    stopped = Event()
+
+    def attempt(job: J) -> T:
+        if stopped.is_set():
+            raise CancelledError
+        try:
+            return work(*job)
+        except BaseException:
+            stopped.set()  # here, so that no thread starts another job before this is noticed
+            raise
+
+    done: dict[J, T] = {}
+    with ThreadPoolExecutor(concurrency) as pool, ExitStack() as leaving:
+        leaving.callback(stopped.set)  # before the pool waits for its threads
+        for job, result in zip(different, pool.map(attempt, different), strict=True):
+            done[job] = result
+            progress(len(done), len(different))
+    return done

@@ -1,0 +1,349 @@
+"""Conversations, questions about them and results, as plain values; files of LoCoMo and annotations of them.
+
+LoCoMo (Maharana et al., ACL 2024) comes as `locomo10.json`, which is the user's own. Recorded annotations are what a
+language model wrote about the turns of a conversation, in JSON lines: `testing.RecordedModel` replays them, so that a
+memory with a language model is measured without one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ValidationError
+
+from amem_integrations import NoteInput
+from amem_integrations.errors import InvalidInputError
+
+log = logging.getLogger("amem_integrations")
+
+CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+LIST, REASONED, AS_IT_STANDS, ADVERSARIAL = 1, 3, 4, 5  # categories that are scored differently
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+_DATE = re.compile(r"(\d{1,2}):(\d\d)\s*([ap])m on (\d{1,2}) ([a-z]+),? (\d{4})", re.IGNORECASE)
+_SESSION = re.compile(r"session_(\d+)")
+_TURN_ID = re.compile(r"\bD\d+:\d+\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question about a conversation.
+
+    Attributes:
+        category: One of LoCoMo's `CATEGORIES`, which decides how an answer is compared with the gold answer.
+        evidence: Ids of the turns that answer the question.
+        adversarial: The wrong answer that a question of category 5 leads to; mostly it has no `answer`.
+        after: The number of turns after which the question is asked; None is the end of the conversation.
+        wordings: By prompt, the question as a model is asked it; `text` for other prompts, and for search.
+    """
+
+    text: str
+    category: int
+    evidence: frozenset[str] = frozenset()
+    answer: str | None = None
+    adversarial: str | None = None
+    after: int | None = None
+    wordings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def gold(self) -> str | None:
+        """The answer that a judge compares with; None for adversarial questions, which need a refusal."""
+        return None if self.category == ADVERSARIAL else self.answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """A conversation of one or more sessions, each turn a note to add, and the questions, in the order of asking."""
+
+    id: str
+    turns: tuple[NoteInput, ...]
+    questions: tuple[Question, ...]
+    dataset: str = "locomo"
+
+    @property
+    def namespace(self) -> tuple[str, str]:
+        """The namespace of its notes."""
+        return (self.dataset, self.id)
+
+    def stages(self) -> Iterator[tuple[int, list[Question]]]:
+        """Yield how many turns have been said, and the questions that are asked then; at the end if there are none."""
+        end = len(self.turns)
+        stages = groupby(self.questions, key=lambda one: end if one.after is None else one.after)
+        yield from ((after, list(asked)) for after, asked in stages)
+        if not self.questions:
+            yield end, []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """For a question, the ids that each system found, best first, and the tokens `shown` with so many of them.
+
+    `within` has the ids that the memory shows in a budget of tokens.
+    """
+
+    question: Question
+    found: Mapping[str, Sequence[str]]
+    shown: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    within: Mapping[int, Sequence[str]] = field(default_factory=dict)
+
+
+class Spent(NamedTuple):
+    """Calls of a language model, and tokens as the endpoint counts them."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @staticmethod
+    def total(parts: Iterable[Spent]) -> Spent:
+        """Return the sum."""
+        return Spent(*map(sum, zip(*parts, strict=True)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a model answered to one question, and the length of the context it was shown, in tokens of four bytes.
+
+    `correct` is a judge's verdict, or None without a judge or a gold answer.
+    """
+
+    text: str
+    context_tokens: int
+    correct: bool | None = None
+
+
+class Condition(NamedTuple):
+    """Under what a question was answered: by which prompt, from which system, from how many hits."""
+
+    task: str
+    system: str
+    k: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writes:
+    """What building a memory took and gave.
+
+    Calls, tokens and `rejected_replies` are a language model's, so they are 0 without one. Of the `annotated_links`
+    in recorded annotations, `offered_links` had their target among the candidates. `unfinished` notes are not linked.
+    """
+
+    notes: int = 0
+    model_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    rejected_replies: int = 0
+    links: int = 0
+    updates: int = 0
+    unfinished: int = 0
+    annotated_links: int = 0
+    offered_links: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One conversation, by its id: what was found and answered, and what it cost.
+
+    Attributes:
+        written_by: What made the notes: `"annotations"`, `"rules"`, or the name of a model.
+        writes: By variant of the memory, what building it took.
+        search_ms: For each question, the memory's search, with the encoding of the question.
+        embed_query_ms: The encoding alone.
+        full_tokens: Length of the whole conversation as context, in tokens of about four bytes.
+    """
+
+    conversation: str
+    written_by: str
+    notes: int
+    outcomes: tuple[Outcome, ...]
+    writes: Mapping[str, Writes]
+    search_ms: tuple[float, ...]
+    embed_query_ms: tuple[float, ...]
+    answers: Mapping[Condition, tuple[Answer, ...]] = field(default_factory=dict)
+    spent: Mapping[str, Spent] = field(default_factory=dict)
+    full_tokens: int = 0
+
+
+def load(path: Path) -> list[Conversation]:
+    """Return the conversations of a LoCoMo file.
+
+    Raises:
+        InvalidInputError: The file holds something else.
+        OSError: The file cannot be read.
+    """
+    try:
+        samples = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{str(path)!r} is not a JSON file: {error}") from error
+    if not isinstance(samples, list) or not samples:
+        raise InvalidInputError(
+            f"{str(path)!r} must hold a list of conversations, as locomo10.json"
+        )
+    conversations = [_conversation(sample, number) for number, sample in enumerate(samples, 1)]
+    if len({conversation.id for conversation in conversations}) < len(conversations):
+        raise InvalidInputError(f"{str(path)!r} holds two conversations of the same sample_id")
+    return conversations
+
+
+def select(conversations: Sequence[Conversation], names: Sequence[str]) -> list[Conversation]:
+    """Return the named conversations, all of them without names; an unknown one is an `InvalidInputError`."""
+    known = [conversation.id for conversation in conversations]
+    if unknown := [name for name in names if name not in known]:
+        raise InvalidInputError(
+            f"there is no conversation {unknown[0]!r}; there are {', '.join(known)}"
+        )
+    return [one for one in conversations if not names or one.id in names]
+
+
+def parse_date(text: str) -> datetime:
+    """Return the time that a text such as `1:56 pm on 8 May, 2023` stands for, taken as UTC."""
+    found = _DATE.fullmatch(text.strip())
+    try:
+        # Not by `strptime`: the names of months that it takes depend on the locale.
+        hour, minute, half, day, month, year = found.groups() if found else ("",) * 6
+        hours = int(hour) % 12 + (12 if half.lower() == "p" else 0)
+        number = MONTHS.index(month[:3].lower()) + 1
+        return datetime(int(year), number, int(day), hours, int(minute), tzinfo=UTC)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"date {text!r} is not written as '1:56 pm on 8 May, 2023'"
+        ) from error
+
+
+def evidence_ids(evidence: Sequence[str], turns: Sequence[NoteInput]) -> frozenset[str]:
+    """Return the ids of those `turns` that evidence names, as in `D8:06` or `D8:6; D9:17`."""
+    ids = {_plain(turn.key or ""): turn.key or "" for turn in turns}
+    found = _TURN_ID.findall(_plain(" ; ".join(evidence)))
+    return frozenset(ids[turn_id] for turn_id in found if turn_id in ids)
+
+
+def _plain(text: str) -> str:
+    """Return a text in which ids of turns have no leading zeros."""
+    return re.sub(r"\bD0*(\d+):0*(\d+)\b", r"D\1:\2", text)
+
+
+def _conversation(sample: Any, number: int) -> Conversation:  # noqa: ANN401 - JSON
+    try:
+        name = str(sample["sample_id"])
+        turns = tuple(_turns(sample["conversation"]))
+        questions = tuple(_question(item, turns) for item in sample["qa"])
+    except InvalidInputError as error:
+        raise InvalidInputError(f"conversation {name!r}: {error}") from error
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"conversation {number} is not in the form of locomo10.json: {error!r}"
+        ) from error
+    if not turns:
+        raise InvalidInputError(f"conversation {name!r} has no turns")
+    if len({turn.key for turn in turns}) < len(turns):
+        log.warning("conversation %r has turns of the same dia_id; the last of them counts", name)
+    return Conversation(id=name, turns=turns, questions=questions)
+
+
+def _turns(conversation: Mapping[str, Any]) -> Iterator[NoteInput]:
+    numbers = [int(found[1]) for found in map(_SESSION.fullmatch, conversation) if found]
+    for session in (f"session_{number}" for number in sorted(numbers)):
+        date = conversation.get(f"{session}_date_time")
+        at = parse_date(date) if date else None
+        for item in conversation[session]:
+            words, caption = ((item.get(one) or "").strip() for one in ("text", "blip_caption"))
+            text = f"{words} [image: {caption}]".strip() if caption else words
+            if text:
+                yield NoteInput(
+                    content=text, at=at, key=str(item["dia_id"]), thread=session, speaker=item["speaker"]
+                )  # fmt: skip
+
+
+def _question(item: Mapping[str, Any], turns: Sequence[NoteInput]) -> Question:
+    text, category = item["question"].strip(), int(item["category"])
+    if not text or category not in CATEGORIES:
+        raise InvalidInputError(f"a question {text!r} of category {category!r} cannot be asked")
+    evidence = item.get("evidence") or []
+    return Question(
+        text=text,
+        category=category,
+        evidence=evidence_ids([evidence] if isinstance(evidence, str) else evidence, turns),
+        answer=None if (answer := item.get("answer")) is None else str(answer),  # a few are numbers
+        adversarial=None if (wrong := item.get("adversarial_answer")) is None else str(wrong),
+    )
+
+
+@contextmanager
+def checked(what: str) -> Iterator[None]:
+    """Raise an `InvalidInputError` that says what is wrong first, and where, if values are not valid."""
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the whole"
+        raise InvalidInputError(f"{what}: {place}: {first['msg']}") from error
+
+
+class _Link(BaseModel):
+    to: str
+    why: str
+
+
+class _Update(BaseModel):
+    to: str
+    context: str
+    keywords: list[str] = []
+    tags: list[str]
+
+
+class _Annotation(BaseModel):
+    id: str
+    keywords: list[str]
+    context: str
+    tags: list[str]
+    links: list[_Link] = []
+    updates: list[_Update] = []
+
+
+class Annotations(NamedTuple):
+    """The annotations of one conversation as `RecordedModel` takes them, and the file they are from."""
+
+    file: Path
+    records: list[dict[str, Any]]
+
+
+def load_annotations(
+    files: Sequence[Path], conversations: Sequence[Conversation]
+) -> dict[str, Annotations]:
+    """Return annotations by the id of their conversation: the one that begins the file's name, else of these turns.
+
+    Raises:
+        InvalidInputError: A line is no annotation, or the conversation of a file is not clear.
+    """
+    found: dict[str, Annotations] = {}
+    for file in files:
+        records = []
+        for number, line in enumerate(file.read_bytes().splitlines(), 1):
+            if line.strip():
+                with checked(f"line {number} of {str(file)!r} is no annotation of a turn"):
+                    records.append(_Annotation.model_validate_json(line).model_dump())
+        ids = {one["id"] for one in records}
+        named = [one.id for one in conversations if file.name.startswith(f"{one.id}.")]
+        same = [one.id for one in conversations if {turn.key for turn in one.turns} == ids]
+        choice = named or same
+        if len(choice) != 1 or not records:
+            raise InvalidInputError(
+                f"{len(records)} annotations in {file.name!r} fit {len(choice)} conversations; name the "
+                "file after one, such as 'conv-26.annotations.jsonl'"
+            )
+        if other := found.get(choice[0]):
+            raise InvalidInputError(
+                f"both {str(other.file)!r} and {str(file)!r} are annotations of {choice[0]!r}"
+            )
+        found[choice[0]] = Annotations(file, records)
+    return found

@@ -1,0 +1,598 @@
+r"""Asks a memory on its way through a DialSim show (Kim et al., 2024, arXiv 2406.13144); needs --model.
+
+Every utterance becomes a note, in the order of the show. In each session one question is asked, and the model answers
+it from what the memory finds by then. A run that was stopped adds the notes again, but replies are kept. This has not
+been run on the published files yet. `friends_dialsim.pickle`, `bigbang_dialsim.pickle` and `theoffice_dialsim.pickle`
+each hold, like a JSON file of the same shape,
+
+    {episode: {number: {"date": "September 22, 1994", "script": "Ann: Hello.\nBen: Good morning.\n…",
+                        "hard_q": {kind: [question, …]}, "easy_q": {kind: {number: question}}}}}
+
+with questions `{"questions": {asker or "default": wording}, "options": [five], "answer": one of them}`.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+import re
+import sys
+from argparse import ArgumentParser, Namespace
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from functools import partial
+from itertools import cycle, islice, pairwise
+from pathlib import Path
+from string import ascii_uppercase as LETTERS  # noqa: N812 - of the options
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, TypeAdapter
+
+from amem_integrations import NoteInput
+from amem_integrations.errors import InvalidInputError
+from amem_integrations.filters import check_count
+from amem_integrations.ports import Embedder
+
+from . import plots, report
+from .command import measure, names, numbers, parser_of, prices, run
+from .data import AS_IT_STANDS, MONTHS, Answer, Conversation, Question, Result, checked
+from .report import Prices, Report, Table, Values
+from .scoring import SCORINGS, score
+from .statistics import estimate, mean
+from .systems import Settings
+
+CAUTION = (
+    "This project has not run this on the published DialSim files yet; it is tested on a small show of its "
+    "own in their format."
+)
+AGENTS = {"friends": "Ross", "bigbang": "Sheldon", "theoffice": "Michael"}
+EVERYONE = "default"  # the wording for an asker who has none of their own
+UNKNOWN = "I don't know."  # the right answer, in words, where there is none to know
+CHOICE, OPEN = "choice", "open"  # formats: one of the options chosen, or in the model's own words
+
+# As the published simulator has them.
+CONSTANTS = {
+    "graph_share": 0.7,
+    "future_share": 0.215,  # of the kinds drawn from; other kinds are repeated to reach it
+    "unanswerable_share": 0.27,
+    "draws": 20,  # questions drawn until one can be asked
+    "nearby": 3,  # turns before the agent's and up to it, or after and including it
+}
+
+# A pickle is a program that can run anything; one that names more than Python's containers is refused.
+_CONTAINERS: Mapping[str, type] = {
+    f"{one.__module__}.{one.__name__}": one
+    for one in (dict, list, set, frozenset, tuple, OrderedDict, defaultdict)
+}
+_CREDITS = ("Teleplay: ", "Story: ")
+_LONGEST_NAME = 60  # what is longer before a colon is a sentence, such as a stage direction
+_DATE = re.compile(r"([a-z]{3,9})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})", re.IGNORECASE)
+_LABEL = re.compile(r"\(([A-Za-z])\)|^\W*([A-Z])(?:[).:]|\W*\Z)")
+_REFUSAL = re.compile(
+    r"\b(?:do not|don.?t|cannot|can.?t|unable to) (?:know|answer|say|tell|be determined)\b"
+    r"|\bnone of the (?:above|options)\b|\bno information\b|\bnot (?:mentioned|specified)\b",
+    re.IGNORECASE,
+)
+
+
+class ShowQuestion(BaseModel):
+    """A question that can be asked in a session, in the words of each character, and of `default`.
+
+    `source` and `kind` (`past`, `fu_cur`, `dont_know_unans`, …) are as in the file. The last option is not to know.
+    """
+
+    model_config = ConfigDict(coerce_numbers_to_str=True, frozen=True)
+
+    questions: dict[str, str | None] = {}
+    options: list[str] = []
+    answer: str = ""
+    source: str = ""
+    kind: str = ""
+
+    @property
+    def right(self) -> int | None:
+        """The index of the right option."""
+        options = [option.strip().casefold() for option in self.options]
+        answer = self.answer.strip().casefold()
+        return options.index(answer) if answer in options else None
+
+    @property
+    def unusable(self) -> str | None:
+        """The reason why the question cannot be asked."""
+        if not any(self.questions.values()):
+            return "no wording"
+        if not 1 < len(self.options) <= len(LETTERS):
+            return f"{len(self.options)} options"
+        return "the answer is none of the options" if self.right is None else None
+
+    @property
+    def answerable(self) -> bool:
+        """Whether the dialogue so far has the answer."""
+        return self.right != len(self.options) - 1
+
+    @property
+    def gold(self) -> str:
+        """The right answer in words; `UNKNOWN` where there is none, as in the published simulator."""
+        return self.options[self.right or 0].strip() if self.answerable else UNKNOWN
+
+    def wording(self, asker: str) -> str | None:
+        """Return the question as this character puts it, if there is a wording for them."""
+        return self.questions.get(asker) or self.questions.get(EVERYONE)
+
+
+def _numbered(kinds: object) -> object:
+    if not isinstance(kinds, Mapping):
+        return kinds or {}
+    return {
+        kind: dict(enumerate(some)) if isinstance(some, list) else some or {}
+        for kind, some in kinds.items()
+    }
+
+
+_Kinds = Annotated[dict[str, dict[int | str, ShowQuestion]], BeforeValidator(_numbered)]
+
+
+class _RawSession(BaseModel):
+    date: Annotated[str, AfterValidator(lambda text: parse_date(text) and text.strip())]
+    script: str
+    hard_q: _Kinds = {}
+    easy_q: _Kinds = {}
+
+
+_EPISODES = TypeAdapter(dict[int | str, dict[int | str, _RawSession]])
+
+
+class Session(NamedTuple):
+    """A scene: what was said, on which day (00:00 UTC), and what can be asked in it."""
+
+    id: str
+    date: str
+    at: datetime
+    turns: tuple[NoteInput, ...]
+    questions: tuple[ShowQuestion, ...]
+
+
+class Show(NamedTuple):
+    """A show in the order of the file; `agent` is asked, `left_out` counts unusable questions by the reason."""
+
+    name: str
+    agent: str
+    sessions: tuple[Session, ...]
+    left_out: Mapping[str, int]
+
+
+class Asked(NamedTuple):
+    """A question, in the words of the character who asks it, just after turn number `turn` of a session."""
+
+    session: Session
+    question: ShowQuestion
+    text: str
+    asker: str
+    turn: int
+
+
+class _ContainerUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> type:
+        full = f"{module}.{name}".replace("__builtin__.", "builtins.")  # its name in Python 2
+        if full not in _CONTAINERS:
+            raise InvalidInputError(
+                f"is a pickle that builds {full}, and so could run code: it was not loaded. "
+                "If you trust who made it, write it as JSON yourself and give that file"
+            )
+        return _CONTAINERS[full]
+
+
+def read(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
+    """Return the contents of a JSON file or a pickle; one that builds more than containers is an `InvalidInputError`."""
+    with path.open("rb") as file:
+        is_json = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
+        file.seek(0)
+        try:
+            return json.loads(file.read()) if is_json else _ContainerUnpickler(file).load()
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{str(path)!r} {error}") from None
+        except OSError:
+            raise
+        except Exception as error:  # a broken pickle can end in nearly any error, as its docs say
+            form = "not a JSON file" if is_json else "neither a JSON file nor a whole pickle"
+            raise InvalidInputError(f"{str(path)!r} is {form}: {error!r}") from error
+
+
+def load(
+    path: Path,
+    agent: str | None = None,
+    sessions: int | None = None,
+    rename: Mapping[str, str] | None = None,
+) -> Show:
+    """Return the show in a file, or its first `sessions`.
+
+    Args:
+        path: The file.
+        agent: Who is asked; known of the published shows.
+        sessions: How many sessions, from the first one.
+        rename: Other names, replaced all at once and as whole words, so that they may be swapped.
+
+    Raises:
+        InvalidInputError: The file holds something else, or it is not known who is asked.
+        OSError: The file cannot be read.
+    """
+    name = path.name.partition(".")[0].removesuffix("_dialsim")
+    played = agent or AGENTS.get(name)
+    if played is None:
+        raise InvalidInputError(
+            f"who is asked in {name!r}? It is known of {', '.join(AGENTS)}; name the character: --agent"
+        )
+    with checked(f"{str(path)!r} is not in the form of DialSim, a dict of episodes"):
+        episodes = _EPISODES.validate_python(read(path))
+    raw = ((f"{name}/{n}", one) for name, some in episodes.items() for n, one in some.items())
+    left_out: Counter[str] = Counter()
+    found = tuple(_session(one, rename or {}, left_out) for one in islice(raw, sessions))
+    if not any(session.questions for session in found):
+        raise InvalidInputError(
+            f"{str(path)!r} has no question that can be asked: {dict(left_out)}"
+        )
+    return Show(name, _renamed(played, rename or {}), found, dict(left_out))
+
+
+def _renamed(value: Any, names_: Mapping[str, str]) -> Any:  # noqa: ANN401 - JSON
+    """Return a text, or all texts in a value, with other names."""
+    if isinstance(value, Mapping):
+        return {_renamed(key, names_): _renamed(one, names_) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_renamed(one, names_) for one in value]
+    if not isinstance(value, str) or not names_:
+        return value
+    any_name = rf"\b(?:{'|'.join(map(re.escape, names_))})\b"
+    return re.sub(any_name, lambda found: names_[found[0]], value)
+
+
+def _session(
+    named: tuple[str, _RawSession], rename: Mapping[str, str], left_out: Counter[str]
+) -> Session:
+    (session_id, raw), at = named, parse_date(named[1].date)
+    every = [
+        ShowQuestion(
+            source=source, kind=kind, **_renamed(one.model_dump(exclude={"source", "kind"}), rename)
+        )
+        for source, kinds in (("graph", raw.hard_q), ("quiz", raw.easy_q))
+        for kind, numbered in kinds.items()
+        for one in numbered.values()
+    ]
+    left_out.update(reason for one in every if (reason := one.unusable))
+    usable = tuple(one for one in every if not one.unusable)
+    turns = tuple(script_turns(_renamed(raw.script, rename), session_id, at))
+    return Session(session_id, raw.date, at, turns, usable)
+
+
+def script_turns(script: str, session_id: str, at: datetime) -> Iterator[NoteInput]:
+    """Yield the utterances of a script, divided at lines with a colon as the published simulator divides it."""
+    lines = (line.strip() for line in script.split("\n"))
+    kept = [line for line in lines if line and not any(credit in line for credit in _CREDITS)]
+    number = 0
+    for said in re.split(r"\n(?=.*:)", "\n".join(kept)):
+        speaker, colon, rest = (part.strip() for part in said.partition(":"))
+        named = colon and 0 < len(speaker) <= _LONGEST_NAME and speaker[0] not in "[("
+        if text := rest if named else said:
+            yield NoteInput(
+                content=text,
+                at=at,
+                key=f"{session_id}#{number}",
+                thread=session_id,
+                speaker=speaker if named else None,
+            )
+            number += 1
+
+
+def parse_date(text: str) -> datetime:
+    """Return the day of a text such as `September 22, 1994` or `1994-09-22`, as 00:00 UTC."""
+    found = _DATE.fullmatch(text.strip())
+    try:
+        if not found:
+            day = date.fromisoformat(text.strip())
+        else:  # not by `strptime`: the names of months that it takes depend on the locale
+            day = date(int(found[3]), MONTHS.index(found[1][:3].lower()) + 1, int(found[2]))
+    except ValueError as error:
+        raise InvalidInputError(f"date {text!r} is not written as 'September 22, 1994'") from error
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def conversation(show: Show, asked: Sequence[Asked]) -> Conversation:
+    """Return a show as a conversation with these questions on the way."""
+    by_session = {one.session.id: one for one in asked}
+    turns: list[NoteInput] = []
+    questions = []
+    for session in show.sessions:
+        if one := by_session.get(session.id):
+            put = f"On {session.date}, {one.asker} asks {show.agent}: {one.text}"
+            options = zip(LETTERS, one.question.options, strict=False)
+            lines = [put, *(f"({letter}) {option.strip()}" for letter, option in options)]
+            question = Question(
+                text=f"{one.asker}: {one.text}",
+                category=AS_IT_STANDS,
+                answer=one.question.gold,
+                after=len(turns) + one.turn + 1,
+                wordings={_task(OPEN): put, _task(CHOICE): "\n".join(lines)},
+            )
+            questions.append(question)
+        turns += session.turns
+    return Conversation(
+        id=show.name, turns=tuple(turns), questions=tuple(questions), dataset="dialsim"
+    )
+
+
+def _task(format_: str) -> str:
+    """Return the name of the prompt by which questions are asked in a format."""
+    return f"dialsim_{format_}"
+
+
+def choose(show: Show, seed: int = 0) -> tuple[list[Asked], dict[str, int]]:
+    """Return what is asked in a show, and how often nothing can be, by the reason.
+
+    It is chosen as the published simulator chooses, but the same in every run: each session has a random stream of its
+    own, decided by the seed and the session. In each session at most one question is asked, just after a random
+    utterance of the agent, by someone who speaks nearby.
+
+    Raises:
+        InvalidInputError: Nothing can be asked.
+    """
+    found = [_ask(one, show.agent, random.Random(f"{seed}/{one.id}")) for one in show.sessions]
+    asked = [one for one in found if isinstance(one, Asked)]
+    left_out = dict(Counter(one for one in found if isinstance(one, str)))
+    if not asked:
+        raise InvalidInputError(
+            f"nothing can be asked of {show.agent!r} in {show.name!r}: {left_out}"
+        )
+    return asked, left_out
+
+
+def _ask(session: Session, agent: str, chance: random.Random) -> Asked | str:
+    if not session.questions:
+        return "no question"
+    spoken = [
+        index
+        for index, turn in enumerate(session.turns)
+        if (turn.speaker or "").casefold() == agent.casefold()
+    ]
+    if not spoken:
+        return "the agent says nothing"
+    turn, nearby = chance.choice(spoken[1:] or spoken), int(CONSTANTS["nearby"])
+    near = [one.speaker for one in session.turns[max(0, turn - nearby) : turn + nearby]]
+    # Neither everyone nor a choir with the agent in it. The order of a set would not be the same in every run.
+    others = [
+        one
+        for one in dict.fromkeys(near)
+        if one and one.casefold() != "all" and agent.casefold() not in one.casefold()
+    ]
+    if not others:
+        return "nobody else is near"
+    asker = chance.choice(others)
+    for question in _draws(session, chance):
+        if text := question.wording(asker):
+            return Asked(session, question, text, asker, turn)
+    return "no question for who is near"
+
+
+def _draws(session: Session, chance: random.Random) -> Iterator[ShowQuestion]:
+    preferred = "graph" if chance.random() < CONSTANTS["graph_share"] else "quiz"
+    questions = [one for one in session.questions if one.source == preferred] or session.questions
+    # The kinds that are held to a share: about the future, or without an answer.
+    rare, share = (
+        ("fu", CONSTANTS["future_share"])
+        if questions[0].source == "graph"
+        else ("unans", CONSTANTS["unanswerable_share"])
+    )
+    kinds = list(dict.fromkeys(one.kind for one in questions))
+    others = [kind for kind in kinds if rare not in kind]
+    rarely = len(kinds) - len(others)
+    chance.shuffle(others)
+    more = cycle(others)
+    while others and rarely / len(kinds) >= share:
+        kinds.append(next(more))
+    kind = chance.choice(kinds)
+    of_kind = [one for one in questions if one.kind == kind]
+    month, year = session.date.split()[0], session.at.year
+    for _ in range(int(CONSTANTS["draws"])):
+        question = chance.choice(of_kind)
+        first = next(filter(None, question.questions.values()))
+        # What was true "in 1994" cannot be asked before 1994 is over. Only the first wording is looked at.
+        if question.source == "quiz" or not (f"n {year}" in first or f"{month} {year}" in first):
+            yield question
+
+
+def build(
+    show: Show,
+    asked: Sequence[Asked],
+    left_out: Values,
+    result: Result,
+    settings: Values,
+    *,
+    embedder: Embedder,
+    prices: Prices | None = None,
+) -> Report:
+    """Return the report on a run; `embedder` compares open answers with right ones."""
+    questions = [one.question for one in asked]
+    return {
+        "caution": CAUTION,
+        "show": show.name,
+        "agent": show.agent,
+        "sessions": show.sessions.index(asked[-1].session) + 1,
+        "sessions_dated_back": sum(b.at < a.at for a, b in pairwise(show.sessions)),
+        "turns": result.outcomes[-1].question.after,
+        "notes": result.notes,
+        "written_by": result.written_by,
+        "questions": {
+            "asked": len(asked),
+            "unanswerable": sum(not one.answerable for one in questions),
+            "sessions_left_out": dict(left_out),
+            "questions_left_out": dict(show.left_out),
+        },
+        "answers": {
+            condition.task.removeprefix(_task("")): _figures(
+                _choices(questions, given)
+                if condition.task == _task(CHOICE)
+                else _opens(questions, result, given, embedder)
+            )
+            for condition, given in result.answers.items()
+        },
+        "builds": report.builds([result]),
+        "costs": report.costs([result], prices),
+        "latency_ms": report.latency([result]),
+        "settings": dict(settings),
+    }
+
+
+def _choices(asked: Sequence[ShowQuestion], given: Sequence[Answer]) -> Iterator[Report]:
+    for question, answer in zip(asked, given, strict=True):
+        option = chosen(answer.text, question.options)
+        found = {"right": float(option == question.right), "unreadable": option is None}
+        refused = option == len(question.options) - 1
+        yield {"question": question, "answer": answer, "refused": refused, **found}
+
+
+def _opens(
+    asked: Sequence[ShowQuestion], result: Result, given: Sequence[Answer], embedder: Embedder
+) -> Iterator[Report]:
+    pairs = zip(result.outcomes, given, strict=True)
+    scores = score([(one.question, answer.text) for one, answer in pairs], embedder=embedder)
+    for question, answer, one in zip(asked, given, scores, strict=True):
+        right = None if answer.correct is None else float(answer.correct)  # as a judge sees it
+        found = {"right": right, "unreadable": False, "scores": report.flat(one)}
+        yield {"question": question, "answer": answer, "refused": refuses(answer.text), **found}
+
+
+def _figures(answers: Iterable[Values]) -> Report:
+    marked = list(answers)
+    kinds = defaultdict(list)
+    for one in marked:
+        kinds[f"{one['question'].source}/{one['question'].kind}"].append(one)
+    return {
+        **_group(marked),
+        "unreadable": sum(one["unreadable"] for one in marked),
+        "context_tokens": mean([one["answer"].context_tokens for one in marked]),
+        "answerable": _group([one for one in marked if one["question"].answerable]),
+        "unanswerable": _group([one for one in marked if not one["question"].answerable]),
+        "by_kind": {kind: _group(some) for kind, some in sorted(kinds.items())},
+    }
+
+
+def _group(marked: Sequence[Values]) -> Report:
+    scored = [one["scores"] for one in marked if "scores" in one]
+    return {
+        "questions": len(marked),
+        "accuracy": estimate([one["right"] for one in marked]),
+        "refused": mean([float(one["refused"]) for one in marked]),
+        **(report.marks(scored) if scored else {}),
+    }
+
+
+def chosen(answer: str, options: Sequence[str]) -> int | None:
+    """Return the index of the option that an answer chooses, or None if it is none or several.
+
+    A letter in brackets or at the beginning counts, else the words of an option, else a refusal.
+    """
+    places = {LETTERS.index("".join(found).upper()) for found in _LABEL.findall(answer)}
+    worded = {n for n, one in enumerate(options) if _words(one) and _words(one) == _words(answer)}
+    places = places or worded or ({len(options) - 1} if refuses(answer) else set())
+    place = places.pop() if len(places) == 1 else len(options)
+    return place if place < len(options) else None
+
+
+def refuses(answer: str) -> bool:
+    """Return whether an answer says that it does not know."""
+    return _REFUSAL.search(answer) is not None
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
+
+
+def tables(made: Values) -> Iterator[Table]:
+    """Yield the tables of `dialsim.json`."""
+    questions = made["questions"]
+    about = (
+        f"{made['agent']} hears {made['notes']} turns of {made['sessions']} sessions in their order and is asked "
+        f"{questions['asked']} questions on the way, each from what has been said by then; {questions['unanswerable']} "
+        "of them have no answer yet, and to say so every time would be right as often"
+    )
+    for format_, found in made["answers"].items():
+        groups = {**_groups(found), **found["by_kind"]}.items()
+        heads = ("questions", "accuracy", "refused")
+        yield Table(
+            f"{made['caution']} {about}. Right answers, format {format_!r}, with 95 % bootstrap intervals; "
+            f"{found['unreadable']} chose no option, or several, and count as wrong; open answers are right if a judge says so",
+            [{"group": name, **{head: one[head] for head in heads}} for name, one in groups],
+        )
+        for scoring in SCORINGS:
+            yield Table(
+                f"Wording against the right answer, format {format_!r}, scoring {scoring!r}",
+                [{"group": name, **one[scoring]} for name, one in groups if scoring in one],
+            )
+    left_out = ("sessions_left_out", "questions_left_out")
+    counts = [(name, reason, n) for name in left_out for reason, n in questions[name].items()]
+    counts.append(("sessions", "dated before the one they follow", made["sessions_dated_back"]))
+    heads = ("of", "reason", "count")
+    yield Table("What was left out", [dict(zip(heads, one, strict=True)) for one in counts])
+    yield from report.cost_tables(made)
+
+
+def _groups(found: Values) -> Report:
+    return {"all": found, **{name: found[name] for name in ("answerable", "unanswerable")}}
+
+
+def _parser() -> ArgumentParser:
+    parser = parser_of("benchmarks.dialsim", __doc__ or "", "20")
+    add = parser.add_argument
+    # fmt: off
+    add("--agent", help="who is asked; known for friends, bigbang and theoffice")
+    add("--rename", action="append", default=[], metavar="OLD=NEW", help="another name for a character, so that the model cannot answer from what it knows of the show; may be given several times")
+    add("--sessions", type=int, help="how many sessions, from the first one")
+    add("--seed", type=int, default=0, help="decides which questions are asked, when and by whom")
+    add("--formats", default="choice,open", help="how questions are asked: choice (of five options), open, or both")
+    # fmt: on
+    return parser
+
+
+def _dialsim(given: Namespace) -> None:
+    formats, prices_of, ks = (
+        list(dict.fromkeys(names(given.formats))),
+        prices(given),
+        numbers(given.k),
+    )
+    if not formats or not {CHOICE, OPEN}.issuperset(formats):
+        raise InvalidInputError(f"formats={given.formats!r} must be choice, open, or choice,open")
+    if given.sessions is not None:
+        check_count("sessions", given.sessions)
+    new_names = {}
+    for pair in given.rename:
+        old, _, new = map(str.strip, pair.partition("="))
+        if not old or not new:
+            raise InvalidInputError(f"rename={pair!r} must be OLD=NEW, such as Ross=Robert")
+        new_names[old] = new
+    show = load(given.dataset, given.agent, given.sessions, new_names)
+    asked, left_out = choose(show, given.seed)
+    settings = Settings(
+        ks=ks,
+        answer_ks=ks[-1:],
+        tasks=tuple(map(_task, formats)),
+        concurrency=given.concurrency,
+        build_concurrency=given.build_concurrency,
+    )
+    options = {name: getattr(given, name) for name in ("sessions", "seed")}
+    about = {"names": new_names, "formats": formats, **options, "simulator": CONSTANTS}
+    (result,), described, embedder = measure(given, settings, [conversation(show, asked)], about)
+    made = build(show, asked, left_out, result, described, embedder=embedder, prices=prices_of)
+    bars = {
+        name: {group: one["accuracy"] for group, one in _groups(found).items()}
+        for name, found in made["answers"].items()
+        if found["accuracy"]["mean"] is not None
+    }
+    figures = {"accuracy": plots.bars(bars, "share of right answers")} if bars else {}
+    report.write(given.out, "dialsim", made, tables(made), figures, as_json=given.json)
+
+
+main = partial(run, _parser, _dialsim)
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""Measures recall of evidence on LoCoMo and, with --answer, what a chat model answers.
+
+Every turn becomes a note and every question a search. Notes are written from the annotations where there are any, else
+by the model if one is named, else by rules. A run that was stopped is continued by the same command.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from amem_integrations.errors import InvalidInputError
+from amem_integrations.notes import Note
+from amem_integrations.ports import Embedder
+
+from . import data, note_map, plots
+from .cache import write_json
+from .command import measure, names, numbers, parser_of, prices, run
+from .provenance import file_digest
+from .report import build, tables, write
+from .systems import ABLATIONS, BASELINES, Settings
+
+
+def _parser() -> ArgumentParser:
+    parser = parser_of("benchmarks.locomo", __doc__ or "", "3,5,10,20")
+    add = parser.add_argument
+    # fmt: off
+    add("--answer", action="store_true", help="have a chat model answer the questions (needs --model)")
+    add("--answer-k", type=int, default=10, help="how many of the first hits the model answers from")
+    add("--budget", default="", metavar="TOKENS", help="tokens that recall may fill, such as 600,1100,2100: what evidence is in them and, with --answer, what the model answers from them in place of the first hits")
+    add("--baselines", action="store_true", help="compare with plain rankings of the turns and, for answers, the whole conversation")
+    add("--ablations", action="store_true", help="compare with the memory without links, without evolution, without both, and built by the paper's calls")
+    add("--sweep", action="store_true", help="answer from each number of hits in --k, choose the best on some conversations, and report it on the others")
+    add("--choose", default="", help="ids of the conversations on which a sweep chooses, separated by commas; by default the first half")
+    add("--annotations", type=Path, action="append", default=[], help="what a language model wrote about a conversation, such as conv-26.annotations.jsonl; may be given several times")
+    add("--conversations", default="", help="ids, separated by commas; all conversations by default")
+    # fmt: on
+    return parser
+
+
+def _choosing(given: Namespace, ids: Sequence[str]) -> list[str]:
+    """Return the conversations on which a sweep chooses the number of hits; none without a sweep."""
+    if not given.sweep:
+        return []
+    chosen = names(given.choose) or list(ids[: len(ids) // 2])
+    if not chosen or not set(chosen) < set(ids):
+        raise InvalidInputError(
+            f"a sweep chooses on some of the conversations and reports on at least one other, so {chosen!r} of "
+            f"{list(ids)!r} cannot choose; see --choose"
+        )
+    return chosen
+
+
+def _locomo(given: Namespace) -> None:
+    ks, prices_of = numbers(given.k), prices(given)  # before anything is paid for
+    known = data.load(given.dataset)
+    asked = data.select(known, names(given.conversations))
+    ids = [one.id for one in asked]
+    written = {
+        name: one
+        for name, one in data.load_annotations(given.annotations, known).items()
+        if name in ids
+    }
+    choosing = _choosing(given, ids)
+    answer_ks = ks if given.sweep else (given.answer_k,)
+    settings = Settings(
+        ks=ks,
+        answer_ks=answer_ks if given.answer else (),
+        budgets=numbers(given.budget, "budget") if given.budget else (),
+        systems=(*(ABLATIONS if given.ablations else ()), *(BASELINES if given.baselines else ())),
+        concurrency=given.concurrency,
+        build_concurrency=given.build_concurrency,
+    )
+    looked_at: list[dict[str, Any]] = []  # the notes of the first conversation
+
+    def look_at(notes: Sequence[Note], through: Embedder) -> None:
+        if not looked_at:
+            looked_at.append(note_map.views(notes, through))
+
+    about = {
+        "budgets": list(settings.budgets),
+        "systems": list(settings.chosen),
+        "conversations": ids,
+        "annotations": {name: file_digest(one.file) for name, one in written.items()},
+    }
+    more = {"annotations": written, "on_notes": look_at}
+    results, described, embedder = measure(given, settings, asked, about, **more)
+    report = build(results, ks, described, embedder=embedder, prices=prices_of, choosing=choosing)
+    write_json(given.out / "notes.json", looked_at[0])
+    shown = [*tables(report), note_map.table(looked_at[0])]
+    write(
+        given.out,
+        "report",
+        report,
+        shown,
+        plots.of_report(report, looked_at[0]),
+        as_json=given.json,
+    )
+
+
+main = partial(run, _parser, _locomo)
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,219 @@
+"""Runs an evaluation of any data set: builds the memories of each conversation and asks the questions on the way.
+
+A memory is built anew in every run, from the replies and vectors that are kept, so a run that was stopped goes on where
+it was, and ends as in one go.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from amem_integrations import AgenticMemory, NoteInput
+from amem_integrations.errors import InvalidInputError
+from amem_integrations.notes import Note
+from amem_integrations.ports import ChatModel, Embedder
+from amem_integrations.testing import RecordedModel
+from amem_integrations.texts import count_tokens
+
+from . import systems
+from .answering import Models, Writer, examine
+from .cache import Cache, CachedEmbedder
+from .data import Annotations, Conversation, Outcome, Result, Writes
+from .systems import MAIN, Found, Settings
+
+Progress = Callable[[str, str, int, int], None]  # conversation, stage, done, total
+OnNotes = Callable[[Sequence[Note], Embedder], None]
+
+
+def evaluate(
+    conversations: Sequence[Conversation],
+    settings: Settings,
+    *,
+    embedder: Embedder,
+    models: Models | None = None,
+    annotations: Mapping[str, Annotations] | None = None,
+    cache: Path | None = None,
+    progress: Progress = lambda *_: None,
+    on_notes: OnNotes = lambda *_: None,
+) -> Iterator[Result]:
+    """Yield a result for each conversation, one after the other.
+
+    Args:
+        conversations: What to remember and to ask.
+        settings: What to run.
+        embedder: Encodes notes and questions.
+        models: Write notes, answer, and judge; by default notes are written by rules.
+        annotations: By conversation, what a language model wrote about it, which then makes its notes.
+        cache: Folder of replies and vectors, from which a run that was stopped goes on.
+        progress: Called now and then with conversation, stage, done and total.
+        on_notes: Called with the notes of each conversation, once it is complete, and the embedder.
+
+    Raises:
+        InvalidInputError: Questions are to be answered, and there is no model to answer them.
+        ModelUnavailableError: A model gave no answer. What was answered before is in the cache.
+    """
+    models = models or Models()
+    if settings.answer_ks and models.answerer is None:
+        raise InvalidInputError("questions are answered by a chat model: name one")
+    with (
+        TemporaryDirectory(prefix="amem-") as passing,
+        closing(Cache(cache or Path(passing))) as kept,
+    ):
+        encoder = CachedEmbedder(embedder, kept)
+        for one in conversations:
+            writer = models.writer_of((annotations or {}).get(one.id), kept)
+            tell = partial(progress, one.id)
+            with ExitStack() as opened:
+                heard = _Heard(one, settings, encoder, writer, opened)
+                heard.converse(tell)
+                notes, writes = heard.main.notes(), heard.writes()
+            on_notes(notes, encoder)
+            answers, spent = examine(models, kept, one.questions, heard.answering(), settings, tell)
+            yield Result(
+                conversation=one.id,
+                written_by=writer.name,
+                notes=len(notes),
+                outcomes=heard.outcomes(),
+                writes=writes,
+                search_ms=tuple(search for search, _ in heard.times),
+                embed_query_ms=tuple(encoding for _, encoding in heard.times),
+                answers=answers,
+                spent=spent,
+                full_tokens=count_tokens(systems.whole(notes)),
+            )
+
+
+class _Heard:
+    """The memories of a conversation, and what they and the baselines find, by system, question for question."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        settings: Settings,
+        embedder: CachedEmbedder,
+        writer: Writer,
+        opened: ExitStack,
+    ) -> None:
+        self.conversation, self.settings, self.embedder = conversation, settings, embedder
+        self.memories: dict[str, Built] = {}
+        for variant, config in settings.variants.items():
+            place = opened.enter_context(TemporaryDirectory(prefix="amem-"))
+            model = writer.make()
+            memory = AgenticMemory.open(place, model=model, embedder=embedder, config=config)
+            opened.enter_context(memory)
+            self.memories[variant] = Built(memory, conversation.namespace, model)
+        self.main = self.memories[MAIN]
+        self.found: dict[str, list[Found]] = {system: [] for system in settings.chosen}
+        self.within: list[Mapping[int, Found]] = []
+        self.times: list[tuple[float, float]] = []  # of a search of the memory, and of its encoding
+
+    def converse(self, progress: Callable[[str, int, int], None]) -> None:
+        """Add the turns, and search where questions are asked, which are in the order of the conversation."""
+        namespace, settings = self.conversation.namespace, self.settings
+        recall = systems.budget_finder(self.main.memory, namespace, settings.budgets)
+        start, every = 0, self.conversation.turns
+        for end, asked in self.conversation.stages():
+            for variant, built in self.memories.items():
+                stage = "build" if variant == MAIN else f"build {variant}"
+                built.add(every, start, end, partial(progress, stage))
+            start = end
+            finders = {}
+            if set(settings.chosen) & set(systems.BASELINES):
+                finders = systems.baseline_finders(self.main.notes(), self.embedder, settings.depth)
+            for system in set(settings.chosen) - finders.keys():
+                memory = self.memories.get(system, self.main).memory
+                links = system != systems.WITHOUT_LINKS
+                finders[system] = systems.memory_finder(
+                    memory, namespace, settings.depth, links=links
+                )
+            self.within += [recall(question.text) for question in asked]
+            for system, found in self.found.items():
+                for question in asked:
+                    search = partial(finders[system], question.text)
+                    hits, *times = self.embedder.timed(search)
+                    found.append(hits)
+                    self.times += [(times[0], times[1])] if system == MAIN else []
+
+    def writes(self) -> dict[str, Writes]:
+        """Return what building each memory took."""
+        return {variant: built.writes() for variant, built in self.memories.items()}
+
+    def answering(self) -> dict[str, list[Found]]:
+        """Return what questions are answered from: with budgets, what the memory shows in each, not its first hits."""
+        recalled = {
+            f"{MAIN} in {budget} tokens": [one[budget] for one in self.within]
+            for budget in self.settings.budgets
+        }
+        return recalled | {n: one for n, one in self.found.items() if not recalled or n != MAIN}
+
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """Return what was found for each question, as ids."""
+        ks, names = self.settings.ks, [name for name in self.found if name != systems.FULL]
+        return tuple(
+            Outcome(
+                question=question,
+                found={name: self.found[name][n].ids for name in names},
+                shown={
+                    name: {k: count_tokens(self.found[name][n].context(k)) for k in ks}
+                    for name in names
+                },
+                within={budget: one.ids for budget, one in self.within[n].items()},
+            )
+            for n, question in enumerate(self.conversation.questions)
+        )
+
+
+@dataclass(slots=True)
+class Built:
+    """A memory, and the model that makes its notes."""
+
+    memory: AgenticMemory
+    namespace: tuple[str, ...]
+    model: ChatModel | None
+    seconds: float = field(default=0.0, init=False)
+
+    def add(
+        self,
+        turns: Sequence[NoteInput],
+        start: int,
+        end: int,
+        progress: Callable[[int, int], None],
+    ) -> None:
+        """Add the turns of a stage, and link and evolve them."""
+        began = time.perf_counter()
+        self.memory.add_many(
+            turns[start:end],
+            namespace=self.namespace,
+            progress=lambda done, _: progress(start + done, len(turns)),
+        )
+        self.seconds += time.perf_counter() - began
+
+    def notes(self) -> list[Note]:
+        """Return all notes."""
+        return self.memory.get_all(namespace=self.namespace, limit=1_000_000)
+
+    def writes(self) -> Writes:
+        """Return what building took so far; without a model the calls of rules are not counted."""
+        notes = self.notes()
+        spent = Counter(self.memory.stats()["usage"]["total"] if self.model else {})
+        recorded = self.model if isinstance(self.model, RecordedModel) else None
+        return Writes(
+            notes=len(notes),
+            model_calls=spent["calls"],
+            input_tokens=spent["input_tokens"],
+            output_tokens=spent["output_tokens"],
+            rejected_replies=spent["rejected_replies"],
+            links=sum(link.direction == "out" for note in notes for link in note.links.values()),
+            updates=sum(entry.cause != note.id for note in notes for entry in note.contexts),
+            unfinished=sum(note.state != "done" for note in notes),
+            annotated_links=recorded.annotated_links if recorded else 0,
+            offered_links=recorded.offered_links if recorded else 0,
+            seconds=self.seconds,
+        )

@@ -1,0 +1,130 @@
+"""Replies and vectors are kept, so that none is paid for twice."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import BaseModel
+
+from amem_integrations.errors import InvalidInputError, ModelUnavailableError
+from amem_integrations.ports import Completion, ModelRequest
+from amem_integrations.testing import HashEmbedder
+from benchmarks.cache import FILE, PROBE, Cache, CachedEmbedder, CachedModel, key_of
+
+
+class Reply(BaseModel):
+    answer: str
+
+
+class OtherReply(BaseModel):
+    verdict: str
+
+
+def request(prompt: str = "why?", reply: type[BaseModel] = Reply) -> ModelRequest:
+    return ModelRequest(task="answer", system="be brief", prompt=prompt, reply=reply, inputs={})
+
+
+class Counting:
+    """Answers with the number of the call."""
+
+    name = "counting"
+    calls = 0
+
+    def generate(self, _request: ModelRequest) -> Completion:
+        self.calls += 1
+        return Completion(text=str(self.calls), input_tokens=7, output_tokens=2)
+
+
+class CountingEmbedder(HashEmbedder):
+    max_tokens = 99
+
+    def __init__(self, trained: str = "") -> None:
+        super().__init__(16)
+        self.batches: list[list[str]] = []
+        self.trained = trained
+
+    def embed_documents(self, texts):
+        if texts != [PROBE]:
+            self.batches.append(list(texts))
+        return HashEmbedder(16).embed_documents(texts)
+
+    def embed_query(self, text):
+        if text != PROBE:
+            self.batches.append([text])
+        return HashEmbedder(16).embed_query(f"{self.trained}{text}")
+
+
+@pytest.fixture
+def kept(tmp_path: Path):
+    file = Cache(tmp_path / "cache")
+    yield file
+    file.close()
+
+
+def test_a_reply_is_asked_for_once_in_all_runs_and_all_that_decides_it_counts(tmp_path):
+    for calls in (4, 0):
+        file, model = Cache(tmp_path), Counting()
+        remembered = CachedModel(model, file, identity="m at 0")
+        first = Completion(text="1", input_tokens=7, output_tokens=2)
+        assert remembered.generate(request()) == remembered.generate(request()) == first
+        assert remembered.generate(request("why not?")).text == "2"
+        assert remembered.generate(request(reply=OtherReply)).text == "3"
+        assert CachedModel(model, file, identity="m at 1").generate(request()).text == "4"
+        file.close()
+        assert model.calls == calls
+    assert key_of("a", {"x": 1, "y": None}) == key_of("a", {"y": None, "x": 1})
+    assert len({key_of("ab"), key_of("a", "b"), key_of(["a", "b"]), key_of("a b")}) == 4
+
+
+def test_threads_that_ask_at_once_get_the_same_reply_and_a_failure_leaves_nothing(kept):
+    both = threading.Barrier(2, timeout=10)
+
+    class Slow(Counting):
+        def generate(self, request: ModelRequest) -> Completion:
+            both.wait()
+            return super().generate(request)
+
+    class Down:
+        def generate(self, _request: ModelRequest) -> Completion:
+            raise ModelUnavailableError("down")
+
+    with pytest.raises(ModelUnavailableError):
+        CachedModel(Down(), kept, identity="m").generate(request())
+    model = CachedModel(Slow(), kept, identity="m")
+    with ThreadPoolExecutor(2) as pool:
+        texts = {one.text for one in pool.map(model.generate, [request(), request()])}
+    assert len(texts) == 1
+
+
+def test_no_text_is_encoded_twice_and_all_new_ones_in_one_batch(tmp_path):
+    texts = ["a b", "c d", "a b", *(f"text {number}" for number in range(1203))]  # SQLite's limit
+    for batches in ([[*texts[:2], *texts[3:]], ["who?"]], []):
+        inner, file = CountingEmbedder(), Cache(tmp_path)
+        embedder = CachedEmbedder(inner, file)
+        assert (embedder.name, embedder.dimensions, embedder.max_tokens) == (inner.name, 16, 99)
+        rows = embedder.embed_documents(texts)
+        np.testing.assert_array_equal(rows, HashEmbedder(16).embed_documents(texts))
+        np.testing.assert_array_equal(embedder.embed_query("who?"), embedder.embed_query("who?"))
+        assert inner.batches == batches
+        assert embedder.query_ms[0] == embedder.query_ms[1] > 0  # also of what was kept
+        assert embedder.embed_documents([]).shape == (0, 16)
+        file.close()
+
+
+def test_an_embedder_that_was_trained_again_under_its_name_is_another_one(kept):
+    before, after = (CachedEmbedder(CountingEmbedder(word), kept) for word in ("", "now "))
+    assert before.name == after.name
+    assert before.identity == CachedEmbedder(CountingEmbedder(), kept).identity != after.identity
+    before.embed_query("who?")
+    np.testing.assert_array_equal(
+        after.embed_query("who?"), HashEmbedder(16).embed_query("now who?")
+    )
+    assert CachedEmbedder(HashEmbedder(8), kept).embed_query("who?").shape == (8,)
+
+
+def test_another_file_in_its_place_is_an_error_that_says_what_to_do(tmp_path):
+    (tmp_path / FILE).write_text("no database at all, but long enough to look like one" * 40)
+    with pytest.raises(InvalidInputError, match="delete it"):
+        Cache(tmp_path)

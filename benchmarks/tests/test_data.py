@@ -1,0 +1,148 @@
+"""Reading LoCoMo and annotations of it: what is irregular, and what is refused."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amem_integrations import NoteInput
+from amem_integrations.errors import InvalidInputError
+from benchmarks import data
+
+
+def sample(name: str = "conv-1", **changes: Any) -> dict[str, Any]:
+    sessions = {
+        "session_2_date_time": "12:05 am on 1 March, 2024",
+        "session_2": [
+            {"speaker": "Tariq", "dia_id": "D2:1", "text": "The heron came back."},
+            {"speaker": "Ines", "dia_id": "D2:2", "text": "", "blip_caption": "a grey heron"},
+        ],
+        "session_1_date_time": "1:56 pm on 8 May, 2023",
+        "session_1": [
+            {"speaker": "Ines", "dia_id": "D1:1", "text": "My pond!", "blip_caption": "lilies"},
+            {"speaker": "Tariq", "dia_id": "D1:2", "text": "  "},
+        ],
+        "session_3_date_time": "9:00 am on 2 March, 2024",
+    }
+    asked = {"question": "Which bird?", "answer": 1, "evidence": ["D2:01; D2:2"], "category": 1}
+    return {"sample_id": name, "conversation": sessions, "qa": [asked], **changes}
+
+
+def written(folder: Path, samples: object, name: str = "data.json") -> Path:
+    path = folder / name
+    path.write_text(samples if isinstance(samples, str) else json.dumps(samples), encoding="utf-8")
+    return path
+
+
+def test_turns_come_in_order_as_notes_of_their_session_and_empty_ones_are_left_out(tmp_path):
+    (one,) = data.load(written(tmp_path, [sample()]))
+    assert [(turn.key, turn.content) for turn in one.turns] == [
+        ("D1:1", "My pond! [image: lilies]"),
+        ("D2:1", "The heron came back."),
+        ("D2:2", "[image: a grey heron]"),
+    ]
+    at = datetime(2024, 3, 1, 0, 5, tzinfo=UTC)
+    assert (one.turns[1].thread, one.turns[1].speaker, one.turns[1].at) == (
+        "session_2",
+        "Tariq",
+        at,
+    )
+    assert one.namespace == ("locomo", "conv-1")
+    assert (one.questions[0].answer, one.questions[0].evidence) == ("1", {"D2:1", "D2:2"})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1:56 pm on 8 May, 2023", datetime(2023, 5, 8, 13, 56, tzinfo=UTC)),
+        ("12:00 pm on 29 February, 2024", datetime(2024, 2, 29, 12, 0, tzinfo=UTC)),
+        ("12:30 am on 1 January, 2023", datetime(2023, 1, 1, 0, 30, tzinfo=UTC)),
+        (" 9:05 AM on 31 december 2022 ", datetime(2022, 12, 31, 9, 5, tzinfo=UTC)),
+        ("8 May 2023", None),
+        ("1:56 pm on 8 Mai, 2023", None),
+        ("1:56 pm on 31 June, 2023", None),
+    ],
+)
+def test_dates_are_read_as_utc_and_others_are_an_error_that_shows_them(text, expected):
+    if expected is None:
+        with pytest.raises(InvalidInputError, match="is not written as"):
+            data.parse_date(text)
+    else:
+        assert data.parse_date(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("evidence", "expected"),
+    [
+        (["D08:06"], {"D8:6"}),
+        (["D8:6; D9:17"], {"D8:6", "D9:17"}),
+        (["D9:17 D8:6", "D8:6"], {"D8:6", "D9:17"}),
+        (["D8:6,D9:17"], {"D8:6", "D9:17"}),
+        (["D:11:26", "D", "D8:66"], set()),
+        ([], set()),
+    ],
+)
+def test_evidence_is_what_names_an_existing_turn(evidence, expected):
+    turns = [NoteInput(content="x", key=key) for key in ("D8:6", "D9:17")]
+    assert data.evidence_ids(evidence, turns) == expected
+
+
+def test_conversations_are_chosen_by_name(tmp_path):
+    known = data.load(written(tmp_path, [sample(f"conv-{number}") for number in range(3)]))
+    assert data.select(known, []) == known
+    assert [one.id for one in data.select(known, ["conv-2", "conv-1"])] == ["conv-1", "conv-2"]
+    with pytest.raises(InvalidInputError, match="'conv-x'; there are conv-0, conv-1"):
+        data.select(known, ["conv-x"])
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        "{",
+        [],
+        {},
+        [3],
+        [{"sample_id": "x"}],
+        [sample(qa=[{"question": "Who?", "category": "x"}])],
+        [sample(qa=[{"question": "Who?", "category": float("inf")}])],
+        [sample(conversation={})],
+        [sample(), sample()],
+    ],
+)
+def test_a_file_of_another_form_is_an_error(tmp_path, samples):
+    with pytest.raises(InvalidInputError):
+        data.load(written(tmp_path, samples))
+
+
+def record(turn: str) -> str:
+    return json.dumps({"id": turn, "keywords": [], "context": "c", "tags": []})
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"conv-11.annotations.jsonl": record("D1:1")}, "conv-11"),
+        ({"model.jsonl": "\n\n".join(map(record, ("D1:1", "D2:1", "D2:2")))}, "conv-1"),
+        ({"model.jsonl": record("D1:1")}, "fit 0 conversations"),
+        ({"conv-1.a.jsonl": record("D1:1"), "conv-1.b.jsonl": record("D1:1")}, "^both "),
+        ({"conv-1.jsonl": f"{record('D1:1')}\n{{"}, "line 2"),
+        ({"conv-1.jsonl": '{"id": "D1:1"}'}, "keywords"),
+        ({"conv-1.jsonl": ""}, "^0 annotations"),
+    ],
+)
+def test_annotations_belong_to_the_conversation_of_their_name_or_of_these_turns(
+    tmp_path, files, said
+):
+    other = sample("conv-11")
+    other["conversation"]["session_3"] = [{"speaker": "Ines", "dia_id": "D3:1", "text": "Bye."}]
+    known = data.load(written(tmp_path, [sample("conv-1"), other]))
+    paths = [written(tmp_path, text, name) for name, text in files.items()]
+    if said.startswith("conv-"):
+        found = data.load_annotations(paths, known)
+        assert list(found) == [said]
+        assert found[said].records[0]["links"] == []
+    else:
+        with pytest.raises(InvalidInputError, match=said):
+            data.load_annotations(paths, known)

@@ -1,0 +1,198 @@
+"""What is compared: baselines worked out by hand, ablations, settings; and what a model is asked."""
+
+import threading
+import time
+from contextlib import closing
+from itertools import count
+from math import log
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from amem_integrations.errors import InvalidInputError, ModelReplyError, ModelUnavailableError
+from amem_integrations.ports import Completion, ModelRequest
+from amem_integrations.testing import HashEmbedder
+from benchmarks.answering import Models, Named, Served, examine
+from benchmarks.cache import Cache
+from benchmarks.data import Answer, Question, Spent
+from benchmarks.systems import Found, Rankings, Settings, bm25_weights
+
+TEXTS = ["red kite", "red red kite over the barn", "a blue barn", "nothing at all"]
+
+
+def test_bm25_is_the_formula_and_weighs_rare_words_and_short_texts_up():
+    weights = dict(bm25_weights([["red"], ["red", "kite", "barn"], ["barn", "barn"]])["barn"])
+    rarity = log(1 + (3 - 2 + 0.5) / (2 + 0.5))
+    assert weights[1] == pytest.approx(rarity * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 3 / 2)))
+    assert weights[2] == pytest.approx(rarity * 2 * 2.2 / (2 + 1.2))
+    ranks = Rankings(TEXTS, HashEmbedder())
+    assert ranks.bm25("red") == [0, 1]  # 1.21 for once in two words, 1.14 for twice in six
+    assert ranks.bm25("KITE, blue!") == [2, 0, 1]
+    assert ranks.bm25("unheard") == Rankings([], HashEmbedder()).rrf("a") == []
+
+
+def test_dense_ranks_by_cosine_and_rrf_adds_the_reciprocal_ranks_of_both(monkeypatch):
+    embedder = HashEmbedder()
+    cosines = embedder.embed_documents(TEXTS) @ embedder.embed_query("blue barn")
+    ranks = Rankings(TEXTS, embedder)
+    assert ranks.dense("blue barn") == sorted(range(4), key=lambda place: -cosines[place])
+    monkeypatch.setattr(ranks, "dense", lambda _: [0, 1, 2, 3])
+    monkeypatch.setattr(ranks, "bm25", lambda _: [2, 1])
+    # 2: 1/63 + 1/61; 1: 1/62 + 1/62; 0: 1/61; 3: 1/64
+    assert ranks.rrf("?") == [2, 1, 0, 3]
+
+
+def test_an_ablation_leaves_out_what_it_says():
+    systems = ("amem_paper_calls", "amem_without_both", "amem_without_links", "dense", "full")
+    settings = Settings(systems=systems, ks=(5,))
+    assert settings.chosen == ("amem", *systems[2::-1], "dense")  # the whole only answers
+    assert Settings(systems=systems, answer_ks=(30,)).chosen[-1] == "full"
+    assert Settings(ks=(5,), answer_ks=(30,)).depth == 30
+    whole, both, paper = settings.variants.values()
+    assert (whole.link, whole.evolve, both.link, both.evolve) == (True, True, False, False)
+    assert (paper.calls, paper.batch_size) == ("paper", 1)
+    (_, plain) = Settings(systems=("amem_without_evolution",)).variants.values()
+    assert (plain.link, plain.evolve) == (True, False)
+    for given, said in (
+        ({"ks": ()}, "k="),
+        ({"ks": (0,)}, "k=0"),
+        ({"answer_ks": (0,)}, "answer_k=0"),
+        ({"concurrency": 0}, "concurrency=0"),
+        ({"systems": ("magic",)}, "no system 'magic'"),
+    ):
+        with pytest.raises(InvalidInputError, match=said):
+            Settings(**given)
+
+
+class Model:
+    """Answers each request by a function; keeps what it was asked."""
+
+    name = "m"
+
+    def __init__(self, answer) -> None:
+        self._answer = answer
+        self.requests: list[ModelRequest] = []
+
+    def generate(self, request: ModelRequest) -> Completion:
+        self.requests.append(request)
+        return Completion(text=self._answer(request), input_tokens=10, output_tokens=3)
+
+
+def found(*contexts: str) -> list[Found]:
+    return [Found(ids=(), context=lambda k, text=text: f"{text} of {k}") for text in contexts]
+
+
+def asked(model, *texts, ks=(5,), systems=None, judge=None, progress=lambda *_: None, **options):
+    """Return the answers by system and number of hits, and what they took."""
+    questions = [
+        one if isinstance(one, Question) else Question(text=one, category=4, answer="red")
+        for one in texts
+    ]
+    shown = systems or {"amem": found(*["x"] * len(texts))}
+    settings = Settings(answer_ks=ks, **options)
+    named = {"judge": Named(model=judge, identity="j")} if judge else {}
+    models = Models(answerer=Named(model=model, identity="m"), **named)
+    with TemporaryDirectory() as folder, closing(Cache(Path(folder))) as kept:
+        answers, spent = examine(models, kept, questions, shown, settings, progress)
+    return {(one.system, one.k): given for one, given in answers.items()}, spent
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ('{"answer": " red\\n ink "}', "red ink"),
+        ('```json\n{"answer": "red"}\n```', "red"),
+        ("<think>blue? {no}</think> red", "red"),
+        ("It is red.", "It is red."),
+        ("", ""),
+        ('{"answer": ["red", "blue"]}', "red blue"),
+    ],
+)
+def test_an_answer_is_what_a_user_would_be_shown(said, answer):
+    assert asked(Model(lambda _: said), "What colour?")[0]["amem", 5][0].text == answer
+
+
+def test_a_request_that_is_refused_is_answered_by_nothing_and_counted():
+    def refuse(_: ModelRequest) -> str:
+        raise ModelReplyError("too long for the model")
+
+    answers, spent = asked(Model(refuse), "q", judge=Model(refuse))
+    assert answers["amem", 5] == (Answer(text="", context_tokens=2, correct=False),)
+    assert spent == {"answer": Spent(calls=1), "judge": Spent(calls=1)}
+
+
+def test_the_prompt_holds_the_context_and_the_question_and_no_gold():
+    model = Model(lambda _: '{"answer": "x"}')
+    shown = [Found(ids=(), context=lambda _, text=text: text) for text in ("He paid $5.", "")]
+    asked(model, "Was $x {paid}?", "Who?", systems={"amem": shown}, concurrency=1)
+    first, second = model.requests
+    assert "He paid $5." in first.prompt
+    assert "Was $x {paid}?" in first.prompt
+    assert set(first.inputs) == {"question", "context"}
+    assert "(nothing is remembered)" in second.prompt
+
+
+def test_the_same_question_from_the_same_context_is_asked_once():
+    numbers, told = count(1), []
+    model = Model(lambda _: f'{{"answer": "{next(numbers)}"}}')
+    systems = {"amem": found("x", "y"), "dense": found("x", "z")}
+    answers, spent = asked(
+        model, "a?", "b?", ks=(5, 10), systems=systems, concurrency=1,
+        progress=lambda *report: told.append(report),
+    )  # fmt: skip
+    assert spent == {"answer": Spent(calls=6, input_tokens=60, output_tokens=18)}
+    assert answers["amem", 5][0] == answers["dense", 5][0] != answers["amem", 10][0]
+    assert answers["amem", 5][1] != answers["dense", 5][1]
+    assert told[-1] == ("answer", 6, 6)
+
+
+def test_a_judge_sees_what_can_be_compared_and_a_verdict_that_cannot_be_read_is_no():
+    verdicts = {"a?": '{"correct": true}', "b?": '{"correct": false}', "c?": "Yes, surely."}
+    judge = Model(lambda request: verdicts[request.inputs["question"]])
+    adversarial = Question(text="d?", category=5, answer="red")
+    without_gold = Question(text="e?", category=4)
+    model = Model(lambda _: '{"answer": "blue"}')
+    answers, spent = asked(model, *verdicts, adversarial, without_gold, judge=judge)
+    assert [one.correct for one in answers["amem", 5]] == [True, False, False, None, None]
+    assert spent["judge"].calls == len(judge.requests) == 3
+
+
+def test_no_more_calls_at_once_than_allowed_and_none_when_the_model_is_down():
+    lock, running, most = threading.Lock(), [0], [0]
+
+    def answer(request: ModelRequest) -> str:
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        time.sleep(0.01)
+        with lock:
+            running[0] -= 1
+        if request.inputs["question"] == "13?":
+            raise ModelUnavailableError("down")
+        return "{}"
+
+    asked(Model(answer), *(f"{number}?" for number in range(12)), concurrency=3)
+    assert most[0] == 3
+    model = Model(answer)
+    with pytest.raises(ModelUnavailableError):
+        asked(model, *(f"{number}?" for number in range(10, 50)), concurrency=1)
+    assert len(model.requests) == 4
+
+
+def test_what_decides_answers_is_in_the_identity_of_a_model(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    served = Served(model="m", backend="vllm")
+    assert served.address == "http://localhost:8000/v1"
+    assert Served(model="m", backend="ollama", base_url="http://gpu/v1").address == "http://gpu/v1"
+    assert "8000" in repr(served.connect().model)  # a server of one's own needs no key
+    others = ({"temperature": 0.7}, {"reply": "words"}, {"model": "n"}, {"backend": "sglang"})
+    every = {Served(**{"model": "m", "backend": "vllm", **one}).identity for one in others}
+    assert len(every | {served.identity}) == 5
+    plain = Served(model="m")
+    before = plain.identity
+    assert plain.address is None
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://two/v1")  # so the SDK takes it
+    assert plain.address == "http://two/v1"
+    assert plain.identity != before
