@@ -25,8 +25,9 @@ TELLING = 1.0
 
 # Each of the best hits gives every note it is linked to SPREAD · score / √(number of its links): of as many hits as are
 # wanted, within these bounds. Each costs a note to fetch. Links that only say that one turn came after another do not
-# count in that number: every note has two of them.
+# count in that number, for every note has two of them, and give TURNS in place of SPREAD.
 SPREAD = 0.4
+TURNS = 0.25
 SPREAD_FROM = (20, 40)
 
 # So many notes stand first because they match best. For them, links from turn to turn give nothing, and other links
@@ -151,6 +152,14 @@ def joined(first: Ranked, then: Ranked) -> Ranked:
     return Ranked(dense=dense, lexical=lexical)
 
 
+def raised(
+    ranked: Sequence[tuple[str, float]], least: Mapping[str, float]
+) -> list[tuple[str, float]]:
+    """Return a list in which some notes have a score of at least so much."""
+    scores = ((note_id, max(score, least.get(note_id, score))) for note_id, score in ranked)
+    return sorted(scores, key=lambda hit: (-hit[1], hit[0]))
+
+
 def order(notes: Activations) -> list[str]:
     """Return the note ids, best first; equal scores are ordered by match, then by id, so that runs repeat."""
     ranked = sorted((-note.score, -note.lead, note_id) for note_id, note in notes.items())
@@ -177,12 +186,13 @@ def spread(notes: Activations, links: Mapping[str, Mapping[str, Link]]) -> Activ
     """Let the notes in `links` activate what they are linked to, and return all activations."""
     for note_id, targets in links.items():
         stated = sum(link.relation != FOLLOWS for link in targets.values())
-        share = SPREAD * notes[note_id].fusion / sqrt(stated or 1)
-        backing = BACKING * notes[note_id].match / sqrt(stated or 1)
+        fusion = notes[note_id].fusion / sqrt(stated or 1)
+        match = notes[note_id].match / sqrt(stated or 1)
         for target, link in targets.items():
             activation = notes.setdefault(target, Activation())
+            share = fusion * (TURNS if link.relation == FOLLOWS else SPREAD)
             activation.spread += share
-            activation.backing += backing if link.relation != FOLLOWS else 0.0
+            activation.backing += 0.0 if link.relation == FOLLOWS else BACKING * match
             activation.sources.append((share, note_id))
     return notes
 

@@ -60,7 +60,8 @@ async def search(
             operators `$eq $ne $gt $gte $lt $lte $in`.
         min_similarity: Least cosine of query and note; notes without a vector yet are left out too.
         as_of: What was true then: only what had happened by then, superseded by what had happened by then,
-            without the context that later notes added. Content and links are as they are now.
+            without the context that later notes added. Content and links are as they are now. A note that was
+            replaced since counts as near as what replaced it.
         known_at: What the memory believed then: only what had been recorded by then, with the content, context,
             links and supersessions of that moment. Ranked by the vectors of today; what was deleted since is gone.
         links: Whether links are followed.
@@ -85,7 +86,7 @@ async def search(
     most = k
     while True:
         found, notes = await _ranked(
-            runtime, space, wanted, conditions, most, min_similarity, past, links=links
+            runtime, space, wanted, conditions, most, min_similarity, past, as_of, links=links
         )
         current = CurrentFacts(found.notes, as_of or known_at or now(), now=now())
         hits = _hits(found, current, notes, conditions, k=most, explain=explain, as_of=as_of)
@@ -151,11 +152,12 @@ async def _ranked(
     k: int,
     floor: float | None,
     past: Past | None,
+    as_of: datetime | None,
     *,
     links: bool,
 ) -> tuple[Found, list[Note]]:
     """Return what a query finds, with what supersedes it, and the first k notes of it."""
-    found = await _find(runtime, namespace, wanted, where, k, past)
+    found = await _find(runtime, namespace, wanted, where, k, past, as_of)
     if links:
         _spread(found, k)
     likely = ranking.order(found.activations)[: min(2 * k, ranking.FUSION_DEPTH)]
@@ -174,6 +176,7 @@ async def _find(
     where: Conditions,
     k: int,
     past: Past | None,
+    as_of: datetime | None,
 ) -> Found:
     """Return what the dense and the BM25 list find, fused."""
     vector = await _query_vector(runtime, wanted)
@@ -189,8 +192,25 @@ async def _find(
         # What was only asked or echoed fills the lists: look for statements by themselves.
         stated = replace(query, where=(*where, *ranking.STATEMENTS))
         more = await _lists(runtime, namespace, stated, found)
-        await _weigh(runtime, namespace, wanted, ranking.joined(more, lists), found, k)
+        lists = ranking.joined(more, lists)
+        await _weigh(runtime, namespace, wanted, lists, found, k)
+    if as_of and (nearer := await _nearer(runtime, namespace, found, as_of)):
+        dense = ranking.raised(lists.dense, nearer)
+        await _weigh(runtime, namespace, wanted, replace(lists, dense=dense), found, k)
     return found
+
+
+async def _nearer(
+    runtime: Runtime, namespace: Namespace, found: Found, as_of: datetime
+) -> dict[str, float]:
+    """Return by note the cosine of what replaced it after a time: both answer the same question."""
+    later = {
+        note.id: [i for i, s in note.supersessions.items() if s.replaces and s.since > as_of]
+        for note in found.notes.values()
+    }
+    await _fetch(runtime, namespace, found, sorted({i for ids in later.values() for i in ids}))
+    cosines = {i: [found.cosines[j] for j in ids if j in found.cosines] for i, ids in later.items()}
+    return {note_id: max(some) for note_id, some in cosines.items() if some}
 
 
 async def _lists(runtime: Runtime, namespace: Namespace, query: Query, found: Found) -> Ranked:

