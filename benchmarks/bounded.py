@@ -86,17 +86,12 @@ async def gaps(folder: Path, number: int) -> dict[str, tuple[float, float]]:
     with opened(folder, embedder) as memory:
         tape = Tape(memory)
 
-        def search(place: int) -> Awaitable[object]:
-            return memory.asearch(questions[place], namespace=SPACE)
-
-        def add(place: int) -> Awaitable[object]:
-            text = f"{world.text(place, 18)} {time.time_ns()}"
-            return memory.aadd(text, namespace=SPACE, thread="t")
-
-        def delete(place: int) -> Awaitable[object]:
-            return memory.adelete(note_id(number // 3 + place), namespace=SPACE)
-
-        return {act.__name__: await gap(act, tape) for act in (search, add, delete)}
+        acts: dict[str, Callable[[int], Awaitable[object]]] = {
+            "search": lambda n: memory.asearch(questions[n], namespace=SPACE),
+            "add": lambda n: memory.aadd(f"{world.text(n, 18)} {n}", namespace=SPACE, thread="t"),
+            "delete": lambda n: memory.adelete(note_id(number // 3 + n), namespace=SPACE),
+        }
+        return {name: await gap(act, tape) for name, act in acts.items()}
 
 
 async def gap(act: Callable[[int], Awaitable[object]], tape: Tape) -> tuple[float, float]:

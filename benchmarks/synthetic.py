@@ -93,30 +93,17 @@ class World:
 
     def _note(self, place: int, links: dict[str, Link]) -> Note:
         at, own, name = _START + timedelta(minutes=place), self._own[place % TOPICS], note_id(place)
+        # fmt: off
         entry = ContextEntry(
-            text=self.text(place, 20),
-            keywords=tuple(own[:4]),
-            tags=tuple(own[4:7]),
-            cause=name,
-            model="synthetic",
-            change=name,
-            at=at,
-            recorded_at=at,
+            text=self.text(place, 20), keywords=tuple(own[:4]), tags=tuple(own[4:7]),
+            cause=name, model="synthetic", change=name, at=at, recorded_at=at,
         )
         return Note(
-            id=name,
-            seq=_FIRST_SEQ + place,
-            namespace=SPACE,
-            content=self.text(place, 18),
-            recorded_at=at,
-            at=at,
-            speaker=f"speaker{place % 2}",
-            thread=f"thread{place // 20}",
-            key=str(place),
-            contexts=(entry,),
-            links=links,
-            state="done",
+            id=name, seq=_FIRST_SEQ + place, namespace=SPACE, content=self.text(place, 18), recorded_at=at, at=at,
+            speaker=f"speaker{place % 2}", thread=f"thread{place // 20}", key=str(place),
+            contexts=(entry,), links=links, state="done",
         )
+        # fmt: on
 
 
 class KnownVectors:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import inf
 from statistics import median
 from typing import Any
 
 from amem_integrations import AgenticMemory
 
+Times = Sequence[float]  # milliseconds
 Operation = Callable[[int], object]  # is given the number of the round
 
 
@@ -29,14 +31,7 @@ def by_turns(operations: Mapping[str, Operation], rounds: int) -> dict[str, list
     return times
 
 
-def print_ratio(
-    name: str,
-    base: Sequence[float],
-    times: Sequence[float],
-    *,
-    aim: float | None = None,
-    grace: float = 0.0,
-) -> None:
+def print_ratio(name: str, base: Times, times: Times, aim: float = inf, grace: float = 0) -> None:
     """Print a line: the medians of two series of milliseconds, and the ratio of the second to the first.
 
     Args:
@@ -47,7 +42,7 @@ def print_ratio(
         grace: Milliseconds that the times may take beyond that.
     """
     least, own = median(base), median(times)
-    met = "" if aim is None else "  aim met" if own <= aim * least + grace else "  AIM MISSED"
+    met = "" if aim == inf else "  aim met" if own <= aim * least + grace else "  AIM MISSED"
     print(f"{name:36}{least:9.2f} ms{own:9.2f} ms{own / least:8.2f}{met}")
 
 

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("langchain_classic")
 pytest.importorskip("llama_index.core")
 
-from amem_integrations import AgenticMemory
+from amem_integrations import AgenticMemory, calibration
 from amem_integrations.testing import HashEmbedder
 from benchmarks import adapters, bounded, calibrate, kills, search, served
 from benchmarks.synthetic import SPACE, World, fill, note_id, opened
@@ -90,9 +90,13 @@ def test_a_served_search_is_compared_with_the_bare_client(capsys):
 def test_calibrating_prints_the_settings_and_the_row_of_the_table(capsys):
     calibrate.main(["--embedder", "hash"])
     about, _, settings, row = capsys.readouterr().out.splitlines()
-    assert "91% of the sentences about something else" in about
-    assert settings == "MemoryConfig(min_relevance=-0.08, min_gate_similarity=0.25)"
-    assert row == '"hash": Cosines(relevance=-0.08, gate=0.25, repeats=0.91),'
+    embedder = HashEmbedder(256)
+    floor, (least, stopped) = calibration.relevance_floor(embedder)[0], calibration.gate(embedder)
+    repeats = calibration.similarity_of_repeats(embedder)[0]
+    assert f"{stopped:.0%} of the sentences about something else" in about
+    assert settings == f"MemoryConfig(min_relevance={floor:.2f}, min_gate_similarity={least:.2f})"
+    assert row.startswith(f'"{embedder.name}": Cosines(')
+    assert row.endswith(f"relevance={floor:.2f}, gate={least:.2f}, repeats={repeats:.2f}),")
 
 
 def test_a_lost_note_one_that_is_back_and_a_secret_that_stays_are_found(tmp_path):
