@@ -33,7 +33,7 @@ def main() -> None:
             print(f"Nothing to add: all {len(notes)} turns are in {FOLDER}/ already.")
         show_note(memory, "3:2")
         show_evolution(memory, "1:7")
-        show_search(memory, "What did Mira have to correct?")
+        show_search(memory, "What did Jonas do before the bakery?")
         print("\nRun it again: it will add nothing. Delete the folder to start over.")
 
 
