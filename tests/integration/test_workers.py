@@ -593,7 +593,7 @@ def test_a_folder_is_written_to_no_more_than_by_its_own_work(tmp_path: Path) -> 
         memory._runtime = replace(memory._runtime, store=store)  # type: ignore[arg-type]
         note = memory.add("the trip", namespace=ANN, thread="t")
         assert note.state == "done"
-        reads = ["get", "scan", "get", "search", "get"]
+        reads = ["get", "scan", "get", "search", "get_indexed", "get"]
         calls = [name for name in store.calls if name not in {"insert", "replace"}]
         assert calls == reads
         assert Counter(store.calls)["replace"] == 2
