@@ -24,7 +24,7 @@ import time
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,9 +70,9 @@ def opened(folder: Path) -> AgenticMemory:
 def work(folder: Path, journal_path: Path, seed: str) -> None:
     """Work on a memory with several threads until killed."""
     journal = os.open(journal_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    _write(journal, {"do": "start"})
+    print("start", flush=True)
     memory = opened(folder)
-    _write(journal, {"do": "open"})
+    print("open", flush=True)
     for number in range(THREADS):
         worker = Worker(memory, journal, f"{seed}.{number}")
         threading.Thread(target=worker.work).start()
@@ -301,24 +301,14 @@ def run(folder: Path, kills: int, seed: int = 0) -> Report:
 def _start_and_kill(place: Path, journal: Path, seed: str, dice: random.Random, at: int) -> None:
     """Start a process, and kill it while it works; every now and then while it opens the memory."""
     wait_for, within = ("start", OPENING) if at % OPENING_EVERY == 0 else ("open", WORKING)
-    known = _count(journal, wait_for)
     command = [sys.executable, "-m", "benchmarks.kills", "--work", str(place), str(journal), seed]
-    process = subprocess.Popen(command, cwd=ROOT)  # noqa: S603 - this module
-    try:
-        while _count(journal, wait_for) == known:
-            if process.poll() is not None:
-                raise RuntimeError(f"the process ended by itself with {process.returncode}")
-            time.sleep(0.005)
-        time.sleep(dice.uniform(0, within))
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _count(journal: Path, do: str) -> int:
-    with suppress(FileNotFoundError):
-        return journal.read_text(encoding="utf-8").count(f'"do": "{do}"')
-    return 0
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+        try:
+            if wait_for not in map(str.strip, process.stdout or ()):
+                raise RuntimeError(f"the process ended by itself with {process.wait()}")
+            time.sleep(dice.uniform(0, within))
+        finally:
+            process.kill()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
