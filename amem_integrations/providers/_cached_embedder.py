@@ -34,6 +34,7 @@ class CachedEmbedder(ABC):
     """
 
     dimensions: int
+    _roles_take_turns = True  # or a query may be encoded beside documents
 
     def __init__(self, name: str, cache_size: int, max_tokens: int | None) -> None:
         """Keep the vectors of the last `cache_size` documents and of as many queries."""
@@ -71,7 +72,7 @@ class CachedEmbedder(ABC):
         known = self._known(texts, role)
         if len(known) == len(set(texts)):
             return known  # without waiting for what another thread encodes
-        with self._turn:
+        with self._turns[role]:
             known |= self._known(texts, role)  # another thread may just have encoded some
             missing = [text for text in dict.fromkeys(texts) if text not in known]
             if missing:
@@ -88,8 +89,10 @@ class CachedEmbedder(ABC):
 
     def _renew(self) -> None:
         """Start without vectors, and with locks that nobody holds."""
-        self._turn = threading.Lock()
         roles: tuple[Role, ...] = get_args(Role)
+        self._turns = dict.fromkeys(roles, threading.Lock())
+        if not self._roles_take_turns:
+            self._turns = {role: threading.Lock() for role in roles}
         self._latest = {role: VectorCache(self._cache_size) for role in roles}
 
 
@@ -100,9 +103,8 @@ _held: list[threading.Lock] = []
 def _before_fork() -> None:
     # A fork while another thread multiplies matrices would leave the linear algebra of the child locked for ever.
     for embedder in list(_embedders):
-        lock = embedder._turn  # noqa: SLF001 - of this module
-        if lock.acquire(timeout=FORK_PATIENCE):
-            _held.append(lock)
+        locks = set(embedder._turns.values())  # noqa: SLF001 - of this module
+        _held.extend(lock for lock in locks if lock.acquire(timeout=FORK_PATIENCE))
 
 
 def _after_fork_in_parent() -> None:

@@ -7,14 +7,16 @@ from os import PathLike, fspath
 
 import numpy as np
 
+from ..errors import ConfigurationError
 from ..ports import Vector
 from ._bert_folder import BertFolder
+from ._blas_threads import libraries, limited
 from ._cached_embedder import CachedEmbedder, Role
 from ._model_files import DEFAULT_MODEL, find
 
 __all__ = ["DEFAULT_MODEL", "MiniLmEmbedder"]
 
-_BATCH_TOKENS = 256  # more is no faster, and the arrays of a layer leave the cache
+_BATCH_TOKENS = 128  # more is hardly faster, and a query waits for a batch of documents at most
 
 
 class MiniLmEmbedder(CachedEmbedder):
@@ -26,7 +28,10 @@ class MiniLmEmbedder(CachedEmbedder):
     made with one can be opened with the other.
 
     The same text has the same vector whatever it is encoded with. It may be used from many threads
-    (they take turns) and in a forked child. Vectors of the last `cache_size` documents and of as
+    (they take turns, and a query waits for a few documents at most) and in a forked child. BLAS takes `threads` threads
+    meanwhile, one by default: with more, a busy machine makes it several times slower, and an idle one takes less time for
+    many or long texts. None leaves it to BLAS. Whatever else multiplies matrices in this process has its own number again
+    afterwards. Vectors of the last `cache_size` documents and of as
     many queries are kept.
 
     Attributes:
@@ -37,15 +42,25 @@ class MiniLmEmbedder(CachedEmbedder):
         truncated: Of how many of these it read only the beginning; the first is told in the log.
     """
 
+    _roles_take_turns = False
+
     def __init__(
-        self, model: str | PathLike[str] = DEFAULT_MODEL, *, cache_size: int = 1024
+        self,
+        model: str | PathLike[str] = DEFAULT_MODEL,
+        *,
+        cache_size: int = 1024,
+        threads: int | None = 1,
     ) -> None:
         """Load the model.
 
         Raises:
             MissingExtraError: A package of the extra `minilm` is not installed.
-            ConfigurationError: The model is not to be found, or is not BERT with mean pooling.
+            ConfigurationError: The model is not to be found, or is not BERT with mean pooling; or `threads` is below 1.
         """
+        if threads is not None and threads < 1:
+            raise ConfigurationError(f"threads={threads!r} must be 1 or more, or None")
+        if threads is not None:
+            libraries()
         folder = BertFolder.read(find(fspath(model)))
         super().__init__(fspath(model), cache_size, folder.max_tokens)
         self._limit = folder.max_tokens
@@ -53,6 +68,7 @@ class MiniLmEmbedder(CachedEmbedder):
         self._prompts = folder.prompts
         self._tokenizer = folder.tokenizer()
         self._bert = folder.encoder()
+        self._threads = threads
         self.dimensions = self._bert.dimensions
 
     def count_tokens(self, text: str) -> int:
@@ -69,7 +85,8 @@ class MiniLmEmbedder(CachedEmbedder):
         ids = [self._cut(one) for one in whole]
         rows = np.empty((len(ids), self.dimensions), dtype=np.float32)
         for batch in _batches([len(one) for one in ids]):
-            rows[batch] = self._bert.encode([ids[number] for number in batch])
+            with limited(self._threads):
+                rows[batch] = self._bert.encode([ids[number] for number in batch])
         return rows
 
     def _ids(self, text: str, role: Role) -> list[int]:

