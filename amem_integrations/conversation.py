@@ -16,7 +16,7 @@ from typing import Any
 
 from .errors import InvalidInputError
 from .filters import check_count
-from .notes import NoteInput, Source
+from .notes import NoteInput, Source, storable
 
 __all__ = [
     "ROLES",
@@ -27,6 +27,7 @@ __all__ = [
     "message_key",
     "note_inputs",
     "position_key",
+    "storable",
 ]
 
 log = logging.getLogger("amem_integrations")
@@ -90,7 +91,7 @@ def _parties(roles: Sequence[str]) -> set[str]:
 
 def message_key(thread: str | None, role: str, message_id: str) -> str:
     """Return the key of a message that has an id. Different arguments give different keys."""
-    return json.dumps([thread, role, message_id], ensure_ascii=False)
+    return json.dumps([_clean(thread), role, storable(message_id)], ensure_ascii=False)
 
 
 def position_key(thread: str | None, role: str, text: str, position: int, aside: int = 0) -> str:
@@ -104,8 +105,12 @@ def position_key(thread: str | None, role: str, text: str, position: int, aside:
         aside: For what is not spoken, such as the result of a tool: its number since the last spoken message,
             from 1.
     """
-    digest = sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
-    return json.dumps([thread, role, position, aside, digest], ensure_ascii=False)
+    digest = sha256(storable(text).encode()).hexdigest()[:32]
+    return json.dumps([_clean(thread), role, position, aside, digest], ensure_ascii=False)
+
+
+def _clean(thread: str | None) -> str | None:
+    return None if thread is None else storable(thread)
 
 
 def count_spoken(messages: Iterable[Message]) -> int:

@@ -224,6 +224,11 @@ class NoteInput:
     supersedes: Sequence[str] = ()
     split: bool = True
 
+    def __post_init__(self) -> None:
+        """Take out what no store can hold: see `storable`."""
+        for name in ("content", "key", "thread", "speaker", "metadata"):
+            object.__setattr__(self, name, _storable_values(getattr(self, name)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Via:
@@ -345,11 +350,29 @@ def check_namespace(namespace: object) -> Namespace:
     return checked
 
 
+def storable(text: str) -> str:
+    """Return a text as it can be stored: without NUL, and with U+FFFD for half of a surrogate pair, as of a cut emoji."""
+    if text.isascii():
+        return text.replace("\0", "")
+    return text.replace("\0", "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _storable_values(value: Any) -> Any:  # noqa: ANN401 - JSON values
+    """Return a value with all texts in it as they can be stored."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, Mapping):
+        return {_storable_values(key): _storable_values(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_storable_values(item) for item in value]
+    return value
+
+
 def check_note_input(item: NoteInput, max_chars: int) -> None:
     """Check what a caller says about one experience; its content has at most `max_chars` characters.
 
     Raises:
-        InvalidInputError: Empty or too long content, no Unicode, no time zone, an unknown source, or no JSON.
+        InvalidInputError: Empty or too long content, no time zone, an unknown source, or no JSON.
     """
     if not isinstance(item.content, str) or not item.content.strip():
         raise InvalidInputError(f"content={item.content!r} is empty; give the text to remember")
@@ -386,13 +409,6 @@ def _check_text(name: str, text: str | None) -> None:
         return
     if not isinstance(text, str):
         raise InvalidInputError(f"{name}={text!r} must be a string")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        message = f"{name} holds a lone surrogate at {error.start}; decode it properly first"
-        raise InvalidInputError(message) from error
-    if "\0" in text:
-        raise InvalidInputError(f"{name} holds a NUL character; remove it")
 
 
 def _check_metadata(metadata: Mapping[str, object]) -> None:

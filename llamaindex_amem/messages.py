@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
 
-from amem_integrations.conversation import Message, count_spoken, note_inputs
+from amem_integrations.conversation import Message, count_spoken, note_inputs, storable
 
 ShouldStore = Callable[[ChatMessage], bool]
 
@@ -34,11 +34,11 @@ _OPENING, _CLOSING, _HEADING = "<memories>", "</memories>", "Notes from long-ter
 def text_of(message: ChatMessage) -> str:
     """Return the text of a message; images, tool calls and thoughts have none.
 
-    What no store can hold (NUL, lone surrogates) is replaced.
+    It is as the memory stores it: see `storable`.
     """
     texts = [block.text for block in message.blocks if isinstance(block, TextBlock)]
     joined = "\n".join(text for text in texts if text)
-    return joined.encode("utf-8", "replace").decode().replace("\0", "").strip()
+    return storable(joined).strip()
 
 
 def spoken(message: ChatMessage) -> str:

@@ -21,9 +21,8 @@ from ..changes.rewrite import rewrite
 from ..errors import ModelReplyError, ModelUnavailableError
 from ..ids import clock, end_of, new_operation, now
 from ..kinds import Kind
-from ..notes import Change, ContextEntry, Namespace, Note
+from ..notes import Change, ContextEntry, Namespace, Note, storable
 from ..plans import EvolutionReport
-from ..prompts.parse import storable
 from ..prompts.replies import ConstructReply, NoteAttributes
 from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens

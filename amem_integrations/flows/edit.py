@@ -93,9 +93,9 @@ async def update(
     check_note_input(given, runtime.config.max_content_chars)
     values: dict[str, Any] = {**times}
     if content is not None:
-        values["content"] = content
+        values["content"] = given.content
     if metadata is not None:
-        values["metadata"] = json.loads(json.dumps(dict(metadata)))  # as it will be stored
+        values["metadata"] = json.loads(json.dumps(dict(given.metadata)))  # as it will be stored
     return (await change_note(runtime, space, note, values))[0]
 
 

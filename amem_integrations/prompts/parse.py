@@ -18,6 +18,7 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from ..errors import ModelReplyError
+from ..notes import storable
 from .replies import ConstructReply
 
 M = TypeVar("M", bound=BaseModel)
@@ -329,11 +330,6 @@ def _string(value: object) -> str | None:
     if not isinstance(value, str) or value.strip() in _PLACEHOLDERS:
         return None
     return storable(value)
-
-
-def storable(text: str) -> str:
-    """Return a text without what cannot be stored: a NUL, and half of a surrogate pair."""
-    return text.replace("\0", "").encode(errors="ignore").decode()
 
 
 def _share(value: object) -> float | None:

@@ -259,7 +259,6 @@ def test_a_note_that_the_model_cannot_make_is_named(amem, tmp_path):
         ),
         ("x.json", [{"role": "user", "content": "Hi.", "at": "noon"}], "message 1: 'noon' is not"),
         ("x.txt", "hello", "x.txt is not JSON: Expecting value (character 1)"),
-        ("x.jsonl", '"a"\n"\\u0000b"', "item 2: content holds a NUL"),
         ("x.jsonl", '"a"\n{"text": "b", "mood": NaN}', "item 2: metadata"),
     ],
 )

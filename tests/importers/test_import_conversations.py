@@ -275,12 +275,13 @@ def test_somebody_else_in_a_conversation_is_told(tmp_path):
     assert report.skipped["sender 'system'"] == 1
 
 
-def test_a_text_with_half_a_character_is_told(tmp_path):
+def test_a_text_with_half_a_character_is_taken_with_a_mark_in_its_place(tmp_path):
     talks = claude()
     talks[1]["chat_messages"][0]["text"] = "cut \ud83d"
     report, notes = imported_twice(write(tmp_path, "conversations.json", talks), namespace=ANN)
-    assert len(notes) == 5
-    assert "surrogate" in report.first_skipped["cannot be stored"]
+    assert len(notes) == 6
+    assert "cut \ufffd" in [note.content for note in notes]
+    assert "cannot be stored" not in report.skipped
 
 
 def test_a_text_that_is_too_long_for_a_note_becomes_several(tmp_path):

@@ -276,3 +276,12 @@ def test_documents_on_a_server_are_replaced_and_removed_by_source():
         assert [one.page_content for one in store.similarity_search("One")] == ["One."]
         store.delete(sources=["a.txt"])
         assert stored(memory) == []
+
+
+def test_a_text_with_a_nul_or_half_a_character_costs_nothing() -> None:
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
+        store = AMemVectorStore(memory, ("docs",))
+        ids = store.add_texts(["before", "an example\0 \ud83d of a page", "after"])
+        assert len(ids) == 3
+        found = store.similarity_search("example", k=1)
+        assert found[0].page_content == "an example \ufffd of a page"

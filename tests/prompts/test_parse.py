@@ -133,7 +133,7 @@ KEPT: dict[str, tuple[str, BaseModel]] = {
     ),
     "half an emoji": (
         '{"notes": [{"id": "n1", "context": "Hi \\ud83d there"}]}',
-        ConstructReply(notes=[NoteAttributes(id="n1", context="Hi  there")]),
+        ConstructReply(notes=[NoteAttributes(id="n1", context="Hi \ufffd there")]),
     ),
     "a strength in percent": (
         '{"links": [{"to": "c1", "relation": "answers", "reason": "asked", "strength": "80%"}]}',
