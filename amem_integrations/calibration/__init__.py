@@ -18,6 +18,11 @@ import numpy as np
 from ..ports import Embedder, Vector
 from ..repetition import is_equal, text_difference
 
+# Read here, since an event loop may be running later.
+_TEXTS = {
+    name: files(__package__).joinpath(name).read_text(encoding="utf-8")
+    for name in ("duplicates.jsonl", "updates.jsonl", "questions.jsonl")
+}
 # Share of the updates that reach .50 with MiniLM, where the gate was measured: in a memory, whose notes have context
 # and are nearer to what belongs to them than these bare sentences, it lets 99 % of the honest updates pass.
 KEPT = 0.75
@@ -154,5 +159,4 @@ def _unit(vectors: Any) -> Vector:  # noqa: ANN401 - what an embedder returns
 
 
 def _rows(name: str) -> list[Mapping[str, Any]]:
-    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
-    return [json.loads(row) for row in text.splitlines()]
+    return [json.loads(row) for row in _TEXTS[name].splitlines()]

@@ -75,9 +75,8 @@ class Folder:
         return self.sidecar.closed is not None
 
     def keep_cosines(self, cosines: Mapping[str, float]) -> None:
-        """Keep the thresholds of the embedder in the description of the folder."""
+        """Keep the thresholds of the embedder: they are written when the folder is closed, off the event loop."""
         self.sidecar = replace(self.sidecar, cosines=dict(cosines))
-        replace(self.sidecar, closed=None).write(self.path / "amem.json")
 
     def close(self, *, clean: Callable[[], bool] = lambda: True) -> None:
         """Flush, note the counts, let go; nothing in a forked child, whose parent may go on writing.

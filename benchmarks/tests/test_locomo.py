@@ -72,7 +72,7 @@ def test_the_command_writes_a_report_for_machines_and_one_for_people(tmp_path, c
     assert report["retrieval"]["amem"]["recall"]["20"] == 1.0  # of all twelve notes
     assert report["retrieval"]["amem"]["recall"]["5"] >= 0.75
     shown = [report["within"][budget]["all"]["recall"]["mean"] for budget in ("60", "250")]
-    assert 0 < shown[0] < shown[1] == 1.0
+    assert 0 < shown[0] <= shown[1] < 1.0  # words alone tell what has to do with a question here
     one, two = (report["conversations"][name] for name in ("conv-1", "conv-2"))
     assert (one["written_by"], two["written_by"]) == ("annotations", "rules")
     whole, plain, bare, paper = one["builds"].values()

@@ -140,8 +140,9 @@ def test_threads_get_the_same_vectors_and_encode_each_text_once(embedder):
 
 
 def blas_threads() -> int:
-    (library,) = _blas_threads.libraries().select(user_api="blas").lib_controllers
-    return library.num_threads
+    libraries = _blas_threads.libraries().select(user_api="blas").lib_controllers
+    (number,) = {library.num_threads for library in libraries}  # SciPy may bring one of its own
+    return number
 
 
 def test_blas_takes_one_thread_while_a_text_is_encoded_and_what_it_took_before_afterwards():
