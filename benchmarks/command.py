@@ -170,6 +170,6 @@ def _answering(given: Namespace, settings: Settings, embedder: Embedder) -> dict
     return {
         "answered_from": list(settings.answer_ks),
         "models": models,
-        "prompts": {task: prompt_text(task) for task in (*settings.tasks, "judge")},
+        "prompts": {task: prompt_text(task) for task in (settings.prompt, "judge")},
         "scoring": describe_scoring(embedder),
     }

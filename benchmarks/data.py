@@ -7,8 +7,6 @@ memory with a language model is measured without one.
 
 from __future__ import annotations
 
-import json
-import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,14 +14,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from amem_integrations import NoteInput
 from amem_integrations.errors import InvalidInputError
-
-log = logging.getLogger("amem_integrations")
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 LIST, REASONED, AS_IT_STANDS, ADVERSARIAL = 1, 3, 4, 5  # categories that are scored differently
@@ -43,7 +39,7 @@ class Question:
         evidence: Ids of the turns that answer the question.
         adversarial: The wrong answer that a question of category 5 leads to; mostly it has no `answer`.
         after: The number of turns after which the question is asked; None is the end of the conversation.
-        wordings: By prompt, the question as a model is asked it; `text` for other prompts, and for search.
+        put: The question as a model is asked it, if not by the `text` that is searched for.
     """
 
     text: str
@@ -52,7 +48,7 @@ class Question:
     answer: str | None = None
     adversarial: str | None = None
     after: int | None = None
-    wordings: Mapping[str, str] = field(default_factory=dict)
+    put: str | None = None
 
     @property
     def gold(self) -> str | None:
@@ -122,32 +118,10 @@ class Answer:
 
 
 class Condition(NamedTuple):
-    """Under what a question was answered: by which prompt, from which system, from how many hits."""
+    """Under what a question was answered: from which system, from how many hits."""
 
-    task: str
     system: str
     k: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Writes:
-    """What building a memory took and gave.
-
-    Calls, tokens and `rejected_replies` are a language model's, so they are 0 without one. Of the `annotated_links`
-    in recorded annotations, `offered_links` had their target among the candidates. `unfinished` notes are not linked.
-    """
-
-    notes: int = 0
-    model_calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    rejected_replies: int = 0
-    links: int = 0
-    updates: int = 0
-    unfinished: int = 0
-    annotated_links: int = 0
-    offered_links: int = 0
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +130,7 @@ class Result:
 
     Attributes:
         written_by: What made the notes: `"annotations"`, `"rules"`, or the name of a model.
-        writes: By variant of the memory, what building it took.
+        writes: By variant of the memory, what building it took and gave (see `runner.Built.writes`).
         search_ms: For each question, the memory's search, with the encoding of the question.
         embed_query_ms: The encoding alone.
         full_tokens: Length of the whole conversation as context, in tokens of about four bytes.
@@ -166,12 +140,39 @@ class Result:
     written_by: str
     notes: int
     outcomes: tuple[Outcome, ...]
-    writes: Mapping[str, Writes]
+    writes: Mapping[str, Mapping[str, float]]
     search_ms: tuple[float, ...]
     embed_query_ms: tuple[float, ...]
     answers: Mapping[Condition, tuple[Answer, ...]] = field(default_factory=dict)
     spent: Mapping[str, Spent] = field(default_factory=dict)
     full_tokens: int = 0
+
+
+class _RawTurn(BaseModel):
+    dia_id: str
+    speaker: str
+    text: str | None = None
+    blip_caption: str | None = None
+
+
+class _RawQuestion(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    question: Annotated[str, Field(min_length=1)]
+    category: Literal[1, 2, 3, 4, 5]
+    evidence: str | list[str] | None = None
+    answer: str | None = None  # a few are numbers
+    adversarial_answer: str | None = None
+
+
+class _RawConversation(BaseModel):
+    sample_id: str
+    conversation: dict[str, Any]
+    qa: list[_RawQuestion]
+
+
+_SAMPLES = TypeAdapter(Annotated[list[_RawConversation], Field(min_length=1)])
+_TURNS = TypeAdapter(list[_RawTurn])
 
 
 def load(path: Path) -> list[Conversation]:
@@ -181,18 +182,41 @@ def load(path: Path) -> list[Conversation]:
         InvalidInputError: The file holds something else.
         OSError: The file cannot be read.
     """
-    try:
-        samples = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{str(path)!r} is not a JSON file: {error}") from error
-    if not isinstance(samples, list) or not samples:
-        raise InvalidInputError(
-            f"{str(path)!r} must hold a list of conversations, as locomo10.json"
+    with checked(f"{str(path)!r} is not in the form of locomo10.json"):
+        samples = _SAMPLES.validate_json(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+    conversations = []
+    for sample in samples:
+        with checked(f"conversation {sample.sample_id!r} is not in the form of LoCoMo"):
+            turns = tuple(_turns(sample.conversation))
+        questions = tuple(
+            Question(
+                text=one.question.strip(),
+                category=one.category,
+                evidence=evidence_ids(one.evidence or (), turns),
+                answer=one.answer,
+                adversarial=one.adversarial_answer,
+            )
+            for one in sample.qa
         )
-    conversations = [_conversation(sample, number) for number, sample in enumerate(samples, 1)]
+        if not turns:
+            raise InvalidInputError(f"conversation {sample.sample_id!r} has no turns")
+        conversations.append(Conversation(id=sample.sample_id, turns=turns, questions=questions))
     if len({conversation.id for conversation in conversations}) < len(conversations):
         raise InvalidInputError(f"{str(path)!r} holds two conversations of the same sample_id")
     return conversations
+
+
+def _turns(conversation: Mapping[str, Any]) -> Iterator[NoteInput]:
+    numbers = [int(found[1]) for found in map(_SESSION.fullmatch, conversation) if found]
+    for session in (f"session_{number}" for number in sorted(numbers)):
+        date = conversation.get(f"{session}_date_time")
+        at = parse_date(date) if date else None
+        for one in _TURNS.validate_python(conversation[session]):
+            image = f"[image: {one.blip_caption.strip()}]" if one.blip_caption else ""
+            if text := f"{(one.text or '').strip()} {image}".strip():
+                yield NoteInput(
+                    content=text, at=at, key=one.dia_id, thread=session, speaker=one.speaker
+                )
 
 
 def select(conversations: Sequence[Conversation], names: Sequence[str]) -> list[Conversation]:
@@ -220,62 +244,17 @@ def parse_date(text: str) -> datetime:
         ) from error
 
 
-def evidence_ids(evidence: Sequence[str], turns: Sequence[NoteInput]) -> frozenset[str]:
+def evidence_ids(evidence: str | Sequence[str], turns: Sequence[NoteInput]) -> frozenset[str]:
     """Return the ids of those `turns` that evidence names, as in `D8:06` or `D8:6; D9:17`."""
     ids = {_plain(turn.key or ""): turn.key or "" for turn in turns}
-    found = _TURN_ID.findall(_plain(" ; ".join(evidence)))
+    text = evidence if isinstance(evidence, str) else " ; ".join(evidence)
+    found = _TURN_ID.findall(_plain(text))
     return frozenset(ids[turn_id] for turn_id in found if turn_id in ids)
 
 
 def _plain(text: str) -> str:
     """Return a text in which ids of turns have no leading zeros."""
     return re.sub(r"\bD0*(\d+):0*(\d+)\b", r"D\1:\2", text)
-
-
-def _conversation(sample: Any, number: int) -> Conversation:  # noqa: ANN401 - JSON
-    try:
-        name = str(sample["sample_id"])
-        turns = tuple(_turns(sample["conversation"]))
-        questions = tuple(_question(item, turns) for item in sample["qa"])
-    except InvalidInputError as error:
-        raise InvalidInputError(f"conversation {name!r}: {error}") from error
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"conversation {number} is not in the form of locomo10.json: {error!r}"
-        ) from error
-    if not turns:
-        raise InvalidInputError(f"conversation {name!r} has no turns")
-    if len({turn.key for turn in turns}) < len(turns):
-        log.warning("conversation %r has turns of the same dia_id; the last of them counts", name)
-    return Conversation(id=name, turns=turns, questions=questions)
-
-
-def _turns(conversation: Mapping[str, Any]) -> Iterator[NoteInput]:
-    numbers = [int(found[1]) for found in map(_SESSION.fullmatch, conversation) if found]
-    for session in (f"session_{number}" for number in sorted(numbers)):
-        date = conversation.get(f"{session}_date_time")
-        at = parse_date(date) if date else None
-        for item in conversation[session]:
-            words, caption = ((item.get(one) or "").strip() for one in ("text", "blip_caption"))
-            text = f"{words} [image: {caption}]".strip() if caption else words
-            if text:
-                yield NoteInput(
-                    content=text, at=at, key=str(item["dia_id"]), thread=session, speaker=item["speaker"]
-                )  # fmt: skip
-
-
-def _question(item: Mapping[str, Any], turns: Sequence[NoteInput]) -> Question:
-    text, category = item["question"].strip(), int(item["category"])
-    if not text or category not in CATEGORIES:
-        raise InvalidInputError(f"a question {text!r} of category {category!r} cannot be asked")
-    evidence = item.get("evidence") or []
-    return Question(
-        text=text,
-        category=category,
-        evidence=evidence_ids([evidence] if isinstance(evidence, str) else evidence, turns),
-        answer=None if (answer := item.get("answer")) is None else str(answer),  # a few are numbers
-        adversarial=None if (wrong := item.get("adversarial_answer")) is None else str(wrong),
-    )
 
 
 @contextmanager

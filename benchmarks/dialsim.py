@@ -20,12 +20,11 @@ import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from functools import partial
-from itertools import cycle, islice, pairwise
+from functools import cached_property, partial
+from itertools import cycle, islice
 from pathlib import Path
-from string import ascii_uppercase as LETTERS  # noqa: N812 - of the options
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, TypeAdapter
@@ -36,7 +35,7 @@ from amem_integrations.filters import check_count
 from amem_integrations.ports import Embedder
 
 from . import plots, report
-from .command import measure, names, numbers, parser_of, prices, run
+from .command import measure, numbers, parser_of, prices, run
 from .data import AS_IT_STANDS, MONTHS, Answer, Conversation, Question, Result, checked
 from .report import Prices, Report, Table, Values
 from .scoring import SCORINGS, score
@@ -44,22 +43,21 @@ from .statistics import estimate, mean
 from .systems import Settings
 
 CAUTION = (
-    "This project has not run this on the published DialSim files yet; it is tested on a small show of its "
-    "own in their format."
+    "This has not been run on the published DialSim files yet, but on a small show in their format."
 )
 AGENTS = {"friends": "Ross", "bigbang": "Sheldon", "theoffice": "Michael"}
 EVERYONE = "default"  # the wording for an asker who has none of their own
 UNKNOWN = "I don't know."  # the right answer, in words, where there is none to know
-CHOICE, OPEN = "choice", "open"  # formats: one of the options chosen, or in the model's own words
 
 # As the published simulator has them.
-CONSTANTS = {
-    "graph_share": 0.7,
-    "future_share": 0.215,  # of the kinds drawn from; other kinds are repeated to reach it
-    "unanswerable_share": 0.27,
-    "draws": 20,  # questions drawn until one can be asked
-    "nearby": 3,  # turns before the agent's and up to it, or after and including it
-}
+GRAPH_SHARE = 0.7
+RARE = {
+    "graph": ("fu", 0.215),
+    "quiz": ("unans", 0.27),
+}  # kinds held to a share of the kinds drawn from
+DRAWS = 20  # questions drawn until one can be asked
+NEARBY = 3  # turns before the agent's and up to it, or after and including it
+CONSTANTS = {"graph_share": GRAPH_SHARE, "rare": RARE, "draws": DRAWS, "nearby": NEARBY}
 
 # A pickle is a program that can run anything; one that names more than Python's containers is refused.
 _CONTAINERS: Mapping[str, type] = {
@@ -69,7 +67,6 @@ _CONTAINERS: Mapping[str, type] = {
 _CREDITS = ("Teleplay: ", "Story: ")
 _LONGEST_NAME = 60  # what is longer before a colon is a sentence, such as a stage direction
 _DATE = re.compile(r"([a-z]{3,9})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})", re.IGNORECASE)
-_LABEL = re.compile(r"\(([A-Za-z])\)|^\W*([A-Z])(?:[).:]|\W*\Z)")
 _REFUSAL = re.compile(
     r"\b(?:do not|don.?t|cannot|can.?t|unable to) (?:know|answer|say|tell|be determined)\b"
     r"|\bnone of the (?:above|options)\b|\bno information\b|\bnot (?:mentioned|specified)\b",
@@ -103,7 +100,7 @@ class ShowQuestion(BaseModel):
         """The reason why the question cannot be asked."""
         if not any(self.questions.values()):
             return "no wording"
-        if not 1 < len(self.options) <= len(LETTERS):
+        if len(self.options) < 2:  # noqa: PLR2004 - an answer, and not to know
             return f"{len(self.options)} options"
         return "the answer is none of the options" if self.right is None else None
 
@@ -122,36 +119,64 @@ class ShowQuestion(BaseModel):
         return self.questions.get(asker) or self.questions.get(EVERYONE)
 
 
-def _numbered(kinds: object) -> object:
+def _listed(kinds: object) -> object:
     if not isinstance(kinds, Mapping):
         return kinds or {}
     return {
-        kind: dict(enumerate(some)) if isinstance(some, list) else some or {}
+        kind: list(some.values()) if isinstance(some, Mapping) else some or []
         for kind, some in kinds.items()
     }
 
 
-_Kinds = Annotated[dict[str, dict[int | str, ShowQuestion]], BeforeValidator(_numbered)]
+_Kinds = Annotated[dict[str, list[ShowQuestion]], BeforeValidator(_listed)]
 
 
-class _RawSession(BaseModel):
+class Session(BaseModel):
+    """A scene as in the file: the day on which it is, what was said, and what can be asked in it."""
+
     date: Annotated[str, AfterValidator(lambda text: parse_date(text) and text.strip())]
     script: str
     hard_q: _Kinds = {}
     easy_q: _Kinds = {}
+    id: str = ""
+
+    @cached_property
+    def at(self) -> datetime:
+        """The day, at 00:00 UTC."""
+        return parse_date(self.date)
+
+    @cached_property
+    def every(self) -> list[ShowQuestion]:
+        """All questions, of the knowledge graph and of the quiz."""
+        return [
+            one.model_copy(update={"source": source, "kind": kind})
+            for source, kinds in (("graph", self.hard_q), ("quiz", self.easy_q))
+            for kind, some in kinds.items()
+            for one in some
+        ]
+
+    @cached_property
+    def questions(self) -> list[ShowQuestion]:
+        """The questions that can be asked."""
+        return [one for one in self.every if not one.unusable]
+
+    @cached_property
+    def turns(self) -> list[NoteInput]:
+        """The utterances of the script, divided at lines with a colon as the published simulator divides it."""
+        lines = (line.strip() for line in self.script.split("\n"))
+        kept = [line for line in lines if line and not any(credit in line for credit in _CREDITS)]
+        turns: list[NoteInput] = []
+        for said in re.split(r"\n(?=.*:)", "\n".join(kept)):
+            speaker, colon, rest = (part.strip() for part in said.partition(":"))
+            named = colon and 0 < len(speaker) <= _LONGEST_NAME and speaker[0] not in "[("
+            if text := rest if named else said:
+                key, who = f"{self.id}#{len(turns)}", speaker if named else None
+                turn = NoteInput(content=text, at=self.at, key=key, thread=self.id, speaker=who)
+                turns.append(turn)
+        return turns
 
 
-_EPISODES = TypeAdapter(dict[int | str, dict[int | str, _RawSession]])
-
-
-class Session(NamedTuple):
-    """A scene: what was said, on which day (00:00 UTC), and what can be asked in it."""
-
-    id: str
-    date: str
-    at: datetime
-    turns: tuple[NoteInput, ...]
-    questions: tuple[ShowQuestion, ...]
+_EPISODES = TypeAdapter(dict[int | str, dict[int | str, Session]])
 
 
 class Show(NamedTuple):
@@ -226,63 +251,32 @@ def load(
         )
     with checked(f"{str(path)!r} is not in the form of DialSim, a dict of episodes"):
         episodes = _EPISODES.validate_python(read(path))
-    raw = ((f"{name}/{n}", one) for name, some in episodes.items() for n, one in some.items())
-    left_out: Counter[str] = Counter()
-    found = tuple(_session(one, rename or {}, left_out) for one in islice(raw, sessions))
+    every = (
+        _renamed(one.model_copy(update={"id": f"{episode}/{number}"}), rename or {})
+        for episode, numbered in episodes.items()
+        for number, one in numbered.items()
+    )
+    found = tuple(islice(every, sessions))
+    left_out = dict(Counter(one.unusable for some in found for one in some.every if one.unusable))
     if not any(session.questions for session in found):
-        raise InvalidInputError(
-            f"{str(path)!r} has no question that can be asked: {dict(left_out)}"
-        )
-    return Show(name, _renamed(played, rename or {}), found, dict(left_out))
+        raise InvalidInputError(f"{str(path)!r} has no question that can be asked: {left_out}")
+    return Show(name, _renamed(played, rename or {}), found, left_out)
 
 
-def _renamed(value: Any, names_: Mapping[str, str]) -> Any:  # noqa: ANN401 - JSON
-    """Return a text, or all texts in a value, with other names."""
-    if isinstance(value, Mapping):
-        return {_renamed(key, names_): _renamed(one, names_) for key, one in value.items()}
+def _renamed(value: Any, new_names: Mapping[str, str]) -> Any:  # noqa: ANN401 - JSON and models
+    """Return a text, or all texts in a value but dates and ids, with other names."""
+    if isinstance(value, BaseModel):
+        fields = set(type(value).model_fields) - {"date", "id"}
+        update = {name: _renamed(getattr(value, name), new_names) for name in fields}
+        return value.model_copy(update=update)
+    if isinstance(value, dict):
+        return {_renamed(key, new_names): _renamed(one, new_names) for key, one in value.items()}
     if isinstance(value, list):
-        return [_renamed(one, names_) for one in value]
-    if not isinstance(value, str) or not names_:
+        return [_renamed(one, new_names) for one in value]
+    if not isinstance(value, str) or not new_names:
         return value
-    any_name = rf"\b(?:{'|'.join(map(re.escape, names_))})\b"
-    return re.sub(any_name, lambda found: names_[found[0]], value)
-
-
-def _session(
-    named: tuple[str, _RawSession], rename: Mapping[str, str], left_out: Counter[str]
-) -> Session:
-    (session_id, raw), at = named, parse_date(named[1].date)
-    every = [
-        ShowQuestion(
-            source=source, kind=kind, **_renamed(one.model_dump(exclude={"source", "kind"}), rename)
-        )
-        for source, kinds in (("graph", raw.hard_q), ("quiz", raw.easy_q))
-        for kind, numbered in kinds.items()
-        for one in numbered.values()
-    ]
-    left_out.update(reason for one in every if (reason := one.unusable))
-    usable = tuple(one for one in every if not one.unusable)
-    turns = tuple(script_turns(_renamed(raw.script, rename), session_id, at))
-    return Session(session_id, raw.date, at, turns, usable)
-
-
-def script_turns(script: str, session_id: str, at: datetime) -> Iterator[NoteInput]:
-    """Yield the utterances of a script, divided at lines with a colon as the published simulator divides it."""
-    lines = (line.strip() for line in script.split("\n"))
-    kept = [line for line in lines if line and not any(credit in line for credit in _CREDITS)]
-    number = 0
-    for said in re.split(r"\n(?=.*:)", "\n".join(kept)):
-        speaker, colon, rest = (part.strip() for part in said.partition(":"))
-        named = colon and 0 < len(speaker) <= _LONGEST_NAME and speaker[0] not in "[("
-        if text := rest if named else said:
-            yield NoteInput(
-                content=text,
-                at=at,
-                key=f"{session_id}#{number}",
-                thread=session_id,
-                speaker=speaker if named else None,
-            )
-            number += 1
+    any_name = rf"\b(?:{'|'.join(map(re.escape, new_names))})\b"
+    return re.sub(any_name, lambda found: new_names[found[0]], value)
 
 
 def parse_date(text: str) -> datetime:
@@ -305,26 +299,18 @@ def conversation(show: Show, asked: Sequence[Asked]) -> Conversation:
     questions = []
     for session in show.sessions:
         if one := by_session.get(session.id):
-            put = f"On {session.date}, {one.asker} asks {show.agent}: {one.text}"
-            options = zip(LETTERS, one.question.options, strict=False)
-            lines = [put, *(f"({letter}) {option.strip()}" for letter, option in options)]
             question = Question(
                 text=f"{one.asker}: {one.text}",
+                put=f"On {session.date}, {one.asker} asks {show.agent}: {one.text}",
                 category=AS_IT_STANDS,
                 answer=one.question.gold,
                 after=len(turns) + one.turn + 1,
-                wordings={_task(OPEN): put, _task(CHOICE): "\n".join(lines)},
             )
             questions.append(question)
         turns += session.turns
     return Conversation(
         id=show.name, turns=tuple(turns), questions=tuple(questions), dataset="dialsim"
     )
-
-
-def _task(format_: str) -> str:
-    """Return the name of the prompt by which questions are asked in a format."""
-    return f"dialsim_{format_}"
 
 
 def choose(show: Show, seed: int = 0) -> tuple[list[Asked], dict[str, int]]:
@@ -357,8 +343,8 @@ def _ask(session: Session, agent: str, chance: random.Random) -> Asked | str:
     ]
     if not spoken:
         return "the agent says nothing"
-    turn, nearby = chance.choice(spoken[1:] or spoken), int(CONSTANTS["nearby"])
-    near = [one.speaker for one in session.turns[max(0, turn - nearby) : turn + nearby]]
+    turn = chance.choice(spoken[1:] or spoken)
+    near = [one.speaker for one in session.turns[max(0, turn - NEARBY) : turn + NEARBY]]
     # Neither everyone nor a choir with the agent in it. The order of a set would not be the same in every run.
     others = [
         one
@@ -375,14 +361,9 @@ def _ask(session: Session, agent: str, chance: random.Random) -> Asked | str:
 
 
 def _draws(session: Session, chance: random.Random) -> Iterator[ShowQuestion]:
-    preferred = "graph" if chance.random() < CONSTANTS["graph_share"] else "quiz"
+    preferred = "graph" if chance.random() < GRAPH_SHARE else "quiz"
     questions = [one for one in session.questions if one.source == preferred] or session.questions
-    # The kinds that are held to a share: about the future, or without an answer.
-    rare, share = (
-        ("fu", CONSTANTS["future_share"])
-        if questions[0].source == "graph"
-        else ("unans", CONSTANTS["unanswerable_share"])
-    )
+    rare, share = RARE[questions[0].source]
     kinds = list(dict.fromkeys(one.kind for one in questions))
     others = [kind for kind in kinds if rare not in kind]
     rarely = len(kinds) - len(others)
@@ -393,7 +374,7 @@ def _draws(session: Session, chance: random.Random) -> Iterator[ShowQuestion]:
     kind = chance.choice(kinds)
     of_kind = [one for one in questions if one.kind == kind]
     month, year = session.date.split()[0], session.at.year
-    for _ in range(int(CONSTANTS["draws"])):
+    for _ in range(DRAWS):
         question = chance.choice(of_kind)
         first = next(filter(None, question.questions.values()))
         # What was true "in 1994" cannot be asked before 1994 is over. Only the first wording is looked at.
@@ -418,7 +399,6 @@ def build(
         "show": show.name,
         "agent": show.agent,
         "sessions": show.sessions.index(asked[-1].session) + 1,
-        "sessions_dated_back": sum(b.at < a.at for a, b in pairwise(show.sessions)),
         "turns": result.outcomes[-1].question.after,
         "notes": result.notes,
         "written_by": result.written_by,
@@ -428,14 +408,7 @@ def build(
             "sessions_left_out": dict(left_out),
             "questions_left_out": dict(show.left_out),
         },
-        "answers": {
-            condition.task.removeprefix(_task("")): _figures(
-                _choices(questions, given)
-                if condition.task == _task(CHOICE)
-                else _opens(questions, result, given, embedder)
-            )
-            for condition, given in result.answers.items()
-        },
+        "answers": _figures(asked, result, embedder),
         "builds": report.builds([result]),
         "costs": report.costs([result], prices),
         "latency_ms": report.latency([result]),
@@ -443,69 +416,38 @@ def build(
     }
 
 
-def _choices(asked: Sequence[ShowQuestion], given: Sequence[Answer]) -> Iterator[Report]:
-    for question, answer in zip(asked, given, strict=True):
-        option = chosen(answer.text, question.options)
-        found = {"right": float(option == question.right), "unreadable": option is None}
-        refused = option == len(question.options) - 1
-        yield {"question": question, "answer": answer, "refused": refused, **found}
-
-
-def _opens(
-    asked: Sequence[ShowQuestion], result: Result, given: Sequence[Answer], embedder: Embedder
-) -> Iterator[Report]:
-    pairs = zip(result.outcomes, given, strict=True)
-    scores = score([(one.question, answer.text) for one, answer in pairs], embedder=embedder)
-    for question, answer, one in zip(asked, given, scores, strict=True):
-        right = None if answer.correct is None else float(answer.correct)  # as a judge sees it
-        found = {"right": right, "unreadable": False, "scores": report.flat(one)}
-        yield {"question": question, "answer": answer, "refused": refuses(answer.text), **found}
-
-
-def _figures(answers: Iterable[Values]) -> Report:
-    marked = list(answers)
+def _figures(asked: Sequence[Asked], result: Result, embedder: Embedder) -> Report:
+    (given,) = result.answers.values()
+    pairs = [
+        (one.question, answer.text) for one, answer in zip(result.outcomes, given, strict=True)
+    ]
+    scores = [report.flat(one) for one in score(pairs, embedder=embedder)]
+    marked = list(zip((one.question for one in asked), given, scores, strict=True))
     kinds = defaultdict(list)
     for one in marked:
-        kinds[f"{one['question'].source}/{one['question'].kind}"].append(one)
+        kinds[f"{one[0].source}/{one[0].kind}"].append(one)
     return {
         **_group(marked),
-        "unreadable": sum(one["unreadable"] for one in marked),
-        "context_tokens": mean([one["answer"].context_tokens for one in marked]),
-        "answerable": _group([one for one in marked if one["question"].answerable]),
-        "unanswerable": _group([one for one in marked if not one["question"].answerable]),
+        "context_tokens": mean([answer.context_tokens for answer in given]),
+        "answerable": _group([one for one in marked if one[0].answerable]),
+        "unanswerable": _group([one for one in marked if not one[0].answerable]),
         "by_kind": {kind: _group(some) for kind, some in sorted(kinds.items())},
     }
 
 
-def _group(marked: Sequence[Values]) -> Report:
-    scored = [one["scores"] for one in marked if "scores" in one]
+def _group(marked: Sequence[tuple[ShowQuestion, Answer, Mapping[str, float | None]]]) -> Report:
+    correct = [answer.correct for _, answer, _ in marked]  # as a judge sees it
     return {
         "questions": len(marked),
-        "accuracy": estimate([one["right"] for one in marked]),
-        "refused": mean([float(one["refused"]) for one in marked]),
-        **(report.marks(scored) if scored else {}),
+        "accuracy": estimate([None if one is None else float(one) for one in correct]),
+        "refused": mean([float(refuses(answer.text)) for _, answer, _ in marked]),
+        **(report.marks([scores for *_, scores in marked]) if marked else {}),
     }
-
-
-def chosen(answer: str, options: Sequence[str]) -> int | None:
-    """Return the index of the option that an answer chooses, or None if it is none or several.
-
-    A letter in brackets or at the beginning counts, else the words of an option, else a refusal.
-    """
-    places = {LETTERS.index("".join(found).upper()) for found in _LABEL.findall(answer)}
-    worded = {n for n, one in enumerate(options) if _words(one) and _words(one) == _words(answer)}
-    places = places or worded or ({len(options) - 1} if refuses(answer) else set())
-    place = places.pop() if len(places) == 1 else len(options)
-    return place if place < len(options) else None
 
 
 def refuses(answer: str) -> bool:
     """Return whether an answer says that it does not know."""
     return _REFUSAL.search(answer) is not None
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.casefold())
 
 
 def tables(made: Values) -> Iterator[Table]:
@@ -516,24 +458,17 @@ def tables(made: Values) -> Iterator[Table]:
         f"{questions['asked']} questions on the way, each from what has been said by then; {questions['unanswerable']} "
         "of them have no answer yet, and to say so every time would be right as often"
     )
-    for format_, found in made["answers"].items():
-        groups = {**_groups(found), **found["by_kind"]}.items()
-        heads = ("questions", "accuracy", "refused")
+    groups = {**_groups(made["answers"]), **made["answers"]["by_kind"]}.items()
+    heads = ("questions", "accuracy", "refused")
+    yield Table(
+        f"{made['caution']} {about}. An answer is right if a judge says so; 95 % bootstrap intervals",
+        [{"group": name, **{head: one[head] for head in heads}} for name, one in groups],
+    )
+    for scoring in SCORINGS:
         yield Table(
-            f"{made['caution']} {about}. Right answers, format {format_!r}, with 95 % bootstrap intervals; "
-            f"{found['unreadable']} chose no option, or several, and count as wrong; open answers are right if a judge says so",
-            [{"group": name, **{head: one[head] for head in heads}} for name, one in groups],
+            f"Wording against the right answer, scoring {scoring!r}",
+            [{"group": name, **one[scoring]} for name, one in groups if scoring in one],
         )
-        for scoring in SCORINGS:
-            yield Table(
-                f"Wording against the right answer, format {format_!r}, scoring {scoring!r}",
-                [{"group": name, **one[scoring]} for name, one in groups if scoring in one],
-            )
-    left_out = ("sessions_left_out", "questions_left_out")
-    counts = [(name, reason, n) for name in left_out for reason, n in questions[name].items()]
-    counts.append(("sessions", "dated before the one they follow", made["sessions_dated_back"]))
-    heads = ("of", "reason", "count")
-    yield Table("What was left out", [dict(zip(heads, one, strict=True)) for one in counts])
     yield from report.cost_tables(made)
 
 
@@ -549,19 +484,12 @@ def _parser() -> ArgumentParser:
     add("--rename", action="append", default=[], metavar="OLD=NEW", help="another name for a character, so that the model cannot answer from what it knows of the show; may be given several times")
     add("--sessions", type=int, help="how many sessions, from the first one")
     add("--seed", type=int, default=0, help="decides which questions are asked, when and by whom")
-    add("--formats", default="choice,open", help="how questions are asked: choice (of five options), open, or both")
     # fmt: on
     return parser
 
 
 def _dialsim(given: Namespace) -> None:
-    formats, prices_of, ks = (
-        list(dict.fromkeys(names(given.formats))),
-        prices(given),
-        numbers(given.k),
-    )
-    if not formats or not {CHOICE, OPEN}.issuperset(formats):
-        raise InvalidInputError(f"formats={given.formats!r} must be choice, open, or choice,open")
+    prices_of, ks = prices(given), numbers(given.k)
     if given.sessions is not None:
         check_count("sessions", given.sessions)
     new_names = {}
@@ -575,20 +503,18 @@ def _dialsim(given: Namespace) -> None:
     settings = Settings(
         ks=ks,
         answer_ks=ks[-1:],
-        tasks=tuple(map(_task, formats)),
+        prompt="dialsim",
         concurrency=given.concurrency,
         build_concurrency=given.build_concurrency,
     )
     options = {name: getattr(given, name) for name in ("sessions", "seed")}
-    about = {"names": new_names, "formats": formats, **options, "simulator": CONSTANTS}
+    about = {"names": new_names, **options, "simulator": CONSTANTS}
     (result,), described, embedder = measure(given, settings, [conversation(show, asked)], about)
     made = build(show, asked, left_out, result, described, embedder=embedder, prices=prices_of)
-    bars = {
-        name: {group: one["accuracy"] for group, one in _groups(found).items()}
-        for name, found in made["answers"].items()
-        if found["accuracy"]["mean"] is not None
-    }
-    figures = {"accuracy": plots.bars(bars, "share of right answers")} if bars else {}
+    figures = {}
+    if made["answers"]["accuracy"]["mean"] is not None:
+        right = {name: one["accuracy"] for name, one in _groups(made["answers"]).items()}
+        figures["accuracy"] = plots.bars({"answers": right}, "share of right answers")
     report.write(given.out, "dialsim", made, tables(made), figures, as_json=given.json)
 
 

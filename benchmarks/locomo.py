@@ -60,11 +60,8 @@ def _locomo(given: Namespace) -> None:
     known = data.load(given.dataset)
     asked = data.select(known, names(given.conversations))
     ids = [one.id for one in asked]
-    written = {
-        name: one
-        for name, one in data.load_annotations(given.annotations, known).items()
-        if name in ids
-    }
+    every = data.load_annotations(given.annotations, known)
+    written = {name: one for name, one in every.items() if name in ids}
     choosing = _choosing(given, ids)
     answer_ks = ks if given.sweep else (given.answer_k,)
     settings = Settings(
@@ -75,11 +72,10 @@ def _locomo(given: Namespace) -> None:
         concurrency=given.concurrency,
         build_concurrency=given.build_concurrency,
     )
-    looked_at: list[dict[str, Any]] = []  # the notes of the first conversation
+    looked_at: dict[str, Any] = {}  # the notes of the first conversation
 
     def look_at(notes: Sequence[Note], through: Embedder) -> None:
-        if not looked_at:
-            looked_at.append(note_map.views(notes, through))
+        looked_at.update({} if looked_at else note_map.views(notes, through))
 
     about = {
         "budgets": list(settings.budgets),
@@ -90,16 +86,10 @@ def _locomo(given: Namespace) -> None:
     more = {"annotations": written, "on_notes": look_at}
     results, described, embedder = measure(given, settings, asked, about, **more)
     report = build(results, ks, described, embedder=embedder, prices=prices_of, choosing=choosing)
-    write_json(given.out / "notes.json", looked_at[0])
-    shown = [*tables(report), note_map.table(looked_at[0])]
-    write(
-        given.out,
-        "report",
-        report,
-        shown,
-        plots.of_report(report, looked_at[0]),
-        as_json=given.json,
-    )
+    write_json(given.out / "notes.json", looked_at)
+    shown = [*tables(report), note_map.table(looked_at)]
+    figures = plots.of_report(report, looked_at)
+    write(given.out, "report", report, shown, figures, as_json=given.json)
 
 
 main = partial(run, _parser, _locomo)

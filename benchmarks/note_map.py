@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA  # type: ignore[import-untyped,unused-ignore]
 from sklearn.manifold import TSNE  # type: ignore[import-untyped,unused-ignore]
-from sklearn.metrics import silhouette_samples  # type: ignore[import-untyped,unused-ignore]
 
 from amem_integrations.errors import InvalidInputError
 from amem_integrations.notes import Note
@@ -19,11 +18,10 @@ from amem_integrations.runtime import resolve, run
 from amem_integrations.texts import embedding_text
 
 from .report import Table, cells
-from .statistics import SEED, estimate, mean, rounded
+from .statistics import SEED, estimate, rounded
 
 NEIGHBOURS = 5
 PERPLEXITY = 30.0
-SHUFFLES = 20  # of the sessions, for what the silhouette is by chance
 
 Labels = NDArray[np.int64]
 
@@ -38,9 +36,8 @@ VIEWS: Mapping[str, Callable[[Note], Note]] = {
 def views(notes: Sequence[Note], embedder: Embedder) -> dict[str, Any]:
     """Return what `notes.json` holds on the notes of one conversation, as JSON values.
 
-    Each of the `views` has `points` by t-SNE, the mean `silhouette` by session (cosine distance), and `purity`, the
-    mean share of the `neighbours` nearest notes that are of the note's own session; both with the interval over notes,
-    and with what they are for random sessions (`chance`, `silhouette_chance`).
+    Each of the `views` has `points` by t-SNE, and `purity`, the mean share of the `neighbours` nearest notes that are of
+    the note's own session, with its interval over notes, and beside what it is for random sessions (`chance`).
 
     Raises:
         InvalidInputError: There are no notes.
@@ -61,16 +58,6 @@ def views(notes: Sequence[Note], embedder: Embedder) -> dict[str, Any]:
             for name, seen in VIEWS.items()
         },
     }
-
-
-def silhouette(vectors: Vector, labels: Labels) -> list[float]:
-    """Return for each note how much nearer its own session is than the next one; empty where undefined."""
-    if not 1 < len(np.unique(labels)) < len(labels):
-        return []
-    apart = np.clip(1 - vectors @ vectors.T, 0, 2)
-    np.fill_diagonal(apart, 0)
-    found: list[float] = silhouette_samples(apart, labels, metric="precomputed").tolist()
-    return found
 
 
 def purity(vectors: Vector, labels: Labels, neighbours: int = NEIGHBOURS) -> list[float]:
@@ -108,18 +95,10 @@ def points(vectors: Vector) -> list[list[float]]:
 
 
 def _view(vectors: Vector, labels: Labels) -> dict[str, Any]:
-    found: dict[str, Any] = {"points": points(vectors)}
-    for name, values in (
-        ("silhouette", silhouette(vectors, labels)),
-        ("purity", purity(vectors, labels)),
-    ):
-        one = estimate(values)
-        found |= {name: one["mean"]}
-        found |= {f"{name}_interval": [one["low"], one["high"]] if values else None}
-    dice = np.random.default_rng(SEED)
-    dealt = [silhouette(vectors, dice.permutation(labels)) for _ in range(SHUFFLES)]
-    found["silhouette_chance"] = mean([one for some in dealt for one in some])
-    return {**found, "chance": rounded(chance_of_purity(labels))}
+    near, chance = estimate(purity(vectors, labels)), rounded(chance_of_purity(labels))
+    interval = [near["low"], near["high"]]
+    found = {"purity": near["mean"], "purity_interval": interval, "chance": chance}
+    return {"points": points(vectors), **found}
 
 
 def table(notes: Mapping[str, Any]) -> Table:
@@ -127,7 +106,7 @@ def table(notes: Mapping[str, Any]) -> Table:
     return Table(
         f"How near the {len(notes['sessions'])} notes of {notes['conversation']} are to their session in the embedder's "
         f"space, embedded bare, with keywords, tags and context, and with what later notes added: the share of a note's "
-        f"{notes['neighbours']} nearest that are of its session, and the silhouette by session, each beside what dealing "
-        "sessions out at random gives. Contexts often name the date, which brings sessions together in words",
+        f"{notes['neighbours']} nearest that are of its session, beside what dealing sessions out at random gives. Contexts "
+        "often name the date, which brings sessions together in words",
         [{"notes": name, **cells(view)} for name, view in notes["views"].items()],
     )

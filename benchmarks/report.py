@@ -7,7 +7,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,6 @@ Row = Mapping[str, object]  # cells by the heads of their columns
 COUNTED = tuple(one for one in CATEGORIES if one != ADVERSARIAL)  # what 5 asks about was never said
 GROUPS = {"all": COUNTED, **{str(one): (one,) for one in CATEGORIES}}
 CHOSEN_ON, REPORTED_ON = "chosen_on", "reported_on"
-CODES = tuple(map(str, CATEGORIES))
 SCORED = {
     "official": "LoCoMo's own scoring; in category 5 an answer is right that refuses",
     "amem": "scoring of the authors of A-MEM; in category 5 an answer scores that fell for the question",
@@ -193,9 +192,7 @@ def _context(results: Sequence[Result], system: str, ks: Sequence[int]) -> Repor
     """Return the tokens that a system puts before a question, and how much less that is than the conversation."""
     asked = [(result.full_tokens, outcome) for result in results for outcome in result.outcomes]
     whole = sum(full for full, _ in asked)
-    shown = {
-        str(k): sum(outcome.shown.get(system, {}).get(k, 0) for _, outcome in asked) for k in ks
-    }
+    shown = {str(k): sum(outcome.shown[system][k] for _, outcome in asked) for k in ks}
     return {
         "tokens": {k: round(tokens / len(asked), 1) for k, tokens in shown.items()},
         "saved": {k: rounded(1 - tokens / whole) if whole else None for k, tokens in shown.items()},
@@ -316,7 +313,7 @@ def builds(results: Sequence[Result]) -> Report:
     for variant in results[0].writes if results else ():
         total = Counter[str]()
         for one in results:
-            total.update(asdict(one.writes[variant]))
+            total.update(one.writes[variant])
         offered, annotated = total.pop("offered_links"), total.pop("annotated_links")
         found[variant] = {
             **total,
@@ -332,7 +329,9 @@ def costs(results: Sequence[Result], prices: Prices | None) -> Report:
     stages: dict[str, list[Spent]] = {}
     for result in results:
         for variant, one in result.writes.items():
-            spent = Spent(one.model_calls, one.input_tokens, one.output_tokens)
+            spent = Spent(
+                *(int(one[name]) for name in ("model_calls", "input_tokens", "output_tokens"))
+            )
             stages.setdefault("build" if variant == MAIN else f"build {variant}", []).append(spent)
         for stage, spent in result.spent.items():
             stages.setdefault(stage, []).append(spent)
@@ -349,11 +348,8 @@ def latency(results: Sequence[Result]) -> Report:
     """Return percentiles of the memory's search and of the encoding of a question, in milliseconds."""
     search = [time for result in results for time in result.search_ms]
     encoding = [time for result in results for time in result.embed_query_ms]
-    return {
-        "search_p50": percentile(search, 50),
-        "search_p95": percentile(search, 95),
-        "embed_query_p50": percentile(encoding, 50),
-    }
+    found = {"search_p50": percentile(search, 50), "search_p95": percentile(search, 95)}
+    return {**found, "embed_query_p50": percentile(encoding, 50)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -474,13 +470,9 @@ def tables(report: Values) -> Iterator[Table]:
     yield Table(
         f"By how much the memory's answers are better: official F1, {_PAIRED}",
         [
-            {
-                "system": name,
-                "all": f1,
-                **{_category(of): f1["by_category"].get(of) for of in CODES},
-            }
+            {"system": name, **{_category(of): f1.get(of) for of in GROUPS}}
             for name, one in gains.items()
-            for f1 in [one["official"]["f1"]]
+            for f1 in [{"all": one["official"]["f1"], **one["official"]["f1"]["by_category"]}]
         ],
     )
     names = ("context_tokens", "saved", "unanswered")

@@ -15,17 +15,16 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from amem_integrations import AgenticMemory, NoteInput
+from amem_integrations import AgenticMemory
 from amem_integrations.errors import InvalidInputError
 from amem_integrations.notes import Note
 from amem_integrations.ports import ChatModel, Embedder
-from amem_integrations.testing import RecordedModel
 from amem_integrations.texts import count_tokens
 
 from . import systems
-from .answering import Models, Writer, examine
+from .answering import Maker, Models, examine
 from .cache import Cache, CachedEmbedder
-from .data import Annotations, Conversation, Outcome, Result, Writes
+from .data import Annotations, Conversation, Outcome, Result
 from .systems import MAIN, Found, Settings
 
 Progress = Callable[[str, str, int, int], None]  # conversation, stage, done, total
@@ -68,17 +67,18 @@ def evaluate(
     ):
         encoder = CachedEmbedder(embedder, kept)
         for one in conversations:
-            writer = models.writer_of((annotations or {}).get(one.id), kept)
+            writer, make = models.writer_of((annotations or {}).get(one.id), kept)
             tell = partial(progress, one.id)
             with ExitStack() as opened:
-                heard = _Heard(one, settings, encoder, writer, opened)
+                heard = _Heard(one, settings, encoder, make, opened)
                 heard.converse(tell)
-                notes, writes = heard.main.notes(), heard.writes()
+                notes = heard.main.notes()
+                writes = {variant: built.writes() for variant, built in heard.memories.items()}
             on_notes(notes, encoder)
             answers, spent = examine(models, kept, one.questions, heard.answering(), settings, tell)
             yield Result(
                 conversation=one.id,
-                written_by=writer.name,
+                written_by=writer,
                 notes=len(notes),
                 outcomes=heard.outcomes(),
                 writes=writes,
@@ -98,14 +98,14 @@ class _Heard:
         conversation: Conversation,
         settings: Settings,
         embedder: CachedEmbedder,
-        writer: Writer,
+        make: Maker,
         opened: ExitStack,
     ) -> None:
         self.conversation, self.settings, self.embedder = conversation, settings, embedder
         self.memories: dict[str, Built] = {}
         for variant, config in settings.variants.items():
             place = opened.enter_context(TemporaryDirectory(prefix="amem-"))
-            model = writer.make()
+            model = make()
             memory = AgenticMemory.open(place, model=model, embedder=embedder, config=config)
             opened.enter_context(memory)
             self.memories[variant] = Built(memory, conversation.namespace, model)
@@ -122,7 +122,10 @@ class _Heard:
         for end, asked in self.conversation.stages():
             for variant, built in self.memories.items():
                 stage = "build" if variant == MAIN else f"build {variant}"
-                built.add(every, start, end, partial(progress, stage))
+                told = partial(_told, progress, stage, start, len(every))
+                began = time.perf_counter()
+                built.memory.add_many(every[start:end], namespace=namespace, progress=told)
+                built.seconds += time.perf_counter() - began
             start = end
             finders = {}
             if set(settings.chosen) & set(systems.BASELINES):
@@ -130,9 +133,8 @@ class _Heard:
             for system in set(settings.chosen) - finders.keys():
                 memory = self.memories.get(system, self.main).memory
                 links = system != systems.WITHOUT_LINKS
-                finders[system] = systems.memory_finder(
-                    memory, namespace, settings.depth, links=links
-                )
+                depth = settings.depth
+                finders[system] = systems.memory_finder(memory, namespace, depth, links=links)
             self.within += [recall(question.text) for question in asked]
             for system, found in self.found.items():
                 for question in asked:
@@ -140,10 +142,6 @@ class _Heard:
                     hits, *times = self.embedder.timed(search)
                     found.append(hits)
                     self.times += [(times[0], times[1])] if system == MAIN else []
-
-    def writes(self) -> dict[str, Writes]:
-        """Return what building each memory took."""
-        return {variant: built.writes() for variant, built in self.memories.items()}
 
     def answering(self) -> dict[str, list[Found]]:
         """Return what questions are answered from: with budgets, what the memory shows in each, not its first hits."""
@@ -170,6 +168,10 @@ class _Heard:
         )
 
 
+def _told(told: Callable[..., None], stage: str, start: int, total: int, done: int, _: int) -> None:
+    told(stage, start + done, total)
+
+
 @dataclass(slots=True)
 class Built:
     """A memory, and the model that makes its notes."""
@@ -179,41 +181,28 @@ class Built:
     model: ChatModel | None
     seconds: float = field(default=0.0, init=False)
 
-    def add(
-        self,
-        turns: Sequence[NoteInput],
-        start: int,
-        end: int,
-        progress: Callable[[int, int], None],
-    ) -> None:
-        """Add the turns of a stage, and link and evolve them."""
-        began = time.perf_counter()
-        self.memory.add_many(
-            turns[start:end],
-            namespace=self.namespace,
-            progress=lambda done, _: progress(start + done, len(turns)),
-        )
-        self.seconds += time.perf_counter() - began
-
     def notes(self) -> list[Note]:
         """Return all notes."""
         return self.memory.get_all(namespace=self.namespace, limit=1_000_000)
 
-    def writes(self) -> Writes:
-        """Return what building took so far; without a model the calls of rules are not counted."""
+    def writes(self) -> dict[str, float]:
+        """Return what building took and gave so far.
+
+        Calls, tokens and `rejected_replies` are a language model's, so they are 0 without one. Of the
+        `annotated_links` in recorded annotations, `offered_links` had their target among the candidates. `unfinished`
+        notes are not linked.
+        """
         notes = self.notes()
         spent = Counter(self.memory.stats()["usage"]["total"] if self.model else {})
-        recorded = self.model if isinstance(self.model, RecordedModel) else None
-        return Writes(
-            notes=len(notes),
-            model_calls=spent["calls"],
-            input_tokens=spent["input_tokens"],
-            output_tokens=spent["output_tokens"],
-            rejected_replies=spent["rejected_replies"],
-            links=sum(link.direction == "out" for note in notes for link in note.links.values()),
-            updates=sum(entry.cause != note.id for note in notes for entry in note.contexts),
-            unfinished=sum(note.state != "done" for note in notes),
-            annotated_links=recorded.annotated_links if recorded else 0,
-            offered_links=recorded.offered_links if recorded else 0,
-            seconds=self.seconds,
-        )
+        tokens = ("input_tokens", "output_tokens", "rejected_replies")
+        return {
+            "notes": len(notes),
+            "model_calls": spent["calls"],
+            **{name: spent[name] for name in tokens},
+            "links": sum(link.direction == "out" for note in notes for link in note.links.values()),
+            "updates": sum(entry.cause != note.id for note in notes for entry in note.contexts),
+            "unfinished": sum(note.state != "done" for note in notes),
+            "annotated_links": getattr(self.model, "annotated_links", 0),
+            "offered_links": getattr(self.model, "offered_links", 0),
+            "seconds": self.seconds,
+        }

@@ -218,11 +218,10 @@ def figure(rows: Sequence[Values]) -> Figure:
             values = [row.get(name) for row in rows]
             values = [value["p50"] if labels is TIMES else value or math.nan for value in values]
             axes.plot(sizes, values, line, color=hue, ms=5, lw=1.5, label=labels[name])
-        axes.set(xscale="log", yscale="log")
+        axes.set(xscale="log", yscale="log", xlabel="notes", ylabel=unit)
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axes.minorticks_off()
-        axes.legend(fontsize=plots.SMALL, frameon=False)
-        plots.name_axes(axes, "notes", unit)
+        axes.legend()
     return made
 
 

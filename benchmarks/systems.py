@@ -59,15 +59,15 @@ Finder = Callable[[str], Found]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What to run; an `InvalidInputError` is raised for numbers below 1 and unknown systems.
+    """What to run; an `InvalidInputError` is raised for numbers below 1.
 
     Attributes:
         ks: How many of the first hits count, for each figure.
         answer_ks: How many of the first hits a model answers from. Empty: no questions are answered.
         budgets: Tokens that the memory's `recall` may fill: the evidence in them is counted, and questions are
             answered from them in place of the memory's first hits.
-        systems: Names of what is measured beside the memory itself.
-        tasks: The prompts by which questions are put to a model, each once by every prompt.
+        systems: Names in `KNOWN` of what is measured beside the memory itself.
+        prompt: The name of the prompt by which questions are put to a model.
         concurrency: Calls of a language model at once.
         build_concurrency: `MemoryConfig.max_concurrency`, which decides which notes see each other.
     """
@@ -76,7 +76,7 @@ class Settings:
     answer_ks: tuple[int, ...] = ()
     budgets: tuple[int, ...] = ()
     systems: tuple[str, ...] = ()
-    tasks: tuple[str, ...] = ("answer",)
+    prompt: str = "answer"
     concurrency: int = 4
     build_concurrency: int = 4
 
@@ -89,10 +89,6 @@ class Settings:
                 check_count(name.removesuffix("s"), value)
         check_count("concurrency", self.concurrency)
         check_count("build_concurrency", self.build_concurrency)
-        if unknown := [name for name in self.systems if name not in KNOWN]:
-            raise InvalidInputError(
-                f"there is no system {unknown[0]!r}; there are {', '.join(KNOWN)}"
-            )
 
     @property
     def depth(self) -> int:
@@ -150,7 +146,7 @@ def _found(notes: Sequence[Note]) -> Found:
 
 def baseline_finders(notes: Sequence[Note], embedder: Embedder, depth: int) -> dict[str, Finder]:
     """Return the baselines' finders, over the turns without what a model added to the notes."""
-    bare = [replace(note, contexts=(), links={}) for note in notes]
+    bare = _bare(notes)
     rankings = Rankings([f"{note.speaker}: {note.content}" for note in bare], embedder)
 
     def finder(rank: Callable[[str], Sequence[int]]) -> Finder:
@@ -165,8 +161,11 @@ def baseline_finders(notes: Sequence[Note], embedder: Embedder, depth: int) -> d
 
 def whole(notes: Sequence[Note]) -> str:
     """Return the whole conversation as context, without what a model added to the notes."""
-    bare = [replace(note, contexts=(), links={}) for note in notes]
-    return render_notes(bare, max_tokens=sys.maxsize)
+    return render_notes(_bare(notes), max_tokens=sys.maxsize)
+
+
+def _bare(notes: Sequence[Note]) -> list[Note]:
+    return [replace(note, contexts=(), links={}) for note in notes]
 
 
 class Rankings:

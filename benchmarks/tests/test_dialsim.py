@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from amem_integrations.errors import InvalidInputError
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -22,7 +20,6 @@ from benchmarks.systems import Settings
 JSON = Path(__file__).with_name("harbour_dialsim.json")  # a show of our own
 PICKLE = JSON.with_suffix(".pickle")  # the same as the dataset is published
 UNKNOWN = "I don't know. (None of the above)"
-DAY = datetime(2005, 5, 5, tzinfo=UTC)
 
 
 def question(
@@ -57,11 +54,11 @@ def show() -> dialsim.Show:
 
 def test_a_show_has_its_sessions_and_questions_in_the_order_of_the_file(show, tmp_path):
     assert dialsim.load(PICKLE, agent="Nell") == show
-    assert [one.id.split()[0] + one.id[-2:] for one in show.sessions] == [
-        "S01E01/1", "S01E01/2", "S01E02/1", "S01E02/2", "S01E03/1", "S01E03/2", "S01E03/3",
+    assert [(one.id[:6], one.id[-1], len(one.questions)) for one in show.sessions] == [
+        ("S01E01", "1", 5), ("S01E01", "2", 3), ("S01E02", "1", 4), ("S01E02", "2", 1),
+        ("S01E03", "1", 6), ("S01E03", "2", 1), ("S01E03", "3", 5),
     ]  # fmt: skip
     assert show.sessions[0].at == datetime(2011, 3, 4, tzinfo=UTC)
-    assert [len(one.questions) for one in show.sessions] == [5, 3, 4, 1, 6, 1, 5]
     boat, *_, animal = show.sessions[0].questions
     assert (boat.source, boat.kind, boat.right, boat.gold) == ("graph", "cur", 1, "The Sandpiper")
     assert (boat.answerable, animal.answerable, animal.gold) == (True, False, "I don't know.")
@@ -74,37 +71,35 @@ def test_a_show_has_its_sessions_and_questions_in_the_order_of_the_file(show, tm
     other = loaded(tmp_path, session(hard_q={"cur": odd}), session(hard_q=None, easy_q=easy))
     assert other.left_out == {"1 options": 1}
     assert [one.questions[0].gold for one in other.sessions] == ["7", "Tea"]
-    assert len(dialsim.load(JSON, agent="Nell", sessions=2).sessions) == 2
-    friends = tmp_path / "friends_dialsim.json"
-    friends.write_text(JSON.read_text(encoding="utf-8"), encoding="utf-8")
-    assert dialsim.load(friends).agent == "Ross"
+    friends = written(tmp_path, json.loads(JSON.read_text(encoding="utf-8")))
+    friends = friends.rename(tmp_path / "friends_dialsim.json")
+    assert dialsim.load(friends, sessions=2)[1:] == ("Ross", show.sessions[:2], {})
 
 
-def test_a_turn_begins_at_a_line_with_a_colon_and_is_a_note_of_its_session():
-    said = dialsim.script_turns(
-        "He comes in.\nAnn: It is 5:30.\nLate, that is.\n\n  Ben : No.\nAnn:\nTeleplay: A. Writer\n"
-        "[Scene: the quay]\nA long sentence that is nobody's name and goes on and on, and then has: a colon\n",
-        "s/1",
-        DAY,
-    )
-    assert [(one.key, one.speaker, one.content) for one in said] == [
-        ("s/1#0", None, "He comes in."),
-        ("s/1#1", "Ann", "It is 5:30.\nLate, that is."),
-        ("s/1#2", "Ben", "No."),
-        ("s/1#3", None, "[Scene: the quay]"),
-        ("s/1#4", None, "A long sentence that is nobody's name and goes on and on, and then has: a colon"),
-    ]  # fmt: skip
+def test_a_turn_begins_at_a_line_with_a_colon_and_is_a_note_of_its_session(tmp_path):
+    (one,) = loaded(
+        tmp_path,
+        session(
+            "He comes in.\nAnn: It is 5:30.\nLate, that is.\n\n  Ben : No.\nAnn:\nTeleplay: A. Writer\n"
+            "[Scene: the quay]\nA long sentence that is nobody's name and goes on and on, and then has: a colon\n"
+        ),
+    ).sessions
+    assert [(one.key, one.speaker, one.content.partition(",")[0]) for one in one.turns] == [
+        ("S01E01/1#0", None, "He comes in."),
+        ("S01E01/1#1", "Ann", "It is 5:30.\nLate"),
+        ("S01E01/1#2", "Ben", "No."),
+        ("S01E01/1#3", None, "[Scene: the quay]"),
+        ("S01E01/1#4", None, "A long sentence that is nobody's name and goes on and on"),
+    ]
 
 
 def test_names_are_replaced_everywhere_and_at_once():
     names = {"Nell": "Otis", "Otis": "Nell", "Bram": "Igor"}
     other = dialsim.load(JSON, agent="Nell", rename=names)
-    assert other.agent == "Otis"
     first = other.sessions[0]
-    assert [(one.speaker, one.content) for one in first.turns[1:3]] == [
-        ("Nell", "Otis, the Sandpiper is taking in water again."),
-        ("Otis", "Again? You patched her on Sunday."),
-    ]
+    said = [(one.speaker, one.content) for one in first.turns[1:3]]
+    assert said[0] == ("Nell", "Otis, the Sandpiper is taking in water again.")
+    assert (other.agent, said[1][0]) == ("Otis", "Otis")
     pump = first.questions[1]
     assert pump.wording("Igor") == "Who was kind enough to lend Nell a pump, then?"
     assert pump.options == ["Wren", "Igor", "Nell", "Tam", UNKNOWN]
@@ -112,7 +107,7 @@ def test_names_are_replaced_everywhere_and_at_once():
 
 @pytest.mark.parametrize("text", ["May 5th, 2005", " May 05 2005 ", "may 5 2005", "2005-05-05"])
 def test_dates_are_read_in_the_ways_they_are_written(text):
-    assert dialsim.parse_date(text) == DAY
+    assert dialsim.parse_date(text) == datetime(2005, 5, 5, tzinfo=UTC)
 
 
 class Exploit:
@@ -135,22 +130,6 @@ def test_a_pickle_that_would_run_code_is_refused_and_does_not_run(tmp_path, prot
     assert not (tmp_path / "made").exists()
 
 
-@given(raw=st.binary(max_size=60) | st.sampled_from([
-    b"cbuiltins\neval\n(S'1'\ntR.", b"c__builtin__\nexec\n(S'1'\ntR.", b"(ios\nsystem\n(S'true'\n.",
-    b"\x80\x04\x8c\x0bcollections\x8c\x0eabc.sys.modules\x93.", b"Pwhatever\n.", b"c_codecs\nencode\n(Vx\nVlatin1\ntR.",
-]))  # fmt: skip
-def test_bytes_are_plain_values_or_an_error(tmp_path_factory, raw):
-    path = tmp_path_factory.getbasetemp() / "any.pickle"
-    path.write_bytes(raw)
-    try:
-        found = dialsim.read(path)
-    except InvalidInputError:
-        return
-    else:
-        allowed = (dict, list, set, frozenset, tuple, str, bytes, bytearray, int, float, bool, type)
-        assert found is None or isinstance(found, allowed)
-
-
 @pytest.mark.parametrize(
     ("data", "said"),
     [
@@ -163,6 +142,8 @@ def test_bytes_are_plain_values_or_an_error(tmp_path_factory, raw):
         ({"a": {"1": session(hard_q={"cur": ["Who?"]})}}, r"a\.1\.hard_q\.cur\.0: "),
         ({"a": {"1": session(hard_q={"cur": [{}]})}}, "can be asked: {'no wording': 1}"),
         (b'{"a": ', "is not a JSON file"),
+        (b"cbuiltins\neval\n(S'1'\ntR.", "builds builtins.eval, and so could run code"),
+        (b"c_codecs\nencode\n(Vx\nVlatin1\ntR.", "could run code"),
         (pickle.dumps({"a": 1})[:-3], "nor a whole pickle"),
     ],
 )
@@ -203,10 +184,8 @@ def test_it_is_asked_after_an_utterance_of_the_agent_by_somebody_near(tmp_path):
     assert {one.asker for one in asked} == {"Eve", "Ben", "Cy"}  # turns 2 to 7, and not everyone
     texts = {(one.asker == "Ben", one.text) for one in asked}
     assert texts == {(True, "Who, my dear?"), (False, "Who?")}
-    once = loaded(
-        tmp_path, session("Ben: Good morning.\nANN: Tea, please."), session("", hard_q={})
-    )
-    assert [one.turn for one in dialsim.choose(once)[0]] == [1]
+    once = session("Ben: Good morning.\nANN: Tea, please.")
+    assert [one.turn for one in dialsim.choose(loaded(tmp_path, once))[0]] == [1]
     choir = session("Ben and Ann: Tea!\nAnn: Please.\nAnn (off): Now.")
     zoe = session(hard_q={"cur": [question(questions={"Zoe": "Who?"})]})
     assert dialsim.choose(loaded(tmp_path, choir, zoe, session()))[1] == {
@@ -228,9 +207,7 @@ def test_kinds_without_an_answer_are_held_to_a_share(tmp_path, field, rare, othe
 
 
 def test_seven_of_ten_questions_are_of_the_graph_and_none_is_about_its_own_month_or_year(tmp_path):
-    dated = [
-        question(text=f"What did Ann drink {when}?") for when in ("in 2005", "in May 2005, then")
-    ]
+    dated = [question(text=text) for text in ("Who drank in 2005?", "Who, in May 2005, drank?")]
     easy = {"ans_wo_time": {"1": question(text="In May 2005?")}}
     asked = many(tmp_path, hard_q={"cur": [*dated, question(text="On May 5, 2005?")]}, easy_q=easy)
     assert {one.text for one in asked} == {"On May 5, 2005?", "In May 2005?"}
@@ -238,144 +215,94 @@ def test_seven_of_ten_questions_are_of_the_graph_and_none_is_about_its_own_month
     assert len(many(tmp_path, 9, hard_q={"cur": dated}, date="May 5, 2006")) == 9
 
 
-OPTIONS = ("Ann", "Ann and Ben", "A cat", "Wren", UNKNOWN)
-
-
 @pytest.mark.parametrize(
-    ("place", "answers"),
+    ("answer", "whether"),
     [
-        (1, ["(B)", "(b)", " B.", "B) Ann and Ben", "Ann and Ben", "**(B)** Ann and Ben (as she says)"]),
-        (2, ["**C**", "A cat", "a cat."]),
-        (3, ["D: Wren", "The answer is (D), since Ann was away.", "wren!"]),
-        (4, ["I don't know.", "I don\N{RIGHT SINGLE QUOTATION MARK}t know who it was", UNKNOWN]),
-        (4, ["The memories do not say.", "I cannot answer this.", "There is no information about Wren."]),
-        (None, ["", "?", "Zoe", "(A) or (D)", "Ann or Wren", "(Z)", "A friend of theirs", "(H) Tea"]),
+        ("I don't know.", True),
+        ("I don\N{RIGHT SINGLE QUOTATION MARK}t know who it was", True),
+        ("The memories do not say.", True),
+        ("That cannot be determined", True),
+        ("It is not mentioned", True),
+        ("Wren knows", False),
+        ("", False),
     ],
-)  # fmt: skip
-def test_an_answer_chooses_one_option_or_none(place, answers):
-    assert {dialsim.chosen(answer, OPTIONS) for answer in answers} == {place}
-    assert {dialsim.refuses(answer) for answer in answers} == {place == 4}
-    assert (dialsim.chosen("", ("?", "!")), dialsim.chosen("(A)", ("?", "!"))) == (None, 0)
+)
+def test_a_refusal_is_told_from_an_answer(answer, whether):
+    assert dialsim.refuses(answer) is whether
 
 
 def simulated(
-    show: dialsim.Show, model: ScriptedModel, seed: int = 0, k: int = 50
-) -> dict[str, Any]:
+    show: dialsim.Show, seed: int, **changes: str
+) -> tuple[dict[str, Any], ScriptedModel, Any]:
+    """Ask a model that knows every answer, but for those of some kinds."""
     asked, left_out = dialsim.choose(show, seed)
+
+    def answer(request: Any) -> dict[str, str]:
+        one = next(one.question for one in asked if request.inputs["question"].endswith(one.text))
+        return {"answer": changes.get(one.kind, one.gold)}
+
+    def verdict(request: Any) -> dict[str, bool]:
+        return {"correct": request.inputs["gold"] == request.inputs["answer"]}
+
+    model = ScriptedModel({"dialsim": answer, "judge": verdict})
     named = Named(model=model, identity=model.name)
     (result,) = evaluate(
         [dialsim.conversation(show, asked)],
-        Settings(ks=(k,), answer_ks=(k,), tasks=("dialsim_choice", "dialsim_open"), concurrency=1),
+        Settings(ks=(50,), answer_ks=(50,), prompt="dialsim", concurrency=1),
         embedder=HashEmbedder(256),
         models=Models(answerer=named, judge=named),
     )
     report = dialsim.build(show, asked, left_out, result, {}, embedder=HashEmbedder(256))
     assert json.loads(json.dumps(report)) == report
-    return {**report, "outcomes": result.outcomes}
-
-
-def knowing(show: dialsim.Show, **changes: str) -> ScriptedModel:
-    """A model that knows every answer, but for those of some kinds."""
-
-    def answer(request: Any) -> dict[str, str]:
-        asked = request.inputs["question"].splitlines()[0].partition(": ")[2]
-        every = [one for some in show.sessions for one in some.questions]
-        one = next(one for one in every if asked in one.questions.values())
-        gold = "ABCDE"[one.right] if request.task == "dialsim_choice" else one.gold
-        return {"answer": changes.get(f"{request.task}/{one.kind}", gold)}
-
-    def verdict(request: Any) -> dict[str, bool]:
-        return {"correct": request.inputs["gold"] == request.inputs["answer"]}
-
-    return ScriptedModel({"dialsim_choice": answer, "dialsim_open": answer, "judge": verdict})
+    return report, model, result.outcomes
 
 
 @pytest.mark.parametrize("seed", [0, 2])
 def test_nothing_is_recalled_that_is_said_later(show, seed):
-    model = knowing(show)
-    outcomes = simulated(show, model, seed)["outcomes"]
+    _, model, outcomes = simulated(show, seed)
     order = [turn.key for one in show.sessions for turn in one.turns]
     for outcome in outcomes:
         heard = order[: outcome.question.after]
         assert sorted(outcome.found["amem"]) == sorted(heard)  # all of it: k is larger
-    first = dialsim.choose(show, seed)[0][0]
-    choice, open_ = (model.asked(f"dialsim_{one}")[0] for one in ("choice", "open"))
-    assert open_.inputs["question"] == f"On March 4, 2011, {first.asker} asks Nell: {first.text}"
-    lines = [
-        f"({letter}) {option}"
-        for letter, option in zip("ABCDE", first.question.options, strict=True)
-    ]
-    assert choice.inputs["question"].splitlines() == [open_.inputs["question"], *lines]
-    assert choice.inputs["context"] == open_.inputs["context"]
-    if first.question.answerable:
-        assert first.question.gold not in open_.prompt.replace(open_.inputs["context"], "")
+    first, request = dialsim.choose(show, seed)[0][0], model.asked("dialsim")[0]
+    assert request.inputs["question"] == f"On March 4, 2011, {first.asker} asks Nell: {first.text}"
+    assert set(request.inputs) == {"question", "context"}  # and no gold
 
 
 def test_who_knows_everything_is_right_everywhere_and_others_are_wrong_where_they_are(show):
-    report = simulated(show, knowing(show), 2)
-    for found in report["answers"].values():
-        assert found["accuracy"] == {"mean": 1.0, "low": 1.0, "high": 1.0}
-        assert (found["refused"], found["unreadable"]) == (0.2, 0)
-        assert (found["unanswerable"]["refused"], found["answerable"]["refused"]) == (1.0, 0.0)
-    assert report["answers"]["open"]["unanswerable"]["amem"]["f1"]["mean"] == 1.0
-    assert "official" not in report["answers"]["choice"]
+    report, _, _ = simulated(show, 2)
+    found = report["answers"]
+    assert found["accuracy"] == {"mean": 1.0, "low": 1.0, "high": 1.0}
+    shares = [found[name]["refused"] for name in ("unanswerable", "answerable")]
+    assert (found["refused"], *shares) == (0.2, 1.0, 0.0)
+    assert found["unanswerable"]["amem"]["f1"]["mean"] == 1.0
     assert report["questions"] == {
         "asked": 5,
         "unanswerable": 1,
         "sessions_left_out": {"the agent says nothing": 1, "nobody else is near": 1},
         "questions_left_out": {"the answer is none of the options": 1, "no wording": 1},
     }
-    changes = {
-        "choice/past": "(A) or (B)",
-        "choice/dont_know_unans": "(A)",
-        "open/past": "The Kestrel",
-    }
-    model = knowing(show, **{f"dialsim_{name}": text for name, text in changes.items()})
-    choice, open_ = simulated(show, model, 2)["answers"].values()
-    assert (choice["accuracy"]["mean"], choice["unreadable"]) == (0.6, 1)
-    assert choice["answerable"]["accuracy"]["mean"] == 0.75
-    assert choice["by_kind"]["graph/past"]["accuracy"]["mean"] == 0.0
-    assert (open_["accuracy"]["mean"], open_["by_kind"]["graph/past"]["amem"]["f1"]["mean"]) == (
-        0.8,
-        0.5,
-    )
+    found = simulated(show, 2, past="The Kestrel", dont_know_unans="A walrus")[0]["answers"]
+    assert (found["accuracy"]["mean"], found["answerable"]["accuracy"]["mean"]) == (0.6, 0.75)
+    assert found["by_kind"]["graph/past"]["accuracy"]["mean"] == 0.0
+    assert found["by_kind"]["graph/past"]["amem"]["f1"]["mean"] == 0.5  # "The" is shared
 
 
-def run(*arguments: object) -> int:
-    return dialsim.main([*map(str, arguments), "--embedder", "hash"])
+def run(arguments: str) -> int:
+    return dialsim.main([*arguments.split(), "--embedder", "hash"])
 
 
 @pytest.mark.enable_socket
 def test_the_command_writes_a_report_and_asks_nothing_twice(openai_server, tmp_path):
     openai_server.answer = lambda _: json.dumps({"answer": "(A)", "correct": True, "notes": []})
-    given = [
-        PICKLE,
-        "--agent",
-        "Nell",
-        "--out",
-        tmp_path,
-        "--model",
-        "m",
-        "--judge",
-        "j",
-        "--rule-notes",
-        "--k",
-        "4",
-    ]
-    given += [
-        "--base-url",
-        openai_server.base_url,
-        "--rename",
-        "Nell=Igraine",
-        "--rename",
-        "Otis = Odo",
-    ]
-    assert run(*given) == 0
+    given = f"{PICKLE} --agent Nell --out {tmp_path} --model m --judge j --rule-notes --k 4"
+    given += f" --base-url {openai_server.base_url} --rename Nell=Igraine --rename Otis=Odo"
+    assert run(given) == 0
     report = json.loads((tmp_path / "dialsim.json").read_text(encoding="utf-8"))
     assert (report["show"], report["agent"], report["sessions"]) == ("harbour", "Igraine", 7)
-    assert report["answers"]["open"]["accuracy"]["mean"] == 1.0  # so says the judge
+    assert report["answers"]["accuracy"]["mean"] == 1.0  # so says the judge
     costs = {stage: one["calls"] for stage, one in report["costs"].items()}
-    assert costs == {"build": 0, "answer": 10, "judge": 5}
+    assert costs == {"build": 0, "answer": 5, "judge": 5}
     assert report["settings"]["names"] == {"Nell": "Igraine", "Otis": "Odo"}
     page = (tmp_path / "dialsim.md").read_text(encoding="utf-8")
     assert report["caution"] in page
@@ -385,27 +312,26 @@ def test_the_command_writes_a_report_and_asks_nothing_twice(openai_server, tmp_p
     assert "asks Igraine: " in sent
     assert "Nell" not in sent
     asked = len(openai_server.requests)
-    assert run(*given, "--json") == 0
+    assert run(f"{given} --json") == 0
     assert len(openai_server.requests) == asked > 0
-    assert run(*given, "--sessions", 2, "--formats", "choice", "--seed", 3) == 0
+    assert run(f"{given} --sessions 2 --seed 3") == 0
     report = json.loads((tmp_path / "dialsim.json").read_text(encoding="utf-8"))
-    assert (report["questions"]["asked"], list(report["answers"])) == (2, ["choice"])
+    assert report["questions"]["asked"] == 2
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["friends_dialsim.pickle"], "friends_dialsim.pickle"),
-        ([JSON], "who is asked in 'harbour'"),
-        ([JSON, "--agent", "Nelly"], "nothing can be asked of 'Nelly'"),
-        ([JSON, "--agent", "Nell", "--formats", "essay"], "formats='essay'"),
-        ([JSON, "--agent", "Nell", "--rename", "Nell"], "rename='Nell' must be OLD=NEW"),
-        ([JSON, "--agent", "Nell", "--sessions", "0"], "sessions=0"),
-        ([JSON, "--agent", "Nell"], "give --model"),
+        ("friends_dialsim.pickle", "friends_dialsim.pickle"),
+        (f"{JSON}", "who is asked in 'harbour'"),
+        (f"{JSON} --agent Nelly", "nothing can be asked of 'Nelly'"),
+        (f"{JSON} --agent Nell --rename Nell", "rename='Nell' must be OLD=NEW"),
+        (f"{JSON} --agent Nell --sessions 0", "sessions=0"),
+        (f"{JSON} --agent Nell", "give --model"),
     ],
 )
 def test_an_error_is_one_line_and_a_status(tmp_path, arguments, said, capsys):
-    assert run(*arguments, "--out", tmp_path / "out") == 1
+    assert run(f"{arguments} --out {tmp_path / 'out'}") == 1
     error = capsys.readouterr().err
     assert said in error
     assert error.startswith("python -m benchmarks.dialsim: ")

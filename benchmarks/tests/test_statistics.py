@@ -33,14 +33,6 @@ def test_the_interval_of_a_mean_is_that_of_its_standard_error_and_always_the_sam
     assert stats.estimate([0.0, 1.0] * 200) == found
 
 
-def test_resamples_of_two_values_come_as_often_as_they_should():
-    # Of two drawn twice the mean is 0 in 1 of 4, 1/2 in 2 of 4, 1 in 1 of 4.
-    means = stats._resampled([0.0, 1.0])
-    shares = [np.mean(means == value) for value in (0, 0.5, 1)]
-    assert shares == pytest.approx([0.25, 0.5, 0.25], abs=0.03)
-    assert len(means) == stats.RESAMPLES
-
-
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=20))
 def test_intervals_lie_within_the_values_and_a_difference_turns_round_with_its_sides(pairs):

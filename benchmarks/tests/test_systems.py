@@ -59,7 +59,6 @@ def test_an_ablation_leaves_out_what_it_says():
         ({"ks": (0,)}, "k=0"),
         ({"answer_ks": (0,)}, "answer_k=0"),
         ({"concurrency": 0}, "concurrency=0"),
-        ({"systems": ("magic",)}, "no system 'magic'"),
     ):
         with pytest.raises(InvalidInputError, match=said):
             Settings(**given)
@@ -83,19 +82,18 @@ def found(*contexts: str) -> list[Found]:
     return [Found(ids=(), context=lambda k, text=text: f"{text} of {k}") for text in contexts]
 
 
-def asked(model, *texts, ks=(5,), systems=None, judge=None, progress=lambda *_: None, **options):
+def asked(model, *questions, systems=None, judge=None, progress=lambda *_: None, **options):
     """Return the answers by system and number of hits, and what they took."""
-    questions = [
-        one if isinstance(one, Question) else Question(text=one, category=4, answer="red")
-        for one in texts
+    some = [
+        Question(text=one, category=4, answer="red") if isinstance(one, str) else one
+        for one in questions
     ]
-    shown = systems or {"amem": found(*["x"] * len(texts))}
-    settings = Settings(answer_ks=ks, **options)
+    shown = systems or {"amem": found(*["x"] * len(questions))}
+    settings = Settings(**{"answer_ks": (5,), "concurrency": 1, **options})
     named = {"judge": Named(model=judge, identity="j")} if judge else {}
     models = Models(answerer=Named(model=model, identity="m"), **named)
     with TemporaryDirectory() as folder, closing(Cache(Path(folder))) as kept:
-        answers, spent = examine(models, kept, questions, shown, settings, progress)
-    return {(one.system, one.k): given for one, given in answers.items()}, spent
+        return examine(models, kept, some, shown, settings, progress)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +123,7 @@ def test_a_request_that_is_refused_is_answered_by_nothing_and_counted():
 def test_the_prompt_holds_the_context_and_the_question_and_no_gold():
     model = Model(lambda _: '{"answer": "x"}')
     shown = [Found(ids=(), context=lambda _, text=text: text) for text in ("He paid $5.", "")]
-    asked(model, "Was $x {paid}?", "Who?", systems={"amem": shown}, concurrency=1)
+    asked(model, "Was $x {paid}?", "Who?", systems={"amem": shown})
     first, second = model.requests
     assert "He paid $5." in first.prompt
     assert "Was $x {paid}?" in first.prompt
@@ -137,10 +135,8 @@ def test_the_same_question_from_the_same_context_is_asked_once():
     numbers, told = count(1), []
     model = Model(lambda _: f'{{"answer": "{next(numbers)}"}}')
     systems = {"amem": found("x", "y"), "dense": found("x", "z")}
-    answers, spent = asked(
-        model, "a?", "b?", ks=(5, 10), systems=systems, concurrency=1,
-        progress=lambda *report: told.append(report),
-    )  # fmt: skip
+    options = {"systems": systems, "progress": lambda *report: told.append(report)}
+    answers, spent = asked(model, "a?", "b?", answer_ks=(5, 10), **options)
     assert spent == {"answer": Spent(calls=6, input_tokens=60, output_tokens=18)}
     assert answers["amem", 5][0] == answers["dense", 5][0] != answers["amem", 10][0]
     assert answers["amem", 5][1] != answers["dense", 5][1]
@@ -176,8 +172,8 @@ def test_no_more_calls_at_once_than_allowed_and_none_when_the_model_is_down():
     assert most[0] == 3
     model = Model(answer)
     with pytest.raises(ModelUnavailableError):
-        asked(model, *(f"{number}?" for number in range(10, 50)), concurrency=1)
-    assert len(model.requests) == 4
+        asked(model, *(f"{number}?" for number in range(10, 99)))
+    assert 4 <= len(model.requests) < 10
 
 
 def test_what_decides_answers_is_in_the_identity_of_a_model(monkeypatch):
