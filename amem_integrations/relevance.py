@@ -6,6 +6,7 @@ cosine, against a floor that was measured for the embedder, or by the words.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,6 +20,7 @@ SHARE = 0.5  # of the telling words of a question that a note has, which counts 
 LEAST_WORDS = 2  # of them, where the cosine says otherwise
 LEAST_LETTERS = 3  # of a telling word
 STEM = 5  # letters that inflections of a word share, about
+ENDING = re.compile(r"(?<=...)(?:ings?|ed|es|e|s)$")  # that tells "moved" from "move"
 SHORT_REPLY = 5  # words of a reply that says little without its question
 
 
@@ -187,4 +189,4 @@ def _pieces(word: str) -> list[str]:
     """Return the beginning of a word; of a script without spaces, every two characters."""
     if ord(word[0]) >= 0x3040:  # noqa: PLR2004 - kana, Han and Hangul begin here
         return [word[n : n + 2] for n in range(max(len(word) - 1, 1))]
-    return [word[:STEM].removesuffix("s")] if len(word) >= LEAST_LETTERS else []
+    return [ENDING.sub("", word)[:STEM]] if len(word) >= LEAST_LETTERS else []

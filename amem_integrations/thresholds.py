@@ -43,26 +43,24 @@ async def cosines(runtime: Runtime) -> Cosines | None:
     What is found for an embedder that is not in the table is kept with the collection, so one call of the embedder is
     enough; `info()` tells it.
     """
-    if known := known_cosines(runtime):
-        return known
-    found = await _found(runtime)
-    if found is not None:
-        runtime.thresholds[runtime.embedder.name] = found
-        await _keep(runtime, found)
-    return found
-
-
-def known_cosines(runtime: Runtime) -> Cosines | None:
-    """Return what counts with the embedder as far as that was measured or found before; the embedder is not called."""
     name = runtime.embedder.name
     if name in MEASURED:
         return MEASURED[name]
     if name not in runtime.thresholds:
-        kept = dict(getattr(runtime.store, "made_with", {})).get("cosines")
-        if not isinstance(kept, Mapping):
+        made = dict(getattr(runtime.store, "made_with", {}))
+        found = _kept(made.get("cosines")) or await _found(runtime)
+        if found is None:
             return None
-        runtime.thresholds[name] = Cosines(**kept)
+        runtime.thresholds[name] = found
+        if not made.get("cosines"):
+            await _keep(runtime, found)
     return runtime.thresholds[name]
+
+
+def _kept(values: object) -> Cosines | None:
+    if not isinstance(values, Mapping):
+        return None
+    return Cosines(**values)
 
 
 async def _keep(runtime: Runtime, found: Cosines) -> None:

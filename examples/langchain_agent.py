@@ -91,7 +91,7 @@ def main() -> None:
         checkpointer=InMemorySaver(),
     )
     for thread, name, text in (
-        ("monday", "ann", "I moved to Oslo last week."),
+        ("monday", "ann", "I live in Oslo since last week."),
         ("tuesday", "ann", "Where do I live?"),
         ("tuesday", "bob", "Where does Ann live?"),
         ("sunday", "ann", "I have moved on, I live in Bergen now."),

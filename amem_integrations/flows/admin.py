@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingExtraError
+from ..errors import ConfigurationError, MissingExtraError
 from ..fetch import note_pages
 from ..filters import SAID
 from ..notes import Namespace, check_namespace
 from ..runtime import COSTS, Runtime, resolve
-from ..thresholds import known_cosines
+from ..thresholds import gate, relevance_floor
 from .health import Health, examine
 from .usage import spent_by
 
@@ -82,21 +82,21 @@ async def info(runtime: Runtime) -> dict[str, Any]:
 
     Keys: `embedder` and `dimensions` (of the vectors in it), `model`, `versions` (by package) and, of what
     is stored, `format`, `schema`, `template`, `bm25` and `created_at` as far as the store tells them. `min_relevance`
-    and `min_gate_similarity` are those of the settings, or of the embedder, as they were measured or found before; None
-    while nothing has asked for them. The embedder is not called.
+    and `min_gate_similarity` are those in force: of the settings, or of the embedder, as they were measured before or are
+    found now and kept with the memory, by one call of it; None if the embedder cannot be called.
     """
-    known, config = known_cosines(runtime), runtime.config
-    floor, gate = (known.relevance, known.gate) if known else (None, None)
+    try:
+        floor, least = await relevance_floor(runtime), await gate(runtime)
+    except ConfigurationError:  # `amem doctor` loads none
+        floor, least = runtime.config.min_relevance, runtime.config.min_gate_similarity
     made: dict[str, Any] = dict(getattr(runtime.store, "made_with", {}))
     made.pop("cosines", None)
     return {
         "embedder": made.pop("embedder", "") or runtime.embedder.name,
         "dimensions": made.pop("dimensions", runtime.embedder.dimensions),
         "model": runtime.model_name,
-        "min_relevance": floor if config.min_relevance is None else config.min_relevance,
-        "min_gate_similarity": gate
-        if config.min_gate_similarity is None
-        else config.min_gate_similarity,
+        "min_relevance": floor,
+        "min_gate_similarity": least,
         "versions": {package: _version(package) for package in PACKAGES},
         **made,
     }

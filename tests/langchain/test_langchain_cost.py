@@ -76,6 +76,7 @@ async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls(
 ) -> None:
     embedder = Counting()
     with AgenticMemory.open(":memory:", model=scripted(), embedder=embedder) as memory:
+        memory.info()  # finds the thresholds of the embedder, once
         runnable = made(memory, evolves)
         context: Any = {"context": User("ann")} if made is agent_of else {}
         for turn in range(TURNS):

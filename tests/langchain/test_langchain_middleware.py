@@ -163,11 +163,12 @@ class Counting(HashEmbedder):
 def test_notes_are_recalled_once_a_run_and_shown_at_each_call() -> None:
     embedder = Counting()
     with AgenticMemory.open(":memory:", model=scripted(), embedder=embedder) as memory:
-        memory.add("It is about Oslo.", namespace=ANN)
+        memory.add("The meeting is in Oslo.", namespace=ANN)
+        memory.info()  # finds the thresholds of the embedder, once
         model = Talker(answer=looking, seen=[])
         agent = build(memory, model, tools=[look], write="off")
         before = embedder.queries
-        ann(agent, "What is it?")
+        ann(agent, "Where is the meeting?")
         assert embedder.queries - before == 1
         assert ["Oslo" in system_text(seen) for seen in model.seen] == [True, True]
 
@@ -680,6 +681,7 @@ async def test_a_turn_that_recalls_and_stores_calls_the_embedder_twice_with_thre
     with AgenticMemory.open(":memory:", model=scripted(), embedder=embedder) as memory:
         middleware = AMemMiddleware(memory, namespace=user, write="background")
         middleware.close()  # so that nothing evolves
+        memory.info()  # finds the thresholds of the embedder, once
         model = Talker(answer=lambda messages: f"Noted: {messages[-1].text}")
         agent = create_agent(model, [], middleware=[middleware], context_schema=User)
         for number in range(3):

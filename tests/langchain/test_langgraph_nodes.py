@@ -25,6 +25,9 @@ from amem_integrations.conversation import message_key
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import MemoryState, evolve_node, failures, recall_node, remember_node
 
+# The time of this message is none in UTC, so the message cannot be stored.
+BAD = HumanMessage("bad", additional_kwargs={"created_at": "0001-01-01T00:00:00+14:00"})
+
 
 class State(MessagesState, MemoryState):
     """A conversation, and what the memory adds to it."""
@@ -171,7 +174,7 @@ def test_without_message_ids_repeats_are_told_apart_by_their_number(memory: Agen
 
 def test_one_message_that_cannot_be_stored_does_not_stop_the_others(memory: AgenticMemory) -> None:
     node = remember_node(memory, namespace=ANN)
-    messages = [("user", "Good."), ("user", "bad\0"), ("user", "Fine.")]
+    messages = [("user", "Good."), BAD, ("user", "Fine.")]
     assert len(node.invoke({"messages": messages})["remembered"]) == 2
 
 
@@ -185,7 +188,7 @@ def test_a_message_over_the_limit_is_stored_up_to_it() -> None:
 
 async def test_the_asynchronous_form_skips_a_bad_message_too(memory: AgenticMemory) -> None:
     node = remember_node(memory, namespace=ANN)
-    state = await node.ainvoke({"messages": [("user", "Good."), ("user", "bad\0")]})
+    state = await node.ainvoke({"messages": [("user", "Good."), BAD]})
     assert len(state["remembered"]) == 1
 
 

@@ -593,7 +593,7 @@ async def test_the_embedder_is_asked_once_for_a_question_read_often() -> None:
     memory, _ = open_memory(embedder=embedder)
     memory.add("My dog is called Rex.", namespace=ANN)
     block = block_of(memory)
-    memory.recall("What is new?", namespace=("bob",))  # finds the thresholds of the embedder, once
+    memory.info()  # finds the thresholds of the embedder, once
     before = embedder.encoded
 
     for _ in range(5):

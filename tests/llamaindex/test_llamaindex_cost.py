@@ -65,7 +65,7 @@ async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls(
     memory.add_many(
         [f"Tree {n} grows in the garden." for n in range(40)], namespace=("bob",), evolve=False
     )
-    memory.recall("What is new?", namespace=("bob",))  # finds the thresholds of the embedder, once
+    memory.info()  # finds the thresholds of the embedder, once
     chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve=evolve)
     replies = [f"Answer {n}: well done." for n in range(TURNS)]
     engine = engine_of(kind, chat_memory, Chatbot(*replies, "Bye."))
@@ -102,7 +102,7 @@ def test_a_question_whose_turn_never_ended_is_found_and_embedded_with_the_next()
 def test_a_turn_that_is_put_as_a_whole_is_encoded_by_two_calls() -> None:
     embedder = Counting()
     memory, _ = open_memory(embedder=embedder)
-    memory.recall("What is new?", namespace=("bob",))  # finds the thresholds of the embedder, once
+    memory.info()  # finds the thresholds of the embedder, once
     chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve="off")
     for n in range(TURNS):
         embedder.calls.clear()
