@@ -278,7 +278,7 @@ def test_what_a_model_writes_that_cannot_be_stored_is_left_out(open_memory):
     memory = open_memory(models.model(evolve, construct))
     first = memory.add("one", namespace=ANN, thread="t")
     note = memory.add("two", namespace=ANN, thread="t")
-    assert (first.contexts[0].text, first.tags) == ("ab c", ("t",))
+    assert (first.contexts[0].text, first.tags) == ("ab \ufffdc", ("t",))
     assert (note.links[first.id].relation, note.links[first.id].reason) == ("r", "z")
 
 

@@ -91,7 +91,7 @@ def repeat_keys(request: ModelRequest) -> dict:
 
 def open_repeating(construct, evolve=repeat_keys) -> AgenticMemory:
     """A memory whose model knows what repeats what."""
-    config = MemoryConfig(recent=0)
+    config = MemoryConfig(recent=0, min_relevance=-1)
     return AgenticMemory.open(
         ":memory:", model=model(evolve, construct), embedder=HashEmbedder(), config=config
     )
