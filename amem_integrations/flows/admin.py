@@ -85,6 +85,8 @@ async def info(runtime: Runtime) -> dict[str, Any]:
     and `min_gate_similarity` are those in force: of the settings, or of the embedder, as they were measured before or are
     found now and kept with the memory, by one call of it; None if the embedder cannot be called.
     """
+    floor: float | None
+    least: float | None
     try:
         floor, least = await relevance_floor(runtime), await gate(runtime)
     except ConfigurationError:  # `amem doctor` loads none
