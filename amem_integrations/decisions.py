@@ -151,6 +151,11 @@ class Decision:
         return not self.void and self.phase != WRITTEN
 
     @property
+    def supersedes(self) -> bool:
+        """Whether a note takes the place of another by the decision, whether that is switched on or not."""
+        return any(item.kind == "supersession" for item in self.items)
+
+    @property
     def is_off(self) -> bool:
         """Whether nothing of the decision counts any more, so that the next attempt is free."""
         return self.void or (bool(self.items) and not any(item.is_on for item in self.items))
@@ -173,12 +178,37 @@ class Decision:
         return replace(self, items=tuple(item for item in changed if item is not None))
 
 
-Record = Call | Decision
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """Who works on a thread, and until when, by the clock of whoever holds it.
+
+    Attributes:
+        id: See `lease_id`.
+        token: New with every write.
+        thread: The thread; None stands for all notes without one.
+        holder: Who works; empty: nobody.
+        until: When the lease ends, unless it is prolonged.
+    """
+
+    id: str
+    token: str
+    namespace: Namespace
+    thread: str | None
+    holder: str
+    until: datetime
+
+
+Record = Call | Decision | Lease
 
 
 def slot_id(note: str, stage: Stage, rev: int, attempt: int) -> str:
     """Return the id of a decision by a model or the rules: the first writer takes the slot."""
     return derive("slot", note, stage, rev, attempt)
+
+
+def lease_id(namespace: Namespace, thread: str | None) -> str:
+    """Return the id of the lease of a thread."""
+    return derive("lease", namespace, thread)
 
 
 def form_id(namespace: Namespace, name: str) -> str:

@@ -12,22 +12,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from itertools import chain
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from .errors import InvalidInputError, NamespaceError
-from .kinds import FORM, Kind, kind_of
+from .kinds import Kind, kind_of
 
 Namespace = tuple[str, ...]
-Source = Literal["user", "assistant", "tool", "import", "derived"]
+Source = Literal["user", "assistant", "tool", "import"]
+Origin = Literal["conversation", "document", "item"]
 State = Literal["pending", "constructed", "done", "failed"]
 Direction = Literal["out", "in"]
 Relation = Literal["updates", "corrects", "retracts", "contradicts"]
 ChangeKind = Literal[
-    "add", "update", "delete", "forget", "retract", "construct", "link", "unlink", "relink", "evolve",
-    "proposal", "rejection", "failure", "undo", "upgrade", "supersede", "clear", "prompt", "usage",
+    "add", "update", "delete", "construct", "link", "relink", "evolve", "supersede", "fill", "undo",
 ]  # fmt: skip
+ChangeState = Literal["on", "off", "waiting", "rejected", "failed", "void"]
 
-SOURCES: tuple[Source, ...] = get_args(Source)[:-1]  # those of a caller, who derives nothing
+SOURCES: tuple[Source, ...] = get_args(Source)
+ORIGINS: tuple[Origin, ...] = get_args(Origin)
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 MAX_ADDED = 8  # sentences of other notes that are indexed and shown with a note
 USER = "user"  # stands for the name of a model where a person decided
@@ -88,16 +90,24 @@ class Link:
     created: datetime
 
 
+class Attempts(NamedTuple):
+    """The attempt of each stage at which the next decision about the present wording would be written."""
+
+    construct: int = 0
+    link: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
     """One experience, with everything that has been understood of it.
 
     `seq` (nanoseconds at first add, strictly increasing) orders notes; `at` is only the time of the event, if the caller
-    gave one. `id` is also the id of the Qdrant point. A text that is longer than the embedder reads is several notes: the
-    first has `chunk` 1 and the id of the whole, the others count on from 2 and name the first in `chunk_of`. A note that
-    is all of its text has `chunk` 0. `supersessions` are by the ids of the later notes that make this one outdated; none
-    of its text goes for it. `until` is how long it holds, if the user said. `kind` follows from the content (see `kinds.py`), but for a form that a model
-    filled from notes (`source` is `"derived"`), with the ids of these in `sources`.
+    gave one. `id` is also the id of the Qdrant point. `rev` is the seq of the present wording; it is never used twice.
+    `origin` says whether the note was said in a conversation, is (a part of) a document, or an item of a store: only
+    conversations evolve. `passages` are the spans (start, end) of a content that is longer than the embedder reads, each
+    of which has a vector; empty where one vector is enough. `supersessions` are by the ids of the later notes that make
+    this one outdated; none of its text goes for it. `until` is how long it holds, if the user said. `kind` follows from
+    the content (see `kinds.py`), until the note is constructed.
     """
 
     id: str
@@ -109,21 +119,20 @@ class Note:
     speaker: str | None = None
     source: Source = "user"
     kind: Kind = "statement"
-    sources: tuple[str, ...] = ()
+    origin: Origin = "conversation"
     thread: str | None = None
     key: str | None = None
-    chunk: int = 0
-    chunk_of: str | None = None
+    rev: int = 0
+    passages: tuple[tuple[int, int], ...] = ()
     contexts: tuple[ContextEntry, ...] = ()
     links: Mapping[str, Link] = field(default_factory=dict)
     state: State = "pending"
     failure: str | None = None
     attempts: int = 0
+    next_attempts: Attempts = Attempts()
     supersessions: Mapping[str, Supersession] = field(default_factory=dict)
     until: datetime | None = None
     expires_at: datetime | None = None
-    revision: int = 0
-    ops: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -186,8 +195,7 @@ class Note:
 
     def revised(self, **changes: Any) -> Note:  # noqa: ANN401 - any field
         """Return a copy with these fields changed, and the kind of another content."""
-        follows = "content" in changes and self.kind != FORM
-        kind = {"kind": kind_of(changes["content"])} if follows else {}
+        kind = {"kind": kind_of(changes["content"])} if "content" in changes else {}
         return replace(self, **{**kind, **changes})
 
 
@@ -208,7 +216,7 @@ class NoteInput:
             it had superseded is current again.
         expires_at: From this time on the note is not found any more. None: as `MemoryConfig.ttl` has it.
         supersedes: Ids of earlier notes whose place it takes (see `AgenticMemory.supersede`).
-        split: False keeps content in one note however long it is (see `MemoryConfig.split`).
+        origin: `"conversation"`, `"document"` or `"item"` (of a store): only conversations evolve.
     """
 
     content: str
@@ -222,7 +230,7 @@ class NoteInput:
     until: datetime | None = None
     expires_at: datetime | None = None
     supersedes: Sequence[str] = ()
-    split: bool = True
+    origin: Origin = "conversation"
 
     def __post_init__(self) -> None:
         """Take out what no store can hold: see `storable`."""
@@ -256,6 +264,15 @@ class Why:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """The part of a long text that a query matches best, and where it stands in the content."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredNote:
     """A note found by a search.
 
@@ -265,7 +282,8 @@ class ScoredNote:
     current note that takes the place of this one, at the end of a chain of several; `contradicted_by` are notes that
     say otherwise without taking its place; `is_over`: its `until` has passed. `why` is filled with `explain=True`.
     `times_said` and `last_said` tell of a hit that stands for others which say the same how often that was said, and when
-    last, by event time (None: once, or `search` was to return all of them).
+    last, by event time (None: once, or `search` was to return all of them). `passage` is the part of a long text that
+    matches best (None: the note has one passage only, or has no vector yet).
     """
 
     note: Note
@@ -278,6 +296,7 @@ class ScoredNote:
     why: Why | None = None
     times_said: int = 1
     last_said: datetime | None = None
+    passage: Passage | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is known of the hit, without its content, as JSON values: metadata of a document."""
@@ -295,7 +314,7 @@ class ScoredNote:
             "speaker": note.speaker,
             "source": note.source,
             "kind": note.kind,
-            "sources": list(note.sources),
+            "origin": note.origin,
             "thread": note.thread,
             "at": note.at.isoformat() if note.at else None,
             "recorded_at": note.recorded_at.isoformat(),
@@ -304,6 +323,7 @@ class ScoredNote:
             "is_over": self.is_over,
             "times_said": self.times_said,
             "last_said": self.last_said.isoformat() if self.last_said else None,
+            "passage": [self.passage.start, self.passage.end] if self.passage else None,
             "state": note.state,
             "metadata": dict(note.metadata),
         }
@@ -311,26 +331,33 @@ class ScoredNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One entry of the history: what happened to `note_id`, because of `cause`, by operation `op`.
+    """One entry of the history: what was said about a note, or decided about it, and whether that is in force.
 
-    A change of kind `clear` is about the whole namespace, and its `note_id` is empty. So are those of kind `prompt` (which
-    notes a model was `shown` for what the operation brought) and `usage` (what calls cost, by task, on which day).
+    Attributes:
+        id: What `undo`, `approve` and `reject` take: a decision and the number of its item, or the write of an edit.
+        note_id: The note that is changed; of a link, the newer of the two; of a form, its own id.
+        at: When that was recorded.
+        by: The name of the model, `"rules"`, or `"user"`.
+        kind: `add`, `update` (by the user), `delete`; `construct` (keywords, tags and context), `link`, `relink`
+            (another strength), `evolve` (a sentence that a later note adds), `supersede`; `fill` (a form); `undo` (a
+            switch that was set: undone, redone, approved, rejected).
+        before: The values that were there before, by name; empty where there were none.
+        after: The values that are there since. `construct`, `evolve`: `context`, `keywords`, `tags` (and `cause`, the id
+            of the later note). `link`, `relink`: `to`, `relation`, `reason`, `strength`. `supersede`: `by` (the id of
+            the newer note), `relation`, `reason`, `since`. `fill`: `value`. `undo`: `change`, `state`. A change that
+            waits or has failed says `why`.
+        state: `on`; `off` (undone); `waiting` or `rejected` (a proposal); `failed` (no usable answer); `void` (the text
+            that it was made of is gone, and so are its values).
     """
 
     id: str
-    seq: int
-    op: str
-    kind: ChangeKind
-    namespace: Namespace
     note_id: str
-    cause: str | None
-    model: str | None
-    recorded_at: datetime
-    data: Mapping[str, Any] = field(default_factory=dict)
-
-    def with_data(self, **data: Any) -> Change:  # noqa: ANN401 - JSON values
-        """Return a copy with more data."""
-        return replace(self, data={**self.data, **data})
+    at: datetime
+    by: str
+    kind: ChangeKind
+    before: Mapping[str, Any] = field(default_factory=dict)
+    after: Mapping[str, Any] = field(default_factory=dict)
+    state: ChangeState = "on"
 
 
 def check_namespace(namespace: object) -> Namespace:
@@ -387,6 +414,8 @@ def check_note_input(item: NoteInput, max_chars: int) -> None:
         check_time(name, getattr(item, name))
     if item.source not in SOURCES:
         raise InvalidInputError(f"source={item.source!r} must be one of {', '.join(SOURCES)}")
+    if item.origin not in ORIGINS:
+        raise InvalidInputError(f"origin={item.origin!r} must be one of {', '.join(ORIGINS)}")
     if not isinstance(item.supersedes, tuple | list) or not all(
         isinstance(i, str) for i in item.supersedes
     ):

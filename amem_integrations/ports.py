@@ -7,24 +7,21 @@ port may offer its own coroutine under the name with an `a` in front (`agenerate
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol, TypeVar, Union
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from .decisions import Call, Decision, Lease, Record, Source
 from .filters import Conditions
-from .notes import Change, ChangeKind, Namespace, Note
+from .notes import Namespace, Note
+from .stored_note import StoredNote, Vector
 
 T = TypeVar("T")
 
-Vector = NDArray[np.float32]
 MaybeAwaitable = Union[T, Awaitable[T]]  # noqa: UP007 - mypy takes no `|` for a generic alias
-
-OPS_KEPT = 32  # last operations whose ids a note remembers in `ops`
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
@@ -89,19 +86,6 @@ class Embedder(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Indexed:
-    """A note with what it is searched by.
-
-    `vector` is its dense vector (None: not known yet), `text` what BM25 reads. In a `replace`, None
-    keeps what is stored; with an empty text, and no vector, nothing is kept to find it by.
-    """
-
-    note: Note
-    vector: Vector | None = None
-    text: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """One hybrid query: `vector` for the dense list, `text` for the BM25 list, `limit` for each."""
 
@@ -125,7 +109,7 @@ class Bring:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
-    """Answer to a `Query`: (note id, score) best first; dense scores are cosines.
+    """Answer to a `Query`: (note id, score) best first; dense scores are cosines, of a long note that of its best passage.
 
     `cosines` are those of notes in the lexical list, and `brought` what `Query.bring` asked for, as far as the store
     knows them without another request; both may be empty.
@@ -137,116 +121,174 @@ class Ranked:
     brought: Mapping[str, Note] = field(default_factory=dict)
 
 
-class NoteStore(Protocol):
-    """Keeps notes and their history. Calls are about one namespace; none sees another's notes.
+@dataclass(frozen=True, slots=True)
+class NoteQuery:
+    """Which stored notes are wanted: those (not) deleted, expired at a time, or with an open purge."""
 
-    All writes are durable against a killed process when they return. `StoreError` and its subclasses
-    are the only errors a store raises for reasons of its own. An id that is no UUID, or that belongs to
-    another namespace, is unknown here: reads leave it out, removals ignore it. A malformed namespace is
-    a `NamespaceError`, a value that cannot be stored an `InvalidInputError`, before anything is written.
+    alive: bool | None = None
+    expired_at: datetime | None = None
+    owing: bool = False
 
-    A store may have an attribute `interrupted`: all changes of those operations that an earlier process,
-    killed or out of disk space, may not have finished. The memory finishes them when it is opened or next written to,
-    and says so by `finished(changes)`.
+    def finds(self, note: StoredNote) -> bool:
+        """Return whether a note is one of those wanted."""
+        if self.alive is not None and self.alive is note.is_deleted:
+            return False
+        if self.owing and note.purge is None:
+            return False
+        time = self.expired_at
+        return time is None or (note.note is not None and note.note.is_expired(time))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordQuery:
+    """Which records are wanted; the conditions that are given all have to hold. Leases are never found.
+
+    Attributes:
+        calls: Calls with these ids, and their decisions.
+        about: Decisions that show on one of these notes.
+        newest: With `about`: of each of these notes its own decisions, those that supersede a note, and so many of the
+            newest others that are not void. None: all.
+        made_from: Decisions that have a wording of this note, up to this rev, among their sources.
+        shown: Calls that were shown a wording of this note, up to this rev.
+        unsettled: Decisions that are not settled.
+        decisions: Decisions only.
+        since: Records with a seq of at least so much.
     """
 
-    def insert(
-        self, namespace: Namespace, items: Sequence[Indexed], changes: Sequence[Change]
-    ) -> MaybeAwaitable[set[str]]:
-        """Store notes whose ids are not there yet; return the ids that were new. Others stay as they are.
+    calls: frozenset[str] | None = None
+    about: frozenset[str] | None = None
+    newest: int | None = None
+    made_from: Source | None = None
+    shown: Source | None = None
+    unsettled: bool = False
+    decisions: bool = False
+    since: int = 0
 
-        Raises:
-            StoreError: An id is that of a note in another namespace; nothing was written.
-        """
+    def of(self, records: Iterable[Record]) -> list[Record]:
+        """Return those of some records that are wanted."""
+        found = [record for record in records if self.finds(record)]
+        if self.about is None or self.newest is None:
+            return found
+        kept = [one for one in found if isinstance(one, Decision)]
+        others = sorted((one for one in kept if not one.void), key=lambda one: (-one.seq, one.id))
+        ids: set[str] = set()
+        for note in self.about:
+            mine = {one.id for one in kept if one.note == note or one.supersedes}
+            rest = [one.id for one in others if note in one.about and one.id not in mine]
+            ids |= {one.id for one in kept if one.id in mine and note in one.about}
+            ids.update(rest[: self.newest])
+        return [one for one in found if one.id in ids]
+
+    def finds(self, record: Record) -> bool:
+        """Return whether a record meets all conditions but `newest`."""
+        if isinstance(record, Lease) or record.seq < self.since:
+            return False
+        if isinstance(record, Call):
+            return self._finds_call(record)
+        return (
+            self.shown is None
+            and (self.calls is None or record.call in self.calls)
+            and (self.about is None or not self.about.isdisjoint(record.about))
+            and (self.made_from is None or reaches(record.sources, self.made_from))
+            and not (self.unsettled and not record.phase)
+        )
+
+    def _finds_call(self, call: Call) -> bool:
+        if self.decisions or self.about is not None or self.made_from is not None or self.unsettled:
+            return False
+        if self.shown is not None and not reaches(call.shown, self.shown):
+            return False
+        return self.calls is None or call.id in self.calls
+
+
+def reaches(sources: Iterable[Source], upto: Source) -> bool:
+    """Return whether some wordings have one of this note, up to this rev, among them."""
+    return any(source.id == upto.id and source.rev <= upto.rev for source in sources)
+
+
+class Store(Protocol):
+    """Keeps notes and records (calls, decisions, leases). Calls are about one namespace; none sees another's.
+
+    There are two kinds of write. An *insertion* leaves a point alone that is there already. A *swap* replaces a whole
+    point if its token is still the one given, and does nothing otherwise: whoever wants to know reads back. Each write
+    is atomic for one point at a time; of several points a part may be written where the call raises. All writes are
+    durable against a killed process when they return, and every read sees them. Points are removed by `remove_…` only.
+
+    `StoreError` and its subclasses are the only errors a store raises for reasons of its own. An id that is no UUID,
+    or that belongs to another namespace, is unknown here: reads leave it out, and a write of it is a `StoreError`. A
+    malformed namespace is a `NamespaceError`, a value that cannot be stored an `InvalidInputError`, before anything
+    is written.
+    """
+
+    @property
+    def remote(self) -> bool:
+        """Whether a call waits for a network, and other processes may write to the store as well."""
         ...
 
-    def get(self, namespace: Namespace, ids: Sequence[str]) -> MaybeAwaitable[list[Note]]:
-        """Return the notes with these ids, in this order; unknown ones are left out."""
+    def notes(
+        self, namespace: Namespace, ids: Collection[str], *, vectors: bool = False
+    ) -> MaybeAwaitable[Mapping[str, StoredNote]]:
+        """Return the stored notes with these ids, tombstones too, by id; with their vectors, if asked for."""
         ...
 
-    def get_indexed(
-        self, namespace: Namespace, ids: Sequence[str]
-    ) -> MaybeAwaitable[list[Indexed]]:
-        """Return these notes with their dense vectors, by one read; unknown ones are left out.
-
-        They come in this order. `vector` is None for a note without one, `text` always.
-        """
+    def find_notes(
+        self, namespace: Namespace, query: NoteQuery
+    ) -> MaybeAwaitable[Mapping[str, StoredNote]]:
+        """Return the stored notes that are wanted, by id."""
         ...
 
-    def last_seq(self) -> MaybeAwaitable[int]:
-        """Return the greatest `seq` of all notes and changes in all namespaces; 0 if there are none."""
+    def insert_notes(
+        self, namespace: Namespace, notes: Sequence[StoredNote]
+    ) -> MaybeAwaitable[None]:
+        """Store notes whose ids are not there."""
+        ...
+
+    def swap_notes(
+        self, namespace: Namespace, swaps: Sequence[tuple[str, StoredNote]]
+    ) -> MaybeAwaitable[None]:
+        """Replace each note whose token is still the one given with the new version, vectors and all."""
+        ...
+
+    def remove_tombstones(self, namespace: Namespace, before: datetime) -> MaybeAwaitable[None]:
+        """Remove the tombstones that owe nothing and whose notes were deleted before a time."""
+        ...
+
+    def records(
+        self, namespace: Namespace, ids: Collection[str]
+    ) -> MaybeAwaitable[Mapping[str, Record]]:
+        """Return the records with these ids, by id."""
+        ...
+
+    def find_records(
+        self, namespace: Namespace, query: RecordQuery
+    ) -> MaybeAwaitable[Mapping[str, Record]]:
+        """Return the calls and decisions that are wanted, by id."""
+        ...
+
+    def insert_records(
+        self, namespace: Namespace, records: Sequence[Record]
+    ) -> MaybeAwaitable[None]:
+        """Store records whose ids are not there."""
+        ...
+
+    def swap_records(
+        self, namespace: Namespace, swaps: Sequence[tuple[str, Record]]
+    ) -> MaybeAwaitable[None]:
+        """Replace each record whose token is still the one given with the new version."""
+        ...
+
+    def remove_decisions(self, namespace: Namespace) -> MaybeAwaitable[None]:
+        """Remove all decisions of the namespace; calls stay, without what they were shown."""
         ...
 
     def search(
         self, namespace: Namespace, queries: Sequence[Query]
     ) -> MaybeAwaitable[list[Ranked]]:
-        """Return for each query its dense and its BM25 list."""
-        ...
-
-    def replace(
-        self,
-        namespace: Namespace,
-        items: Sequence[Indexed],
-        changes: Sequence[Change],
-    ) -> MaybeAwaitable[set[str]]:
-        """Write new versions of stored notes, in one batch, after the changes (the intent).
-
-        Each note comes with `revision` one above the stored one. A note whose stored revision is
-        another, or that is gone, is stale. Writing the same version again, known by its last operation id,
-        succeeds.
-
-        A store within this process writes all or nothing: if any note is stale, no note and no change is
-        written, and the ids of all notes are returned. A store on a server, which has a true attribute
-        `remote`, writes the others; it leaves out the stale notes and the changes about them, and returns
-        their ids. Either way the caller reads the returned notes again, and tries again.
-
-        Such a store takes ids of notes as the keyword `first`: it writes these before any other, and no other if one
-        of them is stale.
-        """
-        ...
-
-    def rewrite_changes(
-        self, namespace: Namespace, changes: Sequence[Change]
-    ) -> MaybeAwaitable[None]:
-        """Replace stored changes by these, which have the same ids; unknown ones are not added.
-
-        It is how text is taken out of the history of other notes; everything else is only appended. A text
-        of the data that is empty by now, or gone from a list, stays so: two writers may do this at once.
-        """
-        ...
-
-    def delete(
-        self,
-        namespace: Namespace,
-        ids: Sequence[str],
-        receipts: Sequence[Change],
-        *,
-        revisions: Mapping[str, int] | None = None,
-    ) -> MaybeAwaitable[set[str]]:
-        """Remove these notes and all changes about them (`note_id`); keep the receipts.
-
-        Changes that only mention one of them (see `mentions`) stay as they are. With `revisions`, by id, a store
-        within this process removes nothing if a stored revision is another, and returns the ids of all notes. A
-        store on a server removes them all the same. What is removed is not returned.
-
-        When it raises, the removal was not begun, or it is finished before the next write: what is written
-        after it is never removed by it, also not after a kill.
-        """
-        ...
-
-    def clear(self, namespace: Namespace, receipts: Sequence[Change]) -> MaybeAwaitable[None]:
-        """Remove everything of a namespace but receipts of removals, and changes of kind `usage`."""
-        ...
-
-    def backlinks(self, namespace: Namespace, ids: Sequence[str]) -> MaybeAwaitable[list[Note]]:
-        """Return the notes that hold a link to any of these others, or a context entry caused by one.
-
-        So are those that one of them supersedes, or that were derived from one.
-        """
+        """Return for each query its dense and its BM25 list, of notes that are not deleted."""
         ...
 
     def count(self, namespace: Namespace, where: Conditions = ()) -> MaybeAwaitable[int]:
-        """Return how many notes meet the conditions, exactly."""
+        """Return how many notes meet the conditions, exactly; tombstones do not count."""
         ...
 
     def scan(
@@ -265,55 +307,20 @@ class NoteStore(Protocol):
     ) -> MaybeAwaitable[list[Namespace]]:
         """Return the namespaces that hold notes which meet the conditions, sorted.
 
-        With `recorded` also those of which nothing but a history is left, such as the receipts of a `clear`. It is
-        the only call over all namespaces: what waits for work is found by it.
+        With `recorded` also those of which only records are left.
         """
         ...
 
-    def changes(
-        self,
-        namespace: Namespace,
-        *,
-        note_id: str | None = None,
-        kinds: Sequence[ChangeKind] = (),
-        after: int | None = None,
-        limit: int = 1000,
-    ) -> MaybeAwaitable[list[Change]]:
-        """Return the history of a note, or of the whole namespace, oldest first.
-
-        It is the last `limit` changes, or, with `after`, the first `limit` of those with a greater `seq`:
-        start with `after=-1` and go on with the `seq` of the last one. `kinds` keeps only these.
-        """
+    def unfinished(self) -> MaybeAwaitable[list[Namespace]]:
+        """Return the namespaces in which a note owes a purge, or a decision is not settled, sorted."""
         ...
 
-    def changes_by_id(
-        self, namespace: Namespace, ids: Sequence[str]
-    ) -> MaybeAwaitable[list[Change]]:
-        """Return the changes with these ids, in this order; unknown ones are left out."""
+    def last_seq(self) -> MaybeAwaitable[int]:
+        """Return the greatest `seq` of all notes, their wordings and records in all namespaces; 0 if there are none."""
         ...
 
-    def changes_by_op(
-        self, namespace: Namespace, ops: Sequence[str]
-    ) -> MaybeAwaitable[list[Change]]:
-        """Return all changes of these operations (`Change.op`), oldest first."""
-        ...
-
-    def mentions(
-        self,
-        namespace: Namespace,
-        ids: Sequence[str],
-        *,
-        prompts_after: int | None = None,
-        about: Sequence[ChangeKind] = (),
-    ) -> MaybeAwaitable[list[Change]]:
-        """Return the changes about other notes that mention one of these, oldest first.
-
-        With `prompts_after` also those of the kind `prompt` whose `seq` is above it, whatever they mention; with
-        `about` also changes of these kinds about the notes themselves.
-
-        A change mentions the note that caused it (`cause`), and those in `data["shown"]`, a list of the
-        ids of the notes that were shown when it was made and may be quoted in it.
-        """
+    def number_of_notes(self) -> MaybeAwaitable[int]:
+        """Return about how many notes all namespaces have together, by one quick try."""
         ...
 
     def flush(self) -> MaybeAwaitable[None]:

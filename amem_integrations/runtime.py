@@ -24,13 +24,13 @@ from hashlib import blake2b
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from .budget import Budget
-from .claims import Hold, SharedClaims
 from .config import MemoryConfig
 from .embedder_table import Cosines
 from .errors import ConfigurationError
 from .notes import Note
 from .plans import Cost
-from .ports import ChatModel, Completion, Embedder, MaybeAwaitable, NoteStore, Vector
+from .ports import ChatModel, Completion, Embedder, MaybeAwaitable, Store
+from .stored_note import Vector
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -292,7 +292,7 @@ class Claims:
 class Runtime:
     """The ports as the caller's form of a flow sees them."""
 
-    store: NoteStore
+    store: Store
     embedder: Embedder
     model: ChatModel
     model_name: str
@@ -303,19 +303,8 @@ class Runtime:
     vectors: VectorCache = field(default_factory=VectorCache)
     thresholds: dict[str, Cosines] = field(default_factory=dict)  # by embedder
     claims: Claims = field(default_factory=Claims)
-    shared_claims: SharedClaims | None = None  # None: no other process can write to the store
-    hold: Hold | None = None  # what the work under way holds of them
     pause: Callable[[float], MaybeAwaitable[None]] = time.sleep  # for so many seconds
     closing: threading.Event = field(default_factory=threading.Event)  # the store is let go
-
-    async def confirm_hold(self) -> None:
-        """Return if the work under way still holds its threads.
-
-        Raises:
-            ClaimLost: Another process has taken one over.
-        """
-        if self.shared_claims is not None and self.hold is not None:
-            await resolve(self.shared_claims.confirm(self.hold))
 
     def counting(self) -> Runtime:
         """Return the same with counters of its own, for what one operation costs."""

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Literal
 
 from ..decisions import SETTLED, VISIBLE, WRITTEN, Call, Decision, Record, Source, sources_of
-from ..runtime import resolve
+from ..ports import RecordQuery
+from ..stored_note import StoredNote
 from .projection import project
 from .redaction import Fate, redact, redact_inferred
-from .writer import RecordQuery, StoredNote, Writer, shown_once
+from .writer import Writer, shown_once
 
 Outcome = Literal["made", "stale", "overtaken"]
 
@@ -21,19 +22,20 @@ async def commit(writer: Writer, call: Call, decisions: Sequence[Decision]) -> O
     Return `made`; `stale` if something that the decisions were made of, or that the call was shown, is gone; or
     `overtaken` if all slots had been taken. The call that took a slot is settled too, since its writer may be dead.
     """
-    await resolve(writer.collections.insert_records([call, *decisions]))
+    await writer.insert_records([call, *decisions])
     mine: dict[str, Record] = {call.id: call, **{one.id: one for one in decisions}}
-    outcome = await settle(writer, call.id, mine)
-    ids = [decision.id for decision in decisions]
-    stored = await resolve(writer.collections.records(ids)) if ids else {}
-    for holder in _open_calls(stored.values()):
-        if holder != call.id:
-            await settle(writer, holder)
+    holders: set[str] = set()
+    outcome = await settle(writer, call.id, mine, holders)
+    for holder in sorted(holders):
+        await settle(writer, holder)
     return outcome
 
 
 async def settle(
-    writer: Writer, call_id: str, written: Mapping[str, Record] | None = None
+    writer: Writer,
+    call_id: str,
+    written: Mapping[str, Record] | None = None,
+    holders: set[str] | None = None,
 ) -> Outcome:
     """Look whether the sources of a call's decisions still stand, show what does, redact what does not, and close.
 
@@ -43,6 +45,7 @@ async def settle(
         writer: Who settles.
         call_id: Which call.
         written: The call and its decisions as the writer has just inserted them; None reads them.
+        holders: Gets the other calls that hold slots of these decisions and are not settled.
     """
     records = dict(written) if written is not None else await writer.records_of([call_id])
     touched: set[str] = set()
@@ -51,15 +54,25 @@ async def settle(
         # The tokens of the decisions have been read; what they were made of is looked at after that.
         calls = [one for one in records.values() if isinstance(one, Call)]
         decisions = {key: one for key, one in records.items() if isinstance(one, Decision)}
-        looked, is_stale = await _looked_at(writer, calls, decisions)
-        was_stale = was_stale or is_stale
         touched |= {note_id for one in decisions.values() for note_id in one.about}
+        notes = await writer.whole_notes(touched | _looked_for(calls, decisions))
+        looked, is_stale = _looked_at(writer, calls, decisions, notes)
+        was_stale = was_stale or is_stale
         changed = [(one, looked[key]) for key, one in decisions.items() if looked[key] != one]
         if not changed:
             break
-        await writer.swap_decisions(changed)
-        records = await writer.records_of([call_id])
-    await project(writer, touched)
+        wrote = await writer.swap_decisions(changed)
+        if written is None:
+            records = await writer.records_of([call_id])
+        else:
+            stored = await writer.records(written)
+            records = {key: one for key, one in stored.items() if _is_of(one, call_id)}
+            if holders is not None:
+                holders |= {*_open_calls(stored.values())} - {call_id}
+        decisions = {key: one for key, one in records.items() if isinstance(one, Decision)}
+        if all(one == wrote.get(key) for key, one in decisions.items()):
+            break  # what was looked at stands
+    await project(writer, touched, notes)
     # What somebody else has changed meanwhile is theirs to settle.
     await writer.swap_decisions(
         (one, replace(one, phase=SETTLED)) for one in decisions.values() if one.phase == VISIBLE
@@ -67,6 +80,10 @@ async def settle(
     if was_stale:
         return "stale"
     return "made" if decisions else "overtaken"
+
+
+def _is_of(record: Record, call_id: str) -> bool:
+    return record.id == call_id or (isinstance(record, Decision) and record.call == call_id)
 
 
 async def unsettled_calls(writer: Writer) -> list[str]:
@@ -81,13 +98,20 @@ def _open_calls(records: Iterable[Record]) -> list[str]:
     )
 
 
-async def _looked_at(
-    writer: Writer, calls: Sequence[Call], decisions: Mapping[str, Decision]
+def _looked_for(calls: Sequence[Call], decisions: Mapping[str, Decision]) -> set[str]:
+    shown = {source for call in calls for source in call.shown}
+    return {source.id for source in sources_of(decisions.values()) | shown}
+
+
+def _looked_at(
+    writer: Writer,
+    calls: Sequence[Call],
+    decisions: Mapping[str, Decision],
+    notes: Mapping[str, StoredNote],
 ) -> tuple[dict[str, Decision], bool]:
     """Return decisions as they are after a look at their sources, and whether something is gone."""
     sources = sources_of(decisions.values())
     shown = {source for call in calls for source in call.shown}
-    notes = await writer.notes(source.id for source in sources | shown)
     time = writer.now()
 
     def fate_of(source: Source) -> Fate | None:

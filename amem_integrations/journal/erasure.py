@@ -7,13 +7,16 @@ from dataclasses import replace
 from datetime import datetime
 
 from ..decisions import Call, Decision, Source
-from ..notes import Note
+from ..kinds import kind_of
+from ..notes import Attempts, Note
+from ..ports import NoteQuery, RecordQuery
 from ..runtime import resolve
+from ..stored_note import Earlier, Purge, StoredNote
 from .commit import settle, unsettled_calls
 from .fold import changed_fields
 from .projection import project
 from .redaction import Fate, redact, redact_inferred
-from .writer import Attempts, Earlier, NoteQuery, Purge, RecordQuery, StoredNote, Writer
+from .writer import Writer
 
 MOST_EARLIER = 20  # earlier values of a note's fields that are kept
 
@@ -48,7 +51,8 @@ async def forget(
         if correction is None:
             new = stored.tombstone(token, writer.new_seq(), thorough=thorough)
         else:
-            new = _corrected(stored, token, writer.new_seq(), correction, thorough=thorough)
+            made = _corrected(stored, token, writer.new_seq(), correction, thorough=thorough)
+            (new,) = await writer.embed([made])
         await writer.swap_notes([(stored, new)])
         stored = await writer.note(note_id)
         if stored is None:  # the tombstone was collected
@@ -86,7 +90,8 @@ def _corrected(
         purge=Purge(stored.rev, deleted=was_deleted),
         thorough=stored.rev if thorough else stored.thorough,
         supersedes=(),
-        attempts=Attempts(),
+        vectors=None,
+        embedded="",
         earlier=(*stored.earlier, Earlier(token, rev, stored.rev, values))[-MOST_EARLIER:],
     )
 
@@ -94,7 +99,16 @@ def _corrected(
 def without_view(note: Note) -> Note:
     """Return a note of which nothing is decided."""
     return replace(
-        note, contexts=(), links={}, supersessions={}, state="pending", failure=None, attempts=0
+        note,
+        contexts=(),
+        links={},
+        supersessions={},
+        state="pending",
+        failure=None,
+        attempts=0,
+        next_attempts=Attempts(),
+        passages=(),
+        kind=kind_of(note.content),
     )
 
 
@@ -153,7 +167,7 @@ async def redact_all(writer: Writer, gone: Source, *, deleted: bool, thorough: i
 async def _inferred(writer: Writer, gone: Source) -> dict[str, Decision]:
     """Return the decisions of all calls that were shown a wording of a note up to a rev."""
     query = RecordQuery(shown=gone)
-    calls = await resolve(writer.collections.find_records(query))
+    calls = await writer.find_records(query)
     return await writer.decisions(RecordQuery(calls=frozenset(calls))) if calls else {}
 
 
@@ -166,7 +180,7 @@ async def clear(writer: Writer) -> int:
             (one, one.tombstone(writer.new_token(), writer.new_seq(), thorough=False))
             for _, one in sorted(alive.items())
         )
-    await resolve(writer.collections.remove_decisions())
+    await resolve(writer.store.remove_decisions(writer.namespace))
     for note_id in sorted(await writer.find_notes(NoteQuery(owing=True))):
         await purge(writer, note_id)
     return count
@@ -180,7 +194,7 @@ async def sweep(writer: Writer, before: datetime) -> int:
     time, count = writer.now(), 0
     for note_id in sorted(await writer.find_notes(NoteQuery(expired_at=time))):
         count += await forget(writer, note_id, only_if=lambda stored: _is_expired(stored, time))
-    await resolve(writer.collections.remove_tombstones(before))
+    await resolve(writer.store.remove_tombstones(writer.namespace, before))
     return count
 
 
@@ -201,10 +215,10 @@ async def resume_after_power_cut(writer: Writer) -> None:
 
     The sources of every decision are looked at again, and every view is made anew.
     """
-    records = await resolve(writer.collections.find_records(RecordQuery()))
-    for call_id in sorted(
-        {one.id if isinstance(one, Call) else one.call for one in records.values()}
-    ):
+    records = (await writer.find_records(RecordQuery())).values()
+    calls = {one.id for one in records if isinstance(one, Call)}
+    calls |= {one.call for one in records if isinstance(one, Decision)}
+    for call_id in sorted(calls):
         await settle(writer, call_id)
     await resume(writer)
     await project(writer, await writer.find_notes(NoteQuery(alive=True)))

@@ -9,21 +9,26 @@ from typing import Any
 
 from ..decisions import VISIBLE, Decision, Item
 from ..ids import time_of
-from ..notes import ContextEntry, Link, Note, State, Supersession
-from .writer import Attempts, StoredNote
+from ..kinds import kind_of
+from ..notes import Attempts, ContextEntry, Link, Note, State, Supersession
+from ..stored_note import StoredNote
+from .writer import MOST_LINKS
 
-MOST_LINKS = 32  # the weakest are left out of a view; no switch is written for it
 MOST_SENTENCES = 8  # of other notes; the newest count
 # Besides its own decisions and all that supersede, so many of the newest decisions about a note are read.
 MOST_OTHERS = 64
 
 # What a view may change of a note: everything else is the user's.
 VIEW_FIELDS = frozenset(
-    {"contexts", "links", "supersessions", "state", "failure", "attempts", "kind"}
+    {
+        "contexts", "links", "supersessions", "state", "failure", "attempts", "next_attempts", "kind", "passages",
+    }  # fmt: skip
 )
 
 
-def fold(stored: StoredNote, decisions: Iterable[Decision]) -> StoredNote:
+def fold(
+    stored: StoredNote, decisions: Iterable[Decision], most_links: int = MOST_LINKS
+) -> StoredNote:
     """Return a stored note with the view that the decisions about it make; a tombstone stays as it is."""
     if stored.note is None:
         return stored
@@ -33,20 +38,21 @@ def fold(stored: StoredNote, decisions: Iterable[Decision]) -> StoredNote:
     failed = [one for one in own if one.stage == "failure" and one.shows]
     shown = [one for one in about if one.shows]
     links = _links(stored.id, shown)
+    kind = kind_of(stored.note.content)
     view: dict[str, Any] = {
         "contexts": (*_own_context(entry), *_sentences(stored.id, shown)),
-        "links": _strongest(links),
+        "links": _strongest(links, most_links),
         "supersessions": dict(_supersessions(stored.id, shown)),
         "state": _state(entry, own, failed),
         "failure": failed[-1].items[0].text if failed and entry is None else None,
         "attempts": len(failed) if entry is None else 0,
-        "kind": _kind(stored.note, entry),
+        "next_attempts": Attempts(_next_attempt(own, "construct"), _next_attempt(own, "link")),
+        "kind": entry.item.data.get("kind") or kind if entry else kind,
     }
     return replace(
         stored,
         note=replace(stored.note, **view),
         supersedes=tuple(_superseded(stored.id, shown)),
-        attempts=Attempts(_next_attempt(own, "construct"), _next_attempt(own, "link")),
     )
 
 
@@ -58,7 +64,7 @@ def changed_fields(before: Note, after: Note) -> list[str]:
 
 def shows_same(one: StoredNote, other: StoredNote) -> bool:
     """Return whether two versions of a stored note have the same wording and the same view."""
-    beside = ("rev", "supersedes", "attempts", "is_deleted")
+    beside = ("rev", "supersedes", "is_deleted")
     return all(getattr(one, name) == getattr(other, name) for name in beside) and all(
         getattr(one.note, name, None) == getattr(other.note, name, None) for name in VIEW_FIELDS
     )
@@ -100,10 +106,6 @@ def _state(entry: _Entry | None, own: Sequence[Decision], failed: Sequence[Decis
         return "failed" if failed else "pending"
     linked = any(one.stage == "link" and one.shows and not one.is_off for one in own)
     return "done" if linked else "constructed"
-
-
-def _kind(note: Note, entry: _Entry | None) -> Any:  # noqa: ANN401 - a kind
-    return entry.item.data.get("kind", note.kind) if entry else note.kind
 
 
 def _own_context(entry: _Entry | None) -> Iterator[ContextEntry]:
@@ -165,8 +167,8 @@ def _links(note_id: str, shown: Sequence[Decision]) -> dict[str, Link]:
     return {other: link for other, link in links.items() if link.strength > 0}
 
 
-def _strongest(links: Mapping[str, Link]) -> dict[str, Link]:
-    kept = sorted(links, key=lambda other: (-links[other].strength, other))[:MOST_LINKS]
+def _strongest(links: Mapping[str, Link], most: int) -> dict[str, Link]:
+    kept = sorted(links, key=lambda other: (-links[other].strength, other))[:most]
     return {other: links[other] for other in sorted(kept)}
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from ..decisions import Decision, Flip, Switch
-from ..runtime import resolve
 from .commit import settle
 from .writer import Writer, reopened
 
@@ -46,5 +45,5 @@ async def toggle(
 
 async def stored_decision(writer: Writer, decision_id: str) -> Decision | None:
     """Return a decision; None: there is no decision with this id."""
-    found = (await resolve(writer.collections.records([decision_id]))).get(decision_id)
+    found = (await writer.records([decision_id])).get(decision_id)
     return found if isinstance(found, Decision) else None

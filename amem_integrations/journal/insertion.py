@@ -9,28 +9,46 @@ from ..notes import Note
 from ..runtime import resolve
 from .erasure import MOST_EARLIER
 from .fold import changed_fields
-from .writer import Earlier, StoredNote, Writer
+from ..stored_note import Earlier, StoredNote
+from .writer import Writer
 
 
-async def insert(writer: Writer, notes: Sequence[Note]) -> Mapping[str, StoredNote]:
+async def insert(
+    writer: Writer,
+    notes: Sequence[Note],
+    known: Mapping[str, StoredNote] | None = None,
+    *,
+    look: bool = True,
+) -> Mapping[str, StoredNote]:
     """Store notes whose ids are not there, and return what stands under each id.
 
-    A tombstone is swapped for the new wording; what the tombstone owes stays owed, and no rev is used twice.
+    A tombstone is swapped for the new wording; what the tombstone owes stays owed, and no rev is used twice. The note
+    that is returned for an id tells by its `seq` who said it.
+
+    Args:
+        writer: Who writes.
+        notes: The new notes.
+        known: What stood under these ids a moment ago; None reads it.
+        look: Whether what stands is read back: without a key, whoever has the same id says the same.
     """
     wanted = {note.id: note for note in notes}
+    made = dict(zip(wanted, await writer.embed([_stored(writer, n) for n in wanted.values()]), strict=True))
     while True:
-        stored = dict(await writer.notes(wanted))
-        new, anew = [], []
-        for key, note in wanted.items():
-            if (stands := stored.get(key)) is None:
-                new.append(_stored(writer, note))
-            elif stands.is_deleted:
-                anew.append((stands, _in_place_of(writer, stands, note)))
+        stored = dict(await writer.notes(wanted)) if known is None else dict(known)
+        known = None
+        new = [one for key, one in made.items() if key not in stored]
+        anew = [
+            (stored[key], _in_place_of(writer, stored[key], one))
+            for key, one in made.items()
+            if key in stored and stored[key].is_deleted
+        ]
         if not new and not anew:
             return stored
         if new:
-            await resolve(writer.collections.insert_notes(new))
+            await resolve(writer.store.insert_notes(writer.namespace, new))
         await writer.swap_notes(anew)
+        if not look and not anew:
+            return stored | {one.id: one for one in new}
 
 
 def _stored(writer: Writer, note: Note) -> StoredNote:
@@ -38,13 +56,13 @@ def _stored(writer: Writer, note: Note) -> StoredNote:
     return StoredNote(id=note.id, namespace=writer.namespace, token=token, rev=note.seq, note=note)
 
 
-def _in_place_of(writer: Writer, tombstone: StoredNote, note: Note) -> StoredNote:
+def _in_place_of(writer: Writer, tombstone: StoredNote, made: StoredNote) -> StoredNote:
     return replace(
-        tombstone,
+        made,
         token=writer.new_token(),
-        rev=max(note.seq, tombstone.rev + 1),
-        note=note,
-        deleted_at=0,
+        rev=max(made.rev, tombstone.rev + 1),
+        purge=tombstone.purge,
+        thorough=tombstone.thorough,
     )
 
 

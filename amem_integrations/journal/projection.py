@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ..decisions import Decision
 from ..errors import StoreError
-from .fold import changed_fields, fold, shows_same
-from .writer import RecordQuery, StoredNote, Writer
+from ..ports import RecordQuery
+from ..stored_note import StoredNote
+from .fold import MOST_OTHERS, changed_fields, fold, shows_same
+from .writer import MOST_LINKS, Writer
 
 
-async def project(writer: Writer, ids: Iterable[str]) -> None:
-    """Make the views of these notes what their decisions say.
+async def project(
+    writer: Writer, ids: Iterable[str], known: Mapping[str, StoredNote] | None = None
+) -> None:
+    """Make the views of these notes what their decisions say, and their vectors what the views say.
 
     The tokens of the notes are read before the decisions, and every write has a new token, also one that changes
     nothing: so a slower writer with an older reading cannot write any more. A view is finished when nobody who read
-    before this write can still write, and what stands is what would be written now.
+    before this write can still write, and what stands is what would be written now. `known` are notes that were just read,
+    with their vectors, before anything that is to show now was written.
 
     Raises:
         StoreError: A view would change one of the user's fields.
     """
     waiting = set(ids)
     while waiting:
-        read = await writer.notes(waiting)
-        about = await writer.decisions(RecordQuery(about=frozenset(waiting)))
-        made = {
-            key: replace(view_of(stored, about.values()), token=writer.new_token())
-            for key, stored in read.items()
+        if known is None or not waiting <= known.keys():
+            known = await writer.whole_notes(waiting)
+        read = {key: known[key] for key in sorted(waiting & known.keys())}
+        known = None
+        about = RecordQuery(about=frozenset(waiting), newest=MOST_OTHERS)
+        decisions = (await writer.decisions(about)).values()
+        views = [
+            view_of(stored, decisions, writer.most_links)
+            for stored in read.values()
             if not stored.is_deleted
-        }
-        if not made:
+        ]
+        if not views:
             return
+        embedded = await writer.embed(views)
+        made = {view.id: replace(view, token=writer.new_token()) for view in embedded}
         await writer.swap_notes((read[key], new) for key, new in made.items())
         stands = await writer.notes(made)
         waiting = {
@@ -39,14 +50,16 @@ async def project(writer: Writer, ids: Iterable[str]) -> None:
         }
 
 
-def view_of(stored: StoredNote, decisions: Iterable[Decision]) -> StoredNote:
+def view_of(
+    stored: StoredNote, decisions: Iterable[Decision], most_links: int = MOST_LINKS
+) -> StoredNote:
     """Return a stored note with the view that those of the decisions make which are about it.
 
     Raises:
         StoreError: The view would change one of the user's fields.
     """
     about = [one for one in decisions if stored.id in one.about]
-    made = fold(stored, about)
+    made = fold(stored, about, most_links)
     if stored.note is not None and made.note is not None:
         changed = changed_fields(stored.note, made.note)
         if changed or made.rev != stored.rev:

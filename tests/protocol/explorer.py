@@ -16,7 +16,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from amem_integrations.decisions import Call, Decision
-from amem_integrations.journal.writer import NoteQuery, RecordQuery, StoredNote, Writer
+from amem_integrations.notes import Namespace
+from amem_integrations.journal.writer import Writer
+from amem_integrations.ports import NoteQuery, RecordQuery
+from amem_integrations.stored_note import StoredNote
 
 NAMESPACE = ("ann",)
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -95,7 +98,7 @@ class Request:
         if self.kind == "get":
             return contents, tuple(one for one in points if one[0] in self.what)
         if self.kind == "find":
-            return contents, tuple(one for one in points if self.what.finds(VERSIONS[one[1]]))
+            return contents, _found(self.what, points)
         held = dict(points)
         if self.kind == "insert":
             for point in self.what:
@@ -109,6 +112,14 @@ class Request:
         return CONTENTS.number(tuple(sorted(held.items()))), ()
 
 
+def _found(query: NoteQuery | RecordQuery, points: Points) -> Points:
+    """Return the points that a query finds."""
+    if isinstance(query, NoteQuery):
+        return tuple(one for one in points if query.finds(VERSIONS[one[1]]))
+    ids = {record.id for record in query.of(VERSIONS[number] for _, number in points)}
+    return tuple(one for one in points if one[0] in ids)
+
+
 def is_decision(record: Call | Decision) -> bool:
     return isinstance(record, Decision)
 
@@ -120,34 +131,35 @@ def is_collectable(note: StoredNote) -> bool:
 class Requests:
     """The two collections, as a writer sees them: every call is a request that waits for its answer."""
 
-    def notes(self, ids: Sequence[str]) -> Request:
+    def notes(self, namespace: Namespace, ids: Sequence[str], *, vectors: bool = False) -> Request:
+        del vectors  # a note has none here
         return Request("get", NOTES, tuple(ids))
 
-    def find_notes(self, query: NoteQuery) -> Request:
+    def find_notes(self, namespace: Namespace, query: NoteQuery) -> Request:
         return Request("find", NOTES, query)
 
-    def insert_notes(self, notes: Sequence[StoredNote]) -> Request:
+    def insert_notes(self, namespace: Namespace, notes: Sequence[StoredNote]) -> Request:
         return Request("insert", NOTES, tuple(notes))
 
-    def swap_notes(self, swaps: Sequence[tuple[str, StoredNote]]) -> Request:
+    def swap_notes(self, namespace: Namespace, swaps: Sequence[tuple[str, StoredNote]]) -> Request:
         return Request("swap", NOTES, tuple(swaps))
 
-    def records(self, ids: Sequence[str]) -> Request:
+    def records(self, namespace: Namespace, ids: Sequence[str]) -> Request:
         return Request("get", RECORDS, tuple(ids))
 
-    def find_records(self, query: RecordQuery) -> Request:
+    def find_records(self, namespace: Namespace, query: RecordQuery) -> Request:
         return Request("find", RECORDS, query)
 
-    def insert_records(self, records: Sequence[Call | Decision]) -> Request:
+    def insert_records(self, namespace: Namespace, records: Sequence[Call | Decision]) -> Request:
         return Request("insert", RECORDS, tuple(records))
 
-    def swap_records(self, swaps: Sequence[tuple[str, Decision]]) -> Request:
+    def swap_records(self, namespace: Namespace, swaps: Sequence[tuple[str, Decision]]) -> Request:
         return Request("swap", RECORDS, tuple(swaps))
 
-    def remove_decisions(self) -> Request:
+    def remove_decisions(self, namespace: Namespace) -> Request:
         return Request("remove", RECORDS, is_decision)
 
-    def remove_tombstones(self, before: datetime) -> Request:
+    def remove_tombstones(self, namespace: Namespace, before: datetime) -> Request:
         del before  # in an exploration a day passes at once
         return Request("remove", NOTES, is_collectable)
 
@@ -156,7 +168,7 @@ def writer(name: str) -> Writer:
     """Return a writer whose tokens and times are the same whenever it runs with the same answers."""
     tokens, seqs = iter(range(10**6)), iter(range(1_000, 10**6))
     return Writer(
-        collections=Requests(),
+        store=Requests(),
         namespace=NAMESPACE,
         new_token=lambda: f"{name}.{next(tokens)}",
         new_seq=lambda: next(seqs),

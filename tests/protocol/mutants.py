@@ -11,7 +11,14 @@ from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 
 JOURNAL = "amem_integrations.journal"
-MODULES = (JOURNAL, "amem_integrations.decisions", "protocol.explorer", "protocol.scenarios")
+MODULES = (
+    JOURNAL,
+    "amem_integrations.decisions",
+    "amem_integrations.ports",
+    "amem_integrations.stored_note",
+    "protocol.explorer",
+    "protocol.scenarios",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +74,7 @@ MUTANTS: Mapping[str, Mutant] = {
         old="    await purge(writer, note_id)\n    return True\n",
         new=(
             "    await purge(writer, note_id)\n"
-            "    await resolve(writer.collections.remove_tombstones(writer.now()))\n"
+            "    await resolve(writer.store.remove_tombstones(writer.namespace, writer.now()))\n"
             "    return True\n"
         ),
         breaks="late copy of the add after the delete",
@@ -111,20 +118,14 @@ MUTANTS: Mapping[str, Mutant] = {
         old="            if not stored.is_deleted\n",
         new=(
             "            if not stored.is_deleted\n"
-            "            and not shows_same(stored, view_of(stored, about.values()))\n"
+            "            and not shows_same(stored, view_of(stored, decisions))\n"
         ),
         breaks="late answer and delete, kill, late copy",
     ),
     "tokens of notes are read after the decisions": Mutant(
         module=f"{JOURNAL}.projection",
-        old=(
-            "        read = await writer.notes(waiting)\n"
-            "        about = await writer.decisions(RecordQuery(about=frozenset(waiting)))\n"
-        ),
-        new=(
-            "        about = await writer.decisions(RecordQuery(about=frozenset(waiting)))\n"
-            "        read = await writer.notes(waiting)\n"
-        ),
+        old="        views = [\n",
+        new="        read = await writer.whole_notes(waiting)\n        views = [\n",
         breaks="another writer projects the same notes, kill",
     ),
     "a view is written blindly": Mutant(
@@ -150,10 +151,10 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "a decision has no slot": Mutant(
         module=f"{JOURNAL}.commit",
-        old="    await resolve(writer.collections.insert_records([call, *decisions]))\n",
+        old="    await writer.insert_records([call, *decisions])\n",
         new=(
             "    decisions = [replace(one, id=call.id + one.id) for one in decisions]\n"
-            "    await resolve(writer.collections.insert_records([call, *decisions]))\n"
+            "    await writer.insert_records([call, *decisions])\n"
         ),
         breaks="two workers evolve one thread",
     ),
@@ -207,8 +208,8 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "the holder of a slot is left alone": Mutant(
         module=f"{JOURNAL}.commit",
-        old="        if holder != call.id:\n",
-        new="        if False:\n",
+        old="    for holder in sorted(holders):\n",
+        new="    for holder in ():\n",
         breaks="a worker died after its insertion, another does the work, nobody resumes",
     ),
     "an expired note counts as there": Mutant(

@@ -30,8 +30,9 @@ from amem_integrations.journal.erasure import (
 from amem_integrations.journal.fold import fold, shows_same
 from amem_integrations.journal.history import toggle
 from amem_integrations.journal.insertion import edit, insert
-from amem_integrations.journal.writer import StoredNote, Writer
+from amem_integrations.journal.writer import Writer
 from amem_integrations.notes import Note
+from amem_integrations.stored_note import StoredNote
 
 SECRET = "SECRET"
 SEQS = {"a": 1, "b": 2, "c": 3, "d": 4}  # also the revs of the first wordings
@@ -183,11 +184,11 @@ def again(name: str, note_id: str, *, links: bool = False) -> Process:
         made = [
             decide(
                 name, note_id, ("entry", note_id, f"{note_id} again"), shown=note_id, rev=stored.rev,
-                attempt=stored.attempts.construct, revs=revs,
+                attempt=stored.note.next_attempts.construct, revs=revs,
             )
         ]  # fmt: skip
         if links:
-            attempt = stored.attempts.link
+            attempt = stored.note.next_attempts.link
             item = ("link", "a", "anew")
             made.append(
                 decide(name, note_id, item, shown=shown, rev=stored.rev, attempt=attempt, revs=revs)

@@ -1,0 +1,102 @@
+"""A note as it is stored: the user's words and the view of what was decided, with what keeps writers apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .decisions import Source
+from .notes import Namespace, Note
+
+Vector = NDArray[np.float32]
+
+
+class Purge(NamedTuple):
+    """What a delete or a correction still owes: all that was made of wordings up to `rev` is to go."""
+
+    rev: int
+    deleted: bool
+
+
+class Earlier(NamedTuple):
+    """Earlier values of a note's fields, and the token of the write that replaced them."""
+
+    token: str
+    seq: int
+    rev: int
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredNote:
+    """A note as it is stored: the note with its view, and what keeps writers from harming each other.
+
+    Attributes:
+        id: The id of the note, and of its point.
+        namespace: Whose memory.
+        token: New with every write.
+        rev: The seq of the present wording; it never falls, also not where an id is deleted and added again.
+        note: The note with its view; None in a tombstone.
+        deleted_at: The seq of a tombstone.
+        purge: What was made of earlier wordings and is still to go; None: nothing.
+        thorough: The rev up to which every call that was shown the note is void. It is never cleared, or the late
+            answers of such calls would come back.
+        supersedes: The ids of the notes whose place the note takes.
+        earlier: The newest earlier values, oldest first.
+        vectors: A float32 array [passages, dimensions] of unit-length rows; None: the note has none, or they were not
+            read. A write without them leaves the note without.
+        embedded: The hash of the texts that `vectors` stand for; empty without vectors.
+    """
+
+    id: str
+    namespace: Namespace
+    token: str
+    rev: int
+    note: Note | None = None
+    deleted_at: int = 0
+    purge: Purge | None = None
+    thorough: int = 0
+    supersedes: tuple[str, ...] = ()
+    earlier: tuple[Earlier, ...] = ()
+    vectors: Vector | None = field(default=None, compare=False, repr=False)
+    embedded: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        """Give the note its rev."""
+        if self.note is not None and self.note.rev != self.rev:
+            object.__setattr__(self, "note", replace(self.note, rev=self.rev))
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether the point is a tombstone."""
+        return self.note is None
+
+    @property
+    def source(self) -> Source:
+        """The present wording."""
+        return Source(self.id, self.rev)
+
+    def is_gone(self, time: datetime) -> bool:
+        """Return whether the note counts as gone: it was deleted, or has expired."""
+        return self.note is None or self.note.is_expired(time)
+
+    def tombstone(self, token: str, seq: int, *, thorough: bool) -> StoredNote:
+        """Return what is left of the note when it is deleted: no text, no vector."""
+        return StoredNote(
+            id=self.id,
+            namespace=self.namespace,
+            token=token,
+            rev=self.rev,
+            deleted_at=seq,
+            purge=Purge(self.rev, deleted=True),
+            thorough=self.rev if thorough else self.thorough,
+        )
+
+    def was_written_by(self, token: str) -> bool:
+        """Return whether the write with this token was applied, whatever was written since."""
+        return self.token == token or any(values.token == token for values in self.earlier)
