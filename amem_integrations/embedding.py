@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import blake2b
 
 import numpy as np
 
 from .errors import AmemError, ConfigurationError, ModelReplyError, ModelUnavailableError
-from .notes import Note
-from .ports import Embedder, Indexed, Vector
+from .passages import size_of, spans
+from .ports import Embedder
 from .runtime import Runtime, resolve
-from .texts import embedding_text, lexical_text
+from .stored_note import StoredNote, Vector
+from .texts import embedding_texts
 
 log = logging.getLogger("amem_integrations")
 
@@ -88,18 +91,34 @@ async def embed_if_possible(
         return [None] * len(texts)
 
 
-async def indexed(
-    runtime: Runtime,
-    notes: Sequence[Note],
-    despite: tuple[type[AmemError], ...] = (ModelUnavailableError,),
-) -> list[Indexed]:
-    """Return new notes with what they are searched by; while the embedder fails that is their words."""
-    wanted = [embedding_text(note) for note in notes]
-    rows = await embed_if_possible(runtime, wanted, despite=despite)
-    return [
-        Indexed(note=note, vector=row, text=lexical_text(note))
-        for note, row in zip(notes, rows, strict=True)
-    ]
+async def with_vectors(runtime: Runtime, notes: Sequence[StoredNote]) -> list[StoredNote]:
+    """Return notes with the vectors of their words and attributes; those that have them already stay as they are.
+
+    While the embedder fails, notes keep the vectors that they have, and a later evolve makes others. Of a note of
+    which the embedder refuses a passage, none has a vector.
+    """
+    size = size_of(runtime.embedder)
+    wanted: list[tuple[StoredNote, list[str], str]] = []
+    for stored in notes:
+        if stored.note is None:
+            continue
+        note = replace(stored.note, passages=spans(stored.note.content, size))
+        texts = embedding_texts(note)
+        if (key := hash_of(texts)) != stored.embedded:
+            wanted.append((replace(stored, note=note), texts, key))
+    rows = await embed_if_possible(runtime, [text for _, texts, _ in wanted for text in texts])
+    made, start = {stored.id: stored for stored in notes}, 0
+    for stored, texts, key in wanted:
+        own = [row for row in rows[start : start + len(texts)] if row is not None]
+        start += len(texts)
+        if len(own) == len(texts):
+            made[stored.id] = replace(stored, vectors=np.stack(own), embedded=key)
+    return [made[stored.id] for stored in notes]
+
+
+def hash_of(texts: Sequence[str]) -> str:
+    """Return what tells the texts that are embedded with a note from others."""
+    return blake2b("\0".join(texts).encode(errors="surrogatepass"), digest_size=12).hexdigest()
 
 
 async def embed_query(runtime: Runtime, text: str) -> Vector | None:

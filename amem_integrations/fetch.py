@@ -7,35 +7,21 @@ from collections.abc import AsyncIterator, Sequence
 from .errors import NoteNotFoundError
 from .filters import Condition, Conditions
 from .ids import now
-from .notes import Change, ChangeKind, Namespace, Note
-from .ports import NoteStore
+from .notes import Namespace, Note
+from .ports import Store
 from .runtime import resolve
 
-CHANGES = 1000
 NOTES = 256
 
 
-async def all_changes(
-    store: NoteStore,
-    namespace: Namespace,
-    note_id: str | None = None,
-    kinds: Sequence[ChangeKind] = (),
-    after: int = -1,
-) -> list[Change]:
-    """Return the whole history of a note, or of a namespace, oldest first."""
-    found: list[Change] = []
-    while True:
-        page = await resolve(
-            store.changes(namespace, note_id=note_id, kinds=kinds, after=after, limit=CHANGES)
-        )
-        found += page
-        if len(page) < CHANGES:
-            return found
-        after = page[-1].seq
+async def get(store: Store, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
+    """Return the notes with these ids, in this order; unknown ones and those that were deleted are left out."""
+    stored = await resolve(store.notes(namespace, list(dict.fromkeys(ids)))) if ids else {}
+    return [one.note for i in ids if (one := stored.get(i)) is not None and one.note is not None]
 
 
 async def note_pages(
-    store: NoteStore,
+    store: Store,
     namespace: Namespace,
     where: Conditions = (),
     *,
@@ -58,33 +44,19 @@ async def note_pages(
         after = page[-1].seq
 
 
-async def existing(store: NoteStore, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
+async def existing(store: Store, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
     """Return the notes with these ids, in this order.
 
     Raises:
         NoteNotFoundError: One is not there or has expired; the message names the first of those.
     """
     time = now()
-    notes = await resolve(store.get(namespace, ids))
+    notes = await get(store, namespace, ids)
     known = {note.id for note in notes if not note.is_expired(time)}
     for note_id in ids:
         if note_id not in known:
             raise not_found(namespace, note_id)
     return notes
-
-
-async def existing_change(store: NoteStore, namespace: Namespace, change_id: str) -> Change:
-    """Return the change with this id.
-
-    Raises:
-        NoteNotFoundError: There is none in this namespace.
-    """
-    found = await resolve(store.changes_by_id(namespace, [change_id]))
-    if not found:
-        raise NoteNotFoundError(
-            f"there is no change {change_id!r} in namespace {namespace!r}; history() lists them"
-        )
-    return found[0]
 
 
 def not_found(namespace: Namespace, note_id: str) -> NoteNotFoundError:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from .notes import Note
+from .notes import ContextEntry, Note
 
 # Name of the texts below; a collection remembers it, since other texts need other vectors.
-TEMPLATE = "note-2"
+TEMPLATE = "note-3"
 
 MAX_WORDS = 16  # of keywords, and of tags: a note that evolves often must not drown in them
 MAX_KEYWORDS = 8  # that one context entry may bring
@@ -56,13 +56,22 @@ def inline(text: str, limit: int) -> str:
     return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
 
 
-def embedding_text(note: Note) -> str:
-    """Return the text that is encoded: content, keywords, tags and context (Eq. 3 of the paper)."""
-    shown = note.shown_contexts
+def embedding_texts(note: Note) -> list[str]:
+    """Return the texts that are encoded, one for each passage: content, keywords, tags and context (Eq. 3 of the paper).
+
+    What later notes added is found by its words.
+    """
+    own = note.own_entry
+    entries = [own] if own else []
+    spans = note.passages or ((0, len(note.content)),)
+    return [_with_attributes(note, note.content[start:end].strip(), entries) for start, end in spans]
+
+
+def _with_attributes(note: Note, content: str, shown: Sequence[ContextEntry]) -> str:
     keywords = dict.fromkeys(word for entry in shown for word in entry.keywords)
     tags = dict.fromkeys(tag for entry in shown for tag in entry.tags)
     parts = [
-        f"{note.speaker}: {note.content}" if note.speaker else note.content,
+        f"{note.speaker}: {content}" if note.speaker else content,
         ", ".join(list(keywords)[:MAX_WORDS]),
         ", ".join(list(tags)[:MAX_WORDS]),
         " ".join(entry.text for entry in shown if entry.text),
@@ -71,9 +80,9 @@ def embedding_text(note: Note) -> str:
 
 
 def lexical_text(note: Note) -> str:
-    """Return the text that BM25 indexes: as for the embedder, with the date for questions of when."""
-    date = day(note.at) if note.at else ""
-    return f"{date}\n{embedding_text(note)}" if date else embedding_text(note)
+    """Return the text that BM25 indexes: all of the note, with the date for questions of when."""
+    text = _with_attributes(note, note.content, note.shown_contexts)
+    return f"{day(note.at)}\n{text}" if note.at else text
 
 
 def clean_words(words: Sequence[str], limit: int) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "a rev is used again": Mutant(
         module=f"{JOURNAL}.insertion",
-        old="rev=max(note.seq, tombstone.rev + 1)",
+        old="rev=max(made.rev, tombstone.rev + 1)",
         new="rev=tombstone.rev",
         breaks="same key said again, late answer, kill",
     ),

@@ -32,6 +32,7 @@ from amem_integrations.journal.history import toggle
 from amem_integrations.journal.insertion import edit, insert
 from amem_integrations.journal.writer import Writer
 from amem_integrations.notes import Note
+from amem_integrations.runtime import resolve
 from amem_integrations.stored_note import StoredNote
 
 SECRET = "SECRET"
@@ -151,7 +152,7 @@ def clearing(writer: Writer) -> Any:
 
 
 async def collecting(writer: Writer) -> None:
-    await writer.collections.remove_tombstones(NOW)  # type: ignore[misc]
+    await resolve(writer.store.remove_tombstones(NAMESPACE, NOW))  # type: ignore[misc]
 
 
 def extend(note_id: str) -> Process:

@@ -76,8 +76,8 @@ def test_every_mutant_names_a_scenario_and_stands_in_the_source():
 def test_a_view_never_changes_what_the_user_said(monkeypatch):
     collections = scenarios.begin("b")
 
-    def forger(stored, decisions):
-        del decisions
+    def forger(stored, decisions, most_links):
+        del decisions, most_links
         return scenarios.replace(stored, note=scenarios.replace(stored.note, content="forged"))
 
     monkeypatch.setattr(projection, "fold", forger)

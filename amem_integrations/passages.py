@@ -1,6 +1,6 @@
-"""Content that is longer than the embedder reads: several notes, one after the other in their thread.
+"""Passages: the parts of a content that is longer than the embedder reads, each of which has a vector.
 
-The text is cut between paragraphs, lines, sentences or words, in this order of preference. The chunks joined
+The text is cut between paragraphs, lines, sentences or words, in this order of preference. The passages joined
 are the text again.
 """
 
@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from itertools import accumulate
 
-from .ids import derive
-from .notes import NoteInput
-from .runtime import Runtime
+from .ports import Embedder
 from .texts import BYTES_PER_TOKEN, count_tokens
 
 # Sessions of two LoCoMo conversations added whole and cut to 50, 100, 150, 200 tokens: the evidence is in the
 # first 1000 tokens found for .59, .84, .86, .80 of the questions; uncut, where MiniLM reads 256, for .37.
-CHUNK_TOKENS = 150
+PASSAGE_TOKENS = 150
 FOR_TEXT = 0.6  # of what an embedder reads; the rest is left for context, keywords and tags
 
 # Where a part may end. Chinese and Japanese sentences end without a space. The sentence's pattern looks at each
@@ -30,53 +28,19 @@ _BORDERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """One note of a text: its id, its number (0 if it is all of the text), the first note's id if it is another."""
-
-    id: str
-    item: NoteInput
-    number: int = 0
-    whole: str | None = None
-
-
-def chunk_id(whole: str, number: int) -> str:
-    """Return the id of a chunk of the text whose first note is `whole`, which is chunk 1."""
-    return whole if number <= 1 else derive("chunk", whole, number)
-
-
-def chunks(runtime: Runtime, item: NoteInput, identity: str) -> list[Chunk]:
-    """Return the notes that an item becomes; the first has the id of the whole (`identity`)."""
-    size = _size(runtime) if item.split else None
-    parts = split(item.content, size) if size else [item.content]
+def spans(text: str, size: int) -> tuple[tuple[int, int], ...]:
+    """Return where the passages of a text stand, which joined are the text; empty if the text is only one."""
+    parts = split(text, size)
     if len(parts) == 1:
-        return [Chunk(identity, item)]
-    thread = item.thread or identity
-    first = Chunk(identity, replace(item, content=parts[0], thread=thread), 1)
-    return [first] + [
-        Chunk(
-            chunk_id(identity, number),
-            replace(item, content=part, thread=thread, key=None),
-            number,
-            identity,
-        )
-        for number, part in enumerate(parts[1:], start=2)
-    ]
+        return ()
+    ends = list(accumulate(map(len, parts)))
+    return tuple(zip([0, *ends[:-1]], ends, strict=True))
 
 
-def sections(item: NoteInput, max_chars: int) -> list[NoteInput]:
-    """Return the item, or if it has more than `max_chars` characters several that follow each other.
-
-    The first keeps the key; the others have keys made of it, so that the same item gives the same notes.
-    """
-    if len(item.content) <= max_chars:
-        return [item]
-    found = split(item.content, max(1, max_chars // BYTES_PER_TOKEN // 2))
-    parts = [p[i : i + max_chars] for p in found for i in range(0, len(p), max_chars)]
-    return [
-        replace(item, content=part, key=item.key if n == 0 or not item.key else f"{item.key}#{n}")
-        for n, part in enumerate(part for part in parts if part.strip())
-    ]
+def size_of(embedder: Embedder) -> int:
+    """Return how many tokens a passage has at most that an embedder reads."""
+    window = getattr(embedder, "max_tokens", None)
+    return min(PASSAGE_TOKENS, int(window * FOR_TEXT)) if window else PASSAGE_TOKENS
 
 
 def split(text: str, size: int) -> list[str]:
@@ -122,11 +86,3 @@ def _cut(text: str, border: re.Pattern[str]) -> Iterator[str]:
             start = found.end()
     if start < len(text):
         yield text[start:]
-
-
-def _size(runtime: Runtime) -> int | None:
-    config = runtime.config
-    if not config.split or config.split_tokens:
-        return config.split_tokens if config.split else None
-    window = getattr(runtime.embedder, "max_tokens", None)
-    return min(CHUNK_TOKENS, int(window * FOR_TEXT)) if window else CHUNK_TOKENS
