@@ -47,8 +47,9 @@ def test_a_wrong_size_a_file_of_something_else_and_a_process_that_dies_are_error
 ):
     assert run(tmp_path, "--sizes", "0") == 1
     assert "at least 1" in capsys.readouterr().err
-    monkeypatch.setattr(scale, "ROOT", tmp_path)  # where no benchmarks are
-    monkeypatch.setenv("PYTHONPATH", "")
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "__init__.py").write_text("raise SystemExit(1)", encoding="utf-8")
+    monkeypatch.setattr(scale, "ROOT", tmp_path)
     assert run(tmp_path, "--sizes", "10") == 1
     assert "ended with status 1" in capsys.readouterr().err
     (tmp_path / "scale.json").write_text('{"rows": 3}', encoding="utf-8")
