@@ -15,8 +15,6 @@ from ..stored_note import StoredNote
 from .writer import MOST_LINKS
 
 MOST_SENTENCES = 8  # of other notes; the newest count
-# Besides its own decisions and all that supersede, so many of the newest decisions about a note are read.
-MOST_OTHERS = 64
 
 # What a view may change of a note: everything else is the user's.
 VIEW_FIELDS = frozenset(

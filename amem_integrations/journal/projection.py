@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ..decisions import Decision
+from ..decisions import Decision, Record
 from ..errors import StoreError
 from ..ports import RecordQuery
 from ..stored_note import StoredNote
-from .fold import MOST_OTHERS, changed_fields, fold, shows_same
-from .writer import MOST_LINKS, Writer
+from .fold import changed_fields, fold, shows_same
+from .writer import Writer
 
 
 async def project(
@@ -32,10 +32,11 @@ async def project(
             known = await writer.whole_notes(waiting)
         read = {key: known[key] for key in sorted(waiting & known.keys())}
         known = None
-        about = RecordQuery(about=frozenset(waiting), newest=MOST_OTHERS)
-        decisions = (await writer.decisions(about)).values()
+        wanted = RecordQuery(about=frozenset(waiting), newest=writer.most_others)
+        decisions = (await writer.decisions(wanted)).values()
         views = [
-            view_of(stored, decisions, writer.most_links)
+            # Each note has its own newest decisions, whatever was read for the others.
+            view_of(stored, replace(wanted, about=frozenset([stored.id])).of(decisions), writer)
             for stored in read.values()
             if not stored.is_deleted
         ]
@@ -50,16 +51,14 @@ async def project(
         }
 
 
-def view_of(
-    stored: StoredNote, decisions: Iterable[Decision], most_links: int = MOST_LINKS
-) -> StoredNote:
-    """Return a stored note with the view that those of the decisions make which are about it.
+def view_of(stored: StoredNote, decisions: Iterable[Record], writer: Writer) -> StoredNote:
+    """Return a stored note with the view that the decisions about it make.
 
     Raises:
         StoreError: The view would change one of the user's fields.
     """
-    about = [one for one in decisions if stored.id in one.about]
-    made = fold(stored, about, most_links)
+    about = [one for one in decisions if isinstance(one, Decision)]
+    made = fold(stored, about, writer.most_links)
     if stored.note is not None and made.note is not None:
         changed = changed_fields(stored.note, made.note)
         if changed or made.rev != stored.rev:

@@ -15,6 +15,8 @@ from ..stored_note import StoredNote
 
 
 MOST_LINKS = 32  # the weakest are left out of a view; no switch is written for it
+# Besides a note's own decisions and all that supersede, so many of the newest decisions about a note are read.
+MOST_OTHERS = 64
 
 
 async def as_it_is(notes: Sequence[StoredNote]) -> list[StoredNote]:
@@ -30,6 +32,8 @@ class Writer:
         embed: Gives notes the vectors of their words and attributes, if they have others. While the embedder is down
             the notes keep the vectors that they have.
         by: The name of whoever sets a switch.
+        most_links: So many links of a note show.
+        most_others: So many of the newest decisions about a note are read, beside the note's own and those that supersede.
     """
 
     store: Store
@@ -40,6 +44,7 @@ class Writer:
     embed: Callable[[Sequence[StoredNote]], Awaitable[list[StoredNote]]] = field(default=as_it_is)
     by: str = "user"
     most_links: int = MOST_LINKS
+    most_others: int = MOST_OTHERS
 
     async def note(self, note_id: str) -> StoredNote | None:
         """Return one stored note with its vectors, or its tombstone; None: there is neither."""

@@ -118,7 +118,7 @@ MUTANTS: Mapping[str, Mutant] = {
         old="            if not stored.is_deleted\n",
         new=(
             "            if not stored.is_deleted\n"
-            "            and not shows_same(stored, view_of(stored, decisions))\n"
+            "            and not shows_same(stored, view_of(stored, [d for d in decisions if stored.id in d.about], writer))\n"
         ),
         breaks="late answer and delete, kill, late copy",
     ),

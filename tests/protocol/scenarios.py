@@ -30,8 +30,10 @@ from amem_integrations.journal.erasure import (
 from amem_integrations.journal.fold import fold, shows_same
 from amem_integrations.journal.history import toggle
 from amem_integrations.journal.insertion import edit, insert
+from amem_integrations.journal.projection import project
 from amem_integrations.journal.writer import Writer
 from amem_integrations.notes import Note
+from amem_integrations.ports import RecordQuery
 from amem_integrations.runtime import resolve
 from amem_integrations.stored_note import StoredNote
 
@@ -318,6 +320,26 @@ def fresh() -> Process:
     )  # fmt: skip
 
 
+def bounded(process: Process) -> Process:
+    """Return a process that reads one decision about a note beside the note's own and those that supersede."""
+    return lambda writer: process(replace(writer, most_others=1))
+
+
+def begin_bounded() -> Collections:
+    """Return what `begin` does, with views of bounded decisions."""
+    collections = begin()
+    collections.run("p", bounded(lambda writer: project(writer, "abcd")))
+    return collections
+
+
+def with_sentences() -> Collections:
+    """Return a memory in which `c` has a sentence of `a`, and a newer one that was made of the secret."""
+    collections = begin_bounded()
+    collections.run("s5", bounded(sentence()))
+    collections.run("s3", bounded(late()))
+    return collections
+
+
 def sentence(name: str = "o5", of: str = "a") -> Process:
     """Return a writer who adds a sentence to `c`."""
     return answer(
@@ -346,7 +368,9 @@ def secret_in(points: Mapping[str, Any]) -> list[str]:
     return [key for key, point in points.items() if SECRET in repr(point)]
 
 
-def checked(more: Check | None = None, *, forgotten: bool = True) -> Check:
+def checked(
+    more: Check | None = None, *, forgotten: bool = True, newest: int | None = None
+) -> Check:
     """Return what checks, when all has ended and was resumed, that the statements of the design hold."""
 
     def after(collections: Collections, told: Told) -> str | None:
@@ -361,7 +385,8 @@ def checked(more: Check | None = None, *, forgotten: bool = True) -> Check:
                 return f"deleted text stands in {' '.join(found)}"
         decisions = [one for one in records.values() if isinstance(one, Decision)]
         for stored in notes.values():
-            if problem := _view_problem(stored, decisions):
+            about = RecordQuery(about=frozenset([stored.id]), newest=newest).of(decisions)
+            if problem := _view_problem(stored, about):
                 return problem
         if unsettled := [one.id for one in decisions if one.phase]:
             return f"not settled: {unsettled}"
@@ -377,7 +402,7 @@ def _view_problem(stored: StoredNote, decisions: list[Decision]) -> str | None:
         return f"{stored.id} still owes"
     if stored.note is None:
         return None
-    made = fold(stored, [one for one in decisions if stored.id in one.about])
+    made = fold(stored, decisions)
     if not shows_same(stored, made):
         return f"the view of {stored.id} is not what its decisions say: {stored} / {made}"
     if sum(context.cause == stored.id for context in stored.note.contexts) > 1:
@@ -929,6 +954,22 @@ SCENARIOS: dict[str, Scenario] = {
         {"W": then(say("b", f"b {SECRET}"), clearing)},
         faults=Faults(copies=1),
         always=unseen("W"),
+    ),
+    "bounded views: a late sentence and a delete, kill": lambda: explore(
+        begin_bounded(),
+        {"late": bounded(late()), "more": bounded(sentence()), "del": bounded(delete("b"))},
+        resume=bounded(resume),
+        faults=ONE_KILL,
+        after=checked(newest=1),
+        always=unseen("del"),
+    ),
+    "bounded views: the newest sentence goes, kill": lambda: explore(
+        with_sentences(),
+        {"del": bounded(delete("b")), "o4": bounded(supersede("user1", "d", "c"))},
+        resume=bounded(resume),
+        faults=ONE_KILL,
+        after=checked(lambda c, t: None if not t.get("o4") or outdated(c, "c") else "forgotten", newest=1),
+        always=unseen("del"),
     ),
     "clear against add and delete": lambda: explore(
         begin(),

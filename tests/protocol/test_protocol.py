@@ -32,6 +32,7 @@ QUICK = [
     "tombstone collected, same key again, evolved",
     "clear, late copy of an add",
     "late answer for an expired note that is not swept yet",
+    "bounded views: the newest sentence goes, kill",
 ]
 # Mutants that break within some seconds.
 SLOW_MUTANTS = {
