@@ -51,6 +51,21 @@ async def project(
         }
 
 
+async def differing(writer: Writer, ids: Iterable[str]) -> list[str]:
+    """Return the ids of those notes whose views are not what the decisions about them say, sorted."""
+    read = await writer.notes(ids)
+    wanted = RecordQuery(about=frozenset(read), newest=writer.most_others)
+    decisions = (await writer.decisions(wanted)).values() if read else ()
+    return sorted(
+        stored.id
+        for stored in read.values()
+        if not shows_same(
+            stored,
+            view_of(stored, replace(wanted, about=frozenset([stored.id])).of(decisions), writer),
+        )
+    )
+
+
 def view_of(stored: StoredNote, decisions: Iterable[Record], writer: Writer) -> StoredNote:
     """Return a stored note with the view that the decisions about it make.
 
