@@ -19,6 +19,7 @@ LEAST_PART = 24  # tokens
 # What a shown note took the place of is told in clauses of this length.
 MOST_REPLACED, REPLACED_CHARS = 2, 120
 CUT = " …"
+MOST_CHARS = 1500  # of one note: more of a long text would leave no room for others
 
 # A prompt template of a framework would fill in "{name}", "{{ name }}", "{% if %}" or "$name" in a recalled note, or
 # fail on a lone brace. A look-alike reads the same and does nothing; prices stay as they are.
@@ -51,7 +52,8 @@ def render_notes(
     """Return notes as one block of text, or "" if there are none.
 
     Notes are taken in the order given (best first) as long as they fit in about `max_tokens`; of one that does
-    not fit the beginning is shown, or it makes room for the next if next to nothing fits. They are shown oldest
+    not fit the beginning is shown, or it makes room for the next if next to nothing fits. Of a long text the passage
+    that matches best is shown, or the beginning, at most 1,500 characters. They are shown oldest
     first, a line each with who said it, under the day; what was said in one thread on a day stands together. A hit
     that was superseded is told in a clause of the one that takes its place, if that is there. What later notes added
     is shown where there is room for it when all notes are there. Template placeholders, and tags like ours, are
@@ -177,12 +179,21 @@ def _line(
         f"(contradicted on {texts.day(times[i])})" for i in hit.contradicted_by if i in times
     ]
     mark = f"[{note.id}] " if show_id else ""
-    return neutral(" ".join([f"- {mark}{_said(note)}", *clauses]))
+    return neutral(" ".join([f"- {mark}{_said(hit)}", *clauses]))
 
 
-def _said(note: Note) -> str:
-    speaker = texts.inline(note.speaker or "", texts.SPEAKER_CHARS)
-    return f"{speaker}: {note.content}" if speaker else note.content
+def _said(hit: ScoredNote) -> str:
+    speaker = texts.inline(hit.note.speaker or "", texts.SPEAKER_CHARS)
+    return f"{speaker}: {excerpt(hit)}" if speaker else excerpt(hit)
+
+
+def excerpt(hit: ScoredNote) -> str:
+    """Return what is shown of a hit: its content; of a long text the passage that matches best, or the beginning."""
+    content, passage = hit.note.content, hit.passage
+    text = passage.text if passage else content
+    is_cut = len(text) > MOST_CHARS or (passage is not None and passage.end < len(content.rstrip()))
+    begins_later = passage is not None and passage.start > 0
+    return f"{'… ' if begins_later else ''}{text[:MOST_CHARS].rstrip()}{CUT if is_cut else ''}"
 
 
 def _times(hit: ScoredNote) -> str:

@@ -13,7 +13,6 @@ from operator import ge, gt, le, lt
 from typing import Any, Literal, cast, get_args
 
 from .errors import AmemError, InvalidInputError
-from .kinds import FORM
 from .notes import check_time
 
 Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in"]
@@ -21,9 +20,8 @@ MOST = 2**31  # what the engine can count to
 OPERATORS: tuple[str, ...] = get_args(Operator)
 _RANGES = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 FIELDS = (
-    "id", "seq", "content", "speaker", "source", "kind", "thread", "key", "at", "when", "recorded_at",
-    "keywords", "tags", "attributes_source", "state", "attempts", "superseded_by",
-    "until", "expires_at", "chunk", "chunk_of", "sources",
+    "id", "seq", "content", "speaker", "source", "kind", "origin", "thread", "key", "at", "when", "recorded_at",
+    "keywords", "tags", "attributes_source", "state", "attempts", "superseded_by", "until", "expires_at",
 )  # fmt: skip
 Scalar = str | int | float | bool | datetime | None
 
@@ -38,7 +36,6 @@ class Condition:
 
 
 Conditions = tuple[Condition, ...]
-SAID = Condition("kind", "$ne", FORM)  # what was said, and no form that was filled from it
 WITHOUT_VECTOR = Condition("vector", "$eq", None)  # not for callers: a vector is no field of a note
 
 

@@ -16,7 +16,7 @@ from .conversation import from_dict
 from .errors import InvalidInputError
 from .kinds import kind_of, points_back, words_of
 from .notes import Note
-from .ports import Vector
+from .stored_note import Vector
 
 # Chosen on half of 72 follow-ups written for it: see `docs/evaluation.md`.
 WINDOW = 3  # messages before the question

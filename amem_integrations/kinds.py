@@ -62,6 +62,10 @@ LEAST_CLAUSE = (
     3  # words of a clause that can state something; shorter ones call somebody, or point somewhere
 )
 
+LEAST_LETTERS = 3  # of a telling word
+STEM = 5  # letters that inflections of a word share, about
+_ENDING = re.compile(r"(?<=...)(?:ings?|ed|es|e|s)$")  # that tells "moved" from "move"
+
 _QUESTION_MARKS = "?\uff1f\u061f\u2e2e\u055e\u1367\ua60f\ufe56\u2047\u2048\u2049\u037e"
 _SENTENCE = re.compile(
     rf"[^.!。！｡।॥۔…\n{_QUESTION_MARKS}]*(?:[.!。！｡।॥۔…{_QUESTION_MARKS}]+|\n|$)"
@@ -304,3 +308,19 @@ def _anywhere(field: str) -> re.Pattern[str]:
 def _unspaced(field: str, end: str) -> re.Pattern[str]:
     """Return what finds a phrase of languages without spaces anywhere, or at the end."""
     return re.compile(rf"(?:{'|'.join(_lists(field, unspaced=True))}){end}")
+
+
+def telling_words(text: str) -> frozenset[str]:
+    """Return the stems of the words of a text that are no function words, as far as their first letters tell."""
+    small = function_words()
+    words = [word.removesuffix("'s") for word in words_of(text).split() if word not in small]
+    return frozenset(
+        piece for word in words if word not in small for piece in _pieces(word) if piece
+    )
+
+
+def _pieces(word: str) -> list[str]:
+    """Return the beginning of a word; of a script without spaces, every two characters."""
+    if ord(word[0]) >= 0x3040:  # noqa: PLR2004 - kana, Han and Hangul begin here
+        return [word[n : n + 2] for n in range(max(len(word) - 1, 1))]
+    return [_ENDING.sub("", word)[:STEM]] if len(word) >= LEAST_LETTERS else []

@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 MaybeAwaitable = Union[T, Awaitable[T]]  # noqa: UP007 - mypy takes no `|` for a generic alias
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
     """One question to a chat model.
@@ -111,14 +112,14 @@ class Bring:
 class Ranked:
     """Answer to a `Query`: (note id, score) best first; dense scores are cosines, of a long note that of its best passage.
 
-    `cosines` are those of notes in the lexical list, and `brought` what `Query.bring` asked for, as far as the store
-    knows them without another request; both may be empty.
+    `cosines` are those of notes in the lexical list, and `brought` the stored notes that `Query.bring` asked for, without
+    their vectors, as far as the store knows them without another request; both may be empty.
     """
 
     dense: Sequence[tuple[str, float]] = field(default_factory=tuple)
     lexical: Sequence[tuple[str, float]] = field(default_factory=tuple)
     cosines: Mapping[str, float] = field(default_factory=dict)
-    brought: Mapping[str, Note] = field(default_factory=dict)
+    brought: Mapping[str, StoredNote] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,21 +6,25 @@ cosine, against a floor that was measured for the embedder, or by the words.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from .kinds import function_words, is_bare, is_question, says, words_of
+from .kinds import (
+    LEAST_LETTERS,
+    function_words,
+    is_bare,
+    is_question,
+    says,
+    telling_words,
+    words_of,
+)
 from .notes import Note, ScoredNote
 from .plans import ANSWERS, REPEATS
 from .repetition import normal, voice
 
 SHARE = 0.5  # of the telling words of a question that a note has, which counts as a strong hit
 LEAST_WORDS = 2  # of them, where the cosine says otherwise
-LEAST_LETTERS = 3  # of a telling word
-STEM = 5  # letters that inflections of a word share, about
-ENDING = re.compile(r"(?<=...)(?:ings?|ed|es|e|s)$")  # that tells "moved" from "move"
 SHORT_REPLY = 5  # words of a reply that says little without its question
 
 
@@ -163,30 +167,16 @@ class _Words:
             for word in map(words_of, (t for t in tokens if t.strip("\"'(«“")[:1].isupper()))
             if len(word) >= LEAST_LETTERS - 1 and word not in small
         ]
-        return cls(_stems(query), tuple(names))
+        return cls(telling_words(query), tuple(names))
 
     def are_in(self, hit: ScoredNote, least: int) -> bool:
-        """Return whether a note has a name of the question, or enough of its telling words."""
-        if any(says(hit.note.content, name) for name in self.names):
+        """Return whether a note has a name of the question, or enough of its telling words; of a long text its passage."""
+        text = hit.passage.text if hit.passage else hit.note.content
+        if any(says(text, name) for name in self.names):
             return True
-        shared = len(self.stems & _stems(hit.note.content))
+        shared = len(self.stems & telling_words(text))
         return (
             bool(shared)
             and shared >= min(least, len(self.stems))
             and shared >= SHARE * len(self.stems)
         )
-
-
-def _stems(text: str) -> frozenset[str]:
-    small = function_words()
-    words = [word.removesuffix("'s") for word in words_of(text).split() if word not in small]
-    return frozenset(
-        piece for word in words if word not in small for piece in _pieces(word) if piece
-    )
-
-
-def _pieces(word: str) -> list[str]:
-    """Return the beginning of a word; of a script without spaces, every two characters."""
-    if ord(word[0]) >= 0x3040:  # noqa: PLR2004 - kana, Han and Hangul begin here
-        return [word[n : n + 2] for n in range(max(len(word) - 1, 1))]
-    return [ENDING.sub("", word)[:STEM]] if len(word) >= LEAST_LETTERS else []

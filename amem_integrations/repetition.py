@@ -122,7 +122,7 @@ def says_same(one: Note, other: Note) -> bool:
 
     One speaker says them, and on another day without a word such as "yesterday".
     """
-    if voice(one) != voice(other) or one.chunk or other.chunk:
+    if voice(one) != voice(other) or one.passages or other.passages:
         return False
     if one.when.date() != other.when.date() and not RELATIVE.isdisjoint(_words(one.content)):
         return False

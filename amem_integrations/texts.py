@@ -64,7 +64,9 @@ def embedding_texts(note: Note) -> list[str]:
     own = note.own_entry
     entries = [own] if own else []
     spans = note.passages or ((0, len(note.content)),)
-    return [_with_attributes(note, note.content[start:end].strip(), entries) for start, end in spans]
+    return [
+        _with_attributes(note, note.content[start:end].strip(), entries) for start, end in spans
+    ]
 
 
 def _with_attributes(note: Note, content: str, shown: Sequence[ContextEntry]) -> str:

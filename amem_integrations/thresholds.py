@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -12,13 +13,25 @@ from . import calibration
 from .embedder_table import MEASURED, Cosines
 from .embedding import embed_by, embed_query
 from .errors import ModelUnavailableError, StoreError
-from .ports import Vector
+from .ports import MaybeAwaitable
 from .runtime import Runtime, resolve
+from .stored_note import Vector
 
 log = logging.getLogger("amem_integrations")
 
 DEFAULT_GATE = 0.5  # while an embedder that nobody measured does not answer
 SAME = 0.999  # cosine of one text as a document and as a query
+
+
+class _KnowsItsEmbedder(Protocol):
+    """A store that keeps with its collection what the vectors were made with."""
+
+    @property
+    def made_with(self) -> Mapping[str, Any]: ...
+
+    def keep_cosines(self, cosines: Mapping[str, float]) -> MaybeAwaitable[None]:
+        """Keep the thresholds of the embedder with the collection."""
+        ...
 
 
 async def relevance_floor(runtime: Runtime) -> float | None:
@@ -47,7 +60,7 @@ async def cosines(runtime: Runtime) -> Cosines | None:
     if name in MEASURED:
         return MEASURED[name]
     if name not in runtime.thresholds:
-        made = dict(getattr(runtime.store, "made_with", {}))
+        made = cast("_KnowsItsEmbedder", runtime.store).made_with
         found = _kept(made.get("cosines")) or await _found(runtime)
         if found is None:
             return None
@@ -64,13 +77,11 @@ def _kept(values: object) -> Cosines | None:
 
 
 async def _keep(runtime: Runtime, found: Cosines) -> None:
-    """Keep what was found with the collection, if the store can."""
-    keep = getattr(runtime.store, "keep_cosines", None)
-    if keep is not None:
-        try:
-            await resolve(keep(asdict(found)))
-        except StoreError as error:  # such as of a key that may only read
-            log.warning("%s; the thresholds of the embedder are found anew next time", error)
+    """Keep what was found with the collection."""
+    try:
+        await resolve(cast("_KnowsItsEmbedder", runtime.store).keep_cosines(asdict(found)))
+    except StoreError as error:  # such as of a key that may only read
+        log.warning("%s; the thresholds of the embedder are found anew next time", error)
 
 
 async def _found(runtime: Runtime) -> Cosines | None:

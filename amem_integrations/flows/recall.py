@@ -7,13 +7,14 @@ from datetime import datetime
 from typing import Any
 
 from ..context import render_notes
+from ..fetch import get
 from ..filters import check_count, conditions_of
 from ..follow_up import asked
 from ..ids import now
 from ..kinds import kind_of
 from ..notes import Namespace, Note, ScoredNote, Via, check_namespace
 from ..relevance import asked_before, relevant, telling
-from ..runtime import Runtime, resolve
+from ..runtime import Runtime
 from ..thresholds import relevance_floor
 from .fill import profile
 from .search import once, search
@@ -140,7 +141,7 @@ async def _turns_before(
     wanted = [other for other, link in note.links.items() if link.direction == "out"]
     stored = [known[i].note for i in wanted if i in known]
     missing = [i for i in wanted if i not in known]
-    stored += await resolve(runtime.store.get(namespace, missing)) if missing else []
+    stored += await get(runtime.store, namespace, missing)
     time = now()
     return asked_before(note, [turn for turn in stored if not turn.is_expired(time)])
 

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
 from .. import ranking
-from ..changes.known_at import Past, past_at
 from ..context import as_of as seen_from
 from ..current_facts import CurrentFacts, named
+from ..decisions import Decision
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
-from ..filters import SAID, Conditions, check_count, check_similarity, conditions_of, matches
+from ..filters import Conditions, check_count, check_similarity, conditions_of, matches
 from ..follow_up import Asked, asked, mixed
-from ..ids import now
-from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace
-from ..ports import Bring, Query, Ranked, Vector
+from ..ids import first_seq, now
+from ..journal.fold import fold
+from ..kinds import telling_words
+from ..notes import Link, Namespace, Note, Passage, ScoredNote, Via, Why, check_namespace
+from ..passages import best_passage, size_of, spans
+from ..ports import Bring, Query, Ranked, RecordQuery
 from ..relevance import repeated, said_once
 from ..runtime import Runtime, resolve
+from ..stored_note import StoredNote, Vector
 
 log = logging.getLogger("amem_integrations")
+
+
+def stored_at(
+    stored: StoredNote, decisions: Iterable[Decision], time: datetime
+) -> StoredNote | None:
+    """Return a stored note as the memory knew it at a time (seam: the journal's history has it soon)."""
+    last = first_seq(time) + 999
+    about = [one for one in decisions if stored.id in one.about and one.seq <= last]
+    return fold(stored, about)
+
 
 PAGE = 64
 SPARE = 20  # notes
@@ -79,17 +93,17 @@ async def search(
     space = check_namespace(namespace)
     check_count("k", k)
     check_similarity(min_similarity)
-    conditions = (*conditions_of(where, as_of, known_at), SAID)
+    conditions = conditions_of(where, as_of, known_at)
     _check_query(query)
     wanted = asked(query, messages)
-    past = await past_at(runtime.store, space, known_at) if known_at else None
     most = k
     while True:
         found, notes = await _ranked(
-            runtime, space, wanted, conditions, most, min_similarity, past, as_of, links=links
+            runtime, space, wanted, conditions, most, min_similarity, known_at, as_of, links=links
         )
         current = CurrentFacts(found.notes, as_of or known_at or now(), now=now())
         hits = _hits(found, current, notes, conditions, k=most, explain=explain, as_of=as_of)
+        hits = await _with_passages(runtime, space, found, wanted, hits)
         if repeats:
             return hits
         shown = await once(runtime, space, hits, conditions, known_at)
@@ -114,29 +128,38 @@ async def once(
     """
     known = {hit.note.id: hit.note for hit in (*counted, *hits)}
     wanted = sorted({other for hit in hits for other in repeated(hit.note)} - known.keys())
-    stored = await resolve(runtime.store.get(namespace, wanted)) if wanted else []
-    if stored and known_at:
-        past = await past_at(runtime.store, namespace, known_at)
-        stored = [past.of(note) for note in stored]
+    found = Found(known_at=known_at)
+    await fetch_notes(runtime, namespace, found, wanted)
     time = now()
-    others = [note for note in stored if matches(note, where) and not note.is_expired(time)]
+    others = [n for n in found.notes.values() if matches(n, where) and not n.is_expired(time)]
     return said_once(hits, [*known.values(), *others])
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Found:
-    """What a search knows so far: scores, cosines and notes by id, and the links that were followed."""
+    """What a search knows so far.
 
-    past: Past | None = None  # None: the present
+    Attributes:
+        known_at: When the memory knew the notes as they are here; None: they are as the memory knows them now.
+        vector: The vector of the query; None: the query has none.
+        activations: The scores.
+        brought: The stored notes that came with the lists, which nothing has looked at yet.
+        notes: The notes that were looked at.
+        supersedes: The ids of the notes whose place each of these takes.
+        cosines: The cosines of query and notes.
+        by_passage: The cosines of the query and each passage of the long texts whose vectors were read.
+        links: The links that were followed.
+    """
+
+    known_at: datetime | None = None
     vector: Vector | None = None
     activations: ranking.Activations = field(default_factory=dict)
-    cosines: dict[str, float] = field(default_factory=dict)
+    brought: dict[str, StoredNote] = field(default_factory=dict)
     notes: dict[str, Note] = field(default_factory=dict)
+    supersedes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    cosines: dict[str, float] = field(default_factory=dict)
+    by_passage: dict[str, Vector] = field(default_factory=dict)
     links: Mapping[str, Mapping[str, Link]] = field(default_factory=dict)
-
-    def add(self, notes: Iterable[Note]) -> None:
-        """Keep notes, as they were known at the time that is asked about."""
-        self.notes |= {note.id: self.past.of(note) if self.past else note for note in notes}
 
 
 def _check_query(query: object) -> None:
@@ -151,17 +174,17 @@ async def _ranked(
     where: Conditions,
     k: int,
     floor: float | None,
-    past: Past | None,
+    known_at: datetime | None,
     as_of: datetime | None,
     *,
     links: bool,
 ) -> tuple[Found, list[Note]]:
     """Return what a query finds, with what supersedes it, and the first k notes of it."""
-    found = await _find(runtime, namespace, wanted, where, k, past, as_of)
+    found = await _find(runtime, namespace, wanted, where, k, known_at, as_of)
     if links:
         _spread(found, k)
     likely = ranking.order(found.activations)[: min(2 * k, ranking.FUSION_DEPTH)]
-    await _fetch(runtime, namespace, found, likely)
+    await fetch_notes(runtime, namespace, found, likely, long=likely[:k])
     ranking.favour_named(found.activations, wanted.query, found.notes.values())
     ranking.lead(found.activations)
     notes = await _best(runtime, namespace, found, where, k, floor)
@@ -175,7 +198,7 @@ async def _find(
     wanted: Asked,
     where: Conditions,
     k: int,
-    past: Past | None,
+    known_at: datetime | None,
     as_of: datetime | None,
 ) -> Found:
     """Return what the dense and the BM25 list find, fused."""
@@ -183,7 +206,7 @@ async def _find(
     depth = max(ranking.FUSION_DEPTH, k)
     # A few more than are looked at: the server orders equal scores otherwise, and weights move some.
     bring = Bring(limit=ranking.looked_at(k) + SPARE, k=ranking.RRF_K)
-    found = Found(past, vector)
+    found = Found(known_at=known_at, vector=vector)
     query = Query(vector=vector, text=wanted.words, limit=depth, where=where, bring=bring)
     lists = await _lists(runtime, namespace, query, found)
     weights = await _weigh(runtime, namespace, wanted, lists, found, k)
@@ -208,7 +231,7 @@ async def _nearer(
         note.id: [i for i, s in note.supersessions.items() if s.replaces and s.since > as_of]
         for note in found.notes.values()
     }
-    await _fetch(runtime, namespace, found, sorted({i for ids in later.values() for i in ids}))
+    await fetch_notes(runtime, namespace, found, sorted({i for ids in later.values() for i in ids}))
     cosines = {i: [found.cosines[j] for j in ids if j in found.cosines] for i, ids in later.items()}
     return {note_id: max(some) for note_id, some in cosines.items() if some}
 
@@ -217,7 +240,7 @@ async def _lists(runtime: Runtime, namespace: Namespace, query: Query, found: Fo
     """Return what the store finds; the notes and cosines that come with it are kept."""
     (lists,) = await resolve(runtime.store.search(namespace, [query]))
     found.cosines |= {**lists.cosines, **dict(lists.dense)}
-    found.add(lists.brought.values())
+    found.brought |= lists.brought
     return lists
 
 
@@ -230,7 +253,7 @@ async def _weigh(
     while True:
         best = ranking.matched(found.activations, ranking.looked_at(k))
         new = [note_id for note_id in best if note_id not in weights]
-        await _fetch(runtime, namespace, found, new)
+        await fetch_notes(runtime, namespace, found, new)
         notes = [found.notes[note_id] for note_id in new if note_id in found.notes]
         weights |= {note.id: _weight(note, wanted) for note in notes}
         if all(weights[note.id] == ranking.STATED for note in notes):
@@ -276,7 +299,7 @@ async def _best(
     size = k if min_similarity is None else max(k, PAGE)
     for start in range(0, len(ordered), size):
         page = ordered[start : start + size]
-        await _fetch(runtime, namespace, found, page)
+        await fetch_notes(runtime, namespace, found, page)
         for note in (found.notes[note_id] for note_id in page if note_id in found.notes):
             # What the store found meets the conditions; what a link led to has yet to.
             if not (found.activations[note.id].fusion or matches(note, where)):
@@ -290,17 +313,59 @@ async def _best(
     return best[:k]
 
 
-async def _fetch(runtime: Runtime, namespace: Namespace, found: Found, ids: Sequence[str]) -> None:
-    """Fetch the notes that are not known yet, with the cosines that the dense list does not tell."""
+async def fetch_notes(
+    runtime: Runtime,
+    namespace: Namespace,
+    found: Found,
+    ids: Iterable[str],
+    *,
+    long: Collection[str] = (),
+) -> None:
+    """Fetch the notes that are not known yet, with the cosines that the lists do not tell, by one request.
+
+    Of the notes among `long` that have passages the cosine of each passage is found as well.
+    """
     missing = [note_id for note_id in ids if note_id not in found.notes]
-    known = [note_id for note_id in missing if note_id in found.cosines or found.vector is None]
-    if known:  # a vector is larger than its note
-        found.add(await resolve(runtime.store.get(namespace, known)))
-    if far := [note_id for note_id in missing if note_id not in known]:
-        for item in await resolve(runtime.store.get_indexed(namespace, far)):
-            found.add([item.note])
-            if found.vector is not None and item.vector is not None:
-                found.cosines[item.note.id] = float(item.vector @ found.vector)
+    await _keep(
+        runtime, namespace, found, [found.brought[i] for i in missing if i in found.brought]
+    )
+    wanted = [note_id for note_id in missing if note_id not in found.notes]
+    has_vector = found.vector is not None
+    unknown = (
+        [i for i in long if i in found.notes and found.notes[i].passages] if has_vector else []
+    )
+    wanted += [i for i in unknown if i not in found.by_passage]
+    if wanted:
+        vectors = has_vector and any(i not in found.cosines or i in unknown for i in wanted)
+        stored = await resolve(runtime.store.notes(namespace, wanted, vectors=vectors))
+        await _keep(runtime, namespace, found, list(stored.values()))
+
+
+async def _keep(
+    runtime: Runtime, namespace: Namespace, found: Found, stored: Sequence[StoredNote]
+) -> None:
+    """Keep stored notes that were read, as they were known at the time that is asked about."""
+    alive = [one for one in stored if one.note is not None]
+    if alive and found.known_at is not None:
+        alive = await _past(runtime, namespace, alive, found.known_at)
+    for one in alive:
+        if one.note is not None:
+            found.notes[one.id] = one.note
+        found.supersedes[one.id] = one.supersedes
+        if one.vectors is not None and found.vector is not None:
+            rows = one.vectors @ found.vector
+            found.cosines.setdefault(one.id, float(rows.max()))
+            found.by_passage[one.id] = rows
+
+
+async def _past(
+    runtime: Runtime, namespace: Namespace, stored: Sequence[StoredNote], time: datetime
+) -> list[StoredNote]:
+    """Return stored notes as the memory knew them at a time."""
+    about = RecordQuery(about=frozenset(one.id for one in stored), decisions=True)
+    records = await resolve(runtime.store.find_records(namespace, about))
+    decisions = [one for one in records.values() if isinstance(one, Decision)]
+    return [past for one in stored if (past := stored_at(one, decisions, time)) is not None]
 
 
 async def fetch_related(
@@ -310,13 +375,49 @@ async def fetch_related(
     todo, seen = list(notes), set[str]()
     while todo:
         seen |= {note.id for note in todo}
-        wanted = named(todo)
-        await _fetch(runtime, namespace, found, sorted(wanted))
-        if past := [n.id for n in todo if n.holds_until or _is_retracted(n)]:
-            replaced = await resolve(runtime.store.backlinks(namespace, past))
-            found.add(note for note in replaced if note.id not in found.notes)
-            wanted |= {note.id for note in replaced if not named([note]).isdisjoint(past)}
-        todo = [found.notes[note_id] for note_id in sorted(wanted - seen) if note_id in found.notes]
+        past = [note.id for note in todo if note.holds_until or _is_retracted(note)]
+        if unknown := [note_id for note_id in past if note_id not in found.supersedes]:
+            stored = await resolve(runtime.store.notes(namespace, unknown))
+            await _keep(runtime, namespace, found, list(stored.values()))
+        replaced = {other for note_id in past for other in found.supersedes.get(note_id, ())}
+        wanted = sorted(named(todo) | replaced)
+        await fetch_notes(runtime, namespace, found, wanted)
+        todo = [found.notes[i] for i in wanted if i in found.notes and i not in seen]
+
+
+async def _with_passages(
+    runtime: Runtime,
+    namespace: Namespace,
+    found: Found,
+    wanted: Asked,
+    hits: Sequence[ScoredNote],
+) -> list[ScoredNote]:
+    """Return hits, those on long texts with the passages that match best."""
+    size = size_of(runtime.embedder)
+    lengths = {hit.note.id: hit.note.passages or spans(hit.note.content, size) for hit in hits}
+    long = [note_id for note_id, passages in lengths.items() if passages]
+    if not long:
+        return list(hits)
+    await fetch_notes(runtime, namespace, found, (), long=long)
+    words = telling_words(wanted.query)
+    return [
+        replace(hit, passage=_passage(hit.note, found, words, lengths[hit.note.id]))
+        if lengths[hit.note.id]
+        else hit
+        for hit in hits
+    ]
+
+
+def _passage(
+    note: Note, found: Found, words: frozenset[str], passages: Sequence[tuple[int, int]]
+) -> Passage:
+    """Return the passage by whose vector a note was found; of a note that was found by words, that with most of them."""
+    cosines = found.by_passage.get(note.id)
+    if cosines is not None and len(cosines) != len(passages):  # another wording's
+        cosines = None
+    activation = found.activations.get(note.id, NONE)
+    by_words = cosines is None or (activation.dense_rank is None and bool(activation.lexical_rank))
+    return best_passage(note.content, passages, cosines, words if by_words else frozenset())
 
 
 def _is_retracted(note: Note) -> bool:
