@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from .errors import ConfigurationError
-from .ports import ChatModel, Embedder, NoteStore
+from .ports import ChatModel, Embedder, Store
 
 T = TypeVar("T")
+
+MEMORY = ":memory:"
 
 _ADDRESS = re.compile(r"[\w.-]+:\d{1,5}/?|\[[0-9a-fA-F:]+\]:\d{1,5}/?")  # host:port
 
@@ -62,27 +64,28 @@ class Location:
                 f"location={text!r} is the address of a server without a scheme; use "
                 f"'http://{text}', or './{text}' for a folder of that name"
             )
-        if not _is_served(text):
+        if text != MEMORY and "://" not in text:
             text = str(Path(text).expanduser().absolute())
         return cls(text, collection, dict(options or {}))
 
     @property
     def is_folder(self) -> bool:
         """Whether that is a folder, not a server or the memory of this process."""
-        return not _is_served(self.path)
+        return self.path != MEMORY and not self.is_served
+
+    @property
+    def is_served(self) -> bool:
+        """Whether that is a server."""
+        return "://" in self.path
 
 
-def _is_served(path: str) -> bool:
-    return path == ":memory:" or "://" in path
-
-
-def open_store(location: Location, *, embedder: str, dimensions: int) -> NoteStore:
+def open_store(location: Location, *, embedder: str, dimensions: int) -> Store:
     """Return the store that a location stands for, for vectors of an embedder.
 
     Raises:
         ConfigurationError: The store does not know one of the options.
     """
-    store: NoteStore = _store_class(location)(
+    store: Store = _store_class(location)(
         location.path,
         dimensions=dimensions,
         embedder=embedder,
@@ -92,34 +95,34 @@ def open_store(location: Location, *, embedder: str, dimensions: int) -> NoteSto
     return store
 
 
-def open_as_made(location: Location) -> tuple[NoteStore, str, int]:
+def open_as_made(location: Location) -> tuple[Store, str, int]:
     """Return the store at a location whatever embedder it was made with, and that one's name and dimensions.
 
     Raises:
         StoreError: There is none.
         ConfigurationError: The store does not know one of the options.
     """
-    made: tuple[NoteStore, str, int] = _store_class(location).as_made(
+    made: tuple[Store, str, int] = _store_class(location).as_made(
         location.path, location.collection, **location.options
     )
     return made
 
 
-def _store_class(location: Location) -> Any:  # noqa: ANN401 - EdgeStore or QdrantStore
+def _store_class(location: Location) -> Any:  # noqa: ANN401 - FolderStore or ServerStore
     """Return the class of the store, which takes the options; only the engine that is needed is imported."""
-    if location.is_folder:
-        from .stores.edge import EdgeStore  # noqa: PLC0415
+    if not location.is_served:
+        from .stores.folder import FolderStore  # noqa: PLC0415
 
-        _check_options(location, EdgeStore)
-        return EdgeStore
+        _check_options(location, FolderStore)
+        return FolderStore
     from httpx import Client  # noqa: PLC0415
     from qdrant_client import QdrantClient  # noqa: PLC0415
 
-    from .stores.qdrant import QdrantStore  # noqa: PLC0415
+    from .stores.server import ServerStore  # noqa: PLC0415
 
     # QdrantClient hands on to httpx what it does not know itself.
-    _check_options(location, QdrantStore, QdrantClient, Client)
-    return QdrantStore
+    _check_options(location, ServerStore, QdrantClient, Client)
+    return ServerStore
 
 
 def _check_options(location: Location, *takers: type) -> None:

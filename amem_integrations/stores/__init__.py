@@ -1,4 +1,4 @@
-"""The two note stores: `EdgeStore` (a folder, Qdrant inside the process) and `QdrantStore` (a server).
+"""The two stores of a memory: `FolderStore` (a folder, Qdrant inside the process) and `ServerStore` (a server).
 
 Each is imported when it is first asked for: the client of the server alone takes most of a second.
 """
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .bm25 import Bm25
-    from .edge import EdgeStore
-    from .qdrant import QdrantStore
+    from .folder import FolderStore
+    from .server import ServerStore
 
-__all__ = ["Bm25", "EdgeStore", "QdrantStore"]
+__all__ = ["Bm25", "FolderStore", "ServerStore"]
 
-_MODULES = {"Bm25": "bm25", "EdgeStore": "edge", "QdrantStore": "qdrant"}
+_MODULES = {"Bm25": "bm25", "FolderStore": "folder", "ServerStore": "server"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class

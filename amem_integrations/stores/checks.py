@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidInputError
-from ..ports import Vector
+from ..stored_note import Vector
 
 MAX_DEPTH = 32  # the engine cannot read back what is nested deeper than about 127
 INTEGERS = range(-(2**63), 2**63)
@@ -35,17 +35,17 @@ def check_id(value: str, where: str) -> str:
     return value
 
 
-def check_vector(vector: Vector, dimensions: int, where: str) -> Vector:
-    """Return the vector as float32; raise `InvalidInputError` if its shape or length (not 1) is wrong."""
-    array = np.asarray(vector, dtype=np.float32)
-    if array.shape != (dimensions,):
+def check_vectors(vectors: Vector, dimensions: int, where: str) -> Vector:
+    """Return vectors as rows of float32; raise `InvalidInputError` if their shape or a length (not 1) is wrong."""
+    array = np.atleast_2d(np.asarray(vectors, dtype=np.float32))
+    if array.ndim != 2 or array.shape[1] != dimensions or not len(array):  # noqa: PLR2004 - rows
         raise InvalidInputError(
-            f"{where} has shape {array.shape}; this store wants ({dimensions},)"
+            f"{where} has shape {array.shape}; this store wants (passages, {dimensions})"
         )
-    squared = float(array @ array)
-    if not abs(squared - 1) <= UNIT_TOLERANCE:
+    squared = np.einsum("ij,ij->i", array, array)
+    if not (np.abs(squared - 1) <= UNIT_TOLERANCE).all():
         raise InvalidInputError(
-            f"{where} must be finite and of length 1, not {math.sqrt(squared)!r}"
+            f"{where} must be finite and of length 1, not {np.sqrt(squared).tolist()!r:.200}"
         )
     return array
 

@@ -1,140 +1,436 @@
-"""An open folder with two shards in it: how it is made, opened, copied and closed.
+"""The embedded store: Qdrant's own engine, in a folder, inside this process.
 
 ::
 
     <path>/<collection>/amem.json    what it was made with, how many points it had when last closed
-                        notes/       the notes
-                        history/     their changes, so that search never pays for them
+                        forgotten    how many bytes of deleted text lie in the files, about
+                        notes/       the notes with their views
+                        journal/     calls, decisions and leases, so that search never pays for them
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
+from typing import Any, Literal, get_args
 
-from ..errors import StoreError
-from .collection import CHANGE_INDEXES, NOTE_INDEXES
-from .edge_shard import EdgeShard
-from .sidecar import Sidecar
+from ..errors import ConfigurationError, StoreError, StoreFullError
+from .bm25 import Bm25
+from .folder_collection import FolderCollection
+from .payloads import Point
+from .sidecar import AS_MADE, Sidecar, boot_id
+from .store import NOTE_INDEXES, RECORD_INDEXES, PointStore
 
-REINDEXED = ".reindex"  # ends the name of a collection that `reindex` is building anew
+Durability = Literal["interval", "always"]
+
+MEMORY = ":memory:"
+FLUSH_SECONDS = 5.0
+FLUSH_EVERY = 256  # writes
+MIN_FREE_BYTES = 256 * 2**20  # the log grows by 32 MiB at a time, for each of the two shards
+NEW_BYTES = 192 * 2**20  # of a new folder with one note in it, and a little more
+OPEN_BYTES = 96 * 2**20  # the engine makes a new piece of log when it opens a shard
+SHM, SHM_BYTES = Path("/dev/shm"), 2**30  # noqa: S108 - files in memory, if there is much room
+
+_COLLECTION = re.compile(r"[\w-][\w.-]*")
+_SHARDS = {"notes": NOTE_INDEXES, "journal": RECORD_INDEXES}
 
 logger = logging.getLogger(__name__)
 
 
-class Folder:
-    """Two open shards, and the process they belong to."""
+class FolderStore(PointStore):
+    """Notes and records in a folder; no server, no daemon. Safe to use from several threads of one process.
 
-    def __init__(self, path: Path, sidecar: Sidecar, notes: EdgeShard, history: EdgeShard) -> None:
-        self.path, self.sidecar, self.notes, self.history = path, sidecar, notes, history
-        self.pid = os.getpid()
-        self.is_open = True
-        # Looking up the path for every write would make an event loop wait for the disk.
-        self.descriptor = os.open(path, os.O_RDONLY) if hasattr(os, "fstatvfs") else None
+    What a call has written survives a killed process. A power cut can take what was written since the
+    last flush, which happens with the first write after `flush_seconds`, every 256 writes and at
+    close; with `durability="always"`, at every write (some milliseconds).
+
+    The engine holds the GIL and answers in well under a millisecond, so asynchronous callers may call
+    it inline. It does not survive a fork: open the store in the child.
+
+    Args:
+        path: The folder, made if it is not there, in which several collections can live; or `":memory:"`, for a
+            temporary one that goes with the store.
+        dimensions: Length of the dense vectors.
+        embedder: Name of the embedder they come from; empty to accept whatever is there.
+        collection: Name of the collection, a folder within `path`.
+        durability: `"interval"` or `"always"`, see above.
+        flush_seconds: Seconds between flushes.
+        min_free_bytes: With less than this free on the disk a write is refused.
+        bm25: How text becomes a sparse vector.
+        free_bytes: Returns how much is free for the folder; None asks the system.
+
+    Attributes:
+        power_was_cut: Whether the machine went down while the folder was open, as far as anybody can tell: each shard
+            may have lost other writes, so nothing is to be believed until `recovered` is called.
+
+    Raises:
+        StoreLockedError: The collection is open already, in any process.
+        EmbedderMismatchError: The collection was made with another embedder, or another `bm25`.
+        StoreFullError: There is too little disk space to make or open the folder safely.
+        StoreError: The folder is damaged, of an earlier schema, or holds something else.
+        ConfigurationError: An argument is out of its range.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        dimensions: int,
+        embedder: str = "",
+        collection: str = "amem",
+        durability: Durability = "interval",
+        flush_seconds: float = FLUSH_SECONDS,
+        min_free_bytes: int = MIN_FREE_BYTES,
+        bm25: Bm25 | None = None,
+        free_bytes: Callable[[Path], int] | None = None,
+    ) -> None:
+        if dimensions < 1 or durability not in get_args(Durability):
+            raise ConfigurationError(
+                f"a folder wants dimensions > 0, not {dimensions!r}, "
+                f"and durability one of {get_args(Durability)}, not {durability!r}"
+            )
+        if not _COLLECTION.fullmatch(collection):
+            raise ConfigurationError(
+                f"a collection is named by letters, digits, '_', '-' and '.', not {collection!r}"
+            )
+        bm25 = bm25 or Bm25()
+        wanted = Sidecar.new(embedder=embedder, dimensions=dimensions, bm25=bm25)
+        self._is_temporary = str(path) == MEMORY
+        self._durability, self._flush_seconds = durability, flush_seconds
+        self._min_free_bytes, self._free_bytes = min_free_bytes, free_bytes
+        place = temporary_folder() if self._is_temporary else Path(path).expanduser().absolute()
+        self._path = place / collection
+        self._check_room()
+        self._shards = Shards(self._path, wanted, is_temporary=self._is_temporary)
+        self._finalizer = weakref.finalize(self, self._shards.close)  # at exit, or dropped unclosed
+        self._unflushed, self._flushed_at = 0, time.monotonic()
+        both = self._shards.notes, self._shards.journal
+        super().__init__(*both, dimensions=dimensions, bm25=bm25)
 
     @classmethod
-    def open(cls, path: Path, wanted: Sidecar) -> Folder:
-        """Return the folder, made now if it is not there.
+    def as_made(
+        cls,
+        path: str | PathLike[str],
+        collection: str = "amem",
+        **options: Any,  # noqa: ANN401 - of this class
+    ) -> tuple[FolderStore, str, int]:
+        """Return the store in a folder whatever it was made with, its embedder's name and dimensions.
+
+        It is for reading and maintenance: what is written to it must be of that embedder.
 
         Raises:
-            StoreLockedError: It is open already.
-            EmbedderMismatchError: It was made with another embedder.
-            StoreError: It is damaged, or no memory of ours.
+            StoreError: There is no memory.
         """
-        settle(path)
-        if not path.exists():
-            _create(path, wanted)
-        sidecar = Sidecar.read(path / "amem.json")
-        sidecar.check(wanted, str(path))
-        notes = EdgeShard.load(path / "notes", NOTE_INDEXES)
-        try:
-            history = EdgeShard.load(path / "history", CHANGE_INDEXES)
-        except StoreError:
-            notes.close()
-            raise
-        folder = cls(path, sidecar, notes, history)
-        try:
-            # Read again now that nobody else has it open: only now are the counts those of the last close.
-            folder.sidecar = Sidecar.read(path / "amem.json")
-            folder._compare_counts()
-            shutil.rmtree(_draft(path), ignore_errors=True)  # by a process that was killed
-            replace(folder.sidecar, closed=None).write(path / "amem.json")
-        except StoreError:
-            folder._let_go()
-            raise
-        return folder
+        place = Path(path).expanduser().absolute() / collection
+        settle(place)
+        made = Sidecar.read(place / "amem.json")
+        options |= {"dimensions": made.dimensions, "embedder": AS_MADE, "collection": collection}
+        return cls(path, **options), made.embedder, made.dimensions
 
     @property
-    def was_closed(self) -> bool:
-        """Whether the process that had it open before closed it."""
-        return self.sidecar.closed is not None
+    def made_with(self) -> Mapping[str, Any]:
+        """What the folder was made with: `embedder`, `dimensions`, `template`, `format`, `schema`.
+
+        `deleted_bytes` says how many bytes of text that was deleted, corrected or redacted still lie in the files,
+        about: they are counted when they go from a point, once, and from zero after `compact`. The engine may have
+        written others over some of them, and may have left more than one copy.
+        """
+        return {**self._shards.sidecar.described(), "deleted_bytes": self._shards.forgotten}
+
+    @property
+    def where(self) -> str:
+        """The folder; `":memory:"` for a temporary one."""
+        return MEMORY if self._is_temporary else str(self._path)
+
+    @property
+    def power_was_cut(self) -> bool:
+        """Whether the machine went down while the folder was open, and nobody has put the memory right since."""
+        return self._shards.power_was_cut
+
+    def recovered(self) -> None:
+        """Note that the memory was put right after a power cut."""
+        self._check_open()
+        self._shards.recovered()
 
     def keep_cosines(self, cosines: Mapping[str, float]) -> None:
         """Keep the thresholds of the embedder: they are written when the folder is closed, off the event loop."""
-        self.sidecar = replace(self.sidecar, cosines=dict(cosines))
+        self._check_open()
+        self._shards.sidecar = replace(self._shards.sidecar, cosines=dict(cosines))
 
-    def close(self, *, clean: Callable[[], bool] = lambda: True) -> None:
-        """Flush, note the counts, let go; nothing in a forked child, whose parent may go on writing.
+    def optimize(self) -> bool:
+        """Build the graph that finds neighbours among very many notes; return whether anything was done.
 
-        Where it is not `clean`, it looks as if the process had been killed: the next one that opens it
-        finishes what was left.
+        It takes minutes (100,000 notes: about two), and Python stands still meanwhile, so nothing else
+        should use this process. Worth it from about 200,000 notes; exact search is quick enough below.
+
+        Raises:
+            StoreFullError: There is no room for a second copy of the notes beside the first.
         """
-        if not self.is_open or os.getpid() != self.pid:
-            return
-        if not self.path.exists():
-            logger.warning("%s was removed while it was open; what was in it is lost", self.path)
-            self._let_go()
-            return
-        counts = {"notes": self.notes.count(), "history": self.history.count()}
-        self._let_go(flush=True)
-        if clean():
-            replace(self.sidecar, closed=counts).write(self.path / "amem.json")
+        self._check_open()
+        with self._shards.lock:
+            wanted = self._min_free_bytes + used_bytes(self._path / "notes")
+            self._check_space(wanted, "optimizing")
+            return self._shards.notes.optimize()
 
     def compact(self) -> None:
-        """Let a copy without the bytes of what was deleted take the place of this folder, and close this."""
+        """Write the folder anew, without what was deleted: the engine only marks it as gone.
+
+        The copy takes the folder's place at once, so a kill leaves one of the two. It takes about as long
+        as an import, and a graph made by `optimize` is gone. Other threads wait meanwhile.
+
+        Raises:
+            StoreFullError: There is no room for a second copy beside the first.
+            StoreError: The copy cannot be made; everything is as it was.
+        """
+        with self._writing():
+            wanted = self._min_free_bytes + max(NEW_BYTES, used_bytes(self._path))
+            self._check_space(wanted, "compacting")
+            self._shards.compact()
+
+    def flush(self) -> None:
+        """Make everything written so far survive a power cut as well."""
+        self._check_open()
+        self._flush()
+
+    def close(self) -> None:
+        """Flush and let go of the folder; calling it again does nothing."""
+        self._finalizer()
+
+    def _check_open(self) -> None:
+        if os.getpid() != self._shards.pid:
+            raise StoreError(
+                f"the memory in {self.where} was opened before this process was forked, and the engine "
+                "would hang here; open the memory after the fork"
+            )
+        with self._shards.lock:  # `compact` lets go of the folder for a moment
+            is_open = self._shards.is_open
+        if not is_open:
+            raise StoreError(f"the memory in {self.where} is closed; open it again")
+
+    def _check_room(self) -> None:
+        if self._is_temporary:
+            return
+        is_new, path = not self._path.exists(), self._path
+        wanted = max(NEW_BYTES, self._min_free_bytes) if is_new else OPEN_BYTES
+        left = (self._free_bytes or free_bytes)(path)
+        check_space(path, wanted, left, "a new memory" if is_new else "opening it")
+
+    def _check_space(self, wanted: int, what: str) -> None:
+        path, descriptor = self._path, self._shards.descriptor
+        if self._free_bytes is None and descriptor is not None:
+            disk = os.fstatvfs(descriptor)
+            left = disk.f_bavail * disk.f_frsize
+        else:
+            left = (self._free_bytes or free_bytes)(path)
+        check_space(path, wanted, left, what)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        self._check_open()
+        with self._shards.lock:
+            self._check_space(self._min_free_bytes, "a write (min_free_bytes)")
+            yield
+            self._unflushed += 1
+            waited = time.monotonic() - self._flushed_at
+            is_due = self._unflushed >= FLUSH_EVERY or waited >= self._flush_seconds
+            if self._durability == "always" or (is_due and not self._is_temporary):
+                self._flush()
+
+    def _flush(self) -> None:
+        self._shards.flush()
+        self._unflushed, self._flushed_at = 0, time.monotonic()
+
+
+class Shards:
+    """The two open shards of a folder, and the process they belong to.
+
+    Args:
+        path: The folder, made now if it is not there.
+        wanted: What the caller would make it with.
+        is_temporary: Whether the folder goes with its process.
+
+    Raises:
+        StoreLockedError: It is open already.
+        EmbedderMismatchError: It was made with another embedder.
+        StoreError: It is damaged, of an earlier schema, or no memory of ours.
+    """
+
+    def __init__(self, path: Path, wanted: Sidecar, *, is_temporary: bool) -> None:
+        self.path, self.pid, self._is_temporary = path, os.getpid(), is_temporary
+        self.lock = threading.RLock()
+        self.is_open, self.descriptor = False, None
+        self.notes, self.journal = _shards(path, self.lock, self._count)
+        settle(path)
+        if is_temporary:
+            path.mkdir(parents=True)
+            self.sidecar = wanted
+            self.notes.create(dimensions=wanted.dimensions, logs=False)
+            self.journal.create(dimensions=None, logs=False)
+        else:
+            if not path.exists():
+                _create(path, wanted)
+            self.sidecar = Sidecar.read(path / "amem.json")
+            self.sidecar.check(wanted, str(path))
+            self._load()
+        self.power_was_cut = self.sidecar.power_was_cut and not is_temporary
+        self.forgotten = _read_number(path / "forgotten")
+        # Looking up the path for every write would make an event loop wait for the disk.
+        self.descriptor = os.open(path, os.O_RDONLY) if hasattr(os, "fstatvfs") else None
+        try:
+            self._note_opening()
+        except StoreError:
+            self._let_go()
+            raise
+
+    def _load(self) -> None:
+        self.notes.load()
+        try:
+            self.journal.load()
+        except StoreError:
+            self.notes.close()
+            raise
+        self.is_open = True
+
+    def _note_opening(self) -> None:
+        """Compare the counts with those of the last close, and say in the folder that it is open."""
+        self.is_open = True
+        if self._is_temporary:
+            return
+        # Read again now that nobody else has it open: only now are the counts those of the last close.
+        self.sidecar = Sidecar.read(self.path / "amem.json")
+        recorded = self.sidecar.closed or {}
+        for name, shard in self._named():
+            if (found := shard.count()) < recorded.get(name, 0):
+                logger.warning(
+                    "%s: %d of %d points are missing in %s; restore a backup if they matter",
+                    self.path, recorded[name] - found, recorded[name], name,
+                )  # fmt: skip
+        shutil.rmtree(_draft(self.path), ignore_errors=True)  # by a process that was killed
+        shutil.rmtree(reindexed(self.path), ignore_errors=True)
+        boot = "" if self.power_was_cut else boot_id()
+        self.sidecar = replace(self.sidecar, closed=None, boot=boot)
+        self.sidecar.write(self.path / "amem.json")
+
+    def recovered(self) -> None:
+        """Say in the folder that the memory was put right."""
+        with self.lock:
+            if self.power_was_cut:
+                self.flush()
+                self.sidecar = replace(self.sidecar, boot=boot_id())
+                self.sidecar.write(self.path / "amem.json")
+                self.power_was_cut = False
+
+    def flush(self) -> None:
+        """Make everything written so far survive a power cut."""
+        for _, shard in self._named():
+            shard.flush()
+
+    def close(self) -> None:
+        """Flush, note the counts, let go; nothing in a forked child, whose parent may go on writing.
+
+        A folder that is to be put right after a power cut still is when it is opened again.
+        """
+        if os.getpid() != self.pid:
+            return
+        with self.lock:
+            if not self.is_open:
+                return
+            if self._is_temporary:
+                self._let_go()
+                shutil.rmtree(self.path.parent, ignore_errors=True)
+                return
+            if not self.path.exists():
+                logger.warning("%s was removed while it was open; what was in it is lost", self.path)
+                self._let_go()
+                return
+            counts = {name: shard.count() for name, shard in self._named()}
+            self._let_go(flush=True)
+            closed = None if self.power_was_cut else counts
+            replace(self.sidecar, closed=closed).write(self.path / "amem.json")
+
+    def compact(self) -> None:
+        """Let a copy without the bytes of what was deleted take the place of this folder, and open the copy."""
         draft = _draft(self.path)
-        self._copy_to(draft)
-        self.history.flush()
-        self.notes.flush()
-        if os.name == "nt":  # moves no open files; elsewhere nobody can open the old one meanwhile
+        shutil.rmtree(draft, ignore_errors=True)
+        sidecar = self.sidecar
+        counts = copy(self, draft, sidecar, lambda page: page)
+        if not self._is_temporary:
+            replace(sidecar, closed=counts).write(draft / "amem.json")
+        self.flush()
+        # Windows moves no open files; elsewhere nobody can open the old one before this process has let go of it.
+        if os.name == "nt":
             self._let_go()
         try:
             put_in_place(draft, self.path)
         finally:
             self._let_go()
+            self.descriptor = os.open(self.path, os.O_RDONLY) if hasattr(os, "fstatvfs") else None
+            self._load()
+            self._note_opening()
+        self.forgotten = 0
+
+    def _named(self) -> Iterator[tuple[str, FolderCollection]]:
+        # What decisions say is made anew from nothing: they are flushed first.
+        yield "journal", self.journal
+        yield "notes", self.notes
 
     def _let_go(self, *, flush: bool = False) -> None:
         if self.is_open:
             self.is_open = False
             if self.descriptor is not None:
                 os.close(self.descriptor)
-            self.history.close(flush=flush)
-            self.notes.close(flush=flush)
+                self.descriptor = None
+            for _, shard in self._named():
+                shard.close(flush=flush)
 
-    def _copy_to(self, draft: Path) -> None:
-        """Write all points into a new folder, and close that."""
-        counts = {}
-        copies = _create_shards(draft, self.sidecar.dimensions)
-        for (name, copy), shard in zip(copies.items(), (self.notes, self.history), strict=True):
-            for page in filter(None, shard.pages(vectors=True)):
-                copy.upsert(page)
-            counts[name] = copy.count()
-            copy.close()
-        replace(self.sidecar, closed=counts).write(draft / "amem.json")
+    def _count(self, gone: int) -> None:
+        if gone:
+            self.forgotten += gone
+            with suppress(OSError):  # it is an estimate
+                (self.path / "forgotten").write_text(str(self.forgotten))
 
-    def _compare_counts(self) -> None:
-        recorded = self.sidecar.closed or {}
-        for name, shard in (("notes", self.notes), ("history", self.history)):
-            if (found := shard.count()) < recorded.get(name, 0):
-                logger.warning(
-                    "%s: %d of %d points are missing in %s; restore a backup if they matter",
-                    self.path, recorded[name] - found, recorded[name], name,
-                )  # fmt: skip
+
+def _shards(
+    path: Path, lock: Any, forgotten: Callable[[int], None] = lambda _: None  # noqa: ANN401 - see `FolderCollection`
+) -> tuple[FolderCollection, FolderCollection]:
+    """Return the shards of a folder, which are not open yet."""
+    notes, journal = (
+        FolderCollection(path / name, indexes, lock, forgotten) for name, indexes in _SHARDS.items()
+    )
+    return notes, journal
+
+
+def copy(
+    source: Shards,
+    draft: Path,
+    sidecar: Sidecar,
+    change: Callable[[Sequence[Point]], Sequence[Point]],
+) -> dict[str, int]:
+    """Write all points into a new folder, notes as `change` makes them, close that, and return how many there are."""
+    notes, journal = _shards(draft, threading.RLock())
+    counts = {}
+    try:
+        for name, old, new in (("notes", source.notes, notes), ("journal", source.journal, journal)):
+            new.create(dimensions=sidecar.dimensions if name == "notes" else None)
+            for page in filter(None, old.pages(vectors=True)):
+                new.insert(list(change(page)) if name == "notes" else page)
+            counts[name] = new.count()
+            new.close()
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return counts
 
 
 def settle(path: Path) -> None:
@@ -156,21 +452,13 @@ def put_in_place(draft: Path, path: Path) -> None:
         draft.rename(path)
     except OSError as error:
         raise StoreError(f"{draft} cannot be moved to {path}: {error}") from error
-    settle(path)
+    finally:
+        settle(path)
 
 
-def has_draft(path: Path) -> bool:
-    """Return whether an interrupted `reindex` has left its draft beside a collection."""
-    return path.with_name(path.name + REINDEXED).exists()
-
-
-def remove_draft(path: Path) -> None:
-    """Remove what an interrupted `reindex` left beside a collection, or raise `StoreError`."""
-    draft = path.with_name(path.name + REINDEXED)
-    try:
-        shutil.rmtree(draft)
-    except OSError as error:
-        raise StoreError(f"{draft} cannot be removed: {error}; remove it") from error
+def reindexed(path: Path) -> Path:
+    """Return where a collection is built anew for another embedder."""
+    return path.with_name(f".{path.name}-reindex")
 
 
 def _draft(path: Path) -> Path:
@@ -181,12 +469,6 @@ def _before(path: Path) -> Path:
     return path.with_name(f".{path.name}-before")  # no collection has such a name
 
 
-def _create_shards(path: Path, dimensions: int) -> dict[str, EdgeShard]:
-    notes = EdgeShard.create(path / "notes", NOTE_INDEXES, dimensions=dimensions)
-    history = EdgeShard.create(path / "history", CHANGE_INDEXES, dimensions=None)
-    return {"notes": notes, "history": history}
-
-
 def _create(path: Path, sidecar: Sidecar) -> None:
     """Make a folder aside and move it into place whole: a half-made one is never seen."""
     try:
@@ -195,8 +477,11 @@ def _create(path: Path, sidecar: Sidecar) -> None:
     except OSError as error:
         raise StoreError(f"cannot make a folder for the memory in {path}: {error}") from error
     try:
-        for shard in _create_shards(draft, sidecar.dimensions).values():
-            shard.close()
+        notes, journal = _shards(draft, threading.RLock())
+        notes.create(dimensions=sidecar.dimensions)
+        journal.create(dimensions=None)
+        notes.close()
+        journal.close()
         replace(sidecar, closed={}).write(draft / "amem.json")
         draft.rename(path)
     except OSError as error:
@@ -204,3 +489,52 @@ def _create(path: Path, sidecar: Sidecar) -> None:
             raise StoreError(f"cannot make a folder for the memory in {path}: {error}") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def temporary_folder() -> Path:
+    """Return a new folder for `":memory:"`, in memory if there is room; those of dead processes are removed first."""
+    roomy = os.access(SHM, os.W_OK) and shutil.disk_usage(SHM).free > SHM_BYTES
+    place = SHM if roomy else Path(tempfile.gettempdir())
+    for old in place.glob("amem-memory-*"):
+        pid = old.name.split("-")[2]
+        if pid.isdigit() and not _is_running(int(pid)):
+            shutil.rmtree(old, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"amem-memory-{os.getpid()}-", dir=place))
+
+
+def _is_running(pid: int) -> bool:
+    if os.name == "nt":
+        return True  # there a signal would end it
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's
+        return True
+    return True
+
+
+def _read_number(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def check_space(path: Path, wanted: int, left: int, what: str) -> None:
+    """Raise `StoreFullError` if less is `left` than `what` wants: a full disk would kill the process."""
+    if left < wanted:
+        raise StoreFullError(
+            f"only {left / 2**20:.0f} MiB are free for {path}, and {what} wants "
+            f"{wanted / 2**20:.0f} MiB; nothing was written: make room"
+        )
+
+
+def free_bytes(path: Path) -> int:
+    """Return how much can still be written to the disk of a folder, or to that where it is to be."""
+    return shutil.disk_usage(next(place for place in (path, *path.parents) if place.exists())).free
+
+
+def used_bytes(path: Path) -> int:
+    """Return how much of the disk the files in a folder take; they have holes."""
+    return sum(file.stat().st_blocks * 512 for file in path.rglob("*") if file.is_file())

@@ -1,96 +1,331 @@
-"""Notes and changes as points of Qdrant with their payloads, and back, exactly.
+"""Notes and records as points of Qdrant with their payloads, and back, exactly.
 
-A payload is flat and carries its `schema`. Times are RFC 3339 in UTC, the namespace is one string.
-`seq` counts nanoseconds, which is more than the engine's range filters can tell apart (they compare
-doubles), so it is also stored in two parts. Equality is searched for by `terms`: one list of `name=value`
-strings, which needs one index for all fields of a note and all names in its metadata. What is stored for
-filters only (`seq_us`, `when`, `terms`, …) is ignored when reading.
+A payload is flat and carries its `schema`. Times are RFC 3339, the namespace is one string. `seq` counts nanoseconds,
+which is more than the engine's range filters can tell apart (they compare doubles), so a note's is also stored in two
+parts. Equality is searched for by `terms`: one list of `name=value` strings, which needs one index for all fields of a
+note and all names in its metadata. What is stored for filters only is ignored when reading:
+
+- A note that is alive has its namespace in `namespace`, a tombstone in `buried`: so no filter finds a tombstone by chance.
+- `owing` is the namespace of a note that owes a purge, `open` that of a decision that is not settled: a namespace with
+  unfinished work is one of their values.
+- `last` is the newest seq that a note knows; `size` how many bytes its texts have.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, TypeVar
-from uuid import UUID, uuid5
 
+import numpy as np
+
+from ..decisions import SETTLED, Call, Decision, Flip, Item, Lease, Record, Source
 from ..errors import InvalidInputError, NamespaceError, StoreError
-from ..kinds import kind_of
-from ..notes import Change, ContextEntry, Link, Namespace, Note, Supersession
-from ..ports import OPS_KEPT, Vector
+from ..notes import Attempts, ContextEntry, Link, Namespace, Note, Supersession
+from ..stored_note import Earlier, Purge, StoredNote, Vector
 from .bm25 import Sparse
 from .checks import check_id, plain, stamp
 
 Payload = dict[str, Any]
 Part = TypeVar("Part", ContextEntry, Link, Supersession)
 
-SCHEMA = 1
-# How a payload of an earlier schema becomes one of the next, by the schema it has. A payload is brought
-# forward whenever it is read, and stored so when its note is next written.
-MIGRATIONS: dict[int, Callable[[Payload], Payload]] = {}
+SCHEMA = 2
 
 DENSE, LEXICAL = "dense", "bm25"  # the names of the vectors
 TERMS = "terms"
-CAUSES = "causes"  # of all context entries, and sources of derived notes
 MAX_TERM = 200  # characters; what is longer is indexed by its hash
 
 # Fields that are stored as they are, and those of a note that `where` finds by its terms.
 NOTE = (
-    "seq", "content", "speaker", "source", "kind", "thread", "key", "chunk_of", "state", "failure", "attempts",
-    "revision", "metadata",
+    "seq", "content", "speaker", "source", "kind", "origin", "thread", "key", "state", "failure", "attempts",
+    "metadata",
 )  # fmt: skip
 SEARCHED = (
-    "content", "speaker", "source", "kind", "thread", "key", "keywords", "tags", "attributes_source", "state",
-    "superseded_by", "chunk", "chunk_of", "sources",
+    "content", "speaker", "source", "kind", "origin", "thread", "key", "keywords", "tags", "attributes_source",
+    "state", "superseded_by",
 )  # fmt: skip
-CHANGE = ("id", "seq", "op", "kind", "note_id", "cause", "model", "data")
+DECISION = ("token", "call", "note", "rev", "stage", "seq", "attempt", "phase")
+
+# Names under which everything is somebody's text.
+TEXTS = {"content", "metadata", "text", "keywords", "tags", "reason", "values", "data"}
 # Of the parts of a note: what is a time, and what is a list.
-TIMES = {"at", "recorded_at", "until", "created", "since"}
+TIMES = {"at", "recorded_at", "until", "expires_at", "created", "since"}
 LISTS = {"keywords", "tags"}
 
-# The id of a change's point comes from its namespace and its own id, under this root.
-_CHANGE_IDS = UUID("5b0c7a62-7c1d-5a0e-9b1f-6d1f6f6c2f10")
+# Marks of a record, by which it is filtered.
+CALL, DECIDED, LEASE, VOID, OUTDATES = "call", "decision", "lease", "void", "outdates"
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One point, to be written or as it was read; an empty `dense` takes away the one that is stored."""
+    """One point, to be written or as it was read; `dense` has a row for each passage."""
 
     id: str
     payload: Payload
-    dense: Vector | Sequence[float] | None = None
+    dense: Vector | None = None
     lexical: Sparse | None = None
 
 
 def points_of(records: Iterable[Any]) -> Iterator[Point]:
     """Yield records of either interface to Qdrant as points; one without a payload was never written whole."""
     for record in records:
-        vectors = record.vector or {}
         if record.payload:
-            lexical = vectors.get(LEXICAL)
-            lexical = lexical and (lexical.indices, lexical.values)
-            yield Point(str(record.id), record.payload, vectors.get(DENSE), lexical)
-
-
-def current(payload: Payload) -> Payload:
-    """Return a payload in the present schema; raise `StoreError` if a later version wrote it."""
-    while (schema := payload["schema"]) != SCHEMA:
-        if schema not in MIGRATIONS:
-            raise StoreError(
-                f"a note is stored in format {schema!r}, this version of amem-integrations "
-                f"reads up to format {SCHEMA}; install a newer version"
+            vectors = record.vector or {}
+            lexical, dense = vectors.get(LEXICAL), vectors.get(DENSE)
+            yield Point(
+                str(record.id),
+                record.payload,
+                None if dense is None else np.atleast_2d(np.asarray(dense, dtype=np.float32)),
+                lexical and (lexical.indices, lexical.values),
             )
-        payload = {**MIGRATIONS[schema](payload), "schema": schema + 1}
+
+
+def owner(payload: Payload) -> str | None:
+    """Return the key of the namespace that a point belongs to."""
+    return payload.get("namespace") or payload.get("buried")
+
+
+def encode_note(stored: StoredNote) -> Payload:
+    """Return the payload of a note or of a tombstone.
+
+    Raises:
+        InvalidInputError: A field cannot be stored; the message names the field.
+    """
+    check_id(stored.id, "id of a note")
+    note, key = stored.note, namespace_key(stored.namespace)
+    seq = stored.deleted_at if note is None else note.seq
+    newest = max(seq, stored.rev, stored.deleted_at, *(each.seq for each in stored.earlier))
+    seq_us, seq_ns = seq_parts(seq)
+    payload: Payload = {
+        "schema": SCHEMA,
+        "buried" if note is None else "namespace": key,
+        "token": stored.token,
+        "rev": stored.rev,
+        "seq": seq,
+        "seq_us": seq_us,
+        "seq_ns": seq_ns,
+        "last": newest,
+        "purge": stored.purge and list(stored.purge),
+        "owing": stored.purge and key,
+        "thorough": stored.thorough or None,
+        "supersedes": list(stored.supersedes) or None,
+        "earlier": [_encode_earlier(each) for each in stored.earlier] or None,
+        "embedded": stored.embedded if stored.vectors is not None and stored.embedded else None,
+    }
+    if note is not None:
+        if note.namespace != stored.namespace or note.id != stored.id:
+            raise NamespaceError(
+                f"note {note.id} of {note.namespace!r} is not note {stored.id} of {stored.namespace!r}"
+            )
+        payload |= _encode_words(note)
+    made = {name: plain(value, name) for name, value in payload.items() if value is not None}
+    return {**made, "size": _bytes_of(made)}
+
+
+def _encode_words(note: Note) -> Payload:
+    """Return what is stored of a note itself, and of its view."""
+    recorded_at = stamp(note.recorded_at, "recorded_at")
+    return {
+        **{name: getattr(note, name) for name in NOTE},
+        "at": _zoned(note.at, "at"),
+        "when": _stamp(note.at, "at") or recorded_at,
+        "recorded_at": recorded_at,
+        "until": _stamp(note.until, "until"),
+        "expires_at": _stamp(note.expires_at, "expires_at"),
+        "passages": [list(span) for span in note.passages] or None,
+        "next_attempts": list(note.next_attempts) if any(note.next_attempts) else None,
+        "contexts": [_encode_part(entry) for entry in note.contexts] or None,
+        "links": [_encode_part(link, target=i) for i, link in note.links.items()] or None,
+        "supersessions": [_encode_part(s, by=i) for i, s in note.supersessions.items()] or None,
+        TERMS: _terms(note),
+    }
+
+
+def decode_note(point: Point) -> StoredNote:
+    """Return the note of a point, or the tombstone."""
+    payload = _checked(point.payload)
+    namespace, rev = decode_namespace(owner(payload) or ""), payload["rev"]
+    purge = payload.get("purge")
+    return StoredNote(
+        id=point.id,
+        namespace=namespace,
+        token=payload["token"],
+        rev=rev,
+        note=_decode_words(point.id, namespace, rev, payload) if "namespace" in payload else None,
+        deleted_at=0 if "namespace" in payload else payload["seq"],
+        purge=purge and Purge(purge[0], deleted=purge[1]),
+        thorough=payload.get("thorough", 0),
+        supersedes=tuple(payload.get("supersedes", ())),
+        earlier=tuple(_decode_earlier(each) for each in payload.get("earlier", ())),
+        vectors=point.dense,
+        embedded=payload.get("embedded", ""),
+    )
+
+
+def _decode_words(note_id: str, namespace: Namespace, rev: int, payload: Payload) -> Note:
+    return Note(
+        **{name: payload.get(name) for name in NOTE},  # type: ignore[arg-type]
+        id=note_id,
+        namespace=namespace,
+        rev=rev,
+        recorded_at=_time(payload["recorded_at"]),
+        at=_optional_time(payload.get("at")),
+        passages=tuple((start, end) for start, end in payload.get("passages", ())),
+        next_attempts=Attempts(*payload.get("next_attempts", ())),
+        contexts=tuple(_decode_part(ContextEntry, each) for each in payload.get("contexts", ())),
+        links={link["target"]: _decode_part(Link, link) for link in payload.get("links", ())},
+        supersessions={
+            each["by"]: _decode_part(Supersession, each)
+            for each in payload.get("supersessions", ())
+        },
+        until=_optional_time(payload.get("until")),
+        expires_at=_optional_time(payload.get("expires_at")),
+    )
+
+
+def encode_record(record: Record) -> Payload:
+    """Return the payload of a call, a decision or a lease.
+
+    Raises:
+        InvalidInputError: A field cannot be stored; the message names the field.
+    """
+    check_id(record.id, f"id of a {type(record).__name__}")
+    key = namespace_key(record.namespace)
+    made: Payload
+    if isinstance(record, Decision):
+        made = {"namespace": key, **_encode_decision(record, key)}
+    elif isinstance(record, Call):
+        made = {
+            "namespace": key,
+            "marks": [CALL],
+            "token": record.token,
+            "by": record.by,
+            "seq": record.seq,
+            "shown": _encode_sources(record.shown),
+            "data": record.data or None,
+        }
+    else:
+        until = _zoned(record.until, "until")
+        kept = {"token": record.token, "thread": record.thread, "holder": record.holder}
+        made = {"namespace": key, "marks": [LEASE], "until": until, **kept}
+    made = {name: plain(value, name) for name, value in made.items() if value is not None}
+    return {"schema": SCHEMA, **made, "size": _bytes_of(made)}
+
+
+def _encode_decision(decision: Decision, key: str) -> Payload:
+    places = {source: place for place, source in enumerate(decision.sources)}
+    marks = {VOID: decision.void, OUTDATES: decision.supersedes}
+    return {
+        **{name: getattr(decision, name) for name in DECISION},
+        "marks": [DECIDED, *(mark for mark, holds in marks.items() if holds)],
+        "open": None if decision.phase == SETTLED else key,
+        "at": _zoned(decision.at, "at"),
+        "items": [_encode_item(item, places) for item in decision.items] or None,
+        "about": list(decision.about) or None,
+        "sources": _encode_sources(decision.sources),
+    }
+
+
+def _encode_item(item: Item, places: Mapping[Source, int]) -> Payload:
+    fields = {
+        "kind": item.kind,
+        "to": item.to,
+        "by": item.by,
+        "number": item.number,
+        "text": item.text,
+        "other": item.other,
+        "sources": [places[source] for source in item.sources],
+        "data": item.data,
+        "switch": "" if item.switch == "on" else item.switch,
+        "log": [list(flip) for flip in item.log],
+    }
+    return {name: value for name, value in fields.items() if value or name in ("to", "by")}
+
+
+def decode_record(point: Point) -> Record:
+    """Return the call, the decision or the lease of a point."""
+    payload = _checked(point.payload)
+    named = {"id": point.id, "namespace": decode_namespace(payload["namespace"])}
+    marks = payload["marks"]
+    if DECIDED in marks:
+        sources = _decode_sources(payload.get("sources", ()))
+        return Decision(
+            **named,
+            **{name: payload[name] for name in DECISION},
+            at=_time(payload["at"]),
+            items=tuple(_decode_item(each, sources) for each in payload.get("items", ())),
+            about=tuple(payload.get("about", ())),
+            sources=sources,
+            void=VOID in marks,
+        )
+    if CALL in marks:
+        shown = _decode_sources(payload.get("shown", ()))
+        kept = {name: payload[name] for name in ("token", "by", "seq")}
+        return Call(**named, **kept, shown=shown, data=payload.get("data", {}))
+    until, token, holder = _time(payload["until"]), payload["token"], payload["holder"]
+    return Lease(**named, token=token, thread=payload.get("thread"), holder=holder, until=until)
+
+
+def _decode_item(payload: Payload, sources: Sequence[Source]) -> Item:
+    return Item(
+        kind=payload["kind"],
+        to=payload["to"],
+        by=payload["by"],
+        number=payload.get("number", 0),
+        text=payload.get("text", ""),
+        other=payload.get("other", ""),
+        sources=tuple(sources[place] for place in payload.get("sources", ())),
+        data=payload.get("data", {}),
+        switch=payload.get("switch", "on"),
+        log=tuple(Flip(*flip) for flip in payload.get("log", ())),
+    )
+
+
+def _encode_sources(sources: Sequence[Source]) -> list[Payload] | None:
+    return [{"id": source.id, "rev": source.rev} for source in sources] or None
+
+
+def _decode_sources(payload: Sequence[Payload]) -> tuple[Source, ...]:
+    return tuple(Source(each["id"], each["rev"]) for each in payload)
+
+
+def _encode_earlier(earlier: Earlier) -> Payload:
+    values = {
+        name: _zoned(value, name) if isinstance(value, datetime) else value
+        for name, value in earlier.values.items()
+    }
+    return {"token": earlier.token, "seq": earlier.seq, "rev": earlier.rev, "values": values}
+
+
+def _decode_earlier(payload: Payload) -> Earlier:
+    values = {
+        name: _time(value) if name in TIMES and value is not None else value
+        for name, value in payload["values"].items()
+    }
+    return Earlier(payload["token"], payload["seq"], payload["rev"], values)
+
+
+def _checked(payload: Payload) -> Payload:
+    """Return the payload; raise `StoreError` if another version of this package wrote it."""
+    if (schema := payload.get("schema")) != SCHEMA:
+        raise StoreError(
+            f"a note is stored in schema {schema!r}, this version of amem-integrations reads schema {SCHEMA}; "
+            "open the memory with the version that wrote it"
+        )
     return payload
 
 
-def change_point_id(namespace: str, change_id: str) -> str:
-    """Return the id of a change's point: changes of two namespaces (here: its key) may share an id."""
-    return str(uuid5(_CHANGE_IDS, f"{namespace}{change_id}"))
+def _bytes_of(value: object, *, is_text: bool = False) -> int:
+    """Return how many bytes the texts of a payload have."""
+    if isinstance(value, str):
+        return len(value.encode()) if is_text else 0
+    if isinstance(value, Mapping):
+        return sum(_bytes_of(item, is_text=is_text or name in TEXTS) for name, item in value.items())
+    return sum(_bytes_of(item, is_text=is_text) for item in value) if isinstance(value, list) else 0
 
 
 def term(field: str, value: str | float | None = None) -> str:
@@ -141,103 +376,16 @@ def seq_parts(seq: int) -> tuple[int, int]:
     return divmod(seq, 1000)
 
 
-def encode_note(note: Note, namespace: Namespace) -> Payload:
-    """Return the payload of a note; raise `InvalidInputError` naming the field that cannot be stored."""
-    check_id(note.id, "id of a note")
-    _check_namespace(f"note {note.id}", note.namespace, namespace)
-    if note.revision < 0:
-        raise InvalidInputError(
-            f"revision of note {note.id} must be 0 or more, not {note.revision!r}"
-        )
-    seq_us, seq_ns = seq_parts(note.seq)
-    recorded_at = stamp(note.recorded_at, "recorded_at")
-    payload = {
-        **{name: getattr(note, name) for name in NOTE},
-        "schema": SCHEMA,
-        "namespace": namespace_key(namespace),
-        "seq_us": seq_us,
-        "seq_ns": seq_ns,
-        "chunk": note.chunk or None,
-        # In its own zone: an evening is not the day after.
-        "at": note.at.isoformat(timespec="microseconds") if note.at else None,
-        "when": _optional_stamp(note.at, "at") or recorded_at,
-        "recorded_at": recorded_at,
-        "until": _optional_stamp(note.until, "until"),
-        "expires_at": _optional_stamp(note.expires_at, "expires_at"),
-        "contexts": [_encode_part(entry) for entry in note.contexts],
-        "sources": note.sources or None,
-        CAUSES: sorted({*note.sources, *(entry.cause for entry in note.contexts)}) or None,
-        "links": [_encode_part(link, target=i) for i, link in note.links.items()],
-        "supersessions": [_encode_part(s, by=i) for i, s in note.supersessions.items()] or None,
-        "ops": note.ops,
-        TERMS: _terms(note),
-    }
-    return {name: plain(value, name) for name, value in payload.items() if value is not None}
-
-
-def decode_note(note_id: str, payload: Payload) -> Note:
-    """Return the note of a payload, of this or (see `current`) of an earlier schema."""
-    payload = current(payload)
-    if "kind" not in payload:  # written before there were kinds
-        payload = {**payload, "kind": kind_of(payload["content"])}
-    return Note(
-        **_picked(payload, NOTE),
-        id=note_id,
-        namespace=decode_namespace(payload["namespace"]),
-        recorded_at=_time(payload["recorded_at"]),
-        at=_optional_time(payload.get("at")),
-        sources=tuple(payload.get("sources", ())),
-        chunk=payload.get("chunk", 0),
-        contexts=tuple(_decode_part(ContextEntry, each) for each in payload["contexts"]),
-        links={link["target"]: _decode_part(Link, link) for link in payload["links"]},
-        supersessions={
-            each["by"]: _decode_part(Supersession, each)
-            for each in payload.get("supersessions", ())
-        },
-        until=_optional_time(payload.get("until")),
-        expires_at=_optional_time(payload.get("expires_at")),
-        ops=tuple(payload["ops"]),
-    )
-
-
-@lru_cache(maxsize=1024)
-def decode_namespace(key: str) -> Namespace:
-    """Return the namespace that `namespace_key` made this of."""
-    return tuple(json.loads(key))
-
-
-def encode_change(change: Change, namespace: Namespace) -> Payload:
-    """Return the payload of a change; raise `InvalidInputError` naming what cannot be stored."""
-    _check_namespace(f"change {change.id}", change.namespace, namespace)
-    seq_us, seq_ns = seq_parts(change.seq)
-    payload = {
-        **{name: getattr(change, name) for name in CHANGE},
-        "schema": SCHEMA,
-        "namespace": namespace_key(namespace),
-        "seq_us": seq_us,
-        "seq_ns": seq_ns,
-        "recorded_at": stamp(change.recorded_at, "recorded_at"),
-    }
-    return {name: plain(value, name) for name, value in payload.items() if value is not None}
-
-
-def decode_change(payload: Payload) -> Change:
-    """Return the change of a payload, of this or (see `current`) of an earlier schema."""
-    payload = current(payload)
-    return Change(
-        **_picked(payload, CHANGE),
-        namespace=decode_namespace(payload["namespace"]),
-        recorded_at=_time(payload["recorded_at"]),
-    )
-
-
-def _check_namespace(what: str, own: Namespace, namespace: Namespace) -> None:
-    if own != namespace:
-        raise NamespaceError(f"{what} belongs to {own!r}, not to {namespace!r}")
-
-
-def _optional_stamp(time: datetime | None, where: str) -> str | None:
+def _stamp(time: datetime | None, where: str) -> str | None:
     return None if time is None else stamp(time, where)
+
+
+def _zoned(time: datetime | None, where: str) -> str | None:
+    """Return a time in its own zone: an evening is not the day after."""
+    if time is None:
+        return None
+    stamp(time, where)
+    return time.isoformat(timespec="microseconds")
 
 
 # The times of one note, and of notes written together, are mostly the same few.
@@ -250,21 +398,14 @@ def _optional_time(text: str | None) -> datetime | None:
     return None if text is None else _time(text)
 
 
-def _picked(payload: Payload, names: Sequence[str]) -> Payload:
-    return {name: payload.get(name) for name in names}
-
-
 def _encode_part(part: ContextEntry | Link | Supersession, **named: str) -> Payload:
     """Return the payload of a part of a note; `named` is the id of the other note that it is about."""
     what = type(part).__name__
     fields = {name: getattr(part, name) for name in part.__slots__}
-    times = {
-        name: stamp(fields[name], f"{name} of a {what}")
-        for name in TIMES & fields.keys()
-        if fields[name] is not None
-    }
+    kept = {name: value for name, value in fields.items() if value not in (None, ())}
+    times = {name: stamp(kept[name], f"{name} of a {what}") for name in TIMES & kept.keys()}
     ids = {name: check_id(i, f"{name} of a {what}") for name, i in named.items()}
-    return {**fields, **times, **ids}
+    return {**kept, **times, **ids}
 
 
 def _decode_part(kind: type[Part], payload: Payload) -> Part:
@@ -273,6 +414,12 @@ def _decode_part(kind: type[Part], payload: Payload) -> Part:
     return kind(
         **{**fields, **times, **{name: tuple(fields[name]) for name in LISTS & fields.keys()}}
     )
+
+
+@lru_cache(maxsize=1024)
+def decode_namespace(key: str) -> Namespace:
+    """Return the namespace that `namespace_key` made this of."""
+    return tuple(json.loads(key))
 
 
 def namespace_key(namespace: Namespace) -> str:
@@ -295,79 +442,3 @@ def _namespace_key(namespace: Namespace) -> str:
     except InvalidInputError as error:
         raise NamespaceError(str(error)) from error
     return json.dumps(namespace, ensure_ascii=False, separators=(",", ":"))
-
-
-def follows(new: Point, old: Point | None) -> bool:
-    """Return whether `new` is the version after the stored one."""
-    return old is not None and old.payload["revision"] == new.payload["revision"] - 1
-
-
-def is_same_write(new: Point, old: Point) -> bool:
-    """Return whether `old` is `new`, written by an earlier try whose answer was lost."""
-    last = new.payload["ops"][-1:]
-    same = new.payload["revision"] == old.payload["revision"]
-    return same and bool(last) and last == old.payload["ops"][-1:]
-
-
-def completed(new: Point, old: Point) -> Point:
-    """Return `new` with the vectors of `old` where it has none of its own."""
-    dense = old.dense if new.dense is None else new.dense
-    return Point(new.id, new.payload, dense, old.lexical if new.lexical is None else new.lexical)
-
-
-def is_written(wanted: Point, stored: Point | None) -> bool:
-    """Return whether this version of a note was written; a later one may already have replaced it."""
-    if stored is None:
-        return False
-    if ops := wanted.payload["ops"]:
-        return ops[-1] in stored.payload["ops"]
-    return bool(stored.payload["revision"] == wanted.payload["revision"])
-
-
-def check_owner(taken: Collection[Point], namespace: str) -> None:
-    """Raise `StoreError` if a point is that of a note in another namespace."""
-    others = [point.id for point in taken if point.payload.get("namespace") != namespace]
-    if others:
-        raise StoreError(
-            f"the ids {others} belong to notes of another namespace than {namespace}; nothing was "
-            "written. Ids come from the namespace: these notes were imported with ids that do not"
-        )
-
-
-def about_others(records: Sequence[Point], ids: Collection[str]) -> list[Point]:
-    """Return the changes that are about none of these notes."""
-    return [record for record in records if record.payload["note_id"] not in ids]
-
-
-def intended(records: Sequence[Point], notes: Sequence[Point]) -> list[list[Any]]:
-    """Return which change is made true by which version of a note, known by revision and operation."""
-    versions = {
-        note.id: (note.payload["revision"], (note.payload["ops"] or [None])[-1]) for note in notes
-    }
-    return [
-        [record.id, record.payload["note_id"], *versions[record.payload["note_id"]]]
-        for record in records
-        if record.payload["note_id"] in versions
-    ]
-
-
-def is_made(note: Point | None, revision: int, op: str | None) -> bool:
-    """Return whether a version was written, as far as the note remembers; in doubt it was."""
-    if note is None or note.payload["revision"] < revision:
-        return False
-    forgotten = note.payload["revision"] - revision >= OPS_KEPT
-    return forgotten or op is None or op in note.payload["ops"]
-
-
-def blanked(record: Point, stored: Point) -> Point:
-    """Return the record without the texts that another writer has taken out of the stored one."""
-    data = _less(record.payload["data"], stored.payload["data"])
-    return Point(record.id, {**record.payload, "data": data})
-
-
-def _less(new: Any, stored: Any) -> Any:  # noqa: ANN401 - JSON values
-    if isinstance(new, dict) and isinstance(stored, dict):
-        return {name: _less(value, stored.get(name, value)) for name, value in new.items()}
-    if isinstance(new, list) and isinstance(stored, list):
-        return [item for item in new if not isinstance(item, str) or item in stored]
-    return "" if stored == "" else new

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,15 +18,18 @@ from ..texts import TEMPLATE
 from .bm25 import Bm25
 from .payloads import SCHEMA
 
-FORMAT = 1
-# How a description of an earlier format becomes one of the next, by the format it has.
-MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+FORMAT = 2
+BOOT = Path("/proc/sys/kernel/random/boot_id")
 AS_MADE = "(as made)"  # the name of an embedder that is not going to be used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
-    """The fingerprint of a collection. `closed` counts its points at the last clean close."""
+    """The fingerprint of a collection.
+
+    `closed` counts its points at the last clean close; None while it is open. `boot` tells since which start of the
+    machine it is open; empty where nobody knows.
+    """
 
     format: int = FORMAT
     embedder: str
@@ -36,6 +39,12 @@ class Sidecar:
     created_at: str
     cosines: Mapping[str, float] | None = None  # of an embedder that is not in the table
     closed: Mapping[str, int] | None = None
+    boot: str = ""
+
+    @property
+    def power_was_cut(self) -> bool:
+        """Whether the machine may have gone down while the collection was open."""
+        return self.closed is None and (not self.boot or self.boot != boot_id())
 
     @classmethod
     def new(cls, *, embedder: str, dimensions: int, bm25: Bm25) -> Sidecar:
@@ -64,8 +73,11 @@ class Sidecar:
                 f"{where} was written in format {stored['format']}, this version of amem-integrations "
                 f"reads up to format {FORMAT}; install a newer version"
             )
-        while (number := stored["format"]) in MIGRATIONS and number < FORMAT:
-            stored = {**MIGRATIONS[number](stored), "format": number + 1}
+        if stored["format"] < FORMAT:
+            raise StoreError(
+                f"{where} holds a memory of schema {stored['format']}, which this version of amem-integrations does "
+                f"not read (it reads schema {SCHEMA}); the memory is as it was: open it with the version that made it"
+            )
         try:
             return TypeAdapter(cls).validate_python(stored)
         except ValidationError as error:
@@ -101,7 +113,7 @@ class Sidecar:
 
     def described(self) -> dict[str, Any]:
         """Return what was made with what, and the schema of the notes in it."""
-        made = {name: value for name, value in asdict(self).items() if name != "closed"}
+        made = {name: value for name, value in asdict(self).items() if name not in ("closed", "boot")}
         return {**made, "schema": SCHEMA}
 
     def check(self, wanted: Sidecar, where: str) -> None:
@@ -121,3 +133,11 @@ class Sidecar:
                 f"{where} was built with {'; '.join(differing)}. Open it with what it was built with, "
                 "or embed its notes anew: amem_integrations.reindex.reindex(location, embedder)"
             )
+
+
+def boot_id() -> str:
+    """Return what tells this start of the machine from others; empty where the system does not say."""
+    try:
+        return BOOT.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,316 @@
+"""A collection of points in a folder: one shard of Qdrant's engine, inside this process.
+
+The engine's habits are dealt with here: all its errors are plain `Exception`s that differ by their text only,
+a damaged file makes it panic with something that is not even an `Exception`, and a refused write can
+leave a point without payload, which is ignored on reading.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import qdrant_edge as edge
+
+from ..errors import StoreError, StoreLockedError
+from .conditions import Dialect, Filter, IndexKind
+from .payloads import DENSE, LEXICAL, Payload, Point, points_of
+from .store import Fused, Hits, Nearest
+
+NO_HNSW = 2_000_000_000  # indexing threshold: `optimize` builds no graph below this many kilobytes
+HNSW_FROM = 10_000  # the engine's own threshold
+EF = 128  # of searches over a graph; the default loses 5 % of the neighbours at 10,000 notes
+PAGE = 256  # points; a call holds the GIL, so none should be long
+MAX_VALUES = 1_000_000
+
+_LOCKED = "WouldBlock"
+_SCHEMAS: Mapping[IndexKind, Any] = {
+    # Only the namespace takes part in the graph: with all fields, building it takes 2.5 times as long.
+    "tenant": edge.KeywordIndexParams(is_tenant=True, enable_hnsw=True),
+    "keyword": edge.KeywordIndexParams(enable_hnsw=False),
+    "integer": edge.IntegerIndexParams(lookup=True, range=True, enable_hnsw=False),
+    "float": edge.FloatIndexParams(enable_hnsw=False),
+    "datetime": edge.DatetimeIndexParams(enable_hnsw=False),
+    "uuid": edge.UuidIndexParams(enable_hnsw=False),
+}
+_WORDS = {LEXICAL: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)}
+
+
+@contextmanager
+def engine_errors(path: Path) -> Iterator[None]:
+    """Translate what the engine raises.
+
+    Raises:
+        StoreLockedError: Another process, or another store in this one, has the folder open.
+        StoreError: Anything else: damage, or an operation the engine refuses.
+    """
+    try:
+        yield
+    except BaseException as error:
+        # A panic of the engine derives from BaseException; anything else of that kind is not ours.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        if _LOCKED in str(error):
+            raise StoreLockedError(
+                f"the memory in {path.parent} is open already, in another process or in this one; "
+                "close it there, or share one memory by a Qdrant server: "
+                "open('http://localhost:6333', …)"
+            ) from error
+        raise StoreError(
+            f"the engine failed on {path}: {error}. If this happens again, the folder may be damaged: "
+            "restore it from a backup or an export"
+        ) from error
+
+
+DIALECT = Dialect(
+    edge,
+    edge.RangeFloat,
+    edge.RangeDateTime,
+    lambda ids: edge.HasIdCondition(set(ids)),
+    edge.HasVectorCondition,
+)
+
+
+class FolderCollection:
+    """A `Collection` in a folder. Not for use in a forked child: the engine hangs there.
+
+    One process has a shard open at a time, so a lock round reading and writing is all that a swap needs.
+
+    Args:
+        path: The folder of the shard.
+        indexes: The fields that have an index, and of what kind.
+        lock: Goes round every use of the engine.
+        forgotten: Is told how many bytes of text a write takes out of a point.
+    """
+
+    dialect = DIALECT
+
+    def __init__(
+        self,
+        path: Path,
+        indexes: Mapping[str, IndexKind],
+        lock: threading.RLock,  # type: ignore[valid-type] # a function until Python 3.13
+        forgotten: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._path, self._indexes, self._lock, self._forgotten = path, indexes, lock, forgotten
+        self._shard: edge.EdgeShard
+
+    def create(self, *, dimensions: int | None, logs: bool = True) -> None:
+        """Make a new shard; without `dimensions` its points have no dense vector, without `logs` it outlives no kill."""
+        rows = edge.MultiVectorConfig(edge.MultiVectorComparator.MaxSim)
+        dense = dimensions and edge.EdgeVectorParams(
+            dimensions, edge.Distance.Cosine, multivector_config=rows
+        )
+        config = edge.EdgeConfig(
+            vectors={DENSE: dense} if dense else None,
+            sparse_vectors=_WORDS,
+            optimizers=edge.EdgeOptimizersConfig(indexing_threshold=NO_HNSW),
+            wal_enabled=logs,
+        )
+        with self._using():
+            self._path.mkdir(parents=True)
+            self._shard = edge.EdgeShard.create(str(self._path), config)
+            self._make_indexes(self._indexes)
+
+    def load(self) -> None:
+        """Open the shard, with the indexes an earlier version did not make.
+
+        Raises:
+            StoreLockedError: It is open already.
+            StoreError: It is damaged.
+        """
+        with self._using():
+            self._shard = edge.EdgeShard.load(str(self._path))
+            missing = self._indexes.keys() - self._shard.info().payload_schema.keys()
+            self._make_indexes({field: self._indexes[field] for field in missing})
+
+    def retrieve(self, ids: Sequence[str], *, vectors: bool = False) -> dict[str, Point]:
+        """Return the points with these ids by id."""
+        if not ids:
+            return {}
+        with self._using():
+            records = self._shard.retrieve(list(ids), True, vectors)
+        return {point.id: point for point in points_of(records)}
+
+    def insert(self, points: Sequence[Point]) -> None:
+        """Write those of the points whose ids are not there, some in one operation of the log."""
+        for page in _pages(points):
+            self._upsert(page, edge.UpdateMode.InsertOnly)
+
+    def swap(self, swaps: Sequence[tuple[str, Point]]) -> None:
+        """Replace each point whose stored `token` is the one given."""
+        for page in _pages(swaps):
+            with self._using():
+                ids = [point.id for _, point in page]
+                fields = ["token", "rev", "size"]
+                stored = {
+                    str(record.id): record.payload or {}
+                    for record in self._shard.retrieve(ids, fields, False)
+                }
+                new = [p for token, p in page if stored.get(p.id, {}).get("token") == token]
+                if new:
+                    self._upsert(new)
+                    self._forgotten(sum(_gone(stored[point.id], point.payload) for point in new))
+
+    def delete(self, which: Filter) -> None:
+        """Remove the points that match."""
+        with self._using():
+            sizes = (p.payload.get("size", 0) for page in self.pages(which) for p in page)
+            gone = sum(sizes)
+            self._shard.update(edge.UpdateOperation.delete_points_by_filter(which))
+            self._forgotten(gone)
+
+    def drop_field(self, field: str, which: Filter) -> None:
+        """Remove a field from the payloads of the points that match."""
+        with self._using():
+            self._shard.update(edge.UpdateOperation.delete_payload_by_filter(which, [field]))
+
+    def nearest(
+        self, queries: Sequence[Nearest], fused: Sequence[Fused] = ()
+    ) -> tuple[list[Hits], list[list[Point]]]:
+        """Return (id, score) for each query, sorted by (-score, id); notes are not brought: reading them costs nothing."""
+        assert not fused  # noqa: S101 - only a server saves a request so
+        if not queries:
+            return [], []
+        requests = edge.QueryBatchRequest([_request(query) for query in queries])
+        with self._using():
+            results: Any = self._shard.query_batch(requests)
+        hits = [[(_spelled(point.id.int), point.score) for point in result] for result in results]
+        return [sorted(found, key=lambda hit: (-hit[1], hit[0])) for found in hits], []
+
+    def newest(self, queries: Iterable[tuple[Filter, int]]) -> list[Point]:
+        """Return for each query that many matching points with the greatest `seq`."""
+        order = edge.OrderBy("seq", edge.Direction.Desc)
+        requests = [
+            edge.QueryRequest(limit, query=order, filter=which, with_payload=True)
+            for which, limit in queries
+        ]
+        with self._using():
+            results: Any = self._shard.query_batch(edge.QueryBatchRequest(requests))
+        return [point for result in results for point in points_of(result)]
+
+    def scroll(self, which: Filter | None) -> list[Point]:
+        """Return all matching points, in any order."""
+        return [point for page in self.pages(which) for point in page]
+
+    def ordered(
+        self, by: str, which: Filter | None, limit: int, *, newest_first: bool = False
+    ) -> list[Point]:
+        """Return that many matching points in the order of a field."""
+        order = edge.OrderBy(by, edge.Direction.Desc if newest_first else edge.Direction.Asc)
+        return self._page(edge.ScrollRequest(None, limit, which, True, order_by=order))[0]
+
+    def pages(self, which: Filter | None = None, *, vectors: bool = False) -> Iterator[list[Point]]:
+        """Return matching points, some at a time."""
+        offset = None
+        while True:
+            page, offset = self._page(edge.ScrollRequest(offset, PAGE, which, True, vectors))
+            yield page
+            if offset is None:
+                return
+
+    def count(self, which: Filter | None = None) -> int:
+        """Return how many points match, exactly."""
+        with self._using():
+            return self._shard.count(edge.CountRequest(exact=True, filter=which))
+
+    def size(self) -> int:
+        """Return how many points there are."""
+        return self.count()
+
+    def distinct(self, key: str, which: Filter | None = None) -> list[str]:
+        """Return the values of an indexed keyword field, in all points or in those that match."""
+        with self._using():
+            request = edge.FacetRequest(key, MAX_VALUES, exact=True, filter=which)
+            found = self._shard.facet(request)
+            return [str(hit.value) for hit in found.hits if hit.count]
+
+    def optimize(self) -> bool:
+        """Merge segments and build the graph of neighbours; return whether there was anything to do."""
+        # What is not named keeps its setting; the engine wants at least one kind of vector named.
+        config = edge.EdgeConfig(
+            sparse_vectors=_WORDS,
+            optimizers=edge.EdgeOptimizersConfig(indexing_threshold=HNSW_FROM),
+        )
+        with self._using():
+            self._shard.flush()
+            self._shard.close()
+            self._shard = edge.EdgeShard.load(str(self._path), config)
+            done = self._shard.optimize()
+            self._shard.flush()
+        return done
+
+    def flush(self) -> None:
+        """Make what was written survive a power cut."""
+        with self._using():
+            self._shard.flush()
+
+    def close(self, *, flush: bool = True) -> None:
+        """Flush, unless the folder is not there any more, and let go of it."""
+        with self._using():
+            if flush:
+                self._shard.flush()
+            self._shard.close()
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        with self._lock, engine_errors(self._path):  # type: ignore[attr-defined]
+            yield
+
+    def _upsert(
+        self, points: Sequence[Point], mode: edge.UpdateMode = edge.UpdateMode.Upsert
+    ) -> None:
+        new = [_edge_point(point) for point in points]
+        with self._using():
+            self._shard.update(edge.UpdateOperation.upsert_points(new, update_mode=mode))
+
+    def _make_indexes(self, indexes: Mapping[str, IndexKind]) -> None:
+        for field, kind in indexes.items():
+            self._shard.update(edge.UpdateOperation.create_field_index(field, _SCHEMAS[kind]))
+
+    def _page(self, request: edge.ScrollRequest) -> tuple[list[Point], Any]:
+        with self._using():
+            records, offset = self._shard.scroll(request)
+        return list(points_of(records)), offset
+
+
+def _pages(items: Sequence[Any]) -> Iterator[list[Any]]:
+    for start in range(0, len(items), PAGE):
+        yield list(items[start : start + PAGE])
+
+
+def _gone(old: Payload, new: Payload) -> int:
+    """Return how many bytes of text are in the old version of a point and not in the new one, about."""
+    before, after = old.get("size", 0), new["size"]
+    return int(before if old.get("rev") != new.get("rev") else max(0, before - after))
+
+
+@lru_cache(maxsize=2**16)
+def _spelled(number: int) -> str:
+    """Return an id as text: spelling out a hundred UUIDs takes as long as finding them."""
+    return str(UUID(int=number))
+
+
+def _edge_point(point: Point) -> edge.Point:
+    vectors: dict[str, Any] = {}
+    if point.dense is not None:
+        vectors[DENSE] = point.dense
+    if point.lexical is not None:
+        vectors[LEXICAL] = edge.SparseVector(*point.lexical)
+    return edge.Point(point.id, vectors, point.payload)
+
+
+def _request(query: Nearest) -> edge.QueryRequest:
+    vector: Any = query.vector
+    if isinstance(vector, tuple):
+        nearest = edge.Query.Nearest(edge.SparseVector(*vector), LEXICAL)
+        params = edge.SearchParams(idf=edge.IdfParams(corpus=query.corpus))
+    else:
+        nearest = edge.Query.Nearest([vector.tolist()], DENSE)  # an array takes longer to convert
+        params = edge.SearchParams(hnsw_ef=EF)
+    return edge.QueryRequest(query.limit, query=nearest, filter=query.filter, params=params)

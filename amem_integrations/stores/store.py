@@ -1,0 +1,476 @@
+"""The store of a memory over two collections of points: notes with their views, and records of what was decided.
+
+Which collections these are (two shards in a folder, two collections on a server) is no concern of this module. Every
+filter names the namespace, and what is fetched by id is checked to be of the namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection as Ids
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Protocol
+
+from ..decisions import Record
+from ..errors import StoreError
+from ..filters import Conditions
+from ..ids import first_seq
+from ..notes import Namespace, Note
+from ..ports import NoteQuery, Query, Ranked, RecordQuery
+from ..stored_note import StoredNote, Vector
+from ..texts import lexical_text
+from .bm25 import Bm25, Sparse
+from .checks import check_vectors, is_id, stamp
+from .conditions import Dialect, Filter, IndexKind, note_filter
+from .payloads import (
+    CALL,
+    DECIDED,
+    OUTDATES,
+    TERMS,
+    VOID,
+    Point,
+    decode_namespace,
+    decode_note,
+    decode_record,
+    encode_note,
+    encode_record,
+    namespace_key,
+    owner,
+)
+
+IDS_AT_ONCE = 512  # in one filter; servers may limit the number of conditions
+SAME_SEQ = 32  # records that one call may have written at the same instant, and more
+ALL = 1_000_000  # more records than there are about one note
+DOUBLE = 2048  # nanoseconds that a double cannot tell apart, and more
+
+# A filter is quick, and allowed by a server in strict mode, only if the field that it names has an index. Each index
+# makes a flush in a folder some milliseconds longer, and on a server takes memory maps.
+NOTE_INDEXES: Mapping[str, IndexKind] = {
+    "namespace": "tenant",
+    "buried": "keyword",
+    "owing": "keyword",
+    "last": "integer",
+    "seq": "integer",
+    "seq_us": "integer",
+    "seq_ns": "integer",
+    "at": "datetime",
+    "when": "datetime",
+    "recorded_at": "datetime",
+    "until": "datetime",
+    "expires_at": "datetime",
+    "attempts": "integer",
+    TERMS: "keyword",  # everything else that `where` can name
+}
+RECORD_INDEXES: Mapping[str, IndexKind] = {
+    "namespace": "tenant",
+    "open": "keyword",
+    "marks": "keyword",
+    "seq": "integer",
+    "call": "uuid",
+    "note": "uuid",
+    "about": "uuid",
+    "sources[].id": "uuid",
+    "shown[].id": "uuid",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """One query by a dense or a sparse vector; `corpus` is what word frequencies are counted over.
+
+    With `among`, only what that query finds is scored.
+    """
+
+    vector: Vector | Sparse
+    limit: int
+    filter: Filter
+    corpus: Filter
+    among: Nearest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """The points that are best by reciprocal rank in several lists, 1 / (`k` + rank)."""
+
+    parts: Sequence[Nearest]
+    limit: int
+    k: int
+
+
+Hits = list[tuple[str, float]]
+
+
+class Collection(Protocol):
+    """A set of points with payloads; every method raises `StoreError` for trouble of its own."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """Makes the filters this collection understands."""
+
+    def retrieve(self, ids: Sequence[str], *, vectors: bool = False) -> dict[str, Point]:
+        """Return the points with these ids by id."""
+
+    def insert(self, points: Sequence[Point]) -> None:
+        """Write those of the points whose ids are not there."""
+
+    def swap(self, swaps: Sequence[tuple[str, Point]]) -> None:
+        """Replace each point whose stored `token` is the one given."""
+
+    def delete(self, which: Filter) -> None:
+        """Remove the points that match."""
+
+    def drop_field(self, field: str, which: Filter) -> None:
+        """Remove a field from the payloads of the points that match."""
+
+    def nearest(
+        self, queries: Sequence[Nearest], fused: Sequence[Fused] = ()
+    ) -> tuple[list[Hits], list[list[Point]]]:
+        """Return (id, score) for each query, sorted by (-score, id), and the points that others find."""
+
+    def newest(self, queries: Sequence[tuple[Filter, int]]) -> Iterable[Point]:
+        """Return for each query that many matching points with the greatest `seq`."""
+
+    def scroll(self, which: Filter | None) -> list[Point]:
+        """Return all matching points, in any order."""
+
+    def ordered(
+        self, by: str, which: Filter | None, limit: int, *, newest_first: bool = False
+    ) -> list[Point]:
+        """Return that many matching points in the order of a field."""
+
+    def count(self, which: Filter | None = None) -> int:
+        """Return how many points match, exactly."""
+
+    def size(self) -> int:
+        """Return about how many points there are, by one quick try."""
+
+    def distinct(self, key: str, which: Filter | None = None) -> list[str]:
+        """Return the values of an indexed keyword field, in all points or in those that match."""
+
+
+class PointStore:
+    """A `Store` over two collections of points.
+
+    Args:
+        notes: The collection of notes.
+        records: The collection of calls, decisions and leases.
+        dimensions: Length of the dense vectors.
+        bm25: How text becomes a sparse vector.
+    """
+
+    remote = False
+
+    def __init__(
+        self, notes: Collection, records: Collection, *, dimensions: int, bm25: Bm25
+    ) -> None:
+        self._notes, self._records = notes, records
+        self._dimensions, self._bm25, self._dialect = dimensions, bm25, notes.dialect
+        self._foreign = set[tuple[str, str]]()  # (namespace, id): reads that met another's point
+
+    def _check_open(self) -> None:
+        """Raise `StoreError` if the store cannot be used (any more)."""
+        raise NotImplementedError
+
+    def _writing(self) -> AbstractContextManager[None]:
+        """Return what goes round a write."""
+        self._check_open()
+        return nullcontext()
+
+    def notes(
+        self, namespace: Namespace, ids: Ids[str], *, vectors: bool = False
+    ) -> dict[str, StoredNote]:
+        """Return the stored notes with these ids, tombstones too, by id; with their vectors, if asked for."""
+        points = self._found(self._notes, namespace, ids, vectors=vectors)
+        return {point.id: decode_note(point) for point in points}
+
+    def find_notes(self, namespace: Namespace, query: NoteQuery) -> dict[str, StoredNote]:
+        """Return the stored notes that are wanted, by id."""
+        self._check_open()
+        key, every, any_of = namespace_key(namespace), self._dialect.every, self._dialect.any_of
+        whose = {"namespace": query.alive is not False, "buried": query.alive is not True}
+        which = [self._dialect.some([any_of(name, [key]) for name, is_in in whose.items() if is_in])]
+        if query.owing:
+            which.append(any_of("owing", [key]))
+        if query.expired_at is not None:
+            time = stamp(query.expired_at, "expired_at")
+            which.append(self._dialect.during("expires_at", {"lte": time}))
+        notes = [decode_note(point) for point in self._notes.scroll(every(which))]
+        return {note.id: note for note in notes if query.finds(note)}
+
+    def insert_notes(self, namespace: Namespace, notes: Sequence[StoredNote]) -> None:
+        """Store notes whose ids are not there."""
+        points = [self._point_of(note) for note in notes]
+        self._insert(self._notes, namespace, points)
+
+    def swap_notes(self, namespace: Namespace, swaps: Sequence[tuple[str, StoredNote]]) -> None:
+        """Replace each note whose token is still the one given with the new version, vectors and all."""
+        self._swap(
+            self._notes, namespace, [(token, self._point_of(note)) for token, note in swaps]
+        )
+
+    def remove_tombstones(self, namespace: Namespace, before: datetime) -> None:
+        """Remove the tombstones that owe nothing and whose notes were deleted before a time."""
+        key, any_of = namespace_key(namespace), self._dialect.any_of
+        earlier = self._dialect.between("seq_us", {"lt": first_seq(before) // 1000})
+        which = self._dialect.every(
+            [any_of("buried", [key]), earlier], but=[any_of("owing", [key])]
+        )
+        with self._writing():
+            self._notes.delete(which)
+
+    def records(self, namespace: Namespace, ids: Ids[str]) -> dict[str, Record]:
+        """Return the records with these ids, by id."""
+        return {
+            point.id: decode_record(point) for point in self._found(self._records, namespace, ids)
+        }
+
+    def find_records(self, namespace: Namespace, query: RecordQuery) -> dict[str, Record]:
+        """Return the calls and decisions that are wanted, by id."""
+        self._check_open()
+        points: dict[str, Point] = {}
+        for part in _parts(query):
+            which = self._clauses(namespace_key(namespace), part)
+            found = (
+                self._records.scroll(self._dialect.every(which))
+                if part.about is None or part.newest is None
+                else self._records.newest(self._bounded(which, part.about, part.newest))
+            )
+            points |= {point.id: point for point in found}
+        wanted = query.of(decode_record(point) for point in points.values())
+        return {record.id: record for record in wanted}
+
+    def insert_records(self, namespace: Namespace, records: Sequence[Record]) -> None:
+        """Store records whose ids are not there."""
+        points = [Point(record.id, encode_record(record)) for record in records]
+        self._insert(self._records, namespace, points)
+
+    def swap_records(self, namespace: Namespace, swaps: Sequence[tuple[str, Record]]) -> None:
+        """Replace each record whose token is still the one given with the new version."""
+        self._swap(
+            self._records,
+            namespace,
+            [(token, Point(record.id, encode_record(record))) for token, record in swaps],
+        )
+
+    def remove_decisions(self, namespace: Namespace) -> None:
+        """Remove all decisions of the namespace; calls stay, without what they were shown."""
+        any_of = self._dialect.any_of
+        decided, calls = (
+            self._dialect.every([self._ours(namespace_key(namespace)), any_of("marks", [mark])])
+            for mark in (DECIDED, CALL)
+        )
+        with self._writing():
+            self._records.delete(decided)
+            self._records.drop_field("shown", calls)
+
+    def search(self, namespace: Namespace, queries: Sequence[Query]) -> list[Ranked]:
+        """Return for each query its dense and its BM25 list, each sorted by (-score, id)."""
+        self._check_open()
+        corpus = note_filter(self._dialect, namespace_key(namespace))
+        asked: list[Nearest] = []
+        plans = [self._plan(query, namespace, corpus, asked) for query in queries]
+        fused: list[Fused] = []
+        brought: dict[int, int] = {}
+        cosines: dict[int, int] = {}
+        for number, (query, plan) in enumerate(zip(queries, plans, strict=True)):
+            if self.remote and query.bring is not None and plan:
+                # Notes come along, and the cosines of notes that only words find, by the same request.
+                parts = [asked[place] for place in plan.values()]
+                brought[number] = len(fused)
+                fused.append(Fused(parts, query.bring.limit, query.bring.k))
+                if len(parts) > 1:
+                    dense, lexical = parts
+                    cosines[number] = len(asked)
+                    asked.append(replace(dense, limit=lexical.limit, among=lexical))
+        lists, points = self._notes.nearest(asked, fused)
+        return [
+            Ranked(
+                **{name: lists[place] for name, place in plan.items()},  # type: ignore[arg-type]
+                cosines=dict(lists[cosines[number]]) if number in cosines else {},
+                brought=_notes_of(points[brought[number]]) if number in brought else {},
+            )
+            for number, plan in enumerate(plans)
+        ]
+
+    def count(self, namespace: Namespace, where: Conditions = ()) -> int:
+        """Return how many notes meet the conditions, exactly; tombstones do not count."""
+        self._check_open()
+        return self._notes.count(note_filter(self._dialect, namespace_key(namespace), where))
+
+    def scan(
+        self,
+        namespace: Namespace,
+        *,
+        where: Conditions = (),
+        limit: int = 256,
+        newest_first: bool = False,
+    ) -> list[Note]:
+        """Return up to `limit` notes in order of (seq, id); continue with a condition on `seq`."""
+        self._check_open()
+        which = note_filter(self._dialect, namespace_key(namespace), where)
+        if limit < 1:
+            return []
+        points = self._notes.ordered("seq", which, limit, newest_first=newest_first)
+        notes = _notes_of(points).values()
+        return sorted(notes, key=lambda note: (note.seq, note.id), reverse=newest_first)
+
+    def namespaces(self, where: Conditions = (), *, recorded: bool = False) -> list[Namespace]:
+        """Return the namespaces that hold notes which meet the conditions, sorted.
+
+        With `recorded` also those of which only records are left.
+        """
+        self._check_open()
+        which = note_filter(self._dialect, None, where) if where else None
+        keys = set(self._notes.distinct("namespace", which))
+        if recorded:
+            made = self._dialect.every([self._dialect.any_of("marks", [CALL, DECIDED])])
+            keys.update(self._records.distinct("namespace", made))
+        return sorted(map(decode_namespace, keys))
+
+    def unfinished(self) -> list[Namespace]:
+        """Return the namespaces in which a note owes a purge, or a decision is not settled, sorted."""
+        self._check_open()
+        keys = {*self._notes.distinct("owing"), *self._records.distinct("open")}
+        return sorted(map(decode_namespace, keys))
+
+    def last_seq(self) -> int:
+        """Return the greatest `seq` of all notes, their wordings and records in all namespaces; 0 if there are none."""
+        self._check_open()
+        newest = [
+            point.payload[by]
+            for collection, by in ((self._notes, "last"), (self._records, "seq"))
+            for point in collection.ordered(by, None, 1, newest_first=True)
+        ]
+        return max(newest, default=0)
+
+    def number_of_notes(self) -> int:
+        """Return about how many notes all namespaces have together, by one quick try."""
+        self._check_open()
+        return self._notes.size()
+
+    def _point_of(self, stored: StoredNote) -> Point:
+        dense = None
+        if stored.vectors is not None:
+            where = f"vectors of note {stored.id}"
+            dense = check_vectors(stored.vectors, self._dimensions, where)
+        words = self._bm25.encode_document(lexical_text(stored.note)) if stored.note else None
+        return Point(stored.id, encode_note(stored), dense, words)
+
+    def _insert(
+        self, collection: Collection, namespace: Namespace, points: Sequence[Point]
+    ) -> None:
+        key = self._checked(namespace, points)
+        with self._writing():
+            ids = [point.id for point in points]
+            # Ids come from the namespace: on a server only those are looked up that a read has met.
+            doubtful = [i for i in ids if (key, i) in self._foreign] if self.remote else ids
+            taken = collection.retrieve(doubtful) if doubtful else {}
+            if others := [i for i, point in taken.items() if owner(point.payload) != key]:
+                raise StoreError(
+                    f"the ids {others} belong to another namespace than {namespace!r}; nothing was written. Ids "
+                    "come from the namespace: these notes were imported with ids that do not"
+                )
+            collection.insert([point for point in points if point.id not in taken])
+
+    def _swap(
+        self, collection: Collection, namespace: Namespace, swaps: Sequence[tuple[str, Point]]
+    ) -> None:
+        self._checked(namespace, [point for _, point in swaps])
+        with self._writing():
+            collection.swap(swaps)
+
+    def _checked(self, namespace: Namespace, points: Iterable[Point]) -> str:
+        """Return the key of the namespace; raise `StoreError` if a point is of another one."""
+        key = namespace_key(namespace)
+        if others := [point.id for point in points if owner(point.payload) != key]:
+            raise StoreError(f"{others} are not of namespace {namespace!r}; nothing was written")
+        return key
+
+    def _found(
+        self, collection: Collection, namespace: Namespace, ids: Ids[str], *, vectors: bool = False
+    ) -> Iterator[Point]:
+        """Yield the points with these ids that belong to this namespace."""
+        self._check_open()
+        key = namespace_key(namespace)
+        known = [i for i in dict.fromkeys(ids) if is_id(i)]
+        for point in collection.retrieve(known, vectors=vectors).values() if known else ():
+            if owner(point.payload) == key:
+                yield point
+            else:
+                self._foreign.add((key, point.id))
+
+    def _ours(self, key: str) -> Filter:
+        return self._dialect.any_of("namespace", [key])
+
+    def _clauses(self, key: str, query: RecordQuery) -> list[Filter]:
+        """Return conditions that the wanted records meet, and maybe some more, whose rev or seq is another."""
+        any_of, fields = self._dialect.any_of, dict[str, Iterable[str]]()
+        if query.decisions or query.unsettled or query.about is not None or query.made_from:
+            fields["marks"] = [DECIDED]
+        elif query.shown is not None:
+            fields["marks"] = [CALL]
+        if query.unsettled:
+            fields["open"] = [key]
+        if query.about is not None:
+            fields["about"] = query.about
+        if query.made_from is not None:
+            fields["sources[].id"] = [query.made_from.id]
+        if query.shown is not None:
+            fields["shown[].id"] = [query.shown.id]
+        which = [self._ours(key), *(any_of(name, sorted(v)) for name, v in fields.items())]
+        if query.calls is not None:
+            calls = sorted(filter(is_id, query.calls))
+            which.append(self._dialect.some([self._dialect.ids(calls), any_of("call", calls)]))
+        if query.since:
+            which.append(self._dialect.between("seq", {"gte": query.since - DOUBLE}))
+        return which
+
+    def _bounded(
+        self, which: Sequence[Filter], about: Iterable[str], newest: int
+    ) -> Iterator[tuple[Filter, int]]:
+        """Yield the queries for each note's own decisions and those that supersede, and for the newest of the others."""
+        every, any_of, ids = self._dialect.every, self._dialect.any_of, sorted(about)
+        outdating = any_of("marks", [OUTDATES])
+        yield every([*which, self._dialect.some([any_of("note", ids), outdating])]), ALL
+        for one in ids:
+            others = [any_of("note", [one]), any_of("marks", [OUTDATES, VOID])]
+            yield every([*which, any_of("about", [one])], but=others), newest + SAME_SEQ
+
+    def _plan(
+        self, query: Query, namespace: Namespace, corpus: Filter, asked: list[Nearest]
+    ) -> dict[str, int]:
+        """Add the query's lists to `asked`; return where its dense and its lexical list will be."""
+        key = namespace_key(namespace)
+        which = note_filter(self._dialect, key, query.where) if query.where else corpus
+        places: dict[str, int] = {}
+        if query.limit < 1:
+            return places
+        if query.vector is not None:
+            (vector,) = check_vectors(query.vector, self._dimensions, "vector of a query")
+            places["dense"] = len(asked)
+            asked.append(Nearest(vector, query.limit, which, corpus))
+        if query.text is not None and (words := self._bm25.encode_query(query.text))[0]:
+            places["lexical"] = len(asked)
+            asked.append(Nearest(words, query.limit, which, corpus))
+        return places
+
+
+def _parts(query: RecordQuery) -> Iterator[RecordQuery]:
+    """Yield the query for some of the wanted ids at a time; the ids in a filter are UUIDs."""
+    names = [name for name in ("about", "calls") if getattr(query, name) is not None]
+    if not names:
+        yield query
+        return
+    ids = sorted(filter(is_id, getattr(query, names[0])))
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        some: dict[str, Any] = {names[0]: frozenset(ids[start : start + IDS_AT_ONCE])}
+        # Of two lists of ids only one is in the filter.
+        others: dict[str, Any] = dict.fromkeys(names[1:])
+        yield replace(query, **some, **others)
+
+
+def _notes_of(points: Iterable[Point]) -> dict[str, Note]:
+    notes = (decode_note(point).note for point in points)
+    return {note.id: note for note in notes if note is not None}
