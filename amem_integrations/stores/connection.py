@@ -1,23 +1,22 @@
-"""The connection to a Qdrant server: its clients, how patiently they are used, and what errors mean.
+"""The connection to a Qdrant server: its client, how patiently the client is used, and what errors mean.
 
 Calls to the client are repeated where that helps, and its errors translated, here alone.
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
 import threading
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from http import HTTPStatus
 from json import JSONDecodeError
 from typing import Any
 from urllib.parse import urlsplit
 
 from httpx import Limits, TransportError
-from qdrant_client import AsyncQdrantClient, QdrantClient
+from qdrant_client import QdrantClient
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import (
     ApiException,
@@ -26,10 +25,9 @@ from qdrant_client.http.exceptions import (
 )
 
 from ..errors import ConfigurationError, StoreError, StoreUnavailableError
-from .reads import is_awaiting, wait
 
 TIMEOUT = 15  # seconds for one request
-CONNECTIONS = 32  # at once, by all threads together, and by the tasks of each loop
+CONNECTIONS = 32  # at once, by all threads together
 LOCALHOST = frozenset({"localhost", "127.0.0.1", "::1"})
 
 MAX_PAUSE = 10.0  # seconds between two tries
@@ -39,24 +37,15 @@ MAX_ASKED = (
 MAX_DETAIL = 300  # characters of a server's answer in a message
 
 
-@dataclass(slots=True)
-class _OfLoop:
-    """What one event loop holds: a client, and the gate to it."""
-
-    loop: asyncio.AbstractEventLoop
-    client: asyncio.Task[AsyncQdrantClient]
-    gate: asyncio.Semaphore
-    lifetime: AsyncGenerator[None]
-
-
 class Connection:
-    """Clients of a server: one for all threads, and one for each event loop.
+    """The client of a server, for all threads.
 
     All writes of the store are idempotent, so any call may be repeated. At most `connections` requests are on their
     way at once. Local mode is not thread-safe: there `guard` is one lock round every call.
 
     Attributes:
         where: The address, without what is secret in it.
+        is_local: Whether there is no server: qdrant-client's local mode.
     """
 
     def __init__(
@@ -65,23 +54,17 @@ class Connection:
         *,
         pauses: Sequence[float],
         client: QdrantClient,
-        make_async: Callable[[], AsyncQdrantClient] | None = None,
         connections: int = CONNECTIONS,
-        guard: AbstractContextManager[object] | None = None,
+        is_local: bool = False,
     ) -> None:
-        self.where, self._pauses = address, pauses
-        self._client, self._make_async = client, make_async
-        self._connections = connections
-        self._guard = guard or threading.BoundedSemaphore(connections)
-        self._loops: dict[int, _OfLoop] = {}
+        self.where, self._pauses, self._client = address, pauses, client
+        self.is_local = is_local
+        self._guard: AbstractContextManager[object] = (
+            threading.RLock() if is_local else threading.BoundedSemaphore(connections)
+        )
 
-    @property
-    def is_local(self) -> bool:
-        """Whether there is no server: qdrant-client's local mode."""
-        return self._make_async is None
-
-    async def call(self, do: Callable[[Any], Any], tries: int | None = None) -> Any:  # noqa: ANN401 - of the client
-        """Return what `do` returns of the client; in an asynchronous call that is awaited.
+    def call(self, do: Callable[[Any], Any], tries: int | None = None) -> Any:  # noqa: ANN401 - of the client
+        """Return what `do` returns of the client.
 
         It is tried once more than there are `pauses`, or at most `tries` times.
 
@@ -92,8 +75,6 @@ class Connection:
         pauses = self._pauses if tries is None else self._pauses[: tries - 1]
         for pause in (*pauses, None):
             try:
-                if is_awaiting():
-                    return await self._awaited(do)
                 with self._guard:
                     return do(self._client)
             except (ApiException, ResourceExhaustedResponse, JSONDecodeError) as error:
@@ -101,54 +82,12 @@ class Connection:
                     raise StoreError(self._refusal(error)) from error
                 if pause is None or _asked(error) > MAX_ASKED:
                     raise StoreUnavailableError(self._silence(error)) from error
-                await wait(_jittered(pause, error))
+                time.sleep(_jittered(pause, error))
         raise AssertionError  # pragma: no cover - the loop returns or raises
 
     def close(self) -> None:
-        """Close the synchronous client. Those of a loop are closed by `aclose`, or when the loop ends."""
-        self._loops = {k: held for k, held in self._loops.items() if not held.loop.is_closed()}
+        """Close the client."""
         self._client.close()
-
-    async def aclose(self) -> None:
-        """Close what the running loop holds."""
-        held = self._loops.pop(id(asyncio.get_running_loop()), None)
-        if held is not None:
-            await held.lifetime.aclose()
-
-    async def _awaited(self, do: Callable[[Any], Any]) -> Any:  # noqa: ANN401
-        held = await self._of_loop()
-        client = await asyncio.shield(held.client)  # others wait for it too
-        async with held.gate:
-            return await do(client)
-
-    async def _of_loop(self) -> _OfLoop:
-        """Return the client of the running loop; connections cannot be shared between loops."""
-        loop = asyncio.get_running_loop()
-        held = self._loops.get(id(loop))
-        if held is None or held.loop is not loop:
-            for key, other in list(self._loops.items()):
-                if other.loop.is_closed():
-                    self._loops.pop(key, None)
-            assert self._make_async is not None  # noqa: S101 - local mode is never awaited
-            # A client reads files when it is made, such as certificates.
-            client = asyncio.create_task(asyncio.to_thread(self._make_async))
-            gate = asyncio.Semaphore(self._connections)
-            held = _OfLoop(loop, client, gate, self._lifetime(id(loop), client))
-            self._loops[id(loop)] = held
-            await anext(held.lifetime)
-        return held
-
-    async def _lifetime(
-        self, key: int, client: asyncio.Task[AsyncQdrantClient]
-    ) -> AsyncGenerator[None]:
-        """Close a client with its loop, which ends its asynchronous generators before it is closed."""
-        try:
-            yield
-        finally:
-            self._loops.pop(key, None)
-            if not client.cancelled():
-                with suppress(RuntimeError):  # the loop is closed already
-                    await (await client).close()
 
     def _silence(self, error: Exception) -> str:
         tries = f"{len(self._pauses) + 1} tries" if self._pauses else "one try"
@@ -228,13 +167,7 @@ def connect(
         client = QdrantClient(url=location, **settings)
     except (TypeError, ValueError, OSError) as error:
         raise ConfigurationError(f"QdrantClient does not take these options: {error}") from error
-    return Connection(
-        address,
-        pauses=pauses,
-        client=client,
-        make_async=lambda: AsyncQdrantClient(url=location, **settings),
-        connections=connections,
-    )
+    return Connection(address, pauses=pauses, client=client, connections=connections)
 
 
 def _client_settings(

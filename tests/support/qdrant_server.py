@@ -1,4 +1,4 @@
-"""A Qdrant server as far as `QdrantStore` needs one: its REST interface over qdrant-client's local mode.
+"""A Qdrant server as far as `ServerStore` needs one: its REST interface over qdrant-client's local mode.
 
 Requests are read with the client's own models, so what a real server would not parse fails here too. As a
 server in strict mode does, it refuses filters by a field that has no index of a fitting type. Texts of errors are
@@ -184,6 +184,9 @@ class FakeQdrant:
         wanted = TypeAdapter(models.PointsSelector).validate_python(body)
         return self._updated(name, "delete", wanted)
 
+    def _post_points_payload_delete(self, name: str, body: Any) -> Any:
+        return self._updated(name, "delete_payload", models.DeletePayload.model_validate(body))
+
     def _post_points_batch(self, name: str, body: Any) -> Any:
         for operation in models.UpdateOperations.model_validate(body).operations:
             ((kind, wanted),) = [
@@ -193,7 +196,7 @@ class FakeQdrant:
         return [_COMPLETED] * len(body["operations"])
 
     def _updated(self, name: str, kind: str, wanted: Any) -> Any:
-        if self.down_for_notes is not None and not name.endswith("_history"):
+        if self.down_for_notes is not None and not name.endswith("-journal"):
             with self._without(self.down_for_notes):
                 self.collections[name].update(kind, wanted)
             return _COMPLETED

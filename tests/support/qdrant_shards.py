@@ -135,6 +135,9 @@ class ShardedCollection:
         elif kind in ("set_payload", "overwrite_payload"):
             chosen: Any = wanted.filter or self._present(place, wanted.points or [])
             getattr(self._client, kind)(place, wanted.payload, chosen)
+        elif kind == "delete_payload":
+            chosen = models.FilterSelector(filter=wanted.filter)
+            self._client.delete_payload(place, wanted.keys, chosen)
         else:
             raise NotImplementedError(kind)
 
