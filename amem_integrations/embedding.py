@@ -7,8 +7,9 @@ An embedder is anybody's code. What it raises means that there is no vector now;
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 
 import numpy as np
@@ -97,7 +98,16 @@ async def with_vectors(runtime: Runtime, notes: Sequence[StoredNote]) -> list[St
     While the embedder fails, notes keep the vectors that they have, and a later evolve makes others. Of a note of
     which the embedder refuses a passage, none has a vector.
     """
-    size = size_of(runtime.embedder)
+    return await vectors_by(runtime.embedder, notes, partial(embed_if_possible, runtime))
+
+
+async def vectors_by(
+    embedder: Embedder,
+    notes: Sequence[StoredNote],
+    embed: Callable[[Sequence[str]], Awaitable[list[Vector | None]]],
+) -> list[StoredNote]:
+    """Return notes with the vectors that `embed` makes of texts which are as long as an embedder reads."""
+    size = size_of(embedder)
     wanted: list[tuple[StoredNote, list[str], str]] = []
     for stored in notes:
         if stored.note is None:
@@ -106,7 +116,7 @@ async def with_vectors(runtime: Runtime, notes: Sequence[StoredNote]) -> list[St
         texts = embedding_texts(note)
         if (key := hash_of(texts)) != stored.embedded:
             wanted.append((replace(stored, note=note), texts, key))
-    rows = await embed_if_possible(runtime, [text for _, texts, _ in wanted for text in texts])
+    rows = await embed([text for _, texts, _ in wanted for text in texts])
     made, start = {stored.id: stored for stored in notes}, 0
     for stored, texts, key in wanted:
         own = [row for row in rows[start : start + len(texts)] if row is not None]

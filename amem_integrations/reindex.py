@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from os import PathLike
-from pathlib import Path
 
+from .embedding import embed_by, vectors_by
 from .errors import ConfigurationError
-from .flows.transfer import copy, made_by
-from .opening import Location, open_as_made, open_store
+from .opening import Location
 from .ports import Embedder
-from .progress import Progress, reporter
+from .progress import Meter, Progress, reporter
 from .runtime import run
+from .stored_note import StoredNote
+
+PAGE = 64  # notes embedded at once
 
 
 def reindex(
@@ -24,8 +29,8 @@ def reindex(
 ) -> int:
     """Embed all notes of a folder anew with another embedder; return how many there are.
 
-    The collection is built anew beside the old one, and takes its place when it is complete. After an
-    interruption it goes on where it was. One on a server is exported, and imported into another collection.
+    The collection is built anew beside the old one, and takes its place when it is complete. One on a server is
+    exported, and imported into another collection.
 
     Raises:
         ConfigurationError: The location is no folder.
@@ -43,14 +48,21 @@ def rebuild(location: Location, embedder: Embedder, progress: Progress | None) -
             f"{location.path!r} is no folder; export() it, and import_() the file into a memory that is opened with "
             "the other embedder and another collection="
         )
-    from .stores.folder import REINDEXED, put_in_place  # noqa: PLC0415 - brings its engine along
+    from .stores.folder import FolderStore  # noqa: PLC0415 - brings its engine along
 
-    draft = Location(location.path, location.collection + REINDEXED, location.options)
-    source, *_ = open_as_made(location)
-    with closing(source):
-        made = open_store(draft, embedder=embedder.name, dimensions=embedder.dimensions)
-        with closing(made) as target:
-            done = run(copy(source, target, made_by(embedder), progress))
-    folder = Path(str(location.path)).expanduser().absolute()
-    put_in_place(folder / draft.collection, folder / location.collection)
-    return done
+    store, *_ = FolderStore.as_made(location.path, location.collection, **dict(location.options))
+    with closing(store):
+        meter = Meter(progress, sum(store.count(space) for space in store.namespaces()))
+
+        def embedded(notes: Sequence[StoredNote]) -> list[StoredNote]:
+            made: list[StoredNote] = []
+            for start in range(0, len(notes), PAGE):
+                bare = [
+                    replace(one, vectors=None, embedded="") for one in notes[start : start + PAGE]
+                ]
+                made += run(vectors_by(embedder, bare, partial(embed_by, embedder)))
+                meter.add(sum(not one.is_deleted for one in bare))
+            return made
+
+        store.rebuild(embedder.name, embedder.dimensions, embedded)
+    return meter.done

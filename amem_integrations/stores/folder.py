@@ -26,9 +26,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ..errors import ConfigurationError, StoreError, StoreFullError
+from ..stored_note import StoredNote
 from .bm25 import Bm25
 from .folder_collection import FolderCollection
-from .payloads import Point
+from .payloads import Point, decode_note
 from .sidecar import AS_MADE, Sidecar, boot_id
 from .store import NOTE_INDEXES, RECORD_INDEXES, PointStore
 
@@ -194,9 +195,36 @@ class FolderStore(PointStore):
             StoreError: The copy cannot be made; everything is as it was.
         """
         with self._writing():
-            wanted = self._min_free_bytes + max(NEW_BYTES, used_bytes(self._path))
-            self._check_space(wanted, "compacting")
-            self._shards.compact()
+            self._check_space_for_copy("compacting")
+            self._shards.replace_by(self._shards.sidecar, lambda points: points)
+
+    def rebuild(
+        self,
+        embedder: str,
+        dimensions: int,
+        embedded: Callable[[Sequence[StoredNote]], Sequence[StoredNote]],
+    ) -> None:
+        """Let a copy with the vectors of another embedder take the place of the folder, and close the store.
+
+        Args:
+            embedder: Its name.
+            dimensions: Length of its vectors.
+            embedded: Returns notes with its vectors.
+
+        Raises:
+            StoreFullError: There is no room for a second copy beside the first.
+            StoreError: The copy cannot be made; everything is as it was.
+        """
+        sidecar = Sidecar.new(embedder=embedder, dimensions=dimensions, bm25=self._bm25)
+
+        def change(points: Sequence[Point]) -> list[Point]:
+            notes = embedded([decode_note(point) for point in points])
+            return [self._point_of(note) for note in notes]
+
+        with self._writing():
+            self._check_space_for_copy("embedding the notes anew")
+            self._dimensions = dimensions
+            self._shards.replace_by(sidecar, change)
 
     def flush(self) -> None:
         """Make everything written so far survive a power cut as well."""
@@ -234,6 +262,9 @@ class FolderStore(PointStore):
         else:
             left = (self._free_bytes or free_bytes)(path)
         check_space(path, wanted, left, what)
+
+    def _check_space_for_copy(self, what: str) -> None:
+        self._check_space(self._min_free_bytes + max(NEW_BYTES, used_bytes(self._path)), what)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -317,7 +348,6 @@ class Shards:
                     self.path, recorded[name] - found, recorded[name], name,
                 )  # fmt: skip
         shutil.rmtree(_draft(self.path), ignore_errors=True)  # by a process that was killed
-        shutil.rmtree(reindexed(self.path), ignore_errors=True)
         boot = "" if self.power_was_cut else boot_id()
         self.sidecar = replace(self.sidecar, closed=None, boot=boot)
         self.sidecar.write(self.path / "amem.json")
@@ -359,14 +389,21 @@ class Shards:
             closed = None if self.power_was_cut else counts
             replace(self.sidecar, closed=closed).write(self.path / "amem.json")
 
-    def compact(self) -> None:
-        """Let a copy without the bytes of what was deleted take the place of this folder, and open the copy."""
+    def replace_by(
+        self, sidecar: Sidecar, change: Callable[[Sequence[Point]], Sequence[Point]]
+    ) -> None:
+        """Let a copy without the bytes of what was deleted take the place of this folder, and open the copy.
+
+        Args:
+            sidecar: What the copy is made with.
+            change: Returns the points of notes as they are to be in the copy.
+        """
         draft = _draft(self.path)
         shutil.rmtree(draft, ignore_errors=True)
-        sidecar = self.sidecar
-        counts = copy(self, draft, sidecar, lambda page: page)
+        counts = self._copy(draft, sidecar.dimensions, change)
         if not self._is_temporary:
-            replace(sidecar, closed=counts).write(draft / "amem.json")
+            closed = None if self.power_was_cut else counts
+            replace(sidecar, closed=closed).write(draft / "amem.json")
         self.flush()
         # Windows moves no open files; elsewhere nobody can open the old one before this process has let go of it.
         if os.name == "nt":
@@ -375,10 +412,34 @@ class Shards:
             put_in_place(draft, self.path)
         finally:
             self._let_go()
-            self.descriptor = os.open(self.path, os.O_RDONLY) if hasattr(os, "fstatvfs") else None
             self._load()
+            self.descriptor = os.open(self.path, os.O_RDONLY) if hasattr(os, "fstatvfs") else None
             self._note_opening()
         self.forgotten = 0
+
+    def _copy(
+        self,
+        draft: Path,
+        dimensions: int,
+        change: Callable[[Sequence[Point]], Sequence[Point]],
+    ) -> dict[str, int]:
+        """Write all points into a new folder, close that, and return how many there are."""
+        notes, journal = _shards(draft, threading.RLock())
+        counts = {}
+        try:
+            notes.create(dimensions=dimensions)
+            journal.create(dimensions=None)
+            for page in filter(None, self.notes.pages(vectors=True)):
+                notes.insert(change(page))
+            for page in filter(None, self.journal.pages(vectors=True)):
+                journal.insert(page)
+            for name, shard in (("notes", notes), ("journal", journal)):
+                counts[name] = shard.count()
+                shard.close()
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+        return counts
 
     def _named(self) -> Iterator[tuple[str, FolderCollection]]:
         # What decisions say is made anew from nothing: they are flushed first.
@@ -411,28 +472,6 @@ def _shards(
     return notes, journal
 
 
-def copy(
-    source: Shards,
-    draft: Path,
-    sidecar: Sidecar,
-    change: Callable[[Sequence[Point]], Sequence[Point]],
-) -> dict[str, int]:
-    """Write all points into a new folder, notes as `change` makes them, close that, and return how many there are."""
-    notes, journal = _shards(draft, threading.RLock())
-    counts = {}
-    try:
-        for name, old, new in (("notes", source.notes, notes), ("journal", source.journal, journal)):
-            new.create(dimensions=sidecar.dimensions if name == "notes" else None)
-            for page in filter(None, old.pages(vectors=True)):
-                new.insert(list(change(page)) if name == "notes" else page)
-            counts[name] = new.count()
-            new.close()
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
-    return counts
-
-
 def settle(path: Path) -> None:
     """Finish or take back a replacement of this folder by `put_in_place` that was interrupted."""
     before = _before(path)
@@ -454,11 +493,6 @@ def put_in_place(draft: Path, path: Path) -> None:
         raise StoreError(f"{draft} cannot be moved to {path}: {error}") from error
     finally:
         settle(path)
-
-
-def reindexed(path: Path) -> Path:
-    """Return where a collection is built anew for another embedder."""
-    return path.with_name(f".{path.name}-reindex")
 
 
 def _draft(path: Path) -> Path:
