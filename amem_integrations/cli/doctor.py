@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -12,20 +12,18 @@ from rich.console import Console
 from rich.text import Text
 
 from .. import AgenticMemory
-from ..changes.recovery import drop_one_sided
 from ..errors import StoreError
 from ..fetch import note_pages
-from ..flows.embed import embed_missing
-from ..kinds import FORM
+from ..filters import WITHOUT_VECTOR
+from ..flows.writer import writer_of
+from ..journal.erasure import resume_after_power_cut
+from ..journal.projection import differing
 from ..notes import Namespace, Note
-from ..ports import NoteStore
-from ..runtime import Runtime, resolve, run, sync_method
-from ..stores.collection import CHANGE_INDEXES, NOTE_INDEXES
-from ..stores.edge import MIN_FREE_BYTES, free_bytes
-from ..stores.edge_shard import EdgeShard
+from ..runtime import Runtime, resolve, sync_method
+from ..stores.folder import MIN_FREE_BYTES, free_bytes, point_counts
 from ..stores.sidecar import Sidecar
 from .command import FAILED, command
-from .open_memory import PAGE, folder, folder_description, open_to_read, open_to_write
+from .open_memory import folder, folder_description, open_to_read, open_to_write
 from .options import EMBEDDER, Options
 from .terminal import SHORT_ID, clean, console, one_line, print_json
 
@@ -40,7 +38,6 @@ _MARKS: Mapping[Level, tuple[str, str]] = {
 
 _PAIRS = {
     "dangling links": "lead to a note that is gone",
-    "one-sided links": "are missing at their other end",
     "orphaned contexts": "name a note that is gone as their cause",
 }
 
@@ -62,12 +59,14 @@ class Survey:
     """Counts over all notes, and the ids of those that something is wrong with."""
 
     states: Counter[str] = field(default_factory=Counter)
-    kinds: Counter[str] = field(default_factory=Counter)
     failed: list[Note] = field(default_factory=list)
     pairs: dict[str, list[tuple[str, str]]] = field(
         default_factory=lambda: {about: [] for about in _PAIRS}
     )
     without_vector: list[str] = field(default_factory=list)
+    differing: list[str] = field(default_factory=list)
+    unfinished: list[Namespace] = field(default_factory=list)
+    deleted: int = 0
     links: int = 0
 
     @property
@@ -78,7 +77,7 @@ class Survey:
 
 Mend = Annotated[
     bool,
-    typer.Option("--mend", help="First make missing vectors, and drop links that have one end."),
+    typer.Option("--mend", help="First check all decisions, and make all views and vectors anew."),
 ]
 
 
@@ -87,7 +86,7 @@ def doctor(options: Options, mend: Mend = False) -> None:
     """Check the memory, and say what is wrong.
 
     The status is 0 if nothing is wrong, and 1 if something is. Without --mend nothing is changed, except that
-    opening a memory completes or takes back what a killed process left half done.
+    opening a memory finishes what a killed process left half done.
     """
     checks = list(_checks(options, mend=mend))
     failed = any(check.level == "wrong" for check in checks)
@@ -101,11 +100,8 @@ def doctor(options: Options, mend: Mend = False) -> None:
 
 @sync_method
 async def _mend(runtime: Runtime, namespace: Namespace) -> None:
-    """Drop the links of one end, and embed what has no vector."""
-    async for page in note_pages(runtime.store, namespace):
-        ids = [note.id for note in page]
-        await drop_one_sided(runtime, namespace, ids)
-    await embed_missing(runtime, namespace=namespace)
+    """Believe nothing: look at the sources of all decisions again, and make all views and their vectors anew."""
+    await resume_after_power_cut(writer_of(runtime, namespace))
 
 
 def _print(out: Console, checks: Sequence[Check], *, failed: bool) -> None:
@@ -127,11 +123,13 @@ def _checks(options: Options, *, mend: bool) -> Iterator[Check]:
             yield from _check_closing(description)
         if mend:
             with open_to_write(options) as memory:
-                for namespace in memory.namespaces():
+                for namespace in _recorded(memory):
                     _mend(memory, namespace)
-        with open_to_read(options) as (memory, store):
-            yield from _describe(memory.info())
-            survey = _survey(memory, store)
+        with open_to_read(options) as (memory, _):
+            info = memory.info()
+            yield from _describe(info)
+            survey = _survey(memory)
+            survey.deleted = info.get("deleted_bytes", 0)
         yield from _check_notes(survey)
         if description is not None:
             yield from _check_points(options, description, survey)
@@ -150,48 +148,54 @@ def _describe(info: Mapping[str, Any]) -> Iterator[Check]:
     yield Check("good", "embedder", embedder)
 
 
-def _survey(memory: AgenticMemory, store: NoteStore) -> Survey:
+def _survey(memory: AgenticMemory) -> Survey:
     """Read all notes of all namespaces once."""
-    survey = Survey()
+    survey = Survey(unfinished=_unfinished(memory))
     for namespace in memory.namespaces():
-        notes = run(_all_notes(store, namespace))
-        links = {note.id: set(note.links) for note in notes}
-        for note in notes:
-            _survey_note(survey, note, links)
-        survey.without_vector += _without_vector(store, namespace, list(links))
+        _survey_namespace(memory, namespace, survey)
     return survey
 
 
-async def _all_notes(store: NoteStore, namespace: Namespace) -> list[Note]:
-    """Return all notes, those that have expired too: they are there until they are swept."""
-    return [note async for page in note_pages(store, namespace) for note in page]
+@sync_method
+async def _recorded(runtime: Runtime) -> list[Namespace]:
+    """Return the namespaces that hold notes or records."""
+    return await resolve(runtime.store.namespaces(recorded=True))
 
 
-def _survey_note(survey: Survey, note: Note, links: Mapping[str, set[str]]) -> None:
+@sync_method
+async def _unfinished(runtime: Runtime) -> list[Namespace]:
+    """Return the namespaces in which something is left to be finished."""
+    return await resolve(runtime.store.unfinished())
+
+
+@sync_method
+async def _survey_namespace(runtime: Runtime, namespace: Namespace, survey: Survey) -> None:
+    """Read all notes, those that have expired too: they are there until they are swept."""
+    store, writer = runtime.store, writer_of(runtime, namespace)
+    notes: list[Note] = []
+    async for page in note_pages(store, namespace):
+        notes += page
+        survey.differing += await differing(writer, [note.id for note in page])
+    known = {note.id for note in notes}
+    for note in notes:
+        _survey_note(survey, note, known)
+    async for page in note_pages(store, namespace, (WITHOUT_VECTOR,)):
+        survey.without_vector += [note.id for note in page]
+
+
+def _survey_note(survey: Survey, note: Note, known: Collection[str]) -> None:
     survey.states[note.state] += 1
-    survey.kinds[note.kind] += 1
     survey.links += sum(link.direction == "out" for link in note.links.values())
     if note.state == "failed":
         survey.failed.append(note)
-    for target in note.links:
-        if target not in links:
-            survey.pairs["dangling links"].append((note.id, target))
-        elif note.id not in links[target]:
-            survey.pairs["one-sided links"].append((note.id, target))
-    missing = {entry.cause for entry in note.contexts} - links.keys()
-    survey.pairs["orphaned contexts"] += [(note.id, cause) for cause in missing]
-
-
-def _without_vector(store: NoteStore, namespace: Namespace, ids: Sequence[str]) -> Iterator[str]:
-    for start in range(0, len(ids), PAGE):
-        page = ids[start : start + PAGE]
-        found = run(resolve(store.get_indexed(namespace, page)))
-        yield from (item.note.id for item in found if item.vector is None)
+    pairs = survey.pairs
+    pairs["dangling links"] += [(note.id, end) for end in note.links if end not in known]
+    causes = sorted({entry.cause for entry in note.contexts} - set(known))
+    pairs["orphaned contexts"] += [(note.id, cause) for cause in causes]
 
 
 def _check_notes(survey: Survey) -> Iterator[Check]:
     counts = [f"{count} {state}" for state, count in sorted(survey.states.items())]
-    counts += [f"{forms} forms"] if (forms := survey.kinds[FORM]) else []
     states = ", ".join(counts)
     text = f"{survey.notes}, {survey.links} links" + (f" ({states})" if states else "")
     yield Check("good", "notes", text)
@@ -206,6 +210,16 @@ def _check_notes(survey: Survey) -> Iterator[Check]:
         yield Check("wrong", "vectors", text, "run `amem doctor --mend`")
     for about, pairs in survey.pairs.items():
         yield _check_pairs(about, pairs)
+    yield _check_views(survey)
+
+
+def _check_views(survey: Survey) -> Check:
+    if survey.differing or survey.unfinished:
+        ids = ", ".join(note_id[:SHORT_ID] for note_id in survey.differing[:_EXAMPLES])
+        spaces = ", ".join(map(str, survey.unfinished[:_EXAMPLES]))
+        text = f"{len(survey.differing)} notes do not show what was decided about them ({ids or 'none'}); {len(survey.unfinished)} namespaces have unfinished work ({spaces or 'none'})"
+        return Check("wrong", "views", text, "run `amem doctor --mend`")
+    return Check("good", "views", "all notes show what was decided about them")
 
 
 def _failures(failed: Sequence[Note]) -> str:
@@ -218,10 +232,7 @@ def _check_pairs(about: str, pairs: Sequence[tuple[str, str]]) -> Check:
     if not pairs:
         return Check("good", about, "none")
     shown = ", ".join(f"{one[:SHORT_ID]} -> {other[:SHORT_ID]}" for one, other in pairs[:_EXAMPLES])
-    advice = (
-        "searches leave them out; `amem doctor --mend` drops such links, `amem history NOTE` shows where a context "
-        "comes from, `amem undo` takes it back"
-    )
+    advice = "searches leave them out; run `amem doctor --mend`"
     return Check("wrong", about, f"{len(pairs)} {_PAIRS[about]}: {shown}", advice)
 
 
@@ -233,21 +244,20 @@ def _check_closing(description: Sidecar) -> Iterator[Check]:
 
 def _check_points(options: Options, description: Sidecar, survey: Survey) -> Iterator[Check]:
     """Compare the number of points in the closed folder with that at its last closing, and with the notes."""
-    counts: dict[str, int] = {}
-    for name, indexes in (("notes", NOTE_INDEXES), ("history", CHANGE_INDEXES)):
-        shard = EdgeShard.load(folder(options) / name, indexes)
-        counts[name] = shard.count()
-        shard.close()
+    counts = point_counts(folder(options))
     for name, before in (description.closed or {}).items():
         if (missing := before - counts.get(name, 0)) > 0:
             text = f"{missing} of {before} points are missing from {name}"
             yield Check("wrong", "points", text, "restore a backup, or import an export")
-    if empty := counts["notes"] - survey.notes:
+    if empty := counts["empty"]:
         text = f"{empty} points hold no note; they are left out of everything"
-        yield Check("wrong", "points", text, "export, and import into another folder")
+        yield Check("wrong", "points", text, "run `amem compact`")
     else:
-        text = f"{counts['notes']} notes, {counts['history']} in the history"
+        text = f"{counts['notes']} notes and tombstones, {counts['journal']} records"
         yield Check("good", "points", text)
+    if survey.deleted:
+        text = f"about {survey.deleted:,} bytes of deleted text still lie in the files"
+        yield Check("hint", "deleted", text, "run `amem compact`")
 
 
 def _check_disk(options: Options) -> Check:

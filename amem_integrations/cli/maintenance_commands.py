@@ -15,7 +15,7 @@ import typer
 
 from .. import reindex as reindexing
 from ..errors import ConfigurationError
-from ..stores.edge import EdgeStore, used_bytes
+from ..stores.folder import FolderStore, used_bytes
 from .command import command
 from .open_memory import embedder_name, folder, open_to_read, open_to_write
 from .options import EMBEDDER, NAMESPACE, Options, format_namespace
@@ -64,7 +64,7 @@ def reindex(options: Options) -> None:
     """Embed all notes again, with the same embedder or another.
 
     With another one (--embedder) a folder is built anew beside the old one and takes its place when it is
-    complete; Ctrl-C leaves the old one, and the same command goes on.
+    complete; Ctrl-C leaves the old one.
     """
     if options.embedder in (None, embedder_name(options)):
         with open_to_write(options) as memory, progress() as show:
@@ -130,11 +130,11 @@ def compact(options: Options) -> None:
 
 
 @contextmanager
-def _open_folder(options: Options) -> Iterator[EdgeStore]:
+def _open_folder(options: Options) -> Iterator[FolderStore]:
     if options.remote:
         raise ConfigurationError(
             f"{options.memory!r} is no folder; a server maintains its collections by itself"
         )
     with open_to_read(options) as (_, store):
-        assert isinstance(store, EdgeStore)  # noqa: S101 - what a folder is opened with
+        assert isinstance(store, FolderStore)  # noqa: S101 - what a folder is opened with
         yield store

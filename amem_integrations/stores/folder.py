@@ -472,6 +472,17 @@ def _shards(
     return notes, journal
 
 
+def point_counts(path: Path) -> dict[str, int]:
+    """Return how many points a closed folder has in each shard, and how many `empty` ones a refused write left."""
+    counts = {}
+    for name, shard in zip(_SHARDS, _shards(path, threading.RLock()), strict=True):
+        shard.load()
+        counts[name] = shard.count()
+        counts["empty"] = counts.get("empty", 0) + counts[name] - len(shard.scroll(None))
+        shard.close()
+    return counts
+
+
 def settle(path: Path) -> None:
     """Finish or take back a replacement of this folder by `put_in_place` that was interrupted."""
     before = _before(path)

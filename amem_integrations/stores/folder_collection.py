@@ -7,9 +7,8 @@ leave a point without payload, which is ignored on reading.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -94,7 +93,7 @@ class FolderCollection:
         self,
         path: Path,
         indexes: Mapping[str, IndexKind],
-        lock: threading.RLock,  # type: ignore[valid-type] # a function until Python 3.13
+        lock: AbstractContextManager[bool],
         forgotten: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._path, self._indexes, self._lock, self._forgotten = path, indexes, lock, forgotten
@@ -259,7 +258,7 @@ class FolderCollection:
 
     @contextmanager
     def _using(self) -> Iterator[None]:
-        with self._lock, engine_errors(self._path):  # type: ignore[attr-defined]
+        with self._lock, engine_errors(self._path):
             yield
 
     def _upsert(

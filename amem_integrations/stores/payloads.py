@@ -249,7 +249,7 @@ def _encode_item(item: Item, places: Mapping[Source, int]) -> Payload:
 def decode_record(point: Point) -> Record:
     """Return the call, the decision or the lease of a point."""
     payload = _checked(point.payload)
-    named = {"id": point.id, "namespace": decode_namespace(payload["namespace"])}
+    named: Payload = {"id": point.id, "namespace": decode_namespace(payload["namespace"])}
     marks = payload["marks"]
     if DECIDED in marks:
         sources = _decode_sources(payload.get("sources", ()))

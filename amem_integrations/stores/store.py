@@ -129,7 +129,7 @@ class Collection(Protocol):
     ) -> tuple[list[Hits], list[list[Point]]]:
         """Return (id, score) for each query, sorted by (-score, id), and the points that others find."""
 
-    def newest(self, queries: Sequence[tuple[Filter, int]]) -> Iterable[Point]:
+    def newest(self, queries: Iterable[tuple[Filter, int]]) -> Iterable[Point]:
         """Return for each query that many matching points with the greatest `seq`."""
 
     def scroll(self, which: Filter | None) -> list[Point]:
@@ -183,7 +183,7 @@ class PointStore:
     ) -> dict[str, StoredNote]:
         """Return the stored notes with these ids, tombstones too, by id; with their vectors, if asked for."""
         points = self._found(self._notes, namespace, ids, vectors=vectors)
-        return {point.id: decode_note(point) for point in points}
+        return _by_id(points)
 
     def find_notes(self, namespace: Namespace, query: NoteQuery) -> dict[str, StoredNote]:
         """Return the stored notes that are wanted, by id."""
@@ -196,8 +196,8 @@ class PointStore:
         if query.expired_at is not None:
             time = stamp(query.expired_at, "expired_at")
             which.append(self._dialect.during("expires_at", {"lte": time}))
-        notes = [decode_note(point) for point in self._notes.scroll(every(which))]
-        return {note.id: note for note in notes if query.finds(note)}
+        notes = _by_id(self._notes.scroll(every(which)))
+        return {key: note for key, note in notes.items() if query.finds(note)}
 
     def insert_notes(self, namespace: Namespace, notes: Sequence[StoredNote]) -> None:
         """Store notes whose ids are not there."""
@@ -287,9 +287,10 @@ class PointStore:
         lists, points = self._notes.nearest(asked, fused)
         return [
             Ranked(
-                **{name: lists[place] for name, place in plan.items()},  # type: ignore[arg-type]
+                dense=lists[plan["dense"]] if "dense" in plan else (),
+                lexical=lists[plan["lexical"]] if "lexical" in plan else (),
                 cosines=dict(lists[cosines[number]]) if number in cosines else {},
-                brought=_notes_of(points[brought[number]]) if number in brought else {},
+                brought=_by_id(points[brought[number]]) if number in brought else {},
             )
             for number, plan in enumerate(plans)
         ]
@@ -313,7 +314,7 @@ class PointStore:
         if limit < 1:
             return []
         points = self._notes.ordered("seq", which, limit, newest_first=newest_first)
-        notes = _notes_of(points).values()
+        notes = (stored.note for stored in _by_id(points).values() if stored.note)
         return sorted(notes, key=lambda note: (note.seq, note.id), reverse=newest_first)
 
     def namespaces(self, where: Conditions = (), *, recorded: bool = False) -> list[Namespace]:
@@ -471,6 +472,5 @@ def _parts(query: RecordQuery) -> Iterator[RecordQuery]:
         yield replace(query, **some, **others)
 
 
-def _notes_of(points: Iterable[Point]) -> dict[str, Note]:
-    notes = (decode_note(point).note for point in points)
-    return {note.id: note for note in notes if note is not None}
+def _by_id(points: Iterable[Point]) -> dict[str, StoredNote]:
+    return {point.id: decode_note(point) for point in points}
