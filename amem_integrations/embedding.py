@@ -92,13 +92,19 @@ async def embed_if_possible(
         return [None] * len(texts)
 
 
-async def with_vectors(runtime: Runtime, notes: Sequence[StoredNote]) -> list[StoredNote]:
+async def with_vectors(
+    runtime: Runtime,
+    notes: Sequence[StoredNote],
+    *,
+    despite: tuple[type[AmemError], ...] = (ModelUnavailableError,),
+) -> list[StoredNote]:
     """Return notes with the vectors of their words and attributes; those that have them already stay as they are.
 
-    While the embedder fails, notes keep the vectors that they have, and a later evolve makes others. Of a note of
-    which the embedder refuses a passage, none has a vector.
+    While the embedder fails by one of `despite`, notes keep the vectors that they have, and a later evolve makes others.
+    Of a note of which the embedder refuses a passage, none has a vector.
     """
-    return await vectors_by(runtime.embedder, notes, partial(embed_if_possible, runtime))
+    embed = partial(embed_if_possible, runtime, despite=despite)
+    return await vectors_by(runtime.embedder, notes, embed)
 
 
 async def vectors_by(

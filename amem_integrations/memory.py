@@ -13,14 +13,12 @@ from typing import Self, cast
 
 from . import flows
 from .budget import Budget
-from .claims import ClaimStore, SharedClaims
 from .config import MemoryConfig
 from .embedding import WITHOUT_EMBEDDER
 from .errors import ConfigurationError
-from .flows.content import recover_interrupted
 from .ids import clock
 from .opening import Location, blocking, open_embedder, open_model, open_store
-from .ports import ChatModel, Embedder, NoteStore
+from .ports import ChatModel, Embedder, Store
 from .progress import Progress, reporter
 from .reindex import rebuild
 from .runtime import (
@@ -80,6 +78,9 @@ class AgenticMemory:
     proposals = sync_method(flows.review.proposals)
     approve, reject = sync_method(flows.review.approve), sync_method(flows.review.reject)
 
+    compact, acompact = both_methods(flows.admin.compact)
+    optimize, aoptimize = both_methods(flows.admin.optimize)
+
     namespaces, stats = sync_method(flows.admin.namespaces), sync_method(flows.admin.stats)
     info, graph = sync_method(flows.admin.info), sync_method(flows.admin.graph)
     usage = sync_method(flows.usage.usage)
@@ -138,7 +139,7 @@ class AgenticMemory:
     @classmethod
     def _over(
         cls,
-        store: NoteStore,
+        store: Store,
         embedder: Embedder,
         model: ChatModel | None = None,
         config: MemoryConfig | None = None,
@@ -235,7 +236,7 @@ class AgenticMemory:
 
     def _number_of_notes(self) -> int | None:
         try:
-            number: int | None = self._runtime.store.number_of_notes()  # type: ignore[attr-defined]
+            number: int | None = run(resolve(self._runtime.store.number_of_notes()))
         except Exception:  # noqa: BLE001 - a debugger shows it, whatever state the memory is in
             return None
         return number
@@ -253,14 +254,11 @@ class AgenticMemory:
         return self
 
     def _connect(
-        self, store: NoteStore, embedder: Embedder, model: ChatModel, config: MemoryConfig
+        self, store: Store, embedder: Embedder, model: ChatModel, config: MemoryConfig
     ) -> None:
         """Set up the runtime of each form, and finish what a killed process has left."""
         self._embedder = embedder
         name = str(getattr(model, "name", type(model).__name__))
-        # A folder has one process, whose `Claims` are enough.
-        shares = getattr(store, "remote", False) and hasattr(store, "put_claims")
-        shared = SharedClaims(cast("ClaimStore", store), config.claim_seconds) if shares else None
         self._runtime = Runtime(
             store=store,
             embedder=blocking(embedder, "embed_documents", "embed_query"),
@@ -270,30 +268,24 @@ class AgenticMemory:
             usage=Usage(name),
             map=map_in_threads,
             budget=None if name == RULES else Budget.of(config.daily_calls, config.daily_tokens),
-            shared_claims=shared,
         )
         # An embedded store answers in well under a millisecond and holds the GIL meanwhile: a thread
         # would only add to that. A remote one is waited for.
-        in_threads = getattr(store, "remote", True) or getattr(store, "in_threads", False)
         self._async_runtime = replace(
             self._runtime,
-            store=cast("NoteStore", Awaiting(store)) if in_threads else store,
+            store=cast("Store", Awaiting(store)) if store.remote else store,
             embedder=cast("Embedder", Awaiting(embedder)),
             model=cast("ChatModel", Awaiting(model)),
             map=map_in_tasks,
-            shared_claims=shared and cast("SharedClaims", Awaiting(shared)),
             pause=asyncio.sleep,
         )
         clock.start_above(run(resolve(store.last_seq())))
-        if getattr(store, "interrupted", ()):
-            run(recover_interrupted(self._runtime))
+        run(flows.resume.resume_all(self._runtime))
 
     def _stop_work(self) -> None:
         self._runtime.closing.set()
         while self._on_close:
             self._on_close.pop()()
-        if self._runtime.shared_claims is not None:
-            self._runtime.shared_claims.close()
 
     def _close_store(self) -> None:
         run(resolve(self._runtime.store.close()))

@@ -311,6 +311,25 @@ class UndoReport(_Report):
     rejected: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgotten(_Report):
+    """What went with a note that was deleted.
+
+    Attributes:
+        entries: Ids of other notes that lost their keywords, tags and context, which were made of the text too.
+        sentences: Ids of the notes that lost a sentence which a later note had added.
+        reasons: Ids of the notes that lost a link or a supersession, or the reason of one.
+        forms: Ids of the forms that lost their value; the next `fill` makes them anew.
+        pending: How many notes the next `evolve` makes anew.
+    """
+
+    entries: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    forms: tuple[str, ...] = ()
+    pending: int = 0
+
+
 @cache
 def adapter_of(kind: type[T]) -> TypeAdapter[T]:
     """Return what turns values into JSON values; it is made on first use, as that takes a while."""

@@ -27,7 +27,7 @@ from .budget import Budget
 from .config import MemoryConfig
 from .embedder_table import Cosines
 from .errors import ConfigurationError
-from .notes import Note
+from .notes import Namespace, Note
 from .plans import Cost
 from .ports import ChatModel, Completion, Embedder, MaybeAwaitable, Store
 from .stored_note import Vector
@@ -303,6 +303,7 @@ class Runtime:
     vectors: VectorCache = field(default_factory=VectorCache)
     thresholds: dict[str, Cosines] = field(default_factory=dict)  # by embedder
     claims: Claims = field(default_factory=Claims)
+    unfinished: set[Namespace] = field(default_factory=set)  # where a write has failed half way
     pause: Callable[[float], MaybeAwaitable[None]] = time.sleep  # for so many seconds
     closing: threading.Event = field(default_factory=threading.Event)  # the store is let go
 

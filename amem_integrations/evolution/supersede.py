@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from datetime import datetime
-from typing import Any
 
-from ..changes.edits import Edit, change, supersession_json
 from ..config import MemoryConfig
 from ..current_facts import is_later
 from ..ids import derive
-from ..notes import RELATIONS, Change, ChangeKind, Note, Relation, Supersession
+from ..notes import RELATIONS, Note, Relation
 from ..plans import MAX_REASON_CHARS, PlannedSupersession
 from ..prompts.replies import ProposedSupersession
 
@@ -52,50 +48,6 @@ def planned(
         reason=" ".join(proposed.reason.split())[:MAX_REASON_CHARS],
         rejected=objection_to(newer, older, config),
     )
-
-
-def supersede(
-    planned: PlannedSupersession,
-    newer: Note,
-    *,
-    model: str,
-    op: str,
-    at: datetime,
-    since: datetime | None = None,
-    proposal: str | None = None,
-) -> Edit:
-    """Return the edit by which an older note is superseded; a rejected one is only recorded, as a proposal.
-
-    It counts from the event time `since` (None: that of the newer note). `proposal` is what a person agreed to.
-    """
-
-    def edit(note: Note) -> tuple[Note, list[Change]]:
-        old = note.supersessions.get(newer.id)
-        if old is not None and (old.relation, old.reason) == (planned.relation, planned.reason):
-            return note, []
-        new = Supersession(
-            relation=planned.relation,
-            reason=planned.reason,
-            model=model,
-            change=planned.id,
-            since=since or newer.when,
-            recorded_at=at,
-        )
-        data: dict[str, Any] = {"supersession": supersession_json(new)}
-        if planned.rejected is not None:
-            data["rejected"] = planned.rejected
-        elif old is not None:
-            data["before"] = supersession_json(old)
-        if proposal is not None:
-            data["proposal"] = proposal
-        kind: ChangeKind = "supersede" if planned.rejected is None else "proposal"
-        made = change(op, kind, note, cause=newer.id, model=model, recorded_at=at, data=data)
-        made = replace(made, id=planned.id)  # an update of the same note may be proposed as well
-        if planned.rejected is not None:
-            return note, [made]
-        return note.revised(supersessions={**note.supersessions, newer.id: new}), [made]
-
-    return edit
 
 
 def objection_to(newer: Note, older: Note, config: MemoryConfig) -> str | None:

@@ -9,23 +9,22 @@ from datetime import datetime
 from inspect import iscoroutinefunction
 from typing import Any
 
-from .. import texts
-from ..changes.edits import change
-from ..chunks import Chunk, chunk_id, chunks
 from ..conversation import SPEAKING, from_dict, note_inputs
-from ..embedding import indexed
-from ..errors import AmemError, InvalidInputError, NoteNotFoundError
-from ..evolution.claiming import deadline
-from ..ids import clock, derive, new_operation, note_id, now, time_of
+from ..errors import AmemError, InvalidInputError, StoreError
+from ..fetch import not_found
+from ..ids import clock, derive, note_id, now, time_of
+from ..journal.erasure import forget
+from ..journal.fold import first_state
+from ..journal.insertion import edit, insert
+from ..journal.projection import project
+from ..journal.writer import Writer, as_it_is
 from ..kinds import kind_of
 from ..notes import Namespace, Note, NoteInput, Source, check_namespace, check_note_input
-from ..ports import Indexed
 from ..progress import Meter, Progress, reporter
-from ..runtime import RULES, Runtime, resolve
-from .content import SHARED, change_note, recover_interrupted
+from ..runtime import Runtime
+from ..stored_note import StoredNote
 from .edit import check_superseded, supersede_with
-from .evolve import evolve_notes
-
+from .resume import writing
 
 async def add(
     runtime: Runtime,
@@ -106,12 +105,10 @@ async def add_many(
     notes, unfinished = await _store(runtime, space, _inputs(items))
     finished: Mapping[str, Note] = {}
     if evolve and unfinished:
+        from .evolve import evolve_notes
+
         meter = None if report is None else Meter(report, len(unfinished))
-        # Rules take moments: it costs less that another worker may do it too than to keep others off.
-        free = runtime.model_name == RULES
-        working = replace(runtime, shared_claims=None) if free else runtime
-        until = 0.0 if free else deadline(runtime)
-        finished, *_ = await evolve_notes(working, space, unfinished, meter, until=until)
+        finished, *_ = await evolve_notes(runtime, space, unfinished, meter)
     return [finished.get(note.id, note) for note in notes]
 
 
@@ -175,155 +172,142 @@ async def _store(
 
     Without `vectors`, no embedder is called for what is new.
 
-    An item that is there already gives the stored note. The same key with another content, speaker, time or
-    metadata is the user's update: the note takes what was given, and returns to `pending` if that is more
-    than metadata. An item that is too long for the embedder becomes several notes, and gives the first.
+    An item that is there already gives the stored note. The same key with other values is the user's update: the note
+    takes what was given, and with another content it is `pending` again.
 
     Raises:
         InvalidInputError: An item cannot be stored; then none is.
     """
     for item in items:
         check_note_input(item, runtime.config.max_content_chars)
-    if getattr(runtime.store, "interrupted", ()):
-        await recover_interrupted(runtime)
     replacing = [item for item in items if item.supersedes]
     older = await check_superseded(runtime, namespace, replacing) if replacing else {}
-    wanted, known = await _identified(runtime, namespace, items)
-    parts = _new_parts(items, wanted, known)
-    added = await _insert(runtime, namespace, parts, vectors=vectors)
-    unfinished = {note_id: note for note_id, note in added.items() if note.state == "pending"}
-    known |= added
-    last = {whole[0].id: (item, whole) for item, whole in zip(items, wanted, strict=True)}
-    for item, whole in last.values():  # of two items with one id the last counts
-        changed = await _take_over(runtime, namespace, item, whole, known)
-        known |= {note.id: note for note in changed}
-        unfinished |= {note.id: note for note in changed if note.state == "pending"}
-    if gone := last.keys() - known.keys():
-        raise NoteNotFoundError(f"notes {gone} were deleted from {namespace!r} as they were added")
-    notes = [known[whole[0].id] for whole in wanted]
-    if older:
-        await supersede_with(runtime, namespace, zip(items, notes, strict=True), older)
-    return notes, list(unfinished.values())
+    async with writing(runtime, namespace) as writer:
+        ids, known = await _identified(writer, items)
+        # Of two items with one id the first is new, and the last one counts.
+        first = {i: item for i, item in reversed(list(zip(ids, items, strict=True)))}
+        last = dict(zip(ids, items, strict=True))
+        new = [
+            _note(runtime, namespace, i, first[i])
+            for i in dict.fromkeys(ids)
+            if (stored := known.get(i)) is None or stored.is_deleted
+        ]
+        stands = dict(known)
+        if new:
+            stands |= await _insert(runtime, writer, new, known, vectors=vectors)
+        unfinished = [note.id for note in new]
+        for i, item in last.items():
+            if item.key is not None:
+                stands[i], is_made_anew = await _take_over(runtime, writer, item, stands[i])
+                unfinished += [i] if is_made_anew else []
+        notes = {i: _living(namespace, stands[i]) for i in last}
+        found = [notes[i] for i in ids]
+        if older:
+            await supersede_with(runtime, writer, zip(items, found, strict=True), older)
+    waiting = [notes[i] for i in dict.fromkeys(unfinished) if notes[i].state == "pending"]
+    return found, waiting
 
 
 async def _identified(
-    runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput]
-) -> tuple[list[list[Chunk]], dict[str, Note]]:
-    """Return the notes that each item becomes, and those of them that are stored.
+    writer: Writer, items: Sequence[NoteInput]
+) -> tuple[list[str], dict[str, StoredNote]]:
+    """Return the id of each item, and what is stored under these ids.
 
-    Without a key, the id stands for the words. Where the note of that id was corrected, superseded or has
-    expired, the same words are a new statement, and get the next id.
+    Without a key, the id stands for the words and counts their occurrence. Where the note of that id was corrected,
+    superseded or has expired, the same words are a new statement, and get the next id.
     """
-    wanted = [chunks(runtime, item, note_id(namespace, item)) for item in items]
-    known: dict[str, Note] = {}
+    ids = [note_id(writer.namespace, item) for item in items]
+    known: dict[str, StoredNote] = {}
     looked_up: set[str] = set()
-    while ids := list(dict.fromkeys(i for w in wanted for i in _ids(w) if i not in looked_up)):
-        looked_up.update(ids)
-        stored = await resolve(runtime.store.get(namespace, ids))
-        known |= {note.id: note for note in stored}
+    while wanted := set(ids) - looked_up:
+        looked_up |= wanted
+        known |= await writer.notes(wanted)
         time = now()
-        wanted = [
-            chunks(runtime, item, derive("again", whole[0].id))
-            if item.key is None and _is_past(known.get(whole[0].id), whole[0], time)
-            else whole
-            for item, whole in zip(items, wanted, strict=True)
+        ids = [
+            derive("again", i) if item.key is None and _is_past(known.get(i), item, time) else i
+            for i, item in zip(ids, items, strict=True)
         ]
-    return wanted, known
+    return ids, known
 
 
-def _ids(whole: Sequence[Chunk]) -> list[str]:
-    """Return the ids of the notes of a text, and the one that follows if the stored text is longer."""
-    return [*(part.id for part in whole), chunk_id(whole[0].id, len(whole) + 1)]
-
-
-def _is_past(note: Note | None, part: Chunk, time: datetime) -> bool:
-    if note is None:
+def _is_past(stored: StoredNote | None, item: NoteInput, time: datetime) -> bool:
+    if stored is None or stored.note is None:
         return False
+    note = stored.note
     replaced = note.superseded_by is not None or note.is_expired(time)
-    return replaced or note.content != part.item.content
+    return replaced or note.content != item.content
 
 
-def _new_parts(
-    items: Sequence[NoteInput], wanted: Sequence[list[Chunk]], known: Mapping[str, Note]
-) -> list[Chunk]:
-    """Return what is to be stored: new texts, and chunks that are missing of those without a key."""
-    new: dict[str, Chunk] = {}
-    for item, whole in zip(items, wanted, strict=True):
-        is_stored = whole[0].id in known or whole[0].id in new
-        if not (is_stored and item.key is not None):
-            for part in whole:
-                if part.id not in known:
-                    new.setdefault(part.id, part)
-    return list(new.values())
+async def _insert(
+    runtime: Runtime,
+    writer: Writer,
+    notes: Sequence[Note],
+    known: Mapping[str, StoredNote],
+    *,
+    vectors: bool,
+) -> Mapping[str, StoredNote]:
+    """Store new notes, and return what stands under their ids.
+
+    With a key somebody else may have said something else under the same id, so that has to be read.
+    """
+    by_words = replace(writer, embed=as_it_is)
+    among = {note.id: known[note.id] for note in notes if note.id in known}
+    look = any(note.key is not None for note in notes)
+    if vectors:
+        try:
+            return await insert(writer, notes, among, look=look)
+        except StoreError:
+            raise
+        except AmemError:
+            # Trouble that does not pass, such as a revoked key: the caller is told, and the words are kept.
+            runtime.vectors.lacking = True
+            await insert(by_words, notes, among, look=look)
+            raise
+    runtime.vectors.lacking = True
+    return await insert(by_words, notes, among, look=look)
 
 
 async def _take_over(
-    runtime: Runtime,
-    namespace: Namespace,
-    item: NoteInput,
-    whole: Sequence[Chunk],
-    known: Mapping[str, Note],
-) -> list[Note]:
-    """Return the notes that a repeated key changed; without a key nothing but missing chunks is new."""
-    note = known.get(whole[0].id)
-    if note is None or item.key is None:
-        return []
+    runtime: Runtime, writer: Writer, item: NoteInput, stored: StoredNote
+) -> tuple[StoredNote, bool]:
+    """Return the note that a repeated key has changed as it stands, and whether its content is another now.
+
+    Raises:
+        NoteNotFoundError: The note was deleted meanwhile.
+    """
+    note = _living(writer.namespace, stored)
     given = _given(item)
     values = {name: value for name, value in given.items() if getattr(note, name) != value}
     if note.is_expired(now()):
         # It is said again, so it holds again.
-        values["expires_at"] = item.expires_at or _expiry(runtime, namespace, now())
-    stored = [known[i].content for i in _ids(whole) if i in known]
-    if stored != [part.item.content for part in whole]:
-        values["content"] = item.content
+        values["expires_at"] = item.expires_at or _expiry(runtime, writer.namespace, now())
     if not values:
-        return []
-    return await change_note(runtime, namespace, note, values, split=item.split)
+        return stored, False
+    is_made_anew = "content" in values
+    if is_made_anew:
+        await forget(writer, note.id, lambda held: replace(held, **values))
+    else:
+        await edit(writer, note.id, lambda held: replace(held, **values))
+        if "origin" in values:  # whether it waits for a model follows from that
+            await project(writer, [note.id])
+    stands = (await writer.notes([note.id])).get(note.id)
+    if stands is None:
+        raise not_found(writer.namespace, note.id)
+    return stands, is_made_anew or "origin" in values
 
 
 def _given(item: NoteInput) -> dict[str, Any]:
     """Return what a note takes over from a repeated key; what is left out it keeps."""
-    values = {name: getattr(item, name) for name in SHARED}
+    values = {name: getattr(item, name) for name in ("at", "speaker", "until", "expires_at")}
     values["metadata"] = json.loads(json.dumps(dict(item.metadata)))  # as it will be stored
-    return {name: value for name, value in values.items() if value}
+    kept = {name: value for name, value in values.items() if value}
+    return {"content": item.content, "origin": item.origin, **kept}
 
 
-async def _insert(
-    runtime: Runtime, namespace: Namespace, parts: Sequence[Chunk], *, vectors: bool
-) -> dict[str, Note]:
-    """Store new notes; return those that were not there yet, whoever else is adding them now."""
-    if not parts:
-        return {}
-    op = new_operation()
-    notes = _notes(runtime, namespace, parts, op)
-    records = [change(op, "add", note, recorded_at=note.recorded_at) for note in notes]
-    by_words = [Indexed(note=note, text=texts.lexical_text(note)) for note in notes]
-    try:
-        items = await indexed(runtime, notes) if vectors else by_words
-    except AmemError:
-        # Trouble that does not pass, such as a revoked key: the caller is told, and the words are kept.
-        await resolve(runtime.store.insert(namespace, by_words, records))
-        raise
-    new = await resolve(runtime.store.insert(namespace, items, records))
-    added = {note.id: note for note in notes if note.id in new}
-    others = [note.id for note in notes if note.id not in new]
-    if others:  # another process was faster, and works on them
-        stored = await resolve(runtime.store.get(namespace, others))
-        added |= {note.id: note for note in stored}
-    return added
-
-
-def _notes(runtime: Runtime, namespace: Namespace, parts: Sequence[Chunk], op: str) -> list[Note]:
-    """Return the new notes; all chunks of a text expire together."""
-    made: list[Note] = []
-    ends: dict[str, datetime | None] = {}
-    for part in parts:
-        seq = clock.tick()
-        default = part.item.expires_at or _expiry(runtime, namespace, time_of(seq))
-        made.append(
-            _note(namespace, part, op, seq, ends.setdefault(part.whole or part.id, default))
-        )
-    return made
+def _living(namespace: Namespace, stored: StoredNote) -> Note:
+    if stored.note is None:
+        raise not_found(namespace, stored.id)
+    return stored.note
 
 
 def _expiry(runtime: Runtime, namespace: Namespace, recorded_at: datetime) -> datetime | None:
@@ -332,29 +316,27 @@ def _expiry(runtime: Runtime, namespace: Namespace, recorded_at: datetime) -> da
     return recorded_at + ttl if ttl else None
 
 
-def _note(
-    namespace: Namespace, part: Chunk, op: str, seq: int, expires_at: datetime | None
-) -> Note:
-    item = part.item
-    return Note(
-        id=part.id,
+def _note(runtime: Runtime, namespace: Namespace, identity: str, item: NoteInput) -> Note:
+    seq = clock.tick()
+    recorded_at = time_of(seq)
+    note = Note(
+        id=identity,
         seq=seq,
         namespace=namespace,
         content=item.content,
-        recorded_at=time_of(seq),
+        recorded_at=recorded_at,
         at=item.at or item.default_at,
         speaker=item.speaker,
         source=item.source,
         kind=kind_of(item.content),
+        origin=item.origin,
         thread=item.thread,
         key=item.key,
-        chunk=part.number,
-        chunk_of=part.whole,
         until=item.until,
-        expires_at=expires_at,
-        ops=(op,),
+        expires_at=item.expires_at or _expiry(runtime, namespace, recorded_at),
         metadata=dict(item.metadata),
     )
+    return replace(note, state=first_state(note))
 
 
 def _inputs(items: Iterable[str | NoteInput]) -> list[NoteInput]:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
+from uuid import uuid4
 
-from ..changes.edits import Edit, chain, change_of_namespace
-from ..changes.rewrite import rewrite
 from ..current_facts import is_later
+from ..decisions import Call, Decision, Item, Source
+from ..embedding import WITHOUT_EMBEDDER
 from ..errors import InvalidInputError
 from ..evolution.supersede import objection_to
-from ..evolution.supersede import supersede as edit_of
-from ..fetch import existing
-from ..filters import Condition
-from ..ids import derive, new_operation, now
+from ..fetch import existing, not_found
+from ..ids import now, time_of
+from ..journal import erasure
+from ..journal.commit import commit
+from ..journal.erasure import Redacted, forget
+from ..journal.insertion import edit
+from ..journal.redaction import ENDS
+from ..journal.writer import Writer
 from ..notes import (
     RELATIONS,
     USER,
@@ -29,10 +34,14 @@ from ..notes import (
     check_namespace,
     check_note_input,
     check_time,
+    storable,
 )
-from ..plans import MAX_REASON_CHARS, PlannedSupersession
+from ..plans import MAX_REASON_CHARS, Forgotten
 from ..runtime import Runtime, resolve
-from .content import change_note, later_chunks, remove_notes
+from ..stored_note import StoredNote
+from .resume import writing
+
+TOMBSTONES_STAY = timedelta(days=1)
 
 
 class Unchanged(Enum):
@@ -55,24 +64,30 @@ async def update(
     namespace: Sequence[str],
     content: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    at: datetime | Unchanged | None = UNCHANGED,
+    speaker: str | Unchanged | None = UNCHANGED,
     until: datetime | Unchanged | None = UNCHANGED,
     expires_at: datetime | Unchanged | None = UNCHANGED,
+    thorough: bool = False,
 ) -> Note:
-    """Return the note with other content, other metadata, another end or time to expire, or all of these.
+    """Return the note with other content, other metadata, another time, speaker, end, or several of these.
 
     The old values stay in the note's history, and nowhere else. With new content the note is pending again, and
-    found by that content at once; its links stay, what its old content had added to other notes goes, and the
-    next `evolve` makes attributes for it. For the first note of a long text, `content` is the whole text, and
-    its other notes change with it. While the embedder is down the note is found by its new words, and has
-    the vector of the old ones until it is constructed.
+    found by that content at once; its links and what was made of the old content go, in this note and in others, and the
+    next `evolve` makes attributes for it. What the user decided, such as a supersession, stays in force. While the
+    embedder is down the note is found by its new words.
 
     Args:
         note_id: Which note.
         namespace: Whose memory.
         content: The new text.
         metadata: The new metadata, in place of all there was.
+        at: When it happened; None: when it was recorded.
+        speaker: Who said it; None: nobody is named.
         until: How long it holds; None: no end is known.
         expires_at: From this time on the note is not found any more; None: it does not expire.
+        thorough: With `content`: the earlier wordings go from the history too, and everything that was written by
+            calls which were shown them (see `delete`).
 
     Raises:
         NoteNotFoundError: There is none with this id in this namespace.
@@ -80,23 +95,44 @@ async def update(
         StoreError: The store refused; `history` then tells what was written.
     """
     space = check_namespace(namespace)
-    times: dict[str, Any] = {
-        name: value
-        for name, value in (("until", until), ("expires_at", expires_at))
-        if not isinstance(value, Unchanged)
+    if thorough and content is None:
+        raise InvalidInputError("thorough=True is for another content; give content")
+    given = {"at": at, "speaker": speaker, "until": until, "expires_at": expires_at}
+    values: dict[str, Any] = {
+        name: value for name, value in given.items() if not isinstance(value, Unchanged)
     }
-    if content is None and metadata is None and not times:
-        raise InvalidInputError("update was given nothing to change; give content or metadata")
-    (note,) = await existing(runtime.store, space, [note_id])
-    text = note.content if content is None else content
-    given = NoteInput(content=text, metadata=metadata or {}, **times)
-    check_note_input(given, runtime.config.max_content_chars)
-    values: dict[str, Any] = {**times}
     if content is not None:
-        values["content"] = given.content
+        values["content"] = content
     if metadata is not None:
-        values["metadata"] = json.loads(json.dumps(dict(given.metadata)))  # as it will be stored
-    return (await change_note(runtime, space, note, values))[0]
+        values["metadata"] = metadata
+    if not values:
+        raise InvalidInputError("update was given nothing to change; give content or metadata")
+    item = NoteInput(**{"content": "any", **values})
+    check_note_input(item, runtime.config.max_content_chars)
+    values = {name: getattr(item, name) for name in values}
+    if metadata is not None:
+        values["metadata"] = json.loads(json.dumps(dict(item.metadata)))  # as it will be stored
+
+    def changed(note: Note) -> Note:
+        if note.is_expired(now()):
+            raise not_found(space, note_id)
+        return replace(note, **values)
+
+    def is_wanted(stored: StoredNote) -> bool:
+        return thorough or (stored.note is not None and stored.note.content != item.content)
+
+    async with writing(runtime, space, despite=WITHOUT_EMBEDDER) as writer:
+        gone: Redacted | None = None
+        if content is not None:
+            gone = await forget(writer, note_id, changed, thorough=thorough, only_if=is_wanted)
+        if gone is None:
+            values.pop("content", None)
+            stands = await edit(writer, note_id, changed)
+        else:
+            stands = (await writer.notes([note_id])).get(note_id)
+    if stands is None or stands.note is None:
+        raise not_found(space, note_id)
+    return stands.note
 
 
 async def supersede(
@@ -111,8 +147,8 @@ async def supersede(
 ) -> Change:
     """Say that a later note takes the place of an earlier one, and return the change, which can be undone.
 
-    Nothing of the earlier note is deleted or hidden: searches show it below what takes its place. All of a long text
-    is superseded with its first note.
+    Nothing of the earlier note is deleted or hidden: searches show it below what takes its place. It stays so, whatever
+    models decide, and after corrections of both notes.
 
     Args:
         older: The note that is outdated.
@@ -134,66 +170,90 @@ async def supersede(
     if not isinstance(reason, str) or len(reason) > MAX_REASON_CHARS:
         raise InvalidInputError(f"reason must be a text of at most {MAX_REASON_CHARS} characters")
     check_time("since", since)
-    first, later = await existing(runtime.store, space, [older, newer])
-    _check_later(first, later)
-    op, at = new_operation(), now()
-    edits = {
-        chunk.id: edit_of(
-            _plan(op, chunk, later, relation, reason), later, model=USER, op=op, at=at, since=since
-        )
-        for chunk in [first, *await later_chunks(runtime, space, first)]
-    }
-    done = await rewrite(runtime, space, op, edits)
-    if not done.changes:
-        raise InvalidInputError(f"note {newer!r} {relation} note {older!r} already")
-    return next((made for made in done.changes if made.note_id == older), done.changes[0])
+    async with writing(runtime, space) as writer:
+        first, later = await existing(runtime.store, space, [older, newer])
+        _check_later(first, later)
+        text = " ".join(storable(reason).split())
+        known = first.supersessions.get(newer)
+        if known is not None and (known.relation, known.reason) == (relation, text):
+            raise InvalidInputError(f"note {newer!r} {relation} note {older!r} already")
+        decision = _verdict(writer, first, later, relation=relation, reason=text, since=since)
+        await _decide(writer, [decision])
+    (item,) = decision.items
+    return Change(
+        id=f"{decision.id}:{item.number}",
+        note_id=older,
+        at=time_of(decision.seq),
+        by=USER,
+        kind="supersede",
+        after={
+            "by": newer, "relation": relation, "reason": text, "since": decision.at.isoformat(),
+        },  # fmt: skip
+    )
 
 
-async def delete(runtime: Runtime, note_id: str, *, namespace: Sequence[str]) -> None:
-    """Remove a note for good: its history, the links to it, and every text that a model made of it.
+async def delete(
+    runtime: Runtime, note_id: str, *, namespace: Sequence[str], thorough: bool = False
+) -> Forgotten:
+    """Remove a note for good, with all that was made of its text, and return what went.
 
-    With the first note of a long text, the one that `add` returned, all of that text goes. What stays is
-    a receipt without content. It cannot be undone. It works while the embedder is down, too: notes that
-    evolved by this one lose that text, and keep the vector it gave them until they change or `reindex`.
+    Gone are its content, its earlier wordings, its links, and of other notes every entry, sentence and reason that has
+    the note among its sources: the texts that it was shown for and shares a telling word with. Notes that lose their
+    attributes are pending again, and the next `evolve` makes them anew. What a model concluded in other words stays.
+    It cannot be undone, and works while the embedder is down, too.
+
+    Args:
+        note_id: Which note.
+        namespace: Whose memory.
+        thorough: Also remove everything that was written by calls of a model which were shown the note, whatever it says,
+            and what calls that are under way will answer. A note that was deleted without can be deleted thoroughly
+            as long as its history tells of it.
 
     Raises:
         NoteNotFoundError: There is none with this id in this namespace.
     """
     space = check_namespace(namespace)
-    (note,) = await existing(runtime.store, space, [note_id])
-    notes = [note, *await later_chunks(runtime, space, note)]
-    await remove_notes(runtime, space, notes)
+    time = now()
+
+    def is_there(stored: StoredNote) -> bool:
+        if stored.note is None:  # to help a delete that was interrupted, or make it thorough
+            return thorough or stored.purge is not None
+        return not stored.note.is_expired(time)
+
+    async with writing(runtime, space, despite=WITHOUT_EMBEDDER) as writer:
+        redacted = await forget(writer, note_id, thorough=thorough, only_if=is_there)
+    if redacted is None:
+        raise not_found(space, note_id)
+    return _forgotten(note_id, redacted)
 
 
 async def clear(runtime: Runtime, *, namespace: Sequence[str]) -> None:
-    """Remove all notes of a namespace for good, with their history; no other namespace is touched.
+    """Remove all notes of a namespace for good, with all that was decided about them; no other namespace is touched.
 
-    What stays are receipts without content: of this, and of what was deleted before. What models have cost stays
-    in the ledger too, and counts against the limits of the day.
+    What models have cost stays in the ledger, and counts against the limits of the day.
     """
     space = check_namespace(namespace)
-    data = {"notes": await resolve(runtime.store.count(space))}
-    receipt = change_of_namespace(new_operation(), "clear", space, now(), data)
-    await resolve(runtime.store.clear(space, [receipt]))
+    async with writing(runtime, space, despite=WITHOUT_EMBEDDER) as writer:
+        await erasure.clear(writer)
 
 
 async def sweep(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> int:
     """Delete the notes that have expired, as `delete` does, and return how many there were.
 
+    What is left of notes that were deleted more than a day ago, by which their history is known, goes too.
+
     Args:
         namespace: Whose memory; None takes all of them.
     """
-    where = (Condition("expires_at", "$lte", now()),)
     spaces = (
-        await resolve(runtime.store.namespaces(where))
+        await resolve(runtime.store.namespaces(recorded=True))
         if namespace is None
         else [check_namespace(namespace)]
     )
     swept = 0
     for space in spaces:
-        while expired := await resolve(runtime.store.scan(space, where=where)):
-            await remove_notes(runtime, space, expired)
-            swept += len(expired)
+        async with writing(runtime, space, despite=WITHOUT_EMBEDDER) as writer:
+            swept += await erasure.sweep(writer, now() - TOMBSTONES_STAY)
     return swept
 
 
@@ -221,7 +281,7 @@ async def check_superseded(
 
 async def supersede_with(
     runtime: Runtime,
-    namespace: Namespace,
+    writer: Writer,
     stored: Iterable[tuple[NoteInput, Note]],
     older: Mapping[str, Note],
 ) -> None:
@@ -229,40 +289,105 @@ async def supersede_with(
 
     What an assistant or a tool wants to replace of a user's words is proposed (see `MemoryConfig.assistant_supersedes`).
     """
-    op, at = new_operation(), now()
-    steps: defaultdict[str, list[Edit]] = defaultdict(list)
+    decisions = []
     for item, newer in stored:
         for outdated in (older[note_id] for note_id in dict.fromkeys(item.supersedes)):
             _check_later(outdated, newer)
-            objection = objection_to(newer, outdated, runtime.config)
-            for chunk in [outdated, *await later_chunks(runtime, namespace, outdated)]:
-                plan = _plan(op, chunk, newer, "updates", "", objection)
-                steps[chunk.id].append(edit_of(plan, newer, model=USER, op=op, at=at))
-    await rewrite(runtime, namespace, op, {i: chain(parts) for i, parts in steps.items()})
+            if newer.id not in outdated.supersessions:
+                why = objection_to(newer, outdated, runtime.config)
+                decisions.append(_verdict(writer, outdated, newer, why=why))
+    if decisions:
+        await _decide(writer, decisions)
 
 
-def _plan(
-    op: str,
+async def _decide(writer: Writer, decisions: Sequence[Decision]) -> None:
+    """Write what the user decided.
+
+    Raises:
+        NoteNotFoundError: A note that it is about was deleted meanwhile.
+    """
+    call = Call(
+        id=decisions[0].call,
+        token=writer.new_token(),
+        namespace=writer.namespace,
+        by=USER,
+        seq=writer.new_seq(),
+        data={"task": "supersede"},
+    )
+    decisions = [replace(one, call=call.id) for one in decisions]
+    if await commit(writer, call, decisions) == "stale":
+        for decision in decisions:
+            await existing(writer.store, writer.namespace, decision.about)
+
+
+def _verdict(
+    writer: Writer,
     older: Note,
     newer: Note,
-    relation: Relation,
-    reason: str,
-    rejected: str | None = None,
-) -> PlannedSupersession:
-    return PlannedSupersession(
-        id=derive("change", op, "supersede", older.id, newer.id),
-        target=older.id,
-        relation=relation,
-        reason=" ".join(reason.split()),
-        rejected=rejected,
+    *,
+    relation: Relation = "updates",
+    reason: str = "",
+    since: datetime | None = None,
+    why: str | None = None,
+) -> Decision:
+    """Return the user's decision that a note takes the place of another; one that `why` speaks against waits.
+
+    Each is a decision by itself, as it goes when one of its two notes is deleted.
+    """
+    data = {"relation": relation} | ({} if why is None else {"why": why})
+    item = Item(
+        kind="supersession",
+        to=older.id,
+        by=USER,
+        text=reason,
+        sources=(Source(newer.id, newer.rev), Source(older.id, older.rev)),
+        data=data,
+        switch="on" if why is None else "waiting",
+    )
+    return Decision(
+        id=str(uuid4()),
+        token=writer.new_token(),
+        namespace=writer.namespace,
+        call=str(uuid4()),
+        note=newer.id,
+        rev=newer.rev,
+        stage="user",
+        seq=writer.new_seq(),
+        at=since or newer.when,
+        items=(item,),
     )
 
 
 def _check_later(older: Note, newer: Note) -> None:
-    if newer.chunk_of == older.id:
-        raise InvalidInputError(f"note {newer.id!r} is part of the text {older.id!r} itself")
     if not is_later(newer, older):
         raise InvalidInputError(
             f"note {newer.id!r} of {newer.when} is not later than note {older.id!r} of {older.when}, so it cannot "
             "supersede it; if the earlier one was right after all, let a note retract the later one"
         )
+
+
+def _forgotten(note_id: str, redacted: Redacted) -> Forgotten:
+    """Return what went, of decisions as they were and what is left of them."""
+    entries, sentences, reasons, forms = set[str](), set[str](), set[str](), set[str]()
+    again = set[str]()
+    for before, after in redacted.values():
+        left = {item.number: item for item in after.items}
+        for item in before.items:
+            if item == left.get(item.number):
+                continue
+            if item.kind == "entry":
+                entries.add(before.note)
+                again |= {before.note} if item.is_on else set()
+            elif item.kind == "sentence":
+                sentences.add(item.to)
+            elif item.kind == "form":
+                forms.add(before.note)
+            elif item.kind in ENDS:
+                reasons |= {end for end in (before.note, item.to, item.other) if end}
+    return Forgotten(
+        entries=tuple(sorted(entries - {note_id})),
+        sentences=tuple(sorted(sentences - {note_id})),
+        reasons=tuple(sorted(reasons - {note_id})),
+        forms=tuple(sorted(forms)),
+        pending=len(again - {note_id}),
+    )

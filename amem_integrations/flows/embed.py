@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
-from .. import texts
-from ..changes.rewrite import next_revision
-from ..embedding import embed_if_possible
 from ..errors import AmemError, ModelUnavailableError
 from ..fetch import note_pages
 from ..filters import WITHOUT_VECTOR
-from ..ids import new_operation
+from ..journal.projection import project
 from ..notes import check_namespace
-from ..ports import Indexed
 from ..runtime import Runtime, resolve
+from .resume import writing
+
+log = logging.getLogger("amem_integrations")
+
+PAGE = 64  # notes embedded at once
 
 
 async def embed_missing(
@@ -30,20 +32,18 @@ async def embed_missing(
         ConfigurationError: The embedder cannot be used, such as with a wrong key.
         StoreError: The store refused.
     """
-    space, op, is_done = check_namespace(namespace), new_operation(), True
-    async for page in note_pages(runtime.store, space, (WITHOUT_VECTOR,)):
-        wanted = [texts.embedding_text(note) for note in page]
-        rows = await embed_if_possible(runtime, wanted, despite=despite)
-        ready = [
-            Indexed(note=next_revision(note, note, op), vector=row)
-            for note, row in zip(page, rows, strict=True)
-            if row is not None
-        ]
-        # A note that was changed meanwhile has been embedded by that change.
-        stale = await resolve(runtime.store.replace(space, ready, [])) if ready else set()
-        is_done &= len(ready) - len(stale) == len(page)
-        if not ready:
-            break
+    space, is_done = check_namespace(namespace), True
+    async for page in note_pages(runtime.store, space, (WITHOUT_VECTOR,), size=PAGE):
+        ids = [note.id for note in page]
+        async with writing(runtime, space, despite=despite) as writer:
+            await project(writer, ids)
+        stored = await resolve(runtime.store.notes(space, ids))
+        lacking = [one for one in stored.values() if not (one.is_deleted or one.embedded)]
+        is_done &= not lacking
+        if len(lacking) == len(page):
+            break  # the embedder is down
+    if not is_done:
+        runtime.vectors.lacking = True
     return is_done
 
 

@@ -13,10 +13,13 @@ from ..ports import NoteQuery, RecordQuery
 from ..runtime import resolve
 from ..stored_note import Earlier, Purge, StoredNote
 from .commit import settle, unsettled_calls
-from .fold import changed_fields
+from .fold import changed_fields, first_state
 from .projection import project
 from .redaction import Fate, redact, redact_inferred
 from .writer import Writer
+
+# Decisions that were redacted, by id: as they were, and what is left of them.
+Redacted = dict[str, tuple[Decision, Decision]]
 
 MOST_EARLIER = 20  # earlier values of a note's fields that are kept
 
@@ -28,11 +31,12 @@ async def forget(
     *,
     thorough: bool = False,
     only_if: Callable[[StoredNote], bool] = lambda _: True,
-) -> bool:
+) -> Redacted | None:
     """Delete a note, or give the note another wording, with all that was made of the old one.
 
-    Return whether that was done; False: the note is not there, or `only_if` does not hold. A second delete helps the
-    first one to finish, and may make it thorough.
+    Return the decisions that were redacted; None: the note is not there, or `only_if` does not hold. A second delete
+    helps the first one to finish, and may make it thorough. After a thorough correction the note's own earlier wordings
+    are gone from its history.
 
     Args:
         writer: Who forgets.
@@ -44,7 +48,7 @@ async def forget(
     stored = await writer.note(note_id)
     while True:
         if stored is None or (stored.is_deleted and correction) or not only_if(stored):
-            return False
+            return None
         if stored.is_deleted and (not thorough or stored.thorough >= stored.rev):
             break
         token, rev = writer.new_token(), stored.rev
@@ -56,12 +60,11 @@ async def forget(
         await writer.swap_notes([(stored, new)])
         stored = await writer.note(note_id)
         if stored is None:  # the tombstone was collected
-            await purge(writer, note_id, Purge(rev, deleted=True))
-            return correction is None
+            redacted = await purge(writer, note_id, Purge(rev, deleted=True))
+            return None if correction else redacted
         if stored.was_written_by(token) or (not correction and _is_another_life(stored, rev)):
             break
-    await purge(writer, note_id)
-    return True
+    return await purge(writer, note_id)
 
 
 def _is_another_life(stands: StoredNote, rev: int) -> bool:
@@ -78,10 +81,12 @@ def _corrected(
     thorough: bool,
 ) -> StoredNote:
     """Return a note with its new wording, an empty view, and what is owed for the old one."""
-    before, after = stored.note, correction(stored.note)  # type: ignore[arg-type] # no tombstone is corrected
-    values = {name: getattr(before, name) for name in changed_fields(before, after)}  # type: ignore[arg-type]
+    after = correction(stored.note)  # type: ignore[arg-type] # no tombstone is corrected
     was_deleted = stored.purge is not None and stored.purge.deleted
     rev = max(seq, stored.rev + 1)  # the clock of another process may be behind
+    earlier = earlier_values(stored, after, token, rev)
+    if thorough:
+        earlier = tuple(one._replace(values={}) for one in earlier)
     return replace(
         stored,
         token=token,
@@ -92,8 +97,20 @@ def _corrected(
         supersedes=(),
         vectors=None,
         embedded="",
-        earlier=(*stored.earlier, Earlier(token, rev, stored.rev, values))[-MOST_EARLIER:],
+        earlier=earlier,
     )
+
+
+def earlier_values(stored: StoredNote, after: Note, token: str, seq: int) -> tuple[Earlier, ...]:
+    """Return the earlier values of a note that becomes another; of documents and items only the tokens are kept.
+
+    By the tokens other writers know that they have written.
+    """
+    values = {}
+    if stored.note is not None and after.origin == "conversation":
+        names = changed_fields(stored.note, after)
+        values = {name: getattr(stored.note, name) for name in names}
+    return (*stored.earlier, Earlier(token, seq, stored.rev, values))[-MOST_EARLIER:]
 
 
 def without_view(note: Note) -> Note:
@@ -103,7 +120,7 @@ def without_view(note: Note) -> Note:
         contexts=(),
         links={},
         supersessions={},
-        state="pending",
+        state=first_state(note),
         failure=None,
         attempts=0,
         next_attempts=Attempts(),
@@ -112,8 +129,8 @@ def without_view(note: Note) -> Note:
     )
 
 
-async def purge(writer: Writer, note_id: str, owed: Purge | None = None) -> None:
-    """Redact everything that was made of the wordings of a note which are gone, and say so in the note.
+async def purge(writer: Writer, note_id: str, owed: Purge | None = None) -> Redacted:
+    """Redact everything that was made of the wordings of a note which are gone, say so in the note, and return it.
 
     Anybody may purge, at any time, and again.
 
@@ -126,21 +143,24 @@ async def purge(writer: Writer, note_id: str, owed: Purge | None = None) -> None
     if owed is None:
         stored = await writer.note(note_id)
         if stored is None or stored.purge is None:
-            return
+            return {}
         owed, thorough = stored.purge, stored.thorough
-    await redact_all(writer, Source(note_id, owed.rev), deleted=owed.deleted, thorough=thorough)
+    source = Source(note_id, owed.rev)
+    redacted = await redact_all(writer, source, deleted=owed.deleted, thorough=thorough)
     while True:
         stands = await writer.note(note_id)
         if stands is None or stands.purge is None:
-            return
+            return redacted
         if stands.purge.rev > owed.rev or stands.thorough > thorough:
-            return  # somebody else owes more by now, and pays
+            return redacted  # somebody else owes more by now, and pays
         token = writer.new_token()
         await writer.swap_notes([(stands, replace(stands, purge=None, token=token))])
 
 
-async def redact_all(writer: Writer, gone: Source, *, deleted: bool, thorough: int = 0) -> None:
-    """Redact what was made of the wordings of a note up to a rev, until nothing more is found."""
+async def redact_all(
+    writer: Writer, gone: Source, *, deleted: bool, thorough: int = 0
+) -> Redacted:
+    """Redact what was made of the wordings of a note up to a rev, until nothing more is found; return it."""
 
     def fate_of(source: Source) -> Fate | None:
         if source.id != gone.id or source.rev > gone.rev:
@@ -148,6 +168,7 @@ async def redact_all(writer: Writer, gone: Source, *, deleted: bool, thorough: i
         return "deleted" if deleted else "corrected"
 
     touched: set[str] = set()
+    redacted: Redacted = {}
     while True:
         found = await writer.decisions(RecordQuery(made_from=gone))
         inferred = await _inferred(writer, Source(gone.id, thorough)) if thorough else {}
@@ -158,10 +179,12 @@ async def redact_all(writer: Writer, gone: Source, *, deleted: bool, thorough: i
             left = redact_inferred(left) if key in inferred else left
             if left != decision:
                 changed.append((decision, left))
+                redacted[key] = (redacted.get(key, (decision,))[0], left)
         if not changed:
             break
         await writer.swap_decisions(changed)
     await project(writer, touched)
+    return redacted
 
 
 async def _inferred(writer: Writer, gone: Source) -> dict[str, Decision]:
@@ -193,7 +216,8 @@ async def sweep(writer: Writer, before: datetime) -> int:
     """
     time, count = writer.now(), 0
     for note_id in sorted(await writer.find_notes(NoteQuery(expired_at=time))):
-        count += await forget(writer, note_id, only_if=lambda stored: _is_expired(stored, time))
+        gone = await forget(writer, note_id, only_if=lambda stored: _is_expired(stored, time))
+        count += gone is not None
     await resolve(writer.store.remove_tombstones(writer.namespace, before))
     return count
 

@@ -41,7 +41,7 @@ def fold(
         "contexts": (*_own_context(entry), *_sentences(stored.id, shown)),
         "links": _strongest(links, most_links),
         "supersessions": dict(_supersessions(stored.id, shown)),
-        "state": _state(entry, own, failed),
+        "state": _state(stored.note, entry, own, failed),
         "failure": failed[-1].items[0].text if failed and entry is None else None,
         "attempts": len(failed) if entry is None else 0,
         "next_attempts": Attempts(_next_attempt(own, "construct"), _next_attempt(own, "link")),
@@ -99,7 +99,16 @@ def _next_attempt(own: Sequence[Decision], stage: str) -> int:
     return max(attempts, default=0)
 
 
-def _state(entry: _Entry | None, own: Sequence[Decision], failed: Sequence[Decision]) -> State:
+def first_state(note: Note) -> State:
+    """Return the state of a note of which nothing is decided: only what was said in a conversation waits for a model."""
+    return "pending" if note.origin == "conversation" else "done"
+
+
+def _state(
+    note: Note, entry: _Entry | None, own: Sequence[Decision], failed: Sequence[Decision]
+) -> State:
+    if note.origin != "conversation":
+        return first_state(note)
     if entry is None:
         return "failed" if failed else "pending"
     linked = any(one.stage == "link" and one.shows and not one.is_off for one in own)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from ..notes import Note
 from ..runtime import resolve
-from .erasure import MOST_EARLIER
+from .erasure import earlier_values
 from .fold import changed_fields
-from ..stored_note import Earlier, StoredNote
+from ..stored_note import StoredNote
 from .writer import Writer
 
 
@@ -73,13 +73,12 @@ async def edit(writer: Writer, note_id: str, change: Callable[[Note], Note]) -> 
         if stored is None or stored.note is None:
             return None
         after = change(stored.note)
-        names = changed_fields(stored.note, after)
-        if not names:
+        if not changed_fields(stored.note, after):
             return stored
-        token, seq = writer.new_token(), writer.new_seq()
-        values = {name: getattr(stored.note, name) for name in names}
-        earlier = (*stored.earlier, Earlier(token, seq, stored.rev, values))[-MOST_EARLIER:]
-        new = replace(stored, token=token, note=after, earlier=earlier)
+        token = writer.new_token()
+        earlier = earlier_values(stored, after, token, writer.new_seq())
+        made = replace(stored, token=token, note=after, earlier=earlier)
+        (new,) = await writer.embed([made])
         await writer.swap_notes([(stored, new)])
         stands = await writer.note(note_id)
         if stands is None or stands.was_written_by(token):

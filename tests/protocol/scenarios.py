@@ -73,7 +73,7 @@ def correct(note_id: str, content: str, *, thorough: bool = False) -> Process:
     async def process(writer: Writer) -> str | None:
         change = lambda held: replace(held, content=content)  # noqa: E731
         done = await forget(writer, note_id, change, thorough=thorough)
-        return "corrected" if done else None
+        return "corrected" if done is not None else None
 
     return process
 
