@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, MissingExtraError
 from ..fetch import note_pages
-from ..filters import SAID
 from ..notes import Namespace, check_namespace
 from ..runtime import COSTS, Runtime, resolve
 from ..thresholds import gate, relevance_floor
@@ -40,7 +39,6 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
     - `duplicates`: notes that say, but for case, punctuation and spacing, what an earlier one of their
       namespace says; what says the same in other words is not counted
     - `proposals`: those that wait for an answer, by the model that made them
-    - `rejected_replies`: answers that could not be used, by model, since this memory was opened
     - `usage`: what models were asked since this memory was opened: by task (`construct`, `evolve`, …), in `total`, and in
       `models` by the name that notes and history know a model by: `calls`, `input_tokens`, `output_tokens`,
       `rejected_replies`, `dropped` (links and updates that named no note shown), `refused` (requests that the endpoint
@@ -57,13 +55,10 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
             runtime.budget.take_over(space, spent)
             stopped += [refusal] if (refusal := runtime.budget.refusal(space)) else []
         await examine(runtime, space, health)
-    asked = runtime.usage.snapshot()
-    rejected = {name: counts.get("rejected_replies", 0) for name, counts in asked["models"].items()}
     return {
         "namespaces": len(spaces),
         **health.values(),
-        "rejected_replies": {model: count for model, count in rejected.items() if count},
-        "usage": asked,
+        "usage": runtime.usage.snapshot(),
         "cost": _cost(costs, health.states.total()),
         "stopped": stopped,
     }
@@ -120,7 +115,7 @@ async def graph(runtime: Runtime, *, namespace: Sequence[str]) -> nx.DiGraph:
     graph = nx.DiGraph()
     names = ("content", "speaker", "thread", "at", "state", "keywords", "tags")
     space = check_namespace(namespace)
-    pages = note_pages(runtime.store, space, (SAID,), expired=False)
+    pages = note_pages(runtime.store, space, expired=False)
     notes = [note async for page in pages for note in page]
     for note in notes:
         graph.add_node(note.id, **{name: getattr(note, name) for name in names})

@@ -9,11 +9,10 @@ from math import ceil
 from typing import Any
 
 from ..current_facts import CurrentFacts, named
-from ..fetch import note_pages
-from ..filters import SAID
+from ..fetch import get, note_pages
 from ..ids import now
 from ..notes import Namespace, Note
-from ..runtime import Runtime, resolve
+from ..runtime import Runtime
 from .review import open_proposals
 
 
@@ -59,7 +58,7 @@ async def examine(runtime: Runtime, namespace: Namespace, health: Health) -> Non
     """Count what is in a namespace."""
     seen: set[str] = set()
     outdated: dict[str, Note] = {}
-    async for page in note_pages(runtime.store, namespace, (SAID,)):
+    async for page in note_pages(runtime.store, namespace):
         for note in page:
             health.add(note)
             words = _normalised(note.content)
@@ -75,7 +74,7 @@ async def examine(runtime: Runtime, namespace: Namespace, health: Health) -> Non
 async def _superseded(runtime: Runtime, namespace: Namespace, outdated: dict[str, Note]) -> int:
     """Return how many of the notes that hold supersessions are not current now."""
     others = sorted(named(outdated.values()) - outdated.keys())
-    later = await resolve(runtime.store.get(namespace, others))
+    later = await get(runtime.store, namespace, others)
     time = now()
     current = CurrentFacts({**outdated, **{note.id: note for note in later}}, time, now=time)
     return sum(bool(current.successors(note)) for note in outdated.values())

@@ -6,17 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ..changes.known_at import past_at
 from ..context import as_of as seen_from
 from ..current_facts import CurrentFacts
 from ..errors import NoteNotFoundError
 from ..fetch import existing, note_pages
-from ..filters import SAID, check_count, conditions_of, matches
+from ..filters import check_count, conditions_of, matches
 from ..ids import now
-from ..kinds import FORM
 from ..notes import Namespace, Note, check_namespace
 from ..runtime import Runtime
-from .search import Found, fetch_related
+from .search import Found, fetch_notes, fetch_related
 
 
 async def get(
@@ -37,8 +35,8 @@ async def get(
     notes = await existing(runtime.store, space, [note_id])
     if not all(matches(note, conditions) for note in notes):
         raise NoteNotFoundError(f"there was no note {note_id!r} at that time; it came later")
-    (note,) = await _views(runtime, space, notes, as_of, known_at)
-    return note
+    views = await _views(runtime, space, notes, as_of, known_at)
+    return views[0]
 
 
 async def get_all(
@@ -61,8 +59,6 @@ async def get_all(
     check_count("limit", limit)
     found: list[Note] = []
     conditions = conditions_of(where, as_of, known_at)
-    if not any(c.field == "kind" and c.value == FORM for c in conditions):
-        conditions = (*conditions, SAID)
     async for page in note_pages(runtime.store, space, conditions, size=limit, expired=False):
         found += page
         if len(found) >= limit:
@@ -78,9 +74,11 @@ async def _views(
     known_at: datetime | None,
 ) -> list[Note]:
     """Return notes as they stood at a time, or stand now."""
-    found = Found(past=await past_at(runtime.store, namespace, known_at) if known_at else None)
-    found.add(notes)
-    shown = [found.notes[note.id] for note in notes]
+    found = Found(known_at=known_at)
+    if known_at is None:
+        found.notes |= {note.id: note for note in notes}
+    await fetch_notes(runtime, namespace, found, [note.id for note in notes])
+    shown = [found.notes[note.id] for note in notes if note.id in found.notes]
     await fetch_related(runtime, namespace, found, shown)
     current = CurrentFacts(found.notes, as_of or known_at or now(), now=now())
     views = [current.view(note) for note in shown]
