@@ -64,7 +64,8 @@ LEAST_CLAUSE = (
 
 LEAST_LETTERS = 3  # of a telling word
 STEM = 5  # letters that inflections of a word share, about
-_ENDING = re.compile(r"(?<=...)(?:ings?|ed|es|e|s)$")  # that tells "moved" from "move"
+ENDINGS = "ings?|ed|es|e|s"  # that tell "moved" from "move"
+_ENDING = re.compile(rf"(?<=...)(?:{ENDINGS})$")
 
 _QUESTION_MARKS = "?\uff1f\u061f\u2e2e\u055e\u1367\ua60f\ufe56\u2047\u2048\u2049\u037e"
 _SENTENCE = re.compile(
@@ -74,7 +75,7 @@ _SENTENCE = re.compile(
 _INNER_POINT = re.compile(r"(?<=\w)\.(?=\w)")
 _CLAUSE = re.compile(r"[,，、،;；:：—–¿]|\s-\s")
 _GREEK = re.compile("[\u0370-\u03ff\u1f00-\u1fff]")
-_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
+UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _DIGIT = re.compile(r"\d")
 _ASCII_GAP = re.compile(r"[^a-z0-9']+")
 _REPEATED = re.compile(r"(\w)\1{2,}")
@@ -118,7 +119,7 @@ def _is_filler(text: str) -> bool:
 def says(text: str, phrase: str) -> bool:
     """Return whether a text has all the words of a phrase, one after the other; of one without words it has none."""
     wanted, held = words_of(phrase), words_of(text)
-    if not wanted or _UNSPACED.search(wanted):
+    if not wanted or UNSPACED.search(wanted):
         return bool(wanted) and wanted in held
     return f" {wanted} " in f" {held} "
 
@@ -210,7 +211,7 @@ def _has_name(text: str, language: _Language) -> bool:
 
 def number_of_words(text: str) -> int:
     """Return the number of words of a text; two characters of a script without spaces are about one."""
-    return max(len(text.split()), len(_UNSPACED.findall(text)) // 2)
+    return max(len(text.split()), len(UNSPACED.findall(text)) // 2)
 
 
 class _Language:

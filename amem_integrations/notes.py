@@ -129,7 +129,7 @@ class Note:
     state: State = "pending"
     failure: str | None = None
     attempts: int = 0
-    next_attempts: Attempts = Attempts()
+    next_attempts: Attempts = Attempts()  # noqa: RUF009 - a tuple
     supersessions: Mapping[str, Supersession] = field(default_factory=dict)
     until: datetime | None = None
     expires_at: datetime | None = None
@@ -265,11 +265,15 @@ class Why:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """The part of a long text that a query matches best, and where it stands in the content."""
+    """A part of a long text that a query matches, and where that stands in the content.
+
+    `score` orders passages (higher is better), of all texts that one search finds.
+    """
 
     text: str
     start: int
     end: int
+    score: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,8 +286,9 @@ class ScoredNote:
     current note that takes the place of this one, at the end of a chain of several; `contradicted_by` are notes that
     say otherwise without taking its place; `is_over`: its `until` has passed. `why` is filled with `explain=True`.
     `times_said` and `last_said` tell of a hit that stands for others which say the same how often that was said, and when
-    last, by event time (None: once, or `search` was to return all of them). `passage` is the part of a long text that
-    matches best (None: the note has one passage only, or has no vector yet).
+    last, by event time (None: once, or `search` was to return all of them). `passages` are the parts of a long text
+    that match best, best first, of at most 1,500 characters together (empty: the text is short), and `passage` is the
+    first of them.
     """
 
     note: Note
@@ -296,7 +301,12 @@ class ScoredNote:
     why: Why | None = None
     times_said: int = 1
     last_said: datetime | None = None
-    passage: Passage | None = None
+    passages: tuple[Passage, ...] = ()
+
+    @property
+    def passage(self) -> Passage | None:
+        """The part of a long text that matches best; None: the text is short."""
+        return self.passages[0] if self.passages else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is known of the hit, without its content, as JSON values: metadata of a document."""

@@ -10,10 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from .kinds import telling_words
-from .notes import Passage
 from .ports import Embedder
-from .stored_note import Vector
 from .texts import BYTES_PER_TOKEN, count_tokens
 
 # Sessions of two LoCoMo conversations added whole and cut to 50, 100, 150, 200 tokens: the evidence is in the
@@ -38,27 +35,6 @@ def spans(text: str, size: int) -> tuple[tuple[int, int], ...]:
         return ()
     ends = list(accumulate(map(len, parts)))
     return tuple(zip([0, *ends[:-1]], ends, strict=True))
-
-
-def best_passage(
-    text: str,
-    passages: Sequence[tuple[int, int]],
-    cosines: Vector | None,
-    words: frozenset[str],
-) -> Passage:
-    """Return the passage of a text that has most of the words, of several such the one with the best cosine.
-
-    Args:
-        text: The text.
-        passages: Where the passages stand.
-        cosines: Those of a query and each passage; None: they are not known.
-        words: The stems of the telling words of the query; none: cosines alone decide.
-    """
-    shared = [len(words & telling_words(text[a:b])) if words else 0 for a, b in passages]
-    near = [float(cosine) for cosine in cosines] if cosines is not None else [0.0] * len(passages)
-    best = max(range(len(passages)), key=lambda n: (shared[n], near[n], -n))
-    start, end = passages[best]
-    return Passage(text=text[start:end].strip(), start=start, end=end)
 
 
 def size_of(embedder: Embedder) -> int:

@@ -170,8 +170,8 @@ class _Words:
         return cls(telling_words(query), tuple(names))
 
     def are_in(self, hit: ScoredNote, least: int) -> bool:
-        """Return whether a note has a name of the question, or enough of its telling words; of a long text its passage."""
-        text = hit.passage.text if hit.passage else hit.note.content
+        """Return whether a note has a name of the question, or enough of its telling words; of a long text its passages."""
+        text = " ".join(one.text for one in hit.passages) or hit.note.content
         if any(says(text, name) for name in self.names):
             return True
         shared = len(self.stems & telling_words(text))

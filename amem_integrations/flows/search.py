@@ -14,13 +14,13 @@ from ..current_facts import CurrentFacts, named
 from ..decisions import Decision
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
+from ..excerpts import best_passages, in_order_of_passages
 from ..filters import Conditions, check_count, check_similarity, conditions_of, matches
 from ..follow_up import Asked, asked, mixed
 from ..ids import first_seq, now
 from ..journal.fold import fold
-from ..kinds import telling_words
-from ..notes import Link, Namespace, Note, Passage, ScoredNote, Via, Why, check_namespace
-from ..passages import best_passage, size_of, spans
+from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace
+from ..passages import size_of, spans
 from ..ports import Bring, Query, Ranked, RecordQuery
 from ..relevance import repeated, said_once
 from ..runtime import Runtime, resolve
@@ -346,16 +346,17 @@ async def _keep(
 ) -> None:
     """Keep stored notes that were read, as they were known at the time that is asked about."""
     alive = [one for one in stored if one.note is not None]
+    vectors = {one.source: one.vectors for one in alive if one.vectors is not None}
+    for source, rows in vectors.items() if found.vector is not None else ():
+        found.cosines.setdefault(source.id, float((rows @ found.vector).max()))
     if alive and found.known_at is not None:
         alive = await _past(runtime, namespace, alive, found.known_at)
     for one in alive:
         if one.note is not None:
             found.notes[one.id] = one.note
         found.supersedes[one.id] = one.supersedes
-        if one.vectors is not None and found.vector is not None:
-            rows = one.vectors @ found.vector
-            found.cosines.setdefault(one.id, float(rows.max()))
-            found.by_passage[one.id] = rows
+        if found.vector is not None and one.source in vectors:
+            found.by_passage[one.id] = vectors[one.source] @ found.vector
 
 
 async def _past(
@@ -392,32 +393,22 @@ async def _with_passages(
     wanted: Asked,
     hits: Sequence[ScoredNote],
 ) -> list[ScoredNote]:
-    """Return hits, those on long texts with the passages that match best."""
+    """Return hits, those on long texts with the passages that match best, and in their order."""
     size = size_of(runtime.embedder)
-    lengths = {hit.note.id: hit.note.passages or spans(hit.note.content, size) for hit in hits}
-    long = [note_id for note_id, passages in lengths.items() if passages]
+    passages = {hit.note.id: hit.note.passages or spans(hit.note.content, size) for hit in hits}
+    long = {
+        hit.note.id: (hit.note.content, passages[hit.note.id])
+        for hit in hits
+        if passages[hit.note.id]
+    }
     if not long:
         return list(hits)
     await fetch_notes(runtime, namespace, found, (), long=long)
-    words = telling_words(wanted.query)
-    return [
-        replace(hit, passage=_passage(hit.note, found, words, lengths[hit.note.id]))
-        if lengths[hit.note.id]
-        else hit
-        for hit in hits
-    ]
-
-
-def _passage(
-    note: Note, found: Found, words: frozenset[str], passages: Sequence[tuple[int, int]]
-) -> Passage:
-    """Return the passage by whose vector a note was found; of a note that was found by words, that with most of them."""
-    cosines = found.by_passage.get(note.id)
-    if cosines is not None and len(cosines) != len(passages):  # another wording's
-        cosines = None
-    activation = found.activations.get(note.id, NONE)
-    by_words = cosines is None or (activation.dense_rank is None and bool(activation.lexical_rank))
-    return best_passage(note.content, passages, cosines, words if by_words else frozenset())
+    cosines = {
+        i: row for i, row in found.by_passage.items() if len(row) == len(passages.get(i, ()))
+    }
+    best = best_passages(wanted.query, long, cosines)
+    return in_order_of_passages([replace(hit, passages=best.get(hit.note.id, ())) for hit in hits])
 
 
 def _is_retracted(note: Note) -> bool:
