@@ -11,7 +11,7 @@ from typing import Any, Literal
 from .. import ranking
 from ..context import as_of as seen_from
 from ..current_facts import CurrentFacts, named
-from ..decisions import Decision
+from ..decisions import Decision, Source
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
 from ..excerpts import best_passages, in_order_of_passages
@@ -346,17 +346,19 @@ async def _keep(
 ) -> None:
     """Keep stored notes that were read, as they were known at the time that is asked about."""
     alive = [one for one in stored if one.note is not None]
-    vectors = {one.source: one.vectors for one in alive if one.vectors is not None}
-    for source, rows in vectors.items() if found.vector is not None else ():
-        found.cosines.setdefault(source.id, float((rows @ found.vector).max()))
+    rows: dict[Source, Vector] = {}
+    if found.vector is not None:
+        rows = {one.source: one.vectors @ found.vector for one in alive if one.vectors is not None}
+    for source, cosines in rows.items():
+        found.cosines.setdefault(source.id, float(cosines.max()))
     if alive and found.known_at is not None:
         alive = await _past(runtime, namespace, alive, found.known_at)
     for one in alive:
         if one.note is not None:
             found.notes[one.id] = one.note
         found.supersedes[one.id] = one.supersedes
-        if found.vector is not None and one.source in vectors:
-            found.by_passage[one.id] = vectors[one.source] @ found.vector
+        if one.source in rows:
+            found.by_passage[one.id] = rows[one.source]
 
 
 async def _past(
