@@ -64,16 +64,12 @@ class MemoryConfig:
             number may give slightly other links; the same number gives the same ones every time.
         max_attempts: How often a note is tried whose replies cannot be used, with up to two calls each time.
             Then it stays `failed`, found as ever, until `evolve(retry=True)`.
-        claim_seconds: On a server, how long a thread on which a process works is left to it after its last sign of
-            life, which it gives three times as often; then another may go on with it. A process that stands still
-            for longer than that has asked the model in vain.
+        lease_seconds: How long a thread on which a worker works is left to the worker after its last sign of life, which
+            it gives three times as often; then another may go on with the thread.
         on_model_error: `"log"` keeps the raw note as pending and goes on; `"raise"` raises, the raw
             note being stored all the same.
-        max_content_chars: Longest content that is taken.
-        split: Whether content that is too long for the embedder becomes several notes, cut between
-            paragraphs or sentences, one after the other in their thread; `add` returns the first.
-        split_tokens: How long such notes are at most, in tokens of about four bytes. None takes 150, or
-            three fifths of what the embedder reads at once (its `max_tokens`), if that is less.
+        max_content_chars: Longest content that is taken as one note. Longer texts are for the splitters of LangChain and
+            LlamaIndex.
         ttl: How long a new note is kept that is added without `expires_at`: a `timedelta` for all namespaces, or
             one by prefix of the namespace, of which the longest counts. None keeps notes for good.
         daily_calls: Most calls of a chat model for one namespace in a day (UTC). The call that would go over it is
@@ -107,11 +103,9 @@ class MemoryConfig:
     review: bool = False
     max_concurrency: Count = 4
     max_attempts: Count = 5
-    claim_seconds: Annotated[float, Field(gt=0, le=3600)] = 10.0
+    lease_seconds: Annotated[float, Field(gt=0, le=3600)] = 10.0
     on_model_error: Literal["log", "raise"] = "log"
-    max_content_chars: Count = 32_000
-    split: bool = True
-    split_tokens: Annotated[int, Field(ge=20)] | None = None
+    max_content_chars: Count = 100_000
     ttl: Ttl | Mapping[tuple[Label, ...], Ttl | None] | None = None
     daily_calls: Count | None = None
     daily_tokens: Count | None = None

@@ -9,7 +9,8 @@ import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
-from typing import Self, cast
+from time import monotonic
+from typing import Protocol, Self, cast, runtime_checkable
 
 from . import flows
 from .budget import Budget
@@ -33,6 +34,29 @@ from .runtime import (
     run,
     sync_method,
 )
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """A store that says where it is."""
+
+    @property
+    def where(self) -> str:
+        """The folder or the URL."""
+        ...
+
+
+@runtime_checkable
+class Folder(Protocol):
+    """A store that maintains its files itself."""
+
+    def compact(self) -> None:
+        """Write the files anew, without what was deleted."""
+        ...
+
+    def optimize(self) -> bool:
+        """Build the graph of neighbours; return whether anything was done."""
+        ...
 
 
 class AgenticMemory:
@@ -77,9 +101,6 @@ class AgenticMemory:
     history, undo = sync_method(flows.history.history), sync_method(flows.history.undo)
     proposals = sync_method(flows.review.proposals)
     approve, reject = sync_method(flows.review.approve), sync_method(flows.review.reject)
-
-    compact, acompact = both_methods(flows.admin.compact)
-    optimize, aoptimize = both_methods(flows.admin.optimize)
 
     namespaces, stats = sync_method(flows.admin.namespaces), sync_method(flows.admin.stats)
     info, graph = sync_method(flows.admin.info), sync_method(flows.admin.graph)
@@ -127,6 +148,7 @@ class AgenticMemory:
 
     _location: Location | None  # where it was opened, if it was
     _on_close: list[Callable[[], object]]
+    _waits: list[Callable[[float | None], bool]]
 
     def __init__(self, *_: object, **__: object) -> None:
         """Refuse: `open` is the way in.
@@ -148,7 +170,7 @@ class AgenticMemory:
         if not isinstance(config, MemoryConfig | None):
             raise ConfigurationError(f"config={config!r} must be a MemoryConfig")
         memory = cls.__new__(cls)
-        memory._location, memory._on_close = None, []
+        memory._location, memory._on_close, memory._waits = None, [], []
         memory._connect(store, open_embedder(embedder), open_model(model), config or MemoryConfig())
         return memory
 
@@ -199,9 +221,65 @@ class AgenticMemory:
             self._connect(store, current, self._runtime.model, self.config)
         return done
 
-    def on_close(self, callback: Callable[[], object]) -> None:
-        """Have `callback` called before the store is let go, such as to stop a background worker."""
+    def compact(self) -> None:
+        """Write a folder anew, without the bytes of what was deleted, which the engine only marks as gone.
+
+        `info()` says how many there are. It takes about as long as an import, and others wait meanwhile.
+
+        Raises:
+            ConfigurationError: The memory is not in a folder: a server maintains its collections by itself.
+            StoreFullError: There is no room for a second copy beside the first.
+        """
+        self._folder().compact()
+
+    async def acompact(self) -> None:
+        """Do what `compact` does, in a thread."""
+        await asyncio.to_thread(self.compact)
+
+    def optimize(self) -> bool:
+        """Build the graph that finds neighbours among very many notes; return whether anything was done.
+
+        It takes minutes (100,000 notes: about two), and Python stands still meanwhile. Worth it from about 200,000
+        notes; exact search is quick enough below.
+
+        Raises:
+            ConfigurationError: The memory is not in a folder: a server maintains its collections by itself.
+            StoreFullError: There is no room for a second copy beside the first.
+        """
+        return self._folder().optimize()
+
+    async def aoptimize(self) -> bool:
+        """Do what `optimize` does, in a thread."""
+        return await asyncio.to_thread(self.optimize)
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until background workers have nothing left to do, and everything written survives a power cut.
+
+        Return False if the workers took longer than `timeout` seconds.
+        """
+        end = None if timeout is None else monotonic() + timeout
+        done = True
+        for wait in self._waits:
+            done &= bool(wait(None if end is None else max(0.0, end - monotonic())))
+        run(resolve(self._runtime.store.flush()))
+        return done
+
+    async def aflush(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - as `flush` has it
+        """Do what `flush` does, in a thread."""
+        return await asyncio.to_thread(self.flush, timeout)
+
+    def on_close(
+        self,
+        callback: Callable[[], object],
+        *,
+        flush: Callable[[float | None], bool] | None = None,
+    ) -> None:
+        """Have `callback` called before the store is let go, such as to stop a background worker.
+
+        `flush` waits for what the worker has to do, for so many seconds at most, and returns whether it is done.
+        """
         self._on_close.append(callback)
+        self._waits += [] if flush is None else [flush]
 
     def close(self) -> None:
         """Write everything to disk and let go of the store; calling it again does nothing."""
@@ -229,10 +307,9 @@ class AgenticMemory:
 
         A server is asked once for their number; what does not answer, or is closed, has "unknown" many.
         """
-        place = getattr(self._runtime.store, "where", None) or type(self._runtime.store).__name__
         count = "unknown" if (number := self._number_of_notes()) is None else f"{number:,}"
         names = f"embedder={self._embedder.name!r}, model={self._runtime.model_name!r}"
-        return f"<AgenticMemory at {place!r}: {count} notes, {names}>"
+        return f"<AgenticMemory at {self._place()!r}: {count} notes, {names}>"
 
     def _number_of_notes(self) -> int | None:
         try:
@@ -286,6 +363,18 @@ class AgenticMemory:
         self._runtime.closing.set()
         while self._on_close:
             self._on_close.pop()()
+
+    def _folder(self) -> Folder:
+        store = self._runtime.store
+        if not isinstance(store, Folder):
+            raise ConfigurationError(
+                f"{self._place()!r} is no folder; a server maintains its collections by itself"
+            )
+        return store
+
+    def _place(self) -> str:
+        store = self._runtime.store
+        return store.where if isinstance(store, Placed) else type(store).__name__
 
     def _close_store(self) -> None:
         run(resolve(self._runtime.store.close()))

@@ -415,8 +415,9 @@ def check_note_input(item: NoteInput, max_chars: int) -> None:
         raise InvalidInputError(f"content={item.content!r} is empty; give the text to remember")
     if len(item.content) > max_chars:
         raise InvalidInputError(
-            f"content has {len(item.content)} characters, more than {max_chars}; "
-            "split it, or raise MemoryConfig.max_content_chars"
+            f"content has {len(item.content)} characters, more than {max_chars}: split it, such as by "
+            "RecursiveCharacterTextSplitter of LangChain or SentenceSplitter of LlamaIndex, or raise "
+            "MemoryConfig.max_content_chars"
         )
     for name in ("content", "key", "thread", "speaker"):
         _check_text(name, getattr(item, name))

@@ -24,6 +24,10 @@ class CanLosePower(Protocol):
         """Whether what was written last may be lost, to different ends in the two collections."""
         ...
 
+    def recovered(self) -> None:
+        """Note that the memory was put right."""
+        ...
+
 
 async def resume_all(runtime: Runtime) -> None:
     """Finish what earlier processes left, in all namespaces; while the embedder fails, views keep the vectors they have."""
@@ -31,6 +35,7 @@ async def resume_all(runtime: Runtime) -> None:
     if isinstance(store, CanLosePower) and store.power_was_cut:
         for space in await resolve(store.namespaces(recorded=True)):
             await resume_after_power_cut(writer_of(runtime, space, despite=WITHOUT_EMBEDDER))
+        store.recovered()
         return
     for space in await resolve(store.unfinished()):
         await resume(writer_of(runtime, space, despite=WITHOUT_EMBEDDER))
