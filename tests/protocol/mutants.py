@@ -71,11 +71,11 @@ def patched(mutant: Mutant) -> Iterator[ModuleType]:
 MUTANTS: Mapping[str, Mutant] = {
     "a tombstone is not kept": Mutant(
         module=f"{JOURNAL}.erasure",
-        old="    await purge(writer, note_id)\n    return True\n",
+        old="    return await purge(writer, note_id)\n",
         new=(
-            "    await purge(writer, note_id)\n"
+            "    redacted = await purge(writer, note_id)\n"
             "    await resolve(writer.store.remove_tombstones(writer.namespace, writer.now()))\n"
-            "    return True\n"
+            "    return redacted\n"
         ),
         breaks="late copy of the add after the delete",
     ),
