@@ -43,8 +43,9 @@ class Item:
     """One thing that was decided, which can be switched off and on by itself.
 
     Attributes:
-        kind: `entry` (keywords, tags and context of the note), `sentence` (an addition to the note `to`, Eq. 7),
-            `link` (between the note and `to`), `relink` (another strength of the link between `other` and `to`),
+        kind: `entry` (keywords, tags and context of the note), `sentence` (an addition to the note `to`, Eq. 7,
+            which follows from the decision's note, or from `other` if `to` is that note itself), `link` (between the note
+            and `to`), `relink` (another strength of the link between `other` and `to`),
             `supersession` (the note takes the place of `to`), `form` or `failure`.
         to: The id of the note that the item is for.
         text: A context, a sentence, a reason, or the JSON of a form.
@@ -157,8 +158,8 @@ class Decision:
 
     @property
     def is_off(self) -> bool:
-        """Whether nothing of the decision counts any more, so that the next attempt is free."""
-        return self.void or (bool(self.items) and not any(item.is_on for item in self.items))
+        """Whether everything in the decision was switched off, or its text is gone."""
+        return self.void or all(item.switch == "off" for item in self.items)
 
     def item(self, number: int) -> Item | None:
         """Return the item with a number; None: the item is gone."""

@@ -52,6 +52,7 @@ class ContextEntry:
     at: datetime
     recorded_at: datetime
     until: datetime | None = None
+    sources: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

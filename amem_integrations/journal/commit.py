@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..decisions import SETTLED, VISIBLE, WRITTEN, Call, Decision, Record, Source, sources_of
 from ..ports import RecordQuery
@@ -16,19 +16,33 @@ from .writer import Writer, shown_once
 Outcome = Literal["made", "stale", "overtaken"]
 
 
-async def commit(writer: Writer, call: Call, decisions: Sequence[Decision]) -> Outcome:
+class Settled(NamedTuple):
+    """What became of the decisions of a call.
+
+    Attributes:
+        outcome: `made`; `stale` if something that the decisions were made of, or that the call was shown, is gone; or
+            `overtaken` if all slots had been taken.
+        decisions: The decisions of the call by id, as they stand.
+        notes: The notes on which they show by id, as they stand, without their vectors.
+    """
+
+    outcome: Outcome
+    decisions: Mapping[str, Decision]
+    notes: Mapping[str, StoredNote]
+
+
+async def commit(writer: Writer, call: Call, decisions: Sequence[Decision]) -> Settled:
     """Write what a call decided, and make it show.
 
-    Return `made`; `stale` if something that the decisions were made of, or that the call was shown, is gone; or
-    `overtaken` if all slots had been taken. The call that took a slot is settled too, since its writer may be dead.
+    The call that took a slot is settled too, since its writer may be dead.
     """
     await writer.insert_records([call, *decisions])
     mine: dict[str, Record] = {call.id: call, **{one.id: one for one in decisions}}
     holders: set[str] = set()
-    outcome = await settle(writer, call.id, mine, holders)
+    settled = await settle(writer, call.id, mine, holders)
     for holder in sorted(holders):
         await settle(writer, holder)
-    return outcome
+    return settled
 
 
 async def settle(
@@ -36,7 +50,7 @@ async def settle(
     call_id: str,
     written: Mapping[str, Record] | None = None,
     holders: set[str] | None = None,
-) -> Outcome:
+) -> Settled:
     """Look whether the sources of a call's decisions still stand, show what does, redact what does not, and close.
 
     Anybody may settle a call, at any time, and again.
@@ -72,14 +86,13 @@ async def settle(
         decisions = {key: one for key, one in records.items() if isinstance(one, Decision)}
         if all(one == wrote.get(key) for key, one in decisions.items()):
             break  # what was looked at stands
-    await project(writer, touched, notes)
+    views = await project(writer, touched, notes)
     # What somebody else has changed meanwhile is theirs to settle.
     await writer.swap_decisions(
         (one, replace(one, phase=SETTLED)) for one in decisions.values() if one.phase == VISIBLE
     )
-    if was_stale:
-        return "stale"
-    return "made" if decisions else "overtaken"
+    outcome: Outcome = "stale" if was_stale else "made" if decisions else "overtaken"
+    return Settled(outcome, decisions, views)
 
 
 def _is_of(record: Record, call_id: str) -> bool:

@@ -16,6 +16,8 @@ from .writer import MOST_LINKS
 
 MOST_SENTENCES = 8  # of other notes; the newest count
 
+STAGES = ("construct", "link")  # as in `Attempts`
+
 # What a view may change of a note: everything else is the user's.
 VIEW_FIELDS = frozenset(
     {
@@ -34,6 +36,7 @@ def fold(
     own = [one for one in about if one.note == stored.id and one.rev == stored.rev]
     entry = _entry(own)
     failed = [one for one in own if one.stage == "failure" and one.shows]
+    state = _state(stored.note, entry, own, failed)
     shown = [one for one in about if one.shows]
     links = _links(stored.id, shown)
     kind = kind_of(stored.note.content)
@@ -41,10 +44,10 @@ def fold(
         "contexts": (*_own_context(entry), *_sentences(stored.id, shown)),
         "links": _strongest(links, most_links),
         "supersessions": dict(_supersessions(stored.id, shown)),
-        "state": _state(stored.note, entry, own, failed),
-        "failure": failed[-1].items[0].text if failed and entry is None else None,
-        "attempts": len(failed) if entry is None else 0,
-        "next_attempts": Attempts(_next_attempt(own, "construct"), _next_attempt(own, "link")),
+        "state": state,
+        "failure": failed[-1].items[0].text if state == "failed" else None,
+        "attempts": 0 if state == "done" else _attempts_failed(own),
+        "next_attempts": Attempts(*(_next_attempt(own, stage, entry) for stage in STAGES)),
         "kind": entry.item.data.get("kind") or kind if entry else kind,
     }
     return replace(
@@ -89,14 +92,29 @@ def _entry(own: Sequence[Decision]) -> _Entry | None:
     return max(entries, key=key, default=None)
 
 
-def _next_attempt(own: Sequence[Decision], stage: str) -> int:
-    """Return the attempt of the decision that counts; of one that is off, the one after it."""
+def _next_attempt(own: Sequence[Decision], stage: str, entry: _Entry | None) -> int:
+    """Return the attempt of the decision that counts; of one that is spent, the one after it."""
     attempts = [
-        one.attempt + one.is_off
+        one.attempt + _is_spent(one, entry)
         for one in own
         if one.stage == stage and (one.void or one.phase <= VISIBLE)
     ]
     return max(attempts, default=0)
+
+
+def _is_spent(decision: Decision, entry: _Entry | None) -> bool:
+    """Return whether a decision does not count any more, so that the next attempt is free.
+
+    Links that somebody has switched off are not asked for again, unless the entry that they were made for went too.
+    """
+    if decision.void or decision.stage == "construct":
+        return decision.is_off
+    return decision.is_off and (entry is None or entry.decision.seq > decision.seq)
+
+
+def _attempts_failed(own: Sequence[Decision]) -> int:
+    """Return how often no usable answer came; failures whose text is gone count too, since their slots are taken."""
+    return max((one.attempt + 1 for one in own if one.stage == "failure"), default=0)
 
 
 def first_state(note: Note) -> State:
@@ -109,21 +127,25 @@ def _state(
 ) -> State:
     if note.origin != "conversation":
         return first_state(note)
-    if entry is None:
-        return "failed" if failed else "pending"
-    linked = any(one.stage == "link" and one.shows and not one.is_off for one in own)
-    return "done" if linked else "constructed"
+    if entry is not None and any(
+        one.stage == "link" and one.shows and not _is_spent(one, entry) for one in own
+    ):
+        return "done"
+    made = max((one.seq for one in own if one.stage == "construct" and one.items), default=0)
+    if failed and failed[-1].seq > made:
+        return "failed"
+    return "pending" if entry is None else "constructed"
 
 
 def _own_context(entry: _Entry | None) -> Iterator[ContextEntry]:
     if entry is not None:
-        yield _context(entry.decision, entry.item)
+        yield _context(entry.decision, entry.item, entry.decision.note)
 
 
 def _sentences(note_id: str, shown: Sequence[Decision]) -> list[ContextEntry]:
     """Return the newest sentences that other notes added, oldest first."""
     added = [
-        _context(decision, item)
+        _context(decision, item, item.other or decision.note)
         for decision in shown
         for item in decision.items
         if item.kind == "sentence" and item.is_on and item.to == note_id
@@ -131,17 +153,18 @@ def _sentences(note_id: str, shown: Sequence[Decision]) -> list[ContextEntry]:
     return added[-MOST_SENTENCES:]
 
 
-def _context(decision: Decision, item: Item) -> ContextEntry:
+def _context(decision: Decision, item: Item, cause: str) -> ContextEntry:
     return ContextEntry(
         text=item.text,
         keywords=tuple(item.data.get("keywords", ())),
         tags=tuple(item.data.get("tags", ())),
-        cause=decision.note,
+        cause=cause,
         model=item.by,
         change=f"{decision.id}:{item.number}",
         at=decision.at,
         recorded_at=time_of(decision.seq),
         until=_time(item.data.get("until")),
+        sources=tuple(source for source in item.sources if source.id != item.to),
     )
 
 

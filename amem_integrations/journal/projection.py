@@ -15,8 +15,8 @@ from .writer import Writer
 
 async def project(
     writer: Writer, ids: Iterable[str], known: Mapping[str, StoredNote] | None = None
-) -> None:
-    """Make the views of these notes what their decisions say, and their vectors what the views say.
+) -> dict[str, StoredNote]:
+    """Make the views of these notes what their decisions say, and their vectors what the views say; return the notes.
 
     The tokens of the notes are read before the decisions, and every write has a new token, also one that changes
     nothing: so a slower writer with an older reading cannot write any more. A view is finished when nobody who read
@@ -26,7 +26,7 @@ async def project(
     Raises:
         StoreError: A view would change one of the user's fields.
     """
-    waiting = set(ids)
+    waiting, written = set(ids), dict[str, StoredNote]()
     while waiting:
         if known is None or not waiting <= known.keys():
             known = await writer.whole_notes(waiting)
@@ -41,14 +41,16 @@ async def project(
             if not stored.is_deleted
         ]
         if not views:
-            return
+            break
         embedded = await writer.embed(views)
         made = {view.id: replace(view, token=writer.new_token()) for view in embedded}
         await writer.swap_notes((read[key], new) for key, new in made.items())
         stands = await writer.notes(made)
+        written |= stands
         waiting = {
             key for key, new in made.items() if not _is_finished(stands.get(key), read[key], new)
         }
+    return written
 
 
 async def differing(writer: Writer, ids: Iterable[str]) -> list[str]:

@@ -411,9 +411,10 @@ def _encode_part(part: ContextEntry | Link | Supersession, **named: str) -> Payl
 def _decode_part(kind: type[Part], payload: Payload) -> Part:
     fields = {name: payload[name] for name in kind.__slots__ if name in payload}
     times = {name: _optional_time(fields[name]) for name in TIMES & fields.keys()}
-    return kind(
-        **{**fields, **times, **{name: tuple(fields[name]) for name in LISTS & fields.keys()}}
-    )
+    lists = {name: tuple(fields[name]) for name in LISTS & fields.keys()}
+    if "sources" in fields:
+        lists["sources"] = tuple((note_id, rev) for note_id, rev in fields["sources"])
+    return kind(**{**fields, **times, **lists})
 
 
 @lru_cache(maxsize=1024)

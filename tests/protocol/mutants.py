@@ -160,7 +160,7 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "the slot of what is void stays taken": Mutant(
         module=f"{JOURNAL}.fold",
-        old="one.attempt + one.is_off",
+        old="one.attempt + _is_spent(one, entry)",
         new="one.attempt",
         breaks="redacted, then made again",
     ),

@@ -132,7 +132,7 @@ def answer(
     """Return what commits the decisions of a call."""
 
     async def process(writer: Writer) -> str:
-        return await commit(writer, call_of(name, shown, revs), decisions)
+        return (await commit(writer, call_of(name, shown, revs), decisions)).outcome
 
     return process
 
@@ -196,7 +196,7 @@ def again(name: str, note_id: str, *, links: bool = False) -> Process:
             made.append(
                 decide(name, note_id, item, shown=shown, rev=stored.rev, attempt=attempt, revs=revs)
             )
-        return await commit(writer, call_of(name, shown, revs), made)
+        return (await commit(writer, call_of(name, shown, revs), made)).outcome
 
     return process
 
