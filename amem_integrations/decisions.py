@@ -78,6 +78,11 @@ class Item:
         """The seq of the last flip; 0 if the switch stands as it was made."""
         return self.log[-1].seq if self.log else 0
 
+    @property
+    def first_switch(self) -> Switch:
+        """How the switch was set when the item was made: what the gate or a review held back says why."""
+        return "waiting" if "why" in self.data else "on"
+
     def flipped(self, flip: Flip, **edits: Any) -> Item:  # noqa: ANN401 - any field
         """Return the item with its switch set anew, and with what a reviewer has edited."""
         return replace(self, switch=flip.switch, log=(*self.log, flip), **edits)
@@ -160,6 +165,11 @@ class Decision:
     def is_off(self) -> bool:
         """Whether everything in the decision was switched off, or its text is gone."""
         return self.void or all(item.switch == "off" for item in self.items)
+
+    @property
+    def waits(self) -> bool:
+        """Whether an item waits for a review."""
+        return any(item.switch == "waiting" for item in self.items)
 
     def item(self, number: int) -> Item | None:
         """Return the item with a number; None: the item is gone."""

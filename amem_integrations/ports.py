@@ -152,6 +152,7 @@ class RecordQuery:
         made_from: Decisions that have a wording of this note, up to this rev, among their sources.
         shown: Calls that were shown a wording of this note, up to this rev.
         unsettled: Decisions that are not settled.
+        waiting: Decisions of which an item waits for a review.
         decisions: Decisions only.
         since: Records with a seq of at least so much.
     """
@@ -162,6 +163,7 @@ class RecordQuery:
     made_from: Source | None = None
     shown: Source | None = None
     unsettled: bool = False
+    waiting: bool = False
     decisions: bool = False
     since: int = 0
 
@@ -192,10 +194,13 @@ class RecordQuery:
             and (self.about is None or not self.about.isdisjoint(record.about))
             and (self.made_from is None or reaches(record.sources, self.made_from))
             and not (self.unsettled and not record.phase)
+            and (record.waits or not self.waiting)
         )
 
     def _finds_call(self, call: Call) -> bool:
-        if self.decisions or self.about is not None or self.made_from is not None or self.unsettled:
+        if self.decisions or self.unsettled or self.waiting:
+            return False
+        if self.about is not None or self.made_from is not None:
             return False
         if self.shown is not None and not reaches(call.shown, self.shown):
             return False

@@ -10,4 +10,6 @@ said and what was decided are written once each, and a view is made of them, by 
 - `commit`: writes decisions, looks at their sources, shows and settles them.
 - `erasure`: deletes and corrections, with all that was made of the text; what a killed process left.
 - `history`: undo, redo, approval and rejection.
+- `changes`: the history that notes and decisions tell.
+- `known_at`: notes as the memory knew them at an earlier time.
 """

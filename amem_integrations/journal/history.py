@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..decisions import Decision, Flip, Switch
+from ..decisions import Decision, Flip, Item, Switch
 from .commit import settle
 from .writer import Writer, reopened
+
+Place = tuple[str, int]  # a decision, and the number of one of its items
 
 
 async def toggle(
@@ -16,34 +18,77 @@ async def toggle(
     number: int,
     switch: Switch,
     **edits: Any,  # noqa: ANN401 - fields of an item
-) -> bool:
-    """Set the switch of one item of a decision, and make the change show; return False if the item is gone.
+) -> Flip | None:
+    """Set the switch of one item of a decision, and make the change show; return None if the item is gone.
 
     Args:
         writer: Who decides.
         decision_id: Which decision.
         number: Which of its items.
-        switch: On (redo, approval), off (undo) or rejected.
+        switch: On (redo, approval), off (undo), waiting or rejected.
         edits: Other values for the item, such as a text that a reviewer has put right.
     """
-    while True:
-        decision = await stored_decision(writer, decision_id)
-        if decision is None or decision.item(number) is None:
-            return False
-        flip = Flip(switch, writer.by, writer.new_seq(), writer.new_token())
-        items = (
-            item.flipped(flip, **edits) if item.number == number else item
-            for item in decision.items
-        )
-        await writer.swap_decisions([(decision, reopened(replace(decision, items=tuple(items))))])
-        stands = await stored_decision(writer, decision_id)
-        if stands is not None and stands.has_flip(flip.token):
+    place = (decision_id, number)
+    return (await toggle_all(writer, {place: switch}, **edits)).get(place)
+
+
+async def toggle_all(
+    writer: Writer,
+    switches: Mapping[Place, Switch],
+    known: Mapping[str, Decision] | None = None,
+    **edits: Any,  # noqa: ANN401 - fields of an item
+) -> dict[Place, Flip]:
+    """Set the switches of items, by decision and number, make that show, and return how those still there were set.
+
+    Args:
+        writer: Who decides.
+        switches: How each switch is set.
+        known: The decisions as they were read a moment ago; None reads them.
+        edits: Other values for the items.
+    """
+    made: dict[Place, Flip] = {}
+    calls: set[str] = set()
+    left = dict(switches)
+    while left:
+        read = await stored_decisions(writer, {key for key, _ in left}) if known is None else known
+        known = None
+        flips = {
+            (key, number): Flip(switch, writer.by, writer.new_seq(), writer.new_token())
+            for (key, number), switch in left.items()
+            if key in read and read[key].item(number) is not None
+        }
+        if not flips:
             break
-    await settle(writer, decision.call)
-    return True
+        changed = sorted({key for key, _ in flips})
+        await writer.swap_decisions(
+            (read[key], reopened(_flipped(read[key], flips, edits))) for key in changed
+        )
+        calls |= {read[key].call for key in changed}
+        stands = await stored_decisions(writer, changed)
+        made |= {
+            (key, number): flip
+            for (key, number), flip in flips.items()
+            if key in stands and stands[key].has_flip(flip.token)
+        }
+        left = {place: switches[place] for place in flips if place not in made}
+    for call in sorted(calls):
+        await settle(writer, call)
+    return made
 
 
-async def stored_decision(writer: Writer, decision_id: str) -> Decision | None:
-    """Return a decision; None: there is no decision with this id."""
-    found = (await writer.records([decision_id])).get(decision_id)
-    return found if isinstance(found, Decision) else None
+def _flipped(
+    decision: Decision, flips: Mapping[Place, Flip], edits: Mapping[str, Any]
+) -> Decision:
+    """Return a decision with the switches of its items set anew."""
+
+    def flipped(item: Item) -> Item:
+        flip = flips.get((decision.id, item.number))
+        return item if flip is None else item.flipped(flip, **edits)
+
+    return decision.with_items(flipped)
+
+
+async def stored_decisions(writer: Writer, ids: Iterable[str]) -> dict[str, Decision]:
+    """Return the decisions with these ids that there are, by id."""
+    found = await writer.records(ids)
+    return {key: one for key, one in found.items() if isinstance(one, Decision)}

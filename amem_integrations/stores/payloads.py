@@ -57,7 +57,8 @@ TIMES = {"at", "recorded_at", "until", "expires_at", "created", "since"}
 LISTS = {"keywords", "tags"}
 
 # Marks of a record, by which it is filtered.
-CALL, DECIDED, LEASE, VOID, OUTDATES = "call", "decision", "lease", "void", "outdates"
+CALL, DECIDED, LEASE = "call", "decision", "lease"
+VOID, OUTDATES, WAITS = "void", "outdates", "waits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +219,7 @@ def encode_record(record: Record) -> Payload:
 
 def _encode_decision(decision: Decision, key: str) -> Payload:
     places = {source: place for place, source in enumerate(decision.sources)}
-    marks = {VOID: decision.void, OUTDATES: decision.supersedes}
+    marks = {VOID: decision.void, OUTDATES: decision.supersedes, WAITS: decision.waits}
     return {
         **{name: getattr(decision, name) for name in DECISION},
         "marks": [DECIDED, *(mark for mark, holds in marks.items() if holds)],

@@ -30,6 +30,7 @@ from .payloads import (
     OUTDATES,
     TERMS,
     VOID,
+    WAITS,
     Point,
     decode_namespace,
     decode_note,
@@ -408,7 +409,9 @@ class PointStore:
     def _clauses(self, key: str, query: RecordQuery) -> list[Filter]:
         """Return conditions that the wanted records meet, and maybe some more, whose rev or seq is another."""
         any_of, fields = self._dialect.any_of, dict[str, Iterable[str]]()
-        if query.decisions or query.unsettled or query.about is not None or query.made_from:
+        if query.waiting:
+            fields["marks"] = [WAITS]
+        elif query.decisions or query.unsettled or query.about is not None or query.made_from:
             fields["marks"] = [DECIDED]
         elif query.shown is not None:
             fields["marks"] = [CALL]

@@ -196,8 +196,8 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "a switch is set blindly": Mutant(
         module=f"{JOURNAL}.history",
-        old="await writer.swap_decisions([(decision, reopened(",
-        new='await writer.swap_decisions([(replace(decision, token="*"), reopened(',
+        old="(read[key], reopened(",
+        new='(__import__("dataclasses").replace(read[key], token="*"), reopened(',
         breaks="undo and redo against delete, kill, late copy",
     ),
     "a switch shows what was not looked at": Mutant(
