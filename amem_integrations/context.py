@@ -184,14 +184,14 @@ def as_of(note: Note, time: datetime) -> Note:
 
 def _parts(hits: Sequence[ScoredNote]) -> Iterator[tuple[ScoredNote, Passage | None]]:
     """Yield hits, best first; of long texts each passage at its place among the passages of all hits."""
-    waiting: list[tuple[float, int, ScoredNote, Passage]] = []  # ordered as a heap, best first
-    for hit in hits:
+    waiting: list[tuple[float, tuple[int, int], ScoredNote, Passage]] = []  # ordered as a heap, best first
+    for place, hit in enumerate(hits):
         for passage in hit.passages[:1]:
             while waiting and -waiting[0][0] > passage.score:
                 yield heappop(waiting)[2:]
         yield hit, hit.passage
         for further in hit.passages[1:]:
-            heappush(waiting, (-further.score, len(waiting), hit, further))
+            heappush(waiting, (-further.score, (place, further.start), hit, further))
     while waiting:
         yield heappop(waiting)[2:]
 
