@@ -25,8 +25,8 @@ from amem_integrations.adapting import (
 class AMemVectorStore(VectorStore):
     """The documents in one namespace of a memory, as a vector store.
 
-    A document is a note, or several if it is long, so it is linked to what an agent remembers, and found by
-    `AMemRetriever` beside it; this store itself returns documents only. `add_documents` with ids replaces the documents of
+    A document is one note, however long, found by `AMemRetriever` beside what an agent remembers; this store itself
+    returns documents only, each with all of its text. `add_documents` with ids replaces the documents of
     these ids; without ids it replaces what their sources (`metadata["source"]`) held before. It feeds from
     `langchain_core.indexing.index` with every mode of `cleanup`.
     https://reference.langchain.com/python/langchain_core/vectorstores/
@@ -47,7 +47,7 @@ class AMemVectorStore(VectorStore):
         namespace: Sequence[str],
         *,
         source: str = "source",
-        evolve: bool = True,
+        evolve: bool = False,
     ) -> None:
         """Take a memory.
 
@@ -55,7 +55,7 @@ class AMemVectorStore(VectorStore):
             memory: Where the documents go.
             namespace: Whose they are.
             source: The field of a document's metadata that says where it comes from.
-            evolve: Construct, link and evolve at once; False leaves that to `AgenticMemory.evolve()`.
+            evolve: Put documents as notes of a conversation, which are constructed, linked and evolve at once.
 
         Raises:
             ConfigurationError: `evolve` is neither True nor False.

@@ -137,7 +137,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         )
         self._background: Background[Namespace | None] = Background(self._evolve_step)
         if write == "background":
-            memory.on_close(self._background.close)
+            memory.on_close(self._background.close, flush=self._background.flush)
             self._background.submit(None)
 
     @property

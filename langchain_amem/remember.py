@@ -344,9 +344,7 @@ class Remember:
             f"metadata.{ANSWERS}": item.metadata[ANSWERS],
         }
         found = await call(self.memory.get_all, namespace=namespace, where=where, limit=ORPHANS)
-        # The further chunks of a long text have keys that are not those of messages.
-        wholes = [note for note in found if note.key and note.key.startswith("[")]
-        return next((note for note in wholes if note.key not in taken), None)
+        return next((note for note in found if note.key not in taken), None)
 
 
 def _edited(item: NoteInput, stored: Mapping[str | None, Note]) -> bool:

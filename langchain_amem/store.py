@@ -66,7 +66,7 @@ class AMemStore(BaseStore):
         Args:
             memory: The memory to keep items in.
             fields: Paths in the value that are indexed if `put` names none; "$" is all of it, and so is no path.
-            evolve: Construct, link and evolve the note of an item when it is put.
+            evolve: Put items as notes of a conversation, which are constructed, linked and evolve when they are put.
             ttl: Default time to live, whether reading refreshes it (LangGraph's default: yes), and how
                 often `start_ttl_sweeper` sweeps; in minutes.
 
@@ -78,7 +78,7 @@ class AMemStore(BaseStore):
         _check_ttl(ttl)
         if fields and not are_paths(fields):
             raise ConfigurationError(f"fields={fields!r} must be a list of paths, such as ['text']")
-        self._items = Items(memory)
+        self._items = Items(memory, evolve=evolve)
         self._fields = tuple(fields or ("$",))
         self._evolve = evolve
         self._failures = Failures()

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from amem_integrations import (
@@ -34,6 +34,8 @@ try:
     )
 except ImportError as error:
     raise MissingExtraError("langgraph", "langgraph") from error
+
+Origin = Literal["conversation", "item"]  # of the note of an item
 
 FLAG = "langgraph_store"  # metadata: says that a note is an item of a store
 KEY = "store:"  # begins the key of such a note
@@ -75,13 +77,16 @@ class Put:
         """The namespace of the memory where the item is kept."""
         return self.namespace if self.text else apart(self.namespace)
 
-    def item(self, before: Note | None, now: datetime, ttl: timedelta | None) -> NoteInput:
+    def item(
+        self, before: Note | None, now: datetime, ttl: timedelta | None, origin: Origin
+    ) -> NoteInput:
         """Return the note to be.
 
         Args:
             before: The item as it was.
             now: When it is put.
             ttl: How long an item is kept that has no time to live of its own; None: for good.
+            origin: `"item"`, or `"conversation"` for a note that evolves.
         """
         kept = ttl if self.minutes is None else timedelta(minutes=self.minutes)
         metadata = {
@@ -96,7 +101,7 @@ class Put:
             key=f"{KEY}{self.key}",
             metadata=metadata,
             expires_at=None if kept is None else now + kept,
-            split=False,
+            origin=origin,
         )
 
 
@@ -238,9 +243,10 @@ class Items:
     own beside that, so that no search of notes finds it, and nothing is linked to it or evolves by it.
     """
 
-    def __init__(self, memory: AgenticMemory) -> None:
-        """Take the memory."""
+    def __init__(self, memory: AgenticMemory, *, evolve: bool = False) -> None:
+        """Take the memory; with `evolve`, items are notes of a conversation, which evolve."""
         self.memory = memory
+        self._origin: Origin = "conversation" if evolve else "item"
         with _making:
             self._locks = _locks.setdefault(memory, [threading.Lock() for _ in range(LOCKS)])
 
@@ -278,9 +284,10 @@ class Items:
         for put in puts:
             before = kept.get((put.namespace, put.key), ())
             ttl = self.memory.config.ttl_of(put.place)
-            item = put.item(before[0] if before else None, now, ttl)
+            item = put.item(before[0] if before else None, now, ttl, self._origin)
             same = next((note for note in before if note.namespace == put.place), None)
-            if same is not None and self._update(same, item):
+            is_alike = same is not None and same.origin == item.origin
+            if same is not None and is_alike and self._update(same, item):
                 written.setdefault(put.place, []).append(same.id)
             else:
                 new.setdefault(put.place, []).append(item)

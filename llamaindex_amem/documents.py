@@ -51,7 +51,7 @@ class AMemIngest(TransformComponent):
         namespace: Sequence[str],
         *,
         replace: bool = True,
-        evolve: bool = True,
+        evolve: bool = False,
         progress: bool | Callable[[int, int], None] = False,
     ) -> None:
         """Take a memory.
@@ -61,7 +61,7 @@ class AMemIngest(TransformComponent):
             namespace: Whose they are.
             replace: Remove the notes of nodes that a document does not have any more; False if the nodes of one
                 document come in several calls.
-            evolve: Construct, link and evolve at once; False leaves that to `AgenticMemory.evolve()`.
+            evolve: Put nodes as notes of a conversation, which are constructed, linked and evolve at once.
             progress: True logs how far it is; a function is called with (nodes added, nodes in all).
 
         Raises:

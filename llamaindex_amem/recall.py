@@ -21,8 +21,6 @@ V = TypeVar("V")
 KEPT = 32
 # A search ranks about this many; to ask for more, in place of what is left out, brings nothing.
 RANKED = 100
-# A note of at least so many characters may be a chunk of a message that stands in the prompt.
-CHUNK_CHARS = 80
 
 
 class Found(NamedTuple):
@@ -149,8 +147,7 @@ def _fresh(notes: Sequence[ScoredNote], said: Collection[str]) -> list[ScoredNot
     best: dict[str, ScoredNote] = {}
     for hit in notes:
         content = hit.note.content
-        chunk = len(content) >= CHUNK_CHARS and any(content in text for text in said)
-        if content not in said and not chunk:
+        if content not in said:
             best.setdefault(content, hit)
     return list(best.values())
 

@@ -223,7 +223,7 @@ class Writer:
         return items
 
     async def _read(self, call: Call, thread: str | None) -> Thread:
-        """Return what is stored of a thread; of a long message, each chunk counts as one."""
+        """Return what is stored of a thread."""
         known, after = Thread(), -1
         while True:
             where = {"thread": thread, "seq": {"$gt": after}}
@@ -269,5 +269,6 @@ def worker_of(memory: AgenticMemory) -> Background[Writer]:
     with _lock:
         if memory not in _workers:
             _workers[memory] = Background(Writer.evolve_some)
-            memory.on_close(_workers[memory].close)
+            worker = _workers[memory]
+            memory.on_close(worker.close, flush=worker.flush)
         return _workers[memory]

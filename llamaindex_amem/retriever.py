@@ -69,7 +69,7 @@ class AMemRetriever(BaseRetriever):
 
     A node is a note: its id is the note's id, its text the note's content word for word, its score the cosine of
     query and note (None for one without a vector), by which post-processors can cut. Its `ref_doc_id` is
-    `metadata["ref_doc_id"]` of the note, else the note of which it is a chunk, else the conversation. Its `hash`
+    `metadata["ref_doc_id"]` of the note, else the document or the conversation. Its `hash`
     depends on note and text alone, so that fusion retrievers know it in the results of several queries.
 
     Metadata is flat: the note's own, and `fused_score`, by which nodes are ordered, `similarity`, tags, keywords,
@@ -209,7 +209,7 @@ def _source_of(note: Note) -> str | None:
     given = note.metadata.get("ref_doc_id")
     if isinstance(given, str) and given:
         return given
-    return note.chunk_of or (note.id if note.chunk else note.thread)
+    return note.thread
 
 
 def _flat(name: str, value: Any) -> Any:  # noqa: ANN401 - any JSON value

@@ -1,8 +1,8 @@
 """Documents of a loader or a pipeline in a memory: added, replaced, found by id, removed with their source.
 
 A document that has an id replaces the one of that id. Documents without ids are known by source and text: added again they
-change nothing, and what their source does not hold any more is removed. Each is a note, or several if it is long, in a
-thread of its source. What is needed to know it again is in `metadata[RECORD]`.
+change nothing, and what their source does not hold any more is removed. Each is one note, however long, in a thread of its
+source. What is needed to know a document again is in `metadata[RECORD]`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from ..chunks import sections
 from ..ids import derive, note_id
 from ..memory import AgenticMemory
 from ..notes import Note, NoteInput, check_namespace
@@ -66,7 +65,7 @@ class Documents:
         documents: Iterable[DocumentInput],
         *,
         replace: bool = True,
-        evolve: bool = True,
+        evolve: bool = False,
         progress: bool | Progress = False,
     ) -> DocumentReport:
         """Add documents, and return what that did. After an interruption the same call goes on where it was.
@@ -75,25 +74,28 @@ class Documents:
             documents: They are taken from it in batches, so that it may be a loader that yields them.
             replace: Remove what documents without ids brought from the same sources before, and is not in them
                 now; False if they are only a part of what their sources hold.
-            evolve: Construct, link and evolve; False leaves that to `AgenticMemory.evolve()`.
+            evolve: Put notes of a conversation, which are constructed, linked and evolve; False puts documents, which
+                are found by words and meaning, and which no model reads, links or declares outdated.
             progress: True logs how far it is; a function is called with (documents added, documents in all), of
                 which the second is not known before the end if `documents` has no length.
 
         Raises:
-            InvalidInputError: A document cannot be stored; those of earlier batches are.
+            InvalidInputError: A document cannot be stored, such as one that is longer than
+                `MemoryConfig.max_content_chars`; those of earlier batches are.
             ModelUnavailableError: Only with `on_model_error="raise"`; the raw notes are stored.
         """
         report, current, seen = DocumentReport(), dict[str, set[str]](), Counter[str]()
         meter = Meter(reporter(progress), len(documents) if isinstance(documents, Sized) else 0)
         rest = iter(documents)
         while batch := list(islice(rest, BATCH)):
-            made = [_notes(one, seen, self.memory.config.max_content_chars) for one in batch]
+            made = [_note(one, seen, evolve=evolve) for one in batch]
             await self._store(call, made, report)
             if evolve:  # also what an earlier call that was interrupted has left
                 await call(self.memory.evolve, namespace=self.namespace)
-            for one, items in zip(batch, made, strict=True):
+            for one, item in zip(batch, made, strict=True):
                 if one.id is None and one.source is not None:
-                    current.setdefault(one.source, set()).update(map(self._id, items))
+                    kept = current.setdefault(one.source, set())
+                    kept |= set() if item is None else {self._id(item)}
             meter.add(len(batch))
         for source, kept in current.items() if replace else ():
             where = {f"metadata.{RECORD}.source": source, f"metadata.{RECORD}.own": False}
@@ -105,75 +107,40 @@ class Documents:
         self, call: Call, *, ids: Iterable[str] = (), sources: Iterable[str] = ()
     ) -> int:
         """Remove the documents of these ids, and all of these sources, for good; return how many notes that were."""
-        found = await self._of(call, list(ids))
-        notes = [note for parts in found.values() for note in parts]
+        notes = list((await self._of(call, ids)).values())
         for source in dict.fromkeys(sources):
             notes += await self._find(call, {f"metadata.{RECORD}.source": source})
         return await self._delete(call, list({note.id: note for note in notes}.values()))
 
     async def _get(self, call: Call, ids: Iterable[str]) -> list[DocumentInput]:
         """Return the documents of these ids, in this order, with all of their text; unknown ones are left out."""
-        found = await self._of(call, list(dict.fromkeys(ids)))
-        documents = []
-        for identity, notes in found.items():
-            chunks = [note for whole in notes for note in await self._whole(call, whole)]
-            text = "".join(chunk.content for chunk in chunks)
-            documents.append(described(notes[0], text, identity))
-        return documents
+        found = await self._of(call, ids)
+        return [described(note, identity) for identity, note in found.items()]
 
     add, aadd = both(_add)
     remove, aremove = both(_remove)
     get, aget = both(_get)
 
     async def _store(
-        self, call: Call, made: Sequence[list[NoteInput]], report: DocumentReport
+        self, call: Call, made: Sequence[NoteInput | None], report: DocumentReport
     ) -> None:
-        items = [item for notes in made for item in notes]
-        # The section after the last is there if a text was longer before.
-        after = [(str(notes[0].key), len(notes)) for notes in made if notes]
-        next_ids = [self._key_id(_section(*one)) for one in after]
-        wanted = [*map(self._id, items), *next_ids]
-        before = {note.id: note for note in await self._find_ids(call, wanted)}
+        items = [item for item in made if item is not None]
+        before = {note.id: note for note in await self._find_ids(call, [*map(self._id, items)])}
         stored = await call(self.memory.add_many, items, namespace=self.namespace, evolve=False)
         for note in {note.id: note for note in stored}.values():
             old = before.get(note.id)
             report.added += old is None
-            report.changed += old is not None and note.revision != old.revision
-        for (key, start), next_id in zip(after, next_ids, strict=True):
-            if next_id in before:
-                longer = await self._sections(call, [key], start)
-                report.removed += await self._delete(call, longer[key])
-        report.ids += [items[0].metadata[RECORD]["id"] if items else "" for items in made]
+            report.changed += old is not None and _said(note) != _said(old)
+        report.ids += ["" if item is None else item.metadata[RECORD]["id"] for item in made]
 
-    async def _of(self, call: Call, ids: Sequence[str]) -> dict[str, list[Note]]:
-        """Return the notes of documents, section by section; those that are not there are left out."""
-        keys = {identity: _key(identity) for identity in ids}
-        found = await self._sections(call, list(keys.values()))
-        return {identity: found[key] for identity, key in keys.items() if found[key]}
-
-    async def _sections(
-        self, call: Call, keys: Sequence[str], start: int = 0
-    ) -> dict[str, list[Note]]:
-        """Return the notes of each key, from the section `start` on."""
-        found: dict[str, list[Note]] = {key: [] for key in keys}
-        rest = list(found)
-        while rest:
-            wanted = {self._key_id(_section(key, start)): key for key in rest}
-            notes = await self._find_ids(call, list(wanted))
-            for note in notes:
-                found[wanted[note.id]].append(note)
-            rest = [wanted[note.id] for note in notes]
-            start += 1
-        return found
-
-    async def _whole(self, call: Call, note: Note) -> list[Note]:
-        if note.chunk != 1:
-            return [note]
-        others = await self._find(call, {"chunk_of": note.id})
-        return [note, *sorted(others, key=lambda one: one.chunk)]
+    async def _of(self, call: Call, ids: Iterable[str]) -> dict[str, Note]:
+        """Return the notes of documents by the ids of the documents; those that are not there are left out."""
+        wanted = {identity: self._key_id(_key(identity)) for identity in ids}
+        found = {note.id: note for note in await self._find_ids(call, list(wanted.values()))}
+        return {identity: found[i] for identity, i in wanted.items() if i in found}
 
     async def _find(self, call: Call, where: Mapping[str, Any]) -> list[Note]:
-        """Return all notes that meet conditions, but not the later chunks of a text unless these are asked for."""
+        """Return all notes that meet conditions."""
         notes: list[Note] = []
         after = -1
         while True:
@@ -181,7 +148,7 @@ class Documents:
             page = await call(
                 self.memory.get_all, namespace=self.namespace, where=asked, limit=PAGE
             )
-            notes += (note for note in page if note.chunk <= 1 or "chunk_of" in where)
+            notes += page
             if len(page) < PAGE:
                 return notes
             after = page[-1].seq
@@ -209,22 +176,22 @@ class Documents:
         return note_id(self.namespace, NoteInput(content="", key=key))
 
 
-def described(note: Note, text: str | None = None, identity: str | None = None) -> DocumentInput:
-    """Return the document that a note is of, with the note's text or a given one."""
+def described(note: Note, identity: str | None = None) -> DocumentInput:
+    """Return the document that a note is of."""
     record = note.metadata.get(RECORD) or {}
     metadata = {name: value for name, value in note.metadata.items() if name != RECORD}
     return DocumentInput(
-        text=note.content if text is None else text,
+        text=note.content,
         id=identity or record.get("id"),
         source=record.get("source"),
         metadata=metadata,
     )
 
 
-def _notes(document: DocumentInput, seen: Counter[str], max_chars: int) -> list[NoteInput]:
-    """Return the notes of a document; none if it has no text."""
+def _note(document: DocumentInput, seen: Counter[str], *, evolve: bool) -> NoteInput | None:
+    """Return the note of a document; None if the document has no text."""
     if not document.text.strip():
-        return []
+        return None
     identity = document.id
     if identity is None:
         identity = derive("document", document.source, document.text)
@@ -232,23 +199,23 @@ def _notes(document: DocumentInput, seen: Counter[str], max_chars: int) -> list[
         if (again := seen[identity]) > 1:  # the same text stands there several times
             identity = derive("document", identity, again)
     record = {"id": identity, "source": document.source, "own": document.id is not None}
-    item = NoteInput(
+    return NoteInput(
         content=document.text,
         key=_key(identity),
         thread=document.source,
         source="import",
         metadata={**_plain(document.metadata), RECORD: record},
+        origin="conversation" if evolve else "document",
     )
-    return sections(item, max_chars)
+
+
+def _said(note: Note) -> tuple[object, ...]:
+    """Return what a document changes of a note."""
+    return note.content, note.metadata, note.origin
 
 
 def _key(identity: str) -> str:
     return json.dumps(["document", identity], ensure_ascii=False)
-
-
-def _section(key: str, number: int) -> str:
-    """Return the key of a section of a text, as `sections` makes it."""
-    return f"{key}#{number}" if number else key
 
 
 def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
