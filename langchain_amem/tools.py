@@ -128,13 +128,22 @@ class RememberInput(MemoryInput):
     )
 
 
-class ForgetInput(MemoryInput):
-    """Arguments of `forget_memory`."""
+class OneNoteInput(MemoryInput):
+    """Arguments of a tool for one note."""
 
     note_id: str = Field(description="id of the note, as a search of this memory shows it")
 
 
-class CorrectInput(ForgetInput):
+class ForgetInput(OneNoteInput):
+    """Arguments of `forget_memory`."""
+
+    thorough: bool = Field(
+        default=False,
+        description="also everything that was concluded with the note in view; only when every trace has to go",
+    )
+
+
+class CorrectInput(OneNoteInput):
     """Arguments of `correct_memory`."""
 
     content: str = Field(description="what the note should say instead")
@@ -190,10 +199,12 @@ class Actions:
 
     correct, acorrect = both(_correct)
 
-    async def _forget(self, call: Call, namespace: Namespace, note_id: str) -> Outcome:
-        """Delete a note."""
+    async def _forget(
+        self, call: Call, namespace: Namespace, note_id: str, *, thorough: bool = False
+    ) -> Outcome:
+        """Delete a note; see `AgenticMemory.delete`."""
         with self._explained("forget"):
-            await call(self.memory.delete, note_id, namespace=namespace)
+            await call(self.memory.delete, note_id, namespace=namespace, thorough=thorough)
             return f"Note {note_id} is forgotten.", []
 
     forget, aforget = both(_forget)

@@ -131,11 +131,15 @@ class AMemToolSpec(BaseToolSpec):
         return answer.text
 
     @dispatcher.span
-    async def _forget(self, call: Call, note_id: str) -> str:
-        """Delete one note from long-term memory for good. Take the id from recall."""
+    async def _forget(self, call: Call, note_id: str, thorough: bool = False) -> str:  # noqa: FBT001, FBT002 - what a model fills in
+        """Delete one note from long-term memory for good. Take the id from recall.
+
+        With thorough, everything goes too that was concluded with the note in view; only when every trace has to go.
+        """
         with self._answering("forget") as answer:
-            await call(self._memory.delete, str(note_id).strip(), namespace=self._namespace)
-            answer.says("Forgotten.", [str(note_id).strip()])
+            wanted, space = str(note_id).strip(), self._namespace
+            await call(self._memory.delete, wanted, namespace=space, thorough=thorough)
+            answer.says("Forgotten.", [wanted])
         return answer.text
 
     @dispatcher.span

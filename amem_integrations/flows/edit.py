@@ -16,8 +16,9 @@ from ..embedding import WITHOUT_EMBEDDER
 from ..errors import InvalidInputError
 from ..evolution.supersede import objection_to
 from ..fetch import existing, not_found
-from ..ids import now, time_of
+from ..ids import now
 from ..journal import erasure
+from ..journal.changes import change_of_item
 from ..journal.commit import commit
 from ..journal.erasure import Redacted, forget
 from ..journal.insertion import edit
@@ -179,17 +180,7 @@ async def supersede(
             raise InvalidInputError(f"note {newer!r} {relation} note {older!r} already")
         decision = _verdict(writer, first, later, relation=relation, reason=text, since=since)
         await _decide(writer, [decision])
-    (item,) = decision.items
-    return Change(
-        id=f"{decision.id}:{item.number}",
-        note_id=older,
-        at=time_of(decision.seq),
-        by=USER,
-        kind="supersede",
-        after={
-            "by": newer, "relation": relation, "reason": text, "since": decision.at.isoformat(),
-        },  # fmt: skip
-    )
+    return change_of_item(decision, decision.items[0])
 
 
 async def delete(
@@ -315,8 +306,9 @@ async def _decide(writer: Writer, decisions: Sequence[Decision]) -> None:
         data={"task": "supersede"},
     )
     decisions = [replace(one, call=call.id) for one in decisions]
-    if await commit(writer, call, decisions) == "stale":
-        for decision in decisions:
+    settled = await commit(writer, call, decisions)
+    for decision in settled.decisions.values():
+        if decision.void:
             await existing(writer.store, writer.namespace, decision.about)
 
 
