@@ -23,7 +23,7 @@ from ..notes import Namespace, Note, NoteInput, Source, check_namespace, check_n
 from ..progress import Meter, Progress, reporter
 from ..runtime import Runtime
 from ..stored_note import StoredNote
-from .edit import check_superseded, supersede_with
+from .edit import WORDING, check_superseded, supersede_with
 from .resume import writing
 
 async def add(
@@ -173,7 +173,7 @@ async def _store(
     Without `vectors`, no embedder is called for what is new.
 
     An item that is there already gives the stored note. The same key with other values is the user's update: the note
-    takes what was given, and with another content it is `pending` again.
+    takes what was given, and with another content, time or speaker it is `pending` again.
 
     Raises:
         InvalidInputError: An item cannot be stored; then none is.
@@ -270,7 +270,7 @@ async def _insert(
 async def _take_over(
     runtime: Runtime, writer: Writer, item: NoteInput, stored: StoredNote
 ) -> tuple[StoredNote, bool]:
-    """Return the note that a repeated key has changed as it stands, and whether its content is another now.
+    """Return the note that a repeated key has changed as it stands, and whether it is to be made anew.
 
     Raises:
         NoteNotFoundError: The note was deleted meanwhile.
@@ -283,7 +283,7 @@ async def _take_over(
         values["expires_at"] = item.expires_at or _expiry(runtime, writer.namespace, now())
     if not values:
         return stored, False
-    is_made_anew = "content" in values
+    is_made_anew = not values.keys().isdisjoint(WORDING)
     if is_made_anew:
         await forget(writer, note.id, lambda held: replace(held, **values))
     else:

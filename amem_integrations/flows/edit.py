@@ -43,6 +43,8 @@ from ..stored_note import StoredNote
 from .resume import writing
 
 TOMBSTONES_STAY = timedelta(days=1)
+# What is said is who said what when: what was made of the text says so too, and goes with another of these.
+WORDING = ("content", "at", "speaker")
 
 
 class Unchanged(Enum):
@@ -71,12 +73,12 @@ async def update(
     expires_at: datetime | Unchanged | None = UNCHANGED,
     thorough: bool = False,
 ) -> Note:
-    """Return the note with other content, other metadata, another time, speaker, end, or several of these.
+    """Return the note with other content, another time or speaker, other metadata, or several of these.
 
-    The old values stay in the note's history, and nowhere else. With new content the note is pending again, and
-    found by that content at once; its links and what was made of the old content go, in this note and in others, and the
-    next `evolve` makes attributes for it. What the user decided, such as a supersession, stays in force. While the
-    embedder is down the note is found by its new words.
+    The old values stay in the note's history, and nowhere else. With other content, time or speaker the note is pending
+    again, and found by the new content at once; its links and what was made of the old wording go, in this note and in
+    others, and the next `evolve` makes attributes for it. What the user decided, such as a supersession, stays in force.
+    While the embedder is down the note is found by its new words.
 
     Args:
         note_id: Which note.
@@ -87,8 +89,8 @@ async def update(
         speaker: Who said it; None: nobody is named.
         until: How long it holds; None: no end is known.
         expires_at: From this time on the note is not found any more; None: it does not expire.
-        thorough: With `content`: the earlier wordings go from the history too, and everything that was written by
-            calls which were shown them (see `delete`).
+        thorough: With another content, time or speaker: the earlier wordings go from the history too, and everything
+            that was written by calls which were shown them (see `delete`).
 
     Raises:
         NoteNotFoundError: There is none with this id in this namespace.
@@ -96,8 +98,6 @@ async def update(
         StoreError: The store refused; `history` then tells what was written.
     """
     space = check_namespace(namespace)
-    if thorough and content is None:
-        raise InvalidInputError("thorough=True is for another content; give content")
     given = {"at": at, "speaker": speaker, "until": until, "expires_at": expires_at}
     values: dict[str, Any] = {
         name: value for name, value in given.items() if not isinstance(value, Unchanged)
@@ -108,6 +108,8 @@ async def update(
         values["metadata"] = metadata
     if not values:
         raise InvalidInputError("update was given nothing to change; give content or metadata")
+    if thorough and not values.keys() & set(WORDING):
+        raise InvalidInputError("thorough=True is for another content, time or speaker; give one")
     item = NoteInput(**{"content": "any", **values})
     check_note_input(item, runtime.config.max_content_chars)
     values = {name: getattr(item, name) for name in values}
@@ -119,15 +121,19 @@ async def update(
             raise not_found(space, note_id)
         return replace(note, **values)
 
-    def is_wanted(stored: StoredNote) -> bool:
-        return thorough or (stored.note is not None and stored.note.content != item.content)
+    wording = {name: value for name, value in values.items() if name in WORDING}
+
+    def is_other(stored: StoredNote) -> bool:
+        return thorough or any(
+            getattr(stored.note, name, value) != value for name, value in wording.items()
+        )
 
     async with writing(runtime, space, despite=WITHOUT_EMBEDDER) as writer:
         gone: Redacted | None = None
-        if content is not None:
-            gone = await forget(writer, note_id, changed, thorough=thorough, only_if=is_wanted)
+        if wording:
+            gone = await forget(writer, note_id, changed, thorough=thorough, only_if=is_other)
         if gone is None:
-            values.pop("content", None)
+            values = {name: value for name, value in values.items() if name not in WORDING}
             stands = await edit(writer, note_id, changed)
         else:
             stands = (await writer.notes([note_id])).get(note_id)
