@@ -313,7 +313,7 @@ class Store(Protocol):
     ) -> MaybeAwaitable[list[Namespace]]:
         """Return the namespaces that hold notes which meet the conditions, sorted.
 
-        With `recorded` also those of which only records are left.
+        With `recorded` also those of which only records and tombstones are left.
         """
         ...
 

@@ -16,6 +16,7 @@ from ..embedding import WITHOUT_EMBEDDER
 from ..errors import InvalidInputError
 from ..evolution.supersede import objection_to
 from ..fetch import existing, not_found
+from ..filters import Condition
 from ..ids import now
 from ..journal import erasure
 from ..journal.changes import change_of_item
@@ -242,15 +243,16 @@ async def sweep(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
     Args:
         namespace: Whose memory; None takes all of them.
     """
-    spaces = (
-        await resolve(runtime.store.namespaces(recorded=True))
-        if namespace is None
-        else [check_namespace(namespace)]
-    )
-    swept = 0
-    for space in spaces:
+    before, swept = now() - TOMBSTONES_STAY, 0
+    if namespace is not None:
+        async with writing(runtime, check_namespace(namespace), despite=WITHOUT_EMBEDDER) as writer:
+            return await erasure.sweep(writer, before)
+    expired = Condition("expires_at", "$lte", now())
+    for space in await resolve(runtime.store.namespaces((expired,))):
         async with writing(runtime, space, despite=WITHOUT_EMBEDDER) as writer:
-            swept += await erasure.sweep(writer, now() - TOMBSTONES_STAY)
+            swept += await erasure.sweep(writer, before)
+    for space in await resolve(runtime.store.namespaces(recorded=True)):
+        await resolve(runtime.store.remove_tombstones(space, before))
     return swept
 
 

@@ -321,14 +321,14 @@ class PointStore:
     def namespaces(self, where: Conditions = (), *, recorded: bool = False) -> list[Namespace]:
         """Return the namespaces that hold notes which meet the conditions, sorted.
 
-        With `recorded` also those of which only records are left.
+        With `recorded` also those of which only records and tombstones are left.
         """
         self._check_open()
         which = note_filter(self._dialect, None, where) if where else None
         keys = set(self._notes.distinct("namespace", which))
         if recorded:
             made = self._dialect.every([self._dialect.any_of("marks", [CALL, DECIDED])])
-            keys.update(self._records.distinct("namespace", made))
+            keys.update(self._records.distinct("namespace", made), self._notes.distinct("buried"))
         return sorted(map(decode_namespace, keys))
 
     def unfinished(self) -> list[Namespace]:

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import models
 
-from amem_integrations import AgenticMemory, ConfigurationError, MemoryConfig, NoteInput
-from amem_integrations.chunks import split
+from amem_integrations import AgenticMemory, InvalidInputError, MemoryConfig, NoteInput
+from amem_integrations.passages import split
 from amem_integrations.testing import HashEmbedder
 from amem_integrations.texts import count_tokens
 
@@ -71,68 +69,56 @@ def test_cutting_loses_nothing_but_space_and_keeps_to_the_size(text, size):
 
 
 @pytest.mark.parametrize("key", [None, "doc"])
-@pytest.mark.parametrize("thread", [None, "t"])
-def test_a_long_text_becomes_notes_one_after_the_other_in_their_thread(memory, key, thread):
-    first = memory.add(STORY, namespace=ANN, key=key, thread=thread, speaker="Ann")
-    notes = memory.get_all(namespace=ANN)
-    assert notes[0] == first
-    assert len(notes) > 2
-    assert "".join(" ".join(n.content for n in notes).split()) == "".join(STORY.split())
-    assert {(n.speaker, n.thread) for n in notes} == {("Ann", thread or first.id)}
-    assert {n.state for n in notes} == {"done"}
-    assert all(a.id in b.links for a, b in pairwise(notes))
-    assert memory.search("sentence 4.11", namespace=ANN)[0].note.content in STORY
+def test_a_long_text_is_one_note_with_passages(memory, key):
+    note = memory.add(STORY, namespace=ANN, key=key, thread="t", speaker="Ann")
+    assert memory.get_all(namespace=ANN) == [note]
+    assert (note.content, note.thread, note.state) == (STORY, "t", "done")
+    assert len(note.passages) > 2
+    assert "".join(STORY[start:end] for start, end in note.passages) == STORY
+
+
+def test_a_hit_on_a_long_text_says_where_the_passage_stands(memory):
+    memory.add("A walk by the river.", namespace=ANN)
+    note = memory.add(STORY, namespace=ANN)
+    hit = memory.search("In sentence 4.11 the hero walks on", namespace=ANN)[0]
+    assert hit.note.id == note.id
+    assert hit.passage.text == STORY[hit.passage.start : hit.passage.end]
+    assert "sentence 4.11" in hit.passage.text
 
 
 def test_adding_a_long_text_again_changes_nothing(memory):
-    first = memory.add(STORY, namespace=ANN)
-    notes = memory.get_all(namespace=ANN)
-    assert memory.add(STORY, namespace=ANN) == first
-    assert memory.get_all(namespace=ANN) == notes
-
-
-def test_a_key_with_another_long_text_is_the_users_update_of_all_its_parts(memory):
-    memory.add(STORY, namespace=ANN, key="doc", thread="t")
-    before = memory.get_all(namespace=ANN)
-    shorter = STORY[: len(STORY) // 2].replace("hero", "heroine")
-    memory.add(shorter, namespace=ANN, key="doc", thread="t")
-    after = memory.get_all(namespace=ANN)
-    assert [n.id for n in after] == [n.id for n in before][: len(after)]
-    assert "".join(" ".join(n.content for n in after).split()) == "".join(shorter.split())
-    note = memory.add("There was no hero.", namespace=ANN, key="doc", thread="t")
+    note = memory.add(STORY, namespace=ANN)
+    assert memory.add(STORY, namespace=ANN) == note
     assert memory.get_all(namespace=ANN) == [note]
-    memory.add(STORY, namespace=ANN, key="doc", thread="t")
-    assert [n.id for n in memory.get_all(namespace=ANN)] == [n.id for n in before]
 
 
-def test_an_update_of_a_long_text_changes_all_its_notes(memory):
-    first = memory.add(STORY, namespace=ANN, thread="t")
-    before = memory.get_all(namespace=ANN)
-    assert memory.update(first.id, namespace=ANN, content=STORY) == first
-    assert memory.get_all(namespace=ANN) == before
-    shorter = STORY[: len(STORY) // 2].replace("hero", "heroine")
-    memory.update(first.id, namespace=ANN, content=shorter)
-    after = memory.get_all(namespace=ANN)
-    assert [n.id for n in after] == [n.id for n in before][: len(after)]
-    assert "".join(" ".join(n.content for n in after).split()) == "".join(shorter.split())
-    assert memory.update(first.id, namespace=ANN, content="No hero.").content == "No hero."
-    assert [n.content for n in memory.get_all(namespace=ANN)] == ["No hero."]
+def test_a_key_with_another_long_text_is_the_users_update(memory):
+    note = memory.add(STORY, namespace=ANN, key="doc")
+    for other in (STORY[: len(STORY) // 2], "There was no hero.", STORY):
+        again = memory.add(other, namespace=ANN, key="doc")
+        assert memory.get_all(namespace=ANN) == [again]
+        assert (again.id, again.content) == (note.id, other)
+        assert bool(again.passages) == (len(other) > 600)
 
 
-def test_deleting_the_note_that_add_returned_removes_all_of_the_text(memory):
-    first = memory.add(STORY, namespace=ANN)
+def test_an_update_of_a_long_text_gives_the_note_other_passages(memory):
+    note = memory.add(STORY, namespace=ANN)
+    memory.update(note.id, namespace=ANN, content="No hero, but a heroine.")
+    memory.evolve()
+    (hit,) = memory.search("heroine", namespace=ANN)
+    assert (hit.note.content, hit.passage) == ("No hero, but a heroine.", None)
+    assert memory.search("sentence 4.11", namespace=ANN)[0].note.content == hit.note.content
+    memory.update(note.id, namespace=ANN, content=STORY.replace("hero", "heroine"))
+    (hit,) = memory.search("In sentence 4.11 the heroine walks on", namespace=ANN)
+    assert "sentence 4.11 the heroine" in hit.passage.text
+
+
+def test_deleting_a_long_text_removes_all_of_it(memory):
+    note = memory.add(STORY, namespace=ANN)
     other = memory.add("Something else", namespace=ANN)
-    memory.delete(first.id, namespace=ANN)
+    memory.delete(note.id, namespace=ANN)
     assert memory.get_all(namespace=ANN) == [memory.get(other.id, namespace=ANN)]
     assert "hero" not in repr(memory.history(None, namespace=ANN))
-
-
-def test_a_text_that_is_not_to_be_split_stays_one_note(memory):
-    item = NoteInput(content=STORY, key="doc", split=False)
-    (note,) = memory.add_many([item], namespace=ANN)
-    assert note.content == STORY
-    memory.update(note.id, namespace=ANN, content=STORY + STORY)
-    assert [n.content for n in memory.get_all(namespace=ANN)] == [STORY + STORY]
 
 
 def test_add_many_gives_a_note_for_each_item():
@@ -143,42 +129,34 @@ def test_add_many_gives_a_note_for_each_item():
         assert len({n.id for n in notes}) == 4
 
 
-def test_the_size_follows_the_embedder_and_the_settings():
+def test_the_length_of_passages_follows_the_embedder():
     class Wide(HashEmbedder):
         max_tokens = 512
 
     class Narrow(HashEmbedder):
         max_tokens = 100
 
-    counts = []
-    for embedder, settings in (
-        (HashEmbedder(), {}),
-        (Wide(), {}),
-        (Wide(), {"split_tokens": 400}),
-        (Narrow(), {}),
-        (HashEmbedder(), {"split": False}),
-    ):
-        with opened(embedder=embedder, **settings) as memory:
-            memory.add(STORY, namespace=ANN, evolve=False)
-            notes = memory.get_all(namespace=ANN)
-            counts.append(max(count_tokens(n.content) for n in notes))
-    plain, wide, set_, narrow, whole = counts
-    assert plain == wide <= 150 < set_ <= 400
+    longest = []
+    for embedder in (HashEmbedder(), Wide(), Narrow()):
+        with opened(embedder=embedder) as memory:
+            note = memory.add(STORY, namespace=ANN, evolve=False)
+            (note,) = memory.get_all(namespace=ANN)
+            longest.append(max(count_tokens(STORY[start:end]) for start, end in note.passages))
+    plain, wide, narrow = longest
+    assert 60 < plain == wide <= 150
     assert narrow <= 60
-    assert whole == count_tokens(STORY)
 
 
-def test_a_size_that_is_too_small_is_a_clear_error():
-    with pytest.raises(ConfigurationError, match="split_tokens"):
-        MemoryConfig(split_tokens=5)
+def test_a_text_over_the_limit_is_an_error_that_names_the_splitters():
+    with opened() as memory, pytest.raises(InvalidInputError, match="TextSplitter of LangChain"):
+        memory.add("a" * 100_001, namespace=ANN)
 
 
-async def test_the_asynchronous_twin_splits_too():
+async def test_the_asynchronous_twin_stores_passages_too():
     with opened(model=models.model()) as memory:
-        first = await memory.aadd(STORY, namespace=ANN)
-        notes = await memory.aget_all(namespace=ANN)
-        assert notes[0] == first
-        assert len(notes) > 2
+        note = await memory.aadd(STORY, namespace=ANN)
+        assert await memory.aget_all(namespace=ANN) == [note]
+        assert len(note.passages) > 2
 
 
 # Chinese and Japanese
@@ -205,32 +183,16 @@ def test_text_without_spaces_is_found_by_its_words(memory, texts, query, wanted)
     assert ranked[texts[wanted]] == 1
 
 
-def whole(memory):
-    notes = memory.get_all(namespace=ANN, limit=1000)
-    return "".join(note.content for note in sorted(notes, key=lambda note: note.chunk))
-
-
 @pytest.mark.parametrize("other", ["Short now.", STORY + " And one thing more.", STORY[::-1]])
-def test_another_text_can_be_undone_whole(memory, other):
-    first = memory.add(STORY, namespace=ANN)
-    memory.update(first.id, namespace=ANN, content=other)
-    assert whole(memory) == other
-    update = [c for c in memory.history(first.id, namespace=ANN) if c.kind == "update"][-1]
+def test_a_correction_of_a_long_text_can_be_undone(memory, other):
+    note = memory.add(STORY, namespace=ANN)
+    memory.update(note.id, namespace=ANN, content=other)
+    assert memory.get(note.id, namespace=ANN).content == other
+    update = [c for c in memory.history(note.id, namespace=ANN) if c.kind == "update"][-1]
     undone = memory.undo(update.id, namespace=ANN)
-    assert whole(memory) == STORY
+    assert memory.get(note.id, namespace=ANN).content == STORY
     memory.undo(undone.id, namespace=ANN)
-    assert whole(memory) == other
-
-
-def test_a_short_note_that_becomes_long_is_split_and_joined_again(memory):
-    note = memory.add("tiny", namespace=ANN, key="k")
-    memory.add(STORY, namespace=ANN, key="k")
-    assert memory.stats()["notes"] > 2
-    assert whole(memory) == STORY
-    memory.update(note.id, namespace=ANN, content="tiny again")
-    assert [kept.content for kept in memory.get_all(namespace=ANN)] == ["tiny again"]
-    memory.update(note.id, namespace=ANN, content=STORY)
-    assert whole(memory) == STORY
+    assert memory.get(note.id, namespace=ANN).content == other
 
 
 @pytest.mark.parametrize("text", ["!" * 32000, "\n " * 15999 + "x", ".'" * 16000, "a" * 32000])

@@ -22,7 +22,6 @@ from amem_integrations.testing import HashEmbedder, ScriptedModel
 ANN, BOB, TEAM = ("user", "ann"), ("user", "bob"), ("team",)
 WEEK = timedelta(days=7)
 NOON = datetime(2031, 5, 8, 12, tzinfo=UTC)
-LONG = "The river was high again and the ferry did not go. " * 40
 
 
 @pytest.fixture(params=["edge", "memory"])
@@ -122,14 +121,6 @@ def test_what_is_said_again_after_it_expired_is_kept_for_the_ttl_from_then_on(cl
         assert later + WEEK <= again.expires_at < later + WEEK + timedelta(seconds=1)
         anew = memory.add("The door is red", namespace=ANN)
         assert (anew.id != plain.id, kept(anew)) == (True, WEEK)
-
-
-def test_all_chunks_of_a_text_expire_together():
-    with opened(":memory:", split_tokens=100) as memory:
-        first = memory.add(LONG, namespace=ANN)
-        notes = memory.get_all(namespace=ANN)
-        assert len(notes) > 2
-        assert {note.expires_at for note in notes} == {first.recorded_at + WEEK}
 
 
 def test_what_expired_by_the_ttl_is_found_by_no_door_and_swept(location, clock):
