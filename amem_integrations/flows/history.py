@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
 from typing import overload
 
-from ..changes import undo as undoing
-from ..changes.edits import Edit, chain
-from ..changes.proposals import rejection
-from ..changes.rewrite import rewrite
-from ..changes.unknown_texts import remove_brought_back
-from ..errors import InvalidInputError, RevisionConflictError
-from ..fetch import all_changes, existing, existing_change
-from ..ids import first_seq, new_operation, now
-from ..notes import Change, Namespace, Note, check_namespace, check_time
-from ..plans import UndoReport
-from ..runtime import Runtime, resolve
-from .content import (
-    SHARED,
-    later_chunks,
-    remove_old_text,
-    set_later_chunks,
+from ..decisions import Call, Decision, Flip, Item, Switch
+from ..errors import InvalidInputError, NoteNotFoundError, RevisionConflictError
+from ..fetch import not_found
+from ..ids import first_seq
+from ..journal.changes import (
+    ADD,
+    DELETE,
+    ChangeId,
+    Edit,
+    change_of_edit,
+    change_of_flip,
+    changes_of,
+    changes_of_note,
+    edits_of,
+    id_of,
+    switch_before,
 )
-from .review import open_proposals
+from ..journal.erasure import forget
+from ..journal.history import Place, toggle_all
+from ..journal.insertion import edit as edit_note
+from ..notes import USER, Change, Namespace, Note, check_namespace, check_time
+from ..plans import UndoReport
+from ..ports import NoteQuery, RecordQuery
+from ..runtime import Runtime, resolve
+from ..stored_note import StoredNote
+from .resume import writing
 
-BATCH = 64  # changes that are taken back by one write
+BATCH = 64  # decisions that are written by one request
 APPROVED = "a reviewer approved it"
-UNDONE = "what the model did at that time was undone"
+VOID = "it quoted a text that was deleted or corrected since"
+INSTEAD = {
+    ADD: "a note is taken back by delete()",
+    DELETE: "what was deleted is gone for good; add it again",
+    "failure": "nothing was changed; evolve() tries the note again",
+    "waiting": "nothing was written; approve() or reject() it",
+    "rejected": "nothing was written; approve() the proposal to have it after all",
+}
 
 
 async def history(
@@ -38,17 +52,33 @@ async def history(
 ) -> list[Change]:
     """Return the changes of a note, or (None) of the whole namespace, oldest first.
 
-    Of a deleted note the receipt is left, and of a cleared namespace the receipt of that. What models have cost
-    is in `usage`.
+    Of what the user edited, the newest 20 edits of each note are kept. A note that was deleted says so until `sweep`
+    takes the last trace of the note. What models have cost is in `usage`.
 
     Raises:
         NoteNotFoundError: There neither is nor was a note with this id in this namespace.
     """
-    space = check_namespace(namespace)
-    changes = await all_changes(runtime.store, space, note_id)
-    if note_id is not None and not (changes and note_id):
-        await existing(runtime.store, space, [note_id])
-    return [made for made in changes if made.kind not in ("prompt", "usage")]
+    space, store = check_namespace(namespace), runtime.store
+    if note_id is None:
+        notes = await resolve(store.find_notes(space, NoteQuery()))
+        records = (await resolve(store.find_records(space, RecordQuery()))).values()
+        decisions = [one for one in records if isinstance(one, Decision)]
+        by = {one.id: one.by for one in records if isinstance(one, Call)}
+        return changes_of(notes.values(), decisions, by)
+    stored = (await resolve(store.notes(space, [note_id]))).get(note_id)
+    about = None if stored is None else frozenset([note_id])
+    found = await resolve(store.find_records(space, RecordQuery(about=about, decisions=True)))
+    decisions = [one for one in found.values() if isinstance(one, Decision)]
+    if stored is None:
+        decisions = [one for one in decisions if one.note == note_id]  # of a form
+        if not decisions:
+            raise not_found(space, note_id)
+    calls = sorted({one.call for one in decisions if one.void})
+    read = await resolve(store.records(space, calls)) if calls else {}
+    by = {key: one.by for key, one in read.items() if isinstance(one, Call)}
+    return (
+        changes_of([], decisions, by) if stored is None else changes_of_note(stored, decisions, by)
+    )
 
 
 @overload
@@ -76,13 +106,14 @@ async def undo(
     """Take back a change, several, or all that a model did.
 
     Of one change it returns the change that takes it back, which can be undone itself. What can be undone:
-    `construct` (the note is pending again), `evolve`, `link` and `unlink` (at both ends), `supersede`, `update`,
-    `upgrade` and `undo`.
+    `construct` (the note is pending again, and the next `evolve` makes it anew), `evolve`, `link`, `relink`,
+    `supersede`, `fill`, `update` (by another edit, or correction, back) and `undo`. A change that is off already is
+    switched on again; an approved proposal waits again.
 
     Of several changes, and with `model` or `since`, it takes back the last change first and returns an
-    `UndoReport`. What somebody else built on stays, and so does what a reviewer approved of a model's proposals:
-    the report says so. The model's open proposals are rejected. Calling it again changes nothing; after an
-    interruption it goes on. `undo(report.changes, namespace=…)` has everything back.
+    `UndoReport`. What is off already stays off. What a reviewer approved of a model's proposals stays: the report says
+    so. The model's open proposals are taken off the list. Calling it again changes nothing; after an interruption it
+    goes on. `undo(report.changes, namespace=…)` has everything back.
 
     Args:
         change_id: Which change, or a list of several; `history()` lists them.
@@ -91,11 +122,11 @@ async def undo(
         since: Only what was changed at that time or later.
 
     Raises:
-        RevisionConflictError: A later change touched the same field of a single one; the message names it.
+        RevisionConflictError: A later edit changed the same field, or a switch was set again since; the message names
+            the later change.
         InvalidInputError: A change of this kind cannot be undone; the message says what to do. Or both a
             change and a model are given, or neither.
         NoteNotFoundError: There is no such change in this namespace.
-        ModelUnavailableError: The embedder failed; of a single change nothing was taken back.
     """
     space = check_namespace(namespace)
     check_time("since", since)
@@ -103,178 +134,300 @@ async def undo(
         raise InvalidInputError(f"model={model!r} must be the name of a model")
     if (change_id is None) == (model is None and since is None):
         raise InvalidInputError("undo takes either the id of a change, or model= and since=")
+    undoing = _Undoing(runtime, space)
     if change_id is None:
-        return await _Undoing(runtime, space).of_model(model, since)
+        return await undoing.of_model(model, since)
     if isinstance(change_id, list | tuple):
-        return await _Undoing(runtime, space).of_these(change_id)
-    return await _undo_one(runtime, space, change_id)
+        return await undoing.of_these(change_id)
+    return await undoing.of_one(change_id)
 
 
-async def _undo_one(runtime: Runtime, space: Namespace, change_id: str) -> Change:
-    store = runtime.store
-    made = await existing_change(store, space, change_id)
-    undoing.check_undoable(made)
-    undoing.check_free(made, await all_changes(store, space, made.note_id, after=made.seq))
-    op, at = new_operation(), now()
-    edits = _edits(made, op, at)
-    for other in await _of_later_chunks(runtime, space, made):
-        edits |= _edits(other, op, at)
-    known = {note.id: note for note in await existing(store, space, list(edits))}
-    done = await rewrite(runtime, space, op, edits, base=known)
-    undone = [change for change in done.changes if change.note_id == made.note_id]
-    if not undone:
-        raise RevisionConflictError(f"change {change_id!r} has no effect any more; see history()")
-    await remove_brought_back(runtime, space, done.changes)
-    await remove_old_text(runtime, space, op, undone)
-    await _undo_later_chunks(runtime, space, done.notes[made.note_id], undone[0])
-    return undone[0]
+@dataclass(frozen=True, slots=True)
+class FoundEdit:
+    """A change of a note by the user, found by the id of the change; the edit is None where a note is added or deleted."""
+
+    id: str
+    seq: int
+    stored: StoredNote
+    edit: Edit | None
+    kind: str
+
+    def check(self) -> None:
+        """Do nothing if the change can be undone.
+
+        Raises:
+            InvalidInputError: The change cannot be undone; the message says what to do instead.
+        """
+        if self.edit is None:
+            raise _not_undoable(self.id, self.kind, self.kind)
 
 
-async def _of_later_chunks(runtime: Runtime, space: Namespace, made: Change) -> list[Change]:
-    """Return the changes by which the other chunks of a text were superseded with the first, or that was undone.
+@dataclass(frozen=True, slots=True)
+class FoundItem:
+    """An item of a decision, or (with a flip) a setting of its switch, found by the id of the change.
 
-    What was changed again since is left as it is.
+    Without an item the text is gone, of which it was made.
     """
-    if made.kind not in ("supersede", "undo"):
-        return []
-    notes = await resolve(runtime.store.get(space, [made.note_id]))
-    chunks = {chunk.id for note in notes for chunk in await later_chunks(runtime, space, note)}
-    same = await resolve(runtime.store.changes_by_op(space, [made.op])) if chunks else []
-    found = []
-    for each in same:
-        if each.note_id in chunks and (each.kind, each.cause) == (made.kind, made.cause):
-            later = await all_changes(runtime.store, space, each.note_id, after=each.seq)
-            found += [each] if undoing.obstacle_to(each, later) is None else []
+
+    id: str
+    seq: int
+    decision: Decision
+    item: Item | None
+    flip: Flip | None
+
+    @property
+    def place(self) -> Place:
+        """Where the item stands."""
+        return self.decision.id, -1 if self.item is None else self.item.number
+
+    def check(self) -> None:
+        """Do as `FoundEdit.check` does; a change that is void passes."""
+        if self.item is None or self.flip is not None:
+            return
+        for kind in (self.item.kind, self.item.switch):
+            if kind in INSTEAD:
+                raise _not_undoable(self.id, self.item.kind, kind)
+
+
+def _not_undoable(change_id: str, kind: str, why: str) -> InvalidInputError:
+    return InvalidInputError(f"change {change_id!r} is of kind {kind!r}: {INSTEAD[why]}")
+
+
+async def find_changes(
+    runtime: Runtime, space: Namespace, ids: Iterable[str]
+) -> list[FoundEdit | FoundItem]:
+    """Return the changes with these ids, in this order.
+
+    Raises:
+        NoteNotFoundError: There is no such change in this namespace; the message names the first of those.
+    """
+    parsed = {text: ChangeId.parse(text) for text in ids}
+    of_notes = sorted({one.of for one in parsed.values() if one and one.number is None})
+    of_decisions = sorted({one.of for one in parsed.values() if one and one.number is not None})
+    store = runtime.store
+    notes = await resolve(store.notes(space, of_notes)) if of_notes else {}
+    records = await resolve(store.records(space, of_decisions)) if of_decisions else {}
+    found = list[FoundEdit | FoundItem]()
+    for text, parts in parsed.items():
+        one: FoundEdit | FoundItem | None = None
+        if parts is not None and (stored := notes.get(parts.of)) is not None:
+            one = _edit_with(text, stored, parts.write)
+        elif parts is not None and isinstance(decision := records.get(parts.of), Decision):
+            one = _item_with(text, decision, parts)
+        if one is None:
+            raise NoteNotFoundError(f"there is no change {text!r} in namespace {space!r}")
+        found.append(one)
     return found
 
 
-async def _undo_later_chunks(
-    runtime: Runtime, namespace: Namespace, first: Note, undone: Change
-) -> None:
-    """Give the chunks after the first what an undone update had changed for all of them."""
-    steps = undone.data["fields"]
-    shared = {name: getattr(first, name) for name in SHARED if name in steps}
-    others = await later_chunks(runtime, namespace, first) if shared else []
-    if "rest" in steps or others:
-        contents = [chunk.content for chunk in others]
-        contents = steps["rest"]["after"] if "rest" in steps else contents
-        await set_later_chunks(runtime, namespace, undone.op, first, contents, shared)
+def _edit_with(text: str, stored: StoredNote, write: str) -> FoundEdit | None:
+    if write in (ADD, DELETE):
+        is_so = stored.is_deleted is (write == DELETE)
+        return FoundEdit(text, stored.rev, stored, None, write) if is_so else None
+    edits = {} if stored.is_deleted else {edit.token: edit for edit in edits_of(stored)}
+    edit = edits.get(write)
+    return FoundEdit(text, edit.seq, stored, edit, "update") if edit else None
 
 
-def _edits(made: Change, op: str, at: datetime) -> dict[str, Edit]:
-    """Return by note what takes a change back, at both ends of a link."""
-    return {**undoing.undo_other_ends(made, op, at), made.note_id: undoing.undo(made, op, at)}
+def _item_with(text: str, decision: Decision, parts: ChangeId) -> FoundItem | None:
+    item = decision.item(parts.number or 0)
+    if item is None or not parts.write:
+        return FoundItem(text, decision.seq, decision, item, None)
+    flip = next((one for one in item.log if one.token == parts.write), None)
+    return flip and FoundItem(text, flip.seq, decision, item, flip)
 
 
 @dataclass(slots=True)
 class _Undoing:
-    """Takes back many changes. Each batch is one write, and a batch that was written is not done again."""
+    """Takes changes back. What was written is not done again."""
 
     runtime: Runtime
     space: Namespace
-    by_note: Mapping[str, list[Change]] = field(default_factory=dict)
-    cleared: set[str] = field(default_factory=set)  # ids of changes that are not in force any more
+    undone: list[str] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
-    records: list[Change] = field(default_factory=list)
+
+    async def of_one(self, change_id: str) -> Change:
+        """Take back one change; one that is off is switched on again."""
+        (found,) = await find_changes(self.runtime, self.space, [change_id])
+        found.check()
+        if isinstance(found, FoundEdit):
+            return await self._edit_back(found)
+        if found.item is None:
+            raise InvalidInputError(f"change {change_id!r} cannot be undone: {VOID}")
+        switch = _switch_back(found.item, found.flip)
+        if switch is None:
+            later = f"{id_of(found.decision, found.item)}:{found.item.log[-1].token}"
+            raise RevisionConflictError(
+                f"change {change_id!r} cannot be undone: change {later!r} set the switch after it; undo that one"
+            )
+        if found.flip is None and found.item.switch == "off":
+            switch = found.item.first_switch
+        known = {found.decision.id: found.decision}
+        async with writing(self.runtime, self.space) as writer:
+            flips = await toggle_all(writer, {found.place: switch}, known)
+        if not flips:
+            raise InvalidInputError(f"change {change_id!r} cannot be undone: {VOID}")
+        (flip,) = flips.values()
+        return change_of_flip(found.decision, found.item.flipped(flip), flip)
 
     async def of_these(self, ids: Sequence[str]) -> UndoReport:
         """Take back these changes; of a kind that cannot be undone, or an unknown one, none is."""
-        found = [
-            await existing_change(self.runtime.store, self.space, i) for i in dict.fromkeys(ids)
-        ]
-        for made in found:
-            undoing.check_undoable(made)
-        others = [await _of_later_chunks(self.runtime, self.space, made) for made in found]
-        given = list({made.id: made for group in (found, *others) for made in group}.values())
-        first = min((made.seq for made in given), default=0)
-        changes = await all_changes(self.runtime.store, self.space, after=first - 1)
-        await self._take_all_back(sorted(given, key=lambda made: -made.seq), changes)
+        found = await find_changes(self.runtime, self.space, ids)
+        for one in found:
+            one.check()
+        found.sort(key=lambda one: (-one.seq, one.id))
+        for is_item, group in groupby(found, key=lambda one: isinstance(one, FoundItem)):
+            if is_item:
+                await self._switch_back([one for one in group if isinstance(one, FoundItem)])
+                continue
+            for one in group:
+                if isinstance(one, FoundEdit):
+                    await self._edit_back_if_free(one)
         return self._report()
 
     async def of_model(self, model: str | None, since: datetime | None) -> UndoReport:
-        """Take back what a model did, and reject its open proposals."""
-        after = first_seq(since) - 1 if since else -1
-        changes = await all_changes(self.runtime.store, self.space, after=after)
-        theirs = undoing.made_by(changes, model)
-        self.skipped |= {made.id: APPROVED for made in theirs if "proposal" in made.data}
-        await self._take_all_back([m for m in theirs if m.id not in self.skipped], changes)
-        proposed = [
-            made.id
-            for made in changes
-            if made.kind == "proposal" and (model is None or made.model == model)
-        ]
-        return self._report(rejected=await self._reject(proposed))
+        """Take back what a model decided and switched, and take its open proposals off the list."""
+        first = first_seq(since) if since else 0
+        query = RecordQuery(decisions=True)
+        records = await resolve(self.runtime.store.find_records(self.space, query))
+        theirs, rejected = list[FoundItem](), list[FoundItem]()
+        for decision in records.values():
+            if not isinstance(decision, Decision):
+                continue
+            for item in decision.items:
+                one = FoundItem(id_of(decision, item), decision.seq, decision, item, None)
+                flips = _flips_by(item, model, first)
+                theirs += [
+                    FoundItem(f"{one.id}:{flip.token}", flip.seq, decision, item, flip)
+                    for flip in flips
+                ]
+                switch = switch_before(item, flips[0].token) if flips else item.switch
+                if item.kind == "failure" or decision.seq < first or not _is_by(item.by, model):
+                    continue
+                if switch == "waiting":
+                    rejected.append(one)
+                elif switch == "on" and item.first_switch == "waiting":
+                    self.skipped[one.id] = APPROVED
+                elif switch == "on":
+                    theirs.append(one)
+        theirs.sort(key=lambda one: (-one.seq, one.id))
+        await self._switch_back(theirs)
+        rejected.sort(key=lambda one: (-one.seq, one.id))
+        off = await self._set({one.place: "off" for one in rejected}, rejected)
+        self.changes += [_flip_id(place, flip) for place, flip in off.items()]
+        return self._report(rejected=[one.id for one in rejected if one.place in off])
 
     def _report(self, rejected: Sequence[str] = ()) -> UndoReport:
         return UndoReport(
-            undone=tuple(made.data["undone"] for made in self.records),
-            changes=tuple(made.id for made in self.records if made.kind == "undo"),
-            skipped={i: why for i, why in self.skipped.items() if i not in self.cleared},
+            undone=tuple(self.undone),
+            changes=tuple(self.changes),
+            skipped=self.skipped,
             rejected=tuple(rejected),
         )
 
-    async def _take_all_back(self, left: Sequence[Change], changes: Sequence[Change]) -> None:
-        """Take changes back, given the last one first, and all that was changed since the first of them."""
-        self.by_note = defaultdict(list)
-        for made in changes:
-            self.by_note[made.note_id].append(made)
-        for is_alone, group in groupby(left, key=undoing.is_of_text):
-            alike = list(group)
-            step = 1 if is_alone else BATCH
-            for start in range(0, len(alike), step):
-                batch = alike[start : start + step]
-                await (self._take_one_back(*batch) if is_alone else self._take_back(batch))
+    async def _switch_back(self, found: Sequence[FoundItem]) -> None:
+        """Take back items and flips, given the last one first; what is not in force any more is passed over."""
+        items = {one.place: one.item for one in found if one.item is not None}
+        taken: list[FoundItem] = []
+        for one in found:
+            item = items.get(one.place)
+            if item is None:
+                self.skipped[one.id] = VOID
+            elif (switch := _switch_back(item, one.flip)) is None:
+                later = _flip_id(one.place, item.log[-1])
+                self.skipped[one.id] = f"change {later!r} set the switch after it"
+            elif switch != item.switch:
+                log = item.log if one.flip is None else item.log[:-1]
+                items[one.place] = replace(item, switch=switch, log=log)
+                taken.append(one)
+        # What comes out as it is needs no write.
+        taken = [one for one in taken if one.item and items[one.place].switch != one.item.switch]
+        flips = await self._set({one.place: items[one.place].switch for one in taken}, taken)
+        self.undone += [one.id for one in taken if one.place in flips]
+        self.changes += [_flip_id(place, flip) for place, flip in flips.items()]
 
-    async def _take_one_back(self, made: Change) -> None:
-        """Take back what the user gave, as what was made of it elsewhere goes too."""
-        if self._is_free(made):
-            self.records.append(await _undo_one(self.runtime, self.space, made.id))
-            self.cleared.add(made.id)
+    async def _set(
+        self, switches: Mapping[Place, Switch], found: Sequence[FoundItem]
+    ) -> dict[Place, Flip]:
+        """Set switches, a batch of decisions at a time; return those that were set, in their order."""
+        known = {one.decision.id: one.decision for one in found}
+        ids, made = list(known), dict[Place, Flip]()
+        for start in range(0, len(ids), BATCH):
+            batch = {key: known[key] for key in ids[start : start + BATCH]}
+            mine = {place: switch for place, switch in switches.items() if place[0] in batch}
+            async with writing(self.runtime, self.space) as writer:
+                made |= await toggle_all(writer, mine, batch)
+        return {place: made[place] for place in switches if place in made}
 
-    async def _take_back(self, batch: Sequence[Change]) -> None:
-        op, at = new_operation(), now()
-        steps: defaultdict[str, list[Edit]] = defaultdict(list)
-        for made in batch:
-            if self._is_free(made):
-                # The record at the other end of a link is of the same change.
-                self.cleared |= {made.id, *undoing.ids_at_other_ends(made).values()}
-                for note_id, edit in _edits(made, op, at).items():
-                    steps[note_id].append(edit)
-        edits = {note_id: chain(parts) for note_id, parts in steps.items()}
-        done = await rewrite(self.runtime, self.space, op, edits)
-        await remove_brought_back(self.runtime, self.space, done.changes)
-        places = {made.id: place for place, made in enumerate(batch)}
-        self.records += sorted(
-            done.changes, key=lambda made: places.get(made.data["undone"], len(batch))
-        )
+    async def _edit_back_if_free(self, found: FoundEdit) -> None:
+        try:
+            made = await self._edit_back(found)
+        except RevisionConflictError as error:
+            self.skipped[found.id] = str(error)
+            return
+        self.undone.append(found.id)
+        self.changes.append(made.id)
 
-    def _is_free(self, made: Change) -> bool:
-        """Return whether a change can be taken back; if not, note why, unless it was taken back before."""
-        if made.id in self.cleared:
-            return False
-        history = self.by_note[made.note_id]
-        later = [c for c in history if c.seq > made.seq and c.id not in self.cleared]
-        if (obstacle := undoing.obstacle_to(made, later)) is not None:
-            other, touched = obstacle
-            if touched:
-                who = f" by {other.model}" if other.model else ""
-                self.skipped[made.id] = (
-                    f"change {other.id!r} ({other.kind!r}{who}) touched {', '.join(touched)} after it"
-                )
-            return False
-        if made.data.get("blanked"):
-            self.skipped[made.id] = "it quoted a text that was deleted or corrected since"
-            return False
-        return True
+    async def _edit_back(self, found: FoundEdit) -> Change:
+        """Give the fields of a note back what they held before an edit, by another edit or correction."""
+        edit, note_id = found.edit, found.stored.id
+        if edit is None or not edit.before:
+            raise InvalidInputError(f"change {found.id!r} cannot be undone: {VOID}")
 
-    async def _reject(self, ids: Sequence[str]) -> list[str]:
-        """Take those of the proposals that are open off the list; return their ids."""
-        if not ids:
-            return []
-        notes, waiting = await open_proposals(self.runtime, self.space)
-        op, at, theirs = new_operation(), now(), set(ids)
-        mine = [made for made in waiting if made.id in theirs and made.note_id in notes]
-        records = [rejection(made, notes[made.note_id], op, at, UNDONE) for made in mine]
-        if records:
-            await resolve(self.runtime.store.replace(self.space, [], records))
-        return [made.id for made in mine]
+        def back(note: Note) -> Note:
+            values = {name: getattr(note, name) for name in edit.after}
+            if values == edit.after:
+                return note.revised(**edit.before)
+            touched = [name for name in values if values[name] != edit.after[name]]
+            raise RevisionConflictError(
+                f"change {found.id!r} cannot be undone: change {_last(found.stored, touched)!r} ('update') "
+                f"touched {', '.join(touched)} after it; undo that one first"
+            )
+
+        if found.stored.note is not None:
+            back(found.stored.note)
+        async with writing(self.runtime, self.space) as writer:
+            if edit.corrects:
+                await forget(writer, note_id, back)
+            else:
+                await edit_note(writer, note_id, back)
+            stored = (await writer.notes([note_id])).get(note_id)
+        made = [] if stored is None else [one for one in edits_of(stored) if one.seq > edit.seq]
+        made = [one for one in made if one.after == edit.before]
+        if not made:
+            raise not_found(self.space, note_id)
+        return change_of_edit(note_id, made[-1])
+
+
+def _last(stored: StoredNote, names: Sequence[str]) -> str:
+    """Return the id of the last edit of a note that touched one of these fields."""
+    touching = [edit for edit in edits_of(stored) if not edit.before.keys().isdisjoint(names)]
+    return f"{stored.id}:{touching[-1].token}" if touching else stored.id
+
+
+def _switch_back(item: Item, flip: Flip | None) -> Switch | None:
+    """Return how the switch of an item is set when the item, or a flip, is taken back; None: it was set again since."""
+    if flip is not None:
+        return switch_before(item, flip.token) if item.log[-1].token == flip.token else None
+    if item.switch != "on":
+        return item.switch
+    return "waiting" if item.first_switch == "waiting" else "off"
+
+
+def _flips_by(item: Item, model: str | None, first: int) -> list[Flip]:
+    """Return the flips at the end of an item's log that a model made since an instant, oldest first."""
+    flips: list[Flip] = []
+    for flip in reversed(item.log):
+        if flip.seq < first or not _is_by(flip.by, model):
+            break
+        flips.insert(0, flip)
+    return flips
+
+
+def _is_by(who: str, model: str | None) -> bool:
+    return who == model if model else who != USER
+
+
+def _flip_id(place: Place, flip: Flip) -> str:
+    return f"{place[0]}:{place[1]}:{flip.token}"

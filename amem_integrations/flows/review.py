@@ -5,48 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
-from ..changes import proposals as answers
-from ..changes.edits import Edit, change_of_namespace, prompt_id
-from ..changes.rewrite import rewrite
-from ..changes.unknown_texts import remove_brought_back
+from ..decisions import Decision, Switch
 from ..errors import InvalidInputError
-from ..evolution.commit import Planner
-from ..evolution.relink import Relinker
-from ..evolution.supersede import supersede
-from ..fetch import all_changes, existing, existing_change, not_found
-from ..ids import derive, new_operation, now
-from ..notes import Change, Namespace, Note, check_namespace
-from ..plans import PlannedSupersession
+from ..fetch import existing, get
+from ..ids import now
+from ..journal.changes import change_of_item
+from ..journal.history import toggle_all
+from ..notes import USER, Change, Namespace, check_namespace
+from ..ports import RecordQuery
 from ..runtime import Runtime, resolve
+from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words
+from .history import VOID, FoundEdit, FoundItem, find_changes
+from .resume import writing
 
 
 async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Change]:
     """Return what the gate stopped, or (`MemoryConfig.review`) held back, and nobody has answered yet, oldest first.
 
-    Each is about the note `note_id`, because of the note `cause`. `data` holds what would be written: `"entry"`, a
-    context entry; `"link"`, a link of the two; `"relink"`, a change of their link; or
-    `"supersession"`; and under `"rejected"` why it was not.
+    Each says in `after` what would be written, and (`why`) why it was not: a sentence for an earlier note (`evolve`), a
+    `link`, another strength of a link (`relink`), or that a note takes the place of another (`supersede`).
     """
-    notes, waiting = await open_proposals(runtime, check_namespace(namespace))
+    space, store = check_namespace(namespace), runtime.store
+    records = await resolve(store.find_records(space, RecordQuery(waiting=True)))
+    decisions = [one for one in records.values() if isinstance(one, Decision) and one.shows]
     time = now()
-    expired = {note.id for note in notes.values() if note.is_expired(time)}
-    return [made for made in waiting if expired.isdisjoint((made.note_id, made.cause))]
-
-
-async def open_proposals(
-    runtime: Runtime, space: Namespace
-) -> tuple[dict[str, Note], list[Change]]:
-    """Return the proposals that wait for an answer, oldest first, and the notes that they name."""
-    store = runtime.store
-    changes = await all_changes(store, space, kinds=("proposal", "rejection", "relink"))
-    waiting = [made for made in changes if made.kind != "relink"]
-    named = [(made.note_id, made.cause) for made in waiting]
-    ids = list(dict.fromkeys(note_id for each in named for note_id in each if note_id))
-    notes = {note.id: note for note in await resolve(store.get(space, ids))}
-    # Only an entry that is there now is an answer; what was approved and undone is open again.
-    entries = answers.possible_answers(changes, list(notes.values()))
-    approvals = await resolve(store.changes_by_id(space, entries))
-    return notes, answers.open_proposals(changes, approvals, notes)
+    notes = await get(store, space, sorted({i for one in decisions for i in one.about}))
+    alive = {note.id for note in notes if not note.is_expired(time)}
+    return [
+        change_of_item(decision, item)
+        for decision in sorted(decisions, key=lambda one: (one.seq, one.id))
+        for item in decision.items
+        if item.switch == "waiting" and alive.issuperset(_ends(decision, item.number))
+    ]
 
 
 @overload
@@ -72,29 +62,24 @@ async def approve(
     keywords: Sequence[str] | None = None,
     tags: Sequence[str] | None = None,
 ) -> Change | list[Change]:
-    """Write what was proposed, a link at both ends; return the change, which can be undone.
+    """Write what was proposed; return the change, which can be undone: then the proposal waits again.
 
     Args:
         change_id: Which proposal; or several, for which it returns a change each.
         namespace: Whose memory.
-        context: Another text for a context entry.
+        context: Another text for a sentence; then the change is the user's.
         keywords: Other keywords for it.
         tags: Other tags for it.
 
     Raises:
-        InvalidInputError: It is no proposal, was approved already, or its text is empty. Of several, those before
-            it are written.
+        InvalidInputError: It is no proposal, was approved already, or its text is empty; of several, none is written.
         NoteNotFoundError: There is no such proposal in this namespace.
-        ModelUnavailableError: The embedder failed; nothing was changed.
     """
-    space = check_namespace(namespace)
-    given = {"text": context, "keywords": keywords, "tags": tags}
+    given = {"context": context, "keywords": keywords, "tags": tags}
     edited = {name: value for name, value in given.items() if value is not None}
-    if not isinstance(change_id, list | tuple):
-        return await _approve(runtime, space, change_id, edited)
-    if edited:
+    if edited and isinstance(change_id, list | tuple):
         raise InvalidInputError("context=, keywords= and tags= are for a single proposal")
-    return [await _approve(runtime, space, one, {}) for one in dict.fromkeys(change_id)]
+    return await _answer(runtime, check_namespace(namespace), change_id, "on", edited)
 
 
 @overload
@@ -109,111 +94,88 @@ async def reject(
     *,
     namespace: Sequence[str],
 ) -> Change | list[Change]:
-    """Take a proposal off the list, or several; return the record of each. `approve` may still be called.
+    """Take a proposal off the list, or several; return each as it is now. `approve` may still be called.
 
     Raises:
-        InvalidInputError: It is no proposal, or was approved. Of several, those before it are rejected.
+        InvalidInputError: It is no proposal, or was approved; of several, none is rejected.
         NoteNotFoundError: There is no such proposal in this namespace.
     """
-    space = check_namespace(namespace)
-    if not isinstance(change_id, list | tuple):
-        return await _reject(runtime, space, change_id)
-    return [await _reject(runtime, space, one) for one in dict.fromkeys(change_id)]
+    return await _answer(runtime, check_namespace(namespace), change_id, "rejected", {})
 
 
-async def _prompts_of(
-    runtime: Runtime, space: Namespace, proposal: Change, op: str
-) -> list[Change]:
-    """Return the record of what the model was shown for a proposal, as one of an operation that writes it."""
-    shown = await resolve(runtime.store.changes_by_id(space, [prompt_id(proposal.op)]))
-    return [change_of_namespace(op, "prompt", space, now(), dict(made.data)) for made in shown]
+async def _answer(
+    runtime: Runtime,
+    space: Namespace,
+    change_id: str | list[str] | tuple[str, ...],
+    switch: Switch,
+    edited: Mapping[str, Any],
+) -> Change | list[Change]:
+    """Set the switches of proposals, with what the reviewer has `edited`; return the proposals as they are now."""
+    ids = list(change_id) if isinstance(change_id, list | tuple) else [change_id]
+    found = [_proposal(one) for one in await find_changes(runtime, space, ids)]
+    ends = {end for one in found for end in _ends(one.decision, one.place[1])}
+    await existing(runtime.store, space, sorted(ends))
+    edits = [_edited(one, edited) if switch == "on" else {} for one in found]
+    known = {one.decision.id: one.decision for one in found}
+    wanted = dict.fromkeys([one.place for one in found], switch)
+    async with writing(runtime, space) as writer:
+        flips = await toggle_all(writer, wanted, known, **(edits[0] if edited else {}))
+    answered = []
+    for one in found:
+        if one.item is None or one.place not in flips:
+            raise InvalidInputError(f"proposal {one.id!r} cannot be answered: {VOID}")
+        item = one.item.flipped(flips[one.place], **(edits[0] if edited else {}))
+        answered.append(change_of_item(one.decision, item))
+    return answered if isinstance(change_id, list | tuple) else answered[0]
 
 
-async def _approve(
-    runtime: Runtime, space: Namespace, change_id: str, edited: Mapping[str, Any]
-) -> Change:
-    proposal = await _proposal(runtime, space, change_id)
-    target, source = await existing(runtime.store, space, [proposal.note_id, proposal.cause or ""])
-    await _check_not_approved(runtime, space, proposal, target)
-    if edited and "entry" not in proposal.data:
+def _proposal(found: FoundEdit | FoundItem) -> FoundItem:
+    """Return a change that was found, if it is a proposal that was not approved."""
+    if not isinstance(found, FoundItem) or found.flip is not None:
+        kind = "undo" if isinstance(found, FoundItem) else found.kind
         raise InvalidInputError(
-            f"proposal {proposal.id!r} is no context entry; give no context, keywords or tags"
+            f"change {found.id!r} is of kind {kind!r}, not a proposal; see proposals()"
         )
-    planner = Planner.of(runtime, new_operation(), now())
-    done = await rewrite(
-        runtime,
-        space,
-        planner.op,
-        _edits(planner, proposal, source, edited),
-        base={target.id: target, source.id: source},
-        records=await _prompts_of(runtime, space, proposal, planner.op),
-        follow=planner.other_ends,
-    )
-    await remove_brought_back(runtime, space, done.changes)
-    for made in done.changes:
-        if made.note_id == target.id:
-            return made
-    raise not_found(space, target.id)
-
-
-def _edits(
-    planner: Planner, proposal: Change, source: Note, edited: Mapping[str, Any]
-) -> Mapping[str, Edit]:
-    """Return by note what writes a proposal, with what the reviewer has `edited`."""
-    op, at, wanted, model = planner.op, planner.at, proposal.data, proposal.model or ""
-    if "entry" in wanted:
-        entry = answers.approved_entry(proposal, source, op, edited, at)
-        return {proposal.note_id: answers.approve(proposal, entry, op, sorted(edited))}
-    if "link" in wanted:
-        link = answers.proposed_link(proposal)
-        return planner.link(link, source.id, model, proposal=proposal.id)
-    if "relink" in wanted:
-        relink, because = answers.proposed_relink(proposal), wanted["relink"]["because"]
-        relinker = Relinker(op=op, at=at)
-        return relinker.edits(relink, because, model, proposal=proposal.id)
-    planned = PlannedSupersession(
-        id=derive("change", op, "supersede", proposal.note_id, source.id),
-        target=proposal.note_id,
-        relation=wanted["supersession"]["relation"],
-        reason=wanted["supersession"]["reason"],
-    )
-    edit = supersede(planned, source, model=model, op=op, at=at, proposal=proposal.id)
-    return {proposal.note_id: edit}
-
-
-async def _reject(runtime: Runtime, space: Namespace, change_id: str) -> Change:
-    proposal = await _proposal(runtime, space, change_id)
-    (target,) = await existing(runtime.store, space, [proposal.note_id])
-    await _check_not_approved(runtime, space, proposal, target)
-    record = answers.rejection(proposal, target, new_operation(), now(), "by a reviewer")
-    await resolve(runtime.store.replace(space, [], [record]))
-    return record
-
-
-async def _check_not_approved(
-    runtime: Runtime, namespace: Namespace, proposal: Change, target: Note
-) -> None:
-    if answers.is_settled(proposal, target):
-        what = "was changed or removed since" if "relink" in proposal.data else "is there already"
+    item = found.item
+    if item is None:
+        raise InvalidInputError(f"proposal {found.id!r} cannot be answered: {VOID}")
+    if item.first_switch != "waiting":
         raise InvalidInputError(
-            f"the link that proposal {proposal.id!r} is about {what}; see history({target.id!r})"
+            f"change {found.id!r} was written when it was made, and is not a proposal; see proposals()"
         )
-    entries = answers.possible_answers([proposal], [target])
-    for made in await resolve(runtime.store.changes_by_id(namespace, entries)):
-        if made.data.get("proposal") == proposal.id:
-            raise InvalidInputError(
-                f"proposal {proposal.id!r} was approved by change {made.id!r}; undo that first"
-            )
-
-
-async def _proposal(runtime: Runtime, namespace: Namespace, change_id: str) -> Change:
-    found = await existing_change(runtime.store, namespace, change_id)
-    if found.kind != "proposal":
-        raise InvalidInputError(
-            f"change {change_id!r} is of kind {found.kind!r}, not a proposal; see proposals()"
-        )
-    if found.data.get("blanked"):
-        raise InvalidInputError(
-            f"proposal {change_id!r} quoted a text that was deleted or corrected since"
-        )
+    if item.is_on:
+        raise InvalidInputError(f"proposal {found.id!r} was approved; undo({found.id!r}) first")
     return found
+
+
+def _edited(found: FoundItem, edited: Mapping[str, Any]) -> dict[str, Any]:
+    """Return other values for the item of a proposal.
+
+    Raises:
+        InvalidInputError: There is no text, or the proposal is none of a text.
+    """
+    item = found.item
+    if item is None or item.kind != "sentence":
+        if edited:
+            raise InvalidInputError(
+                f"proposal {found.id!r} is no context entry; give no context, keywords or tags"
+            )
+        return {}
+    text = edited.get("context", item.text)
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidInputError(f"the entry of proposal {found.id!r} is empty; give context=")
+    if not edited:
+        return {}
+    words = {name: edited.get(name, item.data.get(name, ())) for name in ("keywords", "tags")}
+    kept = {
+        "keywords": list(clean_words(words["keywords"], MAX_KEYWORDS)),
+        "tags": list(clean_words(words["tags"], MAX_TAGS)),
+    }
+    return {"text": " ".join(text.split()), "data": {**item.data, **kept}, "by": USER}
+
+
+def _ends(decision: Decision, number: int) -> set[str]:
+    """Return the ids of the notes that an item is about."""
+    item = decision.item(number)
+    named = () if item is None else (item.to, item.other)
+    return {decision.note, *named} - {""}

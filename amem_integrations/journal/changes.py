@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from ..decisions import Decision, Flip, Item
+from ..decisions import Decision, Flip, Item, Switch
 from ..ids import time_of
 from ..notes import USER, Change, ChangeKind
 from ..stored_note import StoredNote
@@ -58,21 +58,26 @@ class ChangeId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One edit of a note by the user: the values of the changed fields before and after."""
+    """One edit of a note by the user: the values of the changed fields before and after.
+
+    `corrects`: the note has another wording since, of which everything has to be made anew. Without values: a thorough
+    correction has taken them.
+    """
 
     token: str
     seq: int
     before: Mapping[str, Any]
     after: Mapping[str, Any]
+    corrects: bool
 
 
 def edits_of(stored: StoredNote) -> list[Edit]:
     """Return the edits of a note that are kept, oldest first."""
-    edits, after = list[Edit](), dict[str, Any]()
-    for earlier in reversed(stored.earlier):
-        now = {name: after.get(name, getattr(stored.note, name)) for name in earlier.values}
-        edits.append(Edit(earlier.token, earlier.seq, earlier.values, now))
-        after |= earlier.values
+    edits, later, rev = list[Edit](), dict[str, Any](), stored.rev
+    for token, seq, rev_before, before in reversed(stored.earlier):
+        after = {name: later.get(name, getattr(stored.note, name)) for name in before}
+        edits.append(Edit(token, seq, before, after, rev_before != rev))
+        later, rev = {**later, **before}, rev_before
     return edits[::-1]
 
 
@@ -194,7 +199,7 @@ def change_of_flip(decision: Decision, item: Item, flip: Flip) -> Change:
     )
 
 
-def switch_before(item: Item, token: str) -> str:
+def switch_before(item: Item, token: str) -> Switch:
     """Return how the switch of an item was set before the write with this token."""
     tokens = [flip.token for flip in item.log]
     place = tokens.index(token)

@@ -76,9 +76,7 @@ async def toggle_all(
     return made
 
 
-def _flipped(
-    decision: Decision, flips: Mapping[Place, Flip], edits: Mapping[str, Any]
-) -> Decision:
+def _flipped(decision: Decision, flips: Mapping[Place, Flip], edits: Mapping[str, Any]) -> Decision:
     """Return a decision with the switches of its items set anew."""
 
     def flipped(item: Item) -> Item:
