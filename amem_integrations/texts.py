@@ -63,9 +63,9 @@ def embedding_texts(note: Note) -> list[str]:
     """
     own = note.own_entry
     entries = [own] if own else []
-    spans = note.passages or ((0, len(note.content)),)
     return [
-        _with_attributes(note, note.content[start:end].strip(), entries) for start, end in spans
+        _with_attributes(note, note.content[start:end].strip(), entries)
+        for start, end in _spans(note)
     ]
 
 
@@ -81,10 +81,23 @@ def _with_attributes(note: Note, content: str, shown: Sequence[ContextEntry]) ->
     return "\n".join(part for part in parts if part)
 
 
+def lexical_texts(note: Note) -> list[str]:
+    """Return the texts that BM25 indexes, one for each passage: all of the note, with the date for questions of when."""
+    return [_lexical(note, note.content[start:end].strip()) for start, end in _spans(note)]
+
+
 def lexical_text(note: Note) -> str:
-    """Return the text that BM25 indexes: all of the note, with the date for questions of when."""
-    text = _with_attributes(note, note.content, note.shown_contexts)
+    """Return the words of a note as one text."""
+    return _lexical(note, note.content)
+
+
+def _lexical(note: Note, content: str) -> str:
+    text = _with_attributes(note, content, note.shown_contexts)
     return f"{day(note.at)}\n{text}" if note.at else text
+
+
+def _spans(note: Note) -> Sequence[tuple[int, int]]:
+    return note.passages or ((0, len(note.content)),)
 
 
 def clean_words(words: Sequence[str], limit: int) -> tuple[str, ...]:

@@ -99,12 +99,20 @@ class Bm25:
         numbers = {"avg_len": self._avg_len, "k": self._k, "b": self._b}
         return {"version": VERSION, "language": self._language, **numbers}
 
-    def encode_document(self, text: str) -> Sparse:
-        """Return (indices, values) of a document: how much each of its words says about it."""
-        counts = self._counts(_tokens(text, singles=True))
-        discount = self._k * (1 - self._b + self._b * counts.total() / self._avg_len)
-        indices = sorted(counts)
-        return indices, [counts[i] * (self._k + 1) / (counts[i] + discount) for i in indices]
+    def encode_document(self, *passages: str) -> Sparse:
+        """Return (indices, values) of a document: how much each of its words says about it.
+
+        Of a long document it is how much a word says about the passage that the word says most about.
+        """
+        weights: dict[int, float] = {}
+        for text in passages:
+            counts = self._counts(_tokens(text, singles=True))
+            discount = self._k * (1 - self._b + self._b * counts.total() / self._avg_len)
+            for index, count in counts.items():
+                weight = count * (self._k + 1) / (count + discount)
+                weights[index] = max(weight, weights.get(index, 0.0))
+        indices = sorted(weights)
+        return indices, [weights[index] for index in indices]
 
     def encode_query(self, text: str) -> Sparse:
         """Return (indices, values) of a query, which may be a note: a word weighs as often as it occurs."""

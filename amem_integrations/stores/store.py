@@ -20,7 +20,7 @@ from ..ids import first_seq
 from ..notes import Namespace, Note
 from ..ports import NoteQuery, Query, Ranked, RecordQuery
 from ..stored_note import StoredNote, Vector
-from ..texts import lexical_text
+from ..texts import lexical_texts
 from .bm25 import Bm25, Sparse
 from .checks import check_vectors, is_id, stamp
 from .conditions import Dialect, Filter, IndexKind, note_filter
@@ -357,7 +357,7 @@ class PointStore:
         if stored.vectors is not None:
             where = f"vectors of note {stored.id}"
             dense = check_vectors(stored.vectors, self._dimensions, where)
-        words = self._bm25.encode_document(lexical_text(stored.note)) if stored.note else None
+        words = self._bm25.encode_document(*lexical_texts(stored.note)) if stored.note else None
         return Point(stored.id, encode_note(stored), dense, words)
 
     def _insert(
