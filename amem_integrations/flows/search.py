@@ -11,31 +11,22 @@ from typing import Any, Literal
 from .. import ranking
 from ..context import as_of as seen_from
 from ..current_facts import CurrentFacts, named
-from ..decisions import Decision, Source
+from ..decisions import Source
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
 from ..excerpts import best_passages, in_order_of_passages
 from ..filters import Conditions, check_count, check_similarity, conditions_of, matches
 from ..follow_up import Asked, asked, mixed
-from ..ids import first_seq, now
-from ..journal.fold import fold
+from ..ids import now
+from ..journal.known_at import notes_as_known
 from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace
 from ..passages import size_of, spans
-from ..ports import Bring, Query, Ranked, RecordQuery
+from ..ports import Bring, Query, Ranked
 from ..relevance import repeated, said_once
 from ..runtime import Runtime, resolve
 from ..stored_note import StoredNote, Vector
 
 log = logging.getLogger("amem_integrations")
-
-
-def stored_at(
-    stored: StoredNote, decisions: Iterable[Decision], time: datetime
-) -> StoredNote | None:
-    """Return a stored note as the memory knew it at a time (seam: the journal's history has it soon)."""
-    last = first_seq(time) + 999
-    about = [one for one in decisions if stored.id in one.about and one.seq <= last]
-    return fold(stored, about)
 
 
 PAGE = 64
@@ -352,23 +343,14 @@ async def _keep(
     for source, cosines in rows.items():
         found.cosines.setdefault(source.id, float(cosines.max()))
     if alive and found.known_at is not None:
-        alive = await _past(runtime, namespace, alive, found.known_at)
+        most = runtime.config.max_links
+        alive = await notes_as_known(runtime.store, namespace, alive, found.known_at, most)
     for one in alive:
         if one.note is not None:
             found.notes[one.id] = one.note
         found.supersedes[one.id] = one.supersedes
         if one.source in rows:
             found.by_passage[one.id] = rows[one.source]
-
-
-async def _past(
-    runtime: Runtime, namespace: Namespace, stored: Sequence[StoredNote], time: datetime
-) -> list[StoredNote]:
-    """Return stored notes as the memory knew them at a time."""
-    about = RecordQuery(about=frozenset(one.id for one in stored), decisions=True)
-    records = await resolve(runtime.store.find_records(namespace, about))
-    decisions = [one for one in records.values() if isinstance(one, Decision)]
-    return [past for one in stored if (past := stored_at(one, decisions, time)) is not None]
 
 
 async def fetch_related(
