@@ -11,7 +11,7 @@ from collections.abc import Collection as Ids
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from ..decisions import Record
 from ..errors import StoreError
@@ -42,6 +42,7 @@ from .payloads import (
 )
 
 IDS_AT_ONCE = 512  # in one filter; servers may limit the number of conditions
+NOTES_AT_ONCE = 64  # of which the newest decisions are asked for in one request
 SAME_SEQ = 32  # records that one call may have written at the same instant, and more
 ALL = 1_000_000  # more records than there are about one note
 DOUBLE = 2048  # nanoseconds that a double cannot tell apart, and more
@@ -169,6 +170,17 @@ class PointStore:
         self._notes, self._records = notes, records
         self._dimensions, self._bm25, self._dialect = dimensions, bm25, notes.dialect
         self._foreign = set[tuple[str, str]]()  # (namespace, id): reads that met another's point
+
+    def __getstate__(self) -> NoReturn:
+        """Refuse to be pickled or copied.
+
+        Raises:
+            TypeError: Always: a store holds an open folder or a connection.
+        """
+        raise TypeError(
+            f"{type(self).__name__} cannot be pickled or copied: it holds an open folder or "
+            "connection; pass its location, and open it again in the other process"
+        )
 
     def _check_open(self) -> None:
         """Raise `StoreError` if the store cannot be used (any more)."""
@@ -468,8 +480,9 @@ def _parts(query: RecordQuery) -> Iterator[RecordQuery]:
         yield query
         return
     ids = sorted(filter(is_id, getattr(query, names[0])))
-    for start in range(0, len(ids), IDS_AT_ONCE):
-        some: dict[str, Any] = {names[0]: frozenset(ids[start : start + IDS_AT_ONCE])}
+    size = IDS_AT_ONCE if query.newest is None else NOTES_AT_ONCE
+    for start in range(0, len(ids), size):
+        some: dict[str, Any] = {names[0]: frozenset(ids[start : start + size])}
         # Of two lists of ids only one is in the filter.
         others: dict[str, Any] = dict.fromkeys(names[1:])
         yield replace(query, **some, **others)

@@ -4,36 +4,46 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.qdrant_server import FakeQdrant, serving
 from support.stored import DIMENSIONS, METADATA_INDEXES
 
-from amem_integrations.ports import NoteStore
-from amem_integrations.stores import EdgeStore, QdrantStore
+from amem_integrations.stores import FolderStore, ServerStore
 
-SERVER = {"dimensions": DIMENSIONS, "metadata_indexes": METADATA_INDEXES}
-KINDS = ["folder", "memory", pytest.param("stand-in", marks=pytest.mark.enable_socket)]
+SERVER: dict[str, Any] = {"dimensions": DIMENSIONS, "metadata_indexes": METADATA_INDEXES}
+KINDS = ["folder", ":memory:", "local mode", pytest.param("stand-in", marks=pytest.mark.enable_socket)]
 if "QDRANT_URL" in os.environ:
     KINDS.append(pytest.param("server", marks=pytest.mark.enable_socket))
 
 
 @pytest.fixture(params=KINDS)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NoteStore]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FolderStore | ServerStore]:
     """Return an empty store, which is closed after the test."""
-    if request.param == "folder":
-        opened = EdgeStore(tmp_path / "store", dimensions=DIMENSIONS)
-    elif request.param == "memory":
-        opened = QdrantStore(":memory:", dimensions=DIMENSIONS)
-    elif request.param == "server":
-        name = f"amem-test-{os.urandom(8).hex()}"
-        opened = QdrantStore(os.environ["QDRANT_URL"], collection=name, **SERVER)
-    else:
-        with serving(FakeQdrant()) as fake:
-            opened = QdrantStore(fake.url, **SERVER)
+    if request.param == "stand-in":
+        with serving(FakeQdrant()) as fake, closing(ServerStore(fake.url, **SERVER)) as opened:
             yield opened
-            opened.close()
         return
-    yield opened
-    opened.close()
+    with closing(_opened(request.param, tmp_path)) as opened:
+        yield opened
+
+
+def _opened(kind: str, folder: Path) -> FolderStore | ServerStore:
+    if kind == "folder":
+        return FolderStore(folder / "store", dimensions=DIMENSIONS)
+    if kind == ":memory:":
+        return FolderStore(":memory:", dimensions=DIMENSIONS)
+    if kind == "local mode":
+        return ServerStore(":memory:", **SERVER)
+    name = f"amem-test-{os.urandom(8).hex()}"
+    return ServerStore(os.environ["QDRANT_URL"], collection=name, **SERVER)
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeQdrant]:
+    """Return the stand-in of a server, on loopback."""
+    with serving(FakeQdrant()) as served:
+        yield served

@@ -1,4 +1,4 @@
-"""Short ways to make notes, changes and vectors."""
+"""Short ways to make notes, records and vectors."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
 
-from amem_integrations.notes import Change, ContextEntry, Link, Namespace, Note, Supersession
-from amem_integrations.ports import Indexed, Vector
+from amem_integrations.decisions import Call, Decision, Flip, Item, Lease, Source, lease_id
+from amem_integrations.notes import (
+    Attempts,
+    ContextEntry,
+    Link,
+    Namespace,
+    Note,
+    Supersession,
+)
+from amem_integrations.stored_note import Earlier, Purge, StoredNote, Vector
 
 DIMENSIONS = 4
 # The metadata that conditions compare by `$gt` and the like.
@@ -40,17 +48,54 @@ def note(name: str, **fields: Any) -> Note:
     return Note(**{**given, **fields})
 
 
-def item(
-    name: str,
-    vector: Sequence[float] | None = None,
-    text: str | None = None,
-    **fields: Any,
-) -> Indexed:
-    """Return a note with what it is searched by."""
-    return Indexed(
-        note=note(name, **fields),
-        vector=None if vector is None else unit(*vector),
-        text=text,
+def stored(name: str, *rows: Sequence[float], **fields: Any) -> StoredNote:
+    """Return a stored note called `name`, with a vector in each of these directions.
+
+    Fields of a stored note are given by name; all others are those of the note.
+    """
+    names = ("token", "rev", "purge", "thorough", "supersedes", "earlier")
+    kept = {key: fields.pop(key) for key in names if key in fields}
+    made = note(name, **fields)
+    vectors = np.stack([unit(*row) for row in rows]) if rows else None
+    given = {"token": f"token {name}", "rev": made.seq, "embedded": "hash" if rows else "", **kept}
+    return StoredNote(
+        id=made.id, namespace=made.namespace, note=made, vectors=vectors, **given
+    )
+
+
+def tombstone(name: str, **fields: Any) -> StoredNote:
+    """Return what is left of the note called `name`."""
+    number = fields.pop("number", 0)
+    given = {
+        "id": note_id(name),
+        "namespace": ANN,
+        "token": f"token {name}",
+        "rev": SEQ + number,
+        "deleted_at": SEQ + number + 1,
+    }
+    return StoredNote(**{**given, **fields})
+
+
+def wording(name: str, rev: int = SEQ) -> Source:
+    """Return a wording of the note called `name`."""
+    return Source(note_id(name), rev)
+
+
+def full_stored(name: str) -> StoredNote:
+    """Return a stored note with something in every field."""
+    values = {"content": "before", "at": NOW, "expires_at": None, "metadata": {"a": [1, {"b": "é"}]}}
+    return StoredNote(
+        id=note_id(name),
+        namespace=ANN,
+        token="a token",
+        rev=SEQ + 5,
+        note=full_note(name),
+        purge=Purge(SEQ + 4, deleted=True),
+        thorough=SEQ + 3,
+        supersedes=(note_id("x"), note_id("y")),
+        earlier=(Earlier("earlier", SEQ + 2, SEQ + 1, values), Earlier("later", SEQ + 9, SEQ, {})),
+        vectors=np.stack([unit(1, 2), unit(2, 1)]),
+        embedded="a hash",
     )
 
 
@@ -61,21 +106,73 @@ def unit(*numbers: float) -> Vector:
     return vector / np.float32(np.linalg.norm(vector))
 
 
-def change(name: str, about: str, **fields: Any) -> Change:
-    """Return a change called `name` about the note called `about`."""
+def call(name: str, *shown: str, **fields: Any) -> Call:
+    """Return a call, which was shown the notes of these names."""
     number = fields.pop("number", 0)
     given = {
-        "id": note_id(f"change {name}"),
-        "seq": SEQ + number,
-        "op": f"op {name}",
-        "kind": "add",
+        "id": note_id(f"call {name}"),
+        "token": f"token {name}",
         "namespace": ANN,
-        "note_id": note_id(about),
-        "cause": None,
-        "model": None,
-        "recorded_at": NOW,
+        "by": "a model",
+        "seq": SEQ + number,
+        "shown": tuple(wording(one) for one in shown),
     }
-    return Change(**{**given, **fields})
+    return Call(**{**given, **fields})
+
+
+def item(to: str, *sources: str, **fields: Any) -> Item:
+    """Return an item for the note of a name, made of others."""
+    given = {
+        "kind": "link",
+        "to": note_id(to),
+        "by": "a model",
+        "text": f"why {to}",
+        "sources": tuple(wording(one) for one in sources),
+    }
+    return Item(**{**given, **fields})
+
+
+def decision(name: str, of: str, *items: Item, **fields: Any) -> Decision:
+    """Return a decision called `name` about the note called `of`, by the call of the same name."""
+    number = fields.pop("number", 0)
+    given = {
+        "id": note_id(f"decision {name}"),
+        "token": f"token {name}",
+        "namespace": ANN,
+        "call": note_id(f"call {name}"),
+        "note": note_id(of),
+        "rev": SEQ,
+        "stage": "link",
+        "seq": SEQ + number,
+        "at": NOW,
+        "items": items,
+    }
+    return Decision(**{**given, **fields})
+
+
+def full_decision(name: str) -> Decision:
+    """Return a decision with something in every field."""
+    flips = (Flip("off", "user", SEQ + 7, "t1"), Flip("waiting", "user", SEQ + 8, "t2"))
+    data = {"relation": "same event", "strength": 0.1, "keywords": ["clay", "Zoë 🏺"]}
+    items = (
+        item("x", "a", "x", number=3, other=note_id("y"), data=data, switch="waiting", log=flips),
+        item("y", kind="supersession", text="", number=0),
+    )
+    fields = {"rev": SEQ + 1, "attempt": 2, "phase": 1, "void": True, "number": 9}
+    return decision(name, "a", *items, about=(note_id("q"),), sources=(wording("q", 5),), **fields)
+
+
+def lease(**fields: Any) -> Lease:
+    """Return the lease of a thread."""
+    given = {
+        "id": lease_id(ANN, "t"),
+        "token": "token",
+        "namespace": ANN,
+        "thread": "t",
+        "holder": "me",
+        "until": NOW,
+    }
+    return Lease(**{**given, **fields})
 
 
 def entry(cause: str, **fields: Any) -> ContextEntry:
@@ -126,7 +223,9 @@ def full_note(name: str, **fields: Any) -> Note:
         "speaker": "007",
         "source": "import",
         "kind": "question",
-        "sources": (note_id("s"), note_id("x")),
+        "origin": "document",
+        "passages": ((0, 5), (5, 30)),
+        "next_attempts": Attempts(1, 2),
         "thread": "1e3",
         "key": "",
         "contexts": (
@@ -139,8 +238,6 @@ def full_note(name: str, **fields: Any) -> Note:
         "supersessions": {note_id("z"): supersession(), note_id("y"): supersession(relation="contradicts")},
         "until": datetime(2024, 2, 29, 23, 59, 59, 1, tzinfo=UTC),
         "expires_at": datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
-        "revision": 7,
-        "ops": ("op-1", "2"),
         "metadata": {
             "number": "42", "date": "2023-05-08T00:00:00Z", "int": 2**62 + 1, "float": 0.1, "one": 1.0,
             "yes": True, "none": None, "empty": {}, "list": [1, "1", [], {"a.b": "c d"}], "": "é",

@@ -1,0 +1,422 @@
+"""Rules about notes: insertion and swap, reading by id and in order, search; and the wall between namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import pytest
+from support.stored import (
+    ANN,
+    BOB,
+    NOW,
+    SEQ,
+    entry,
+    full_stored,
+    lease,
+    link,
+    note,
+    note_id,
+    stored,
+    tombstone,
+    unit,
+)
+
+from amem_integrations.errors import InvalidInputError, NamespaceError, StoreError
+from amem_integrations.filters import Condition
+from amem_integrations.ids import time_of
+from amem_integrations.ports import Bring, NoteQuery, Query, RecordQuery, Store
+from amem_integrations.stored_note import Earlier, Purge, StoredNote
+
+
+def same(one: StoredNote, other: StoredNote) -> bool:
+    """Return whether two stored notes are equal, vectors too."""
+    if one != other or one.embedded != other.embedded:
+        return False
+    if one.vectors is None or other.vectors is None:
+        return one.vectors is other.vectors
+    return one.vectors.shape == other.vectors.shape and bool(
+        np.allclose(one.vectors, other.vectors, atol=1e-6)
+    )
+
+
+# insertion and swap
+
+
+def test_every_field_comes_back_as_it_was(store: Store) -> None:
+    given = full_stored("a")
+    store.insert_notes(ANN, [given])
+    (found,) = store.notes(ANN, [given.id], vectors=True).values()
+    assert same(found, given)
+    assert repr(found.note.metadata) == repr(given.note.metadata)
+    gone = tombstone("b", purge=Purge(SEQ, deleted=False), thorough=SEQ)
+    store.insert_notes(ANN, [gone])
+    assert store.notes(ANN, [gone.id]) == {gone.id: gone}
+
+
+def test_an_insertion_leaves_alone_what_is_there(store: Store) -> None:
+    store.insert_notes(ANN, [stored("a", [1], content="first")])
+    others = [stored("a", [2], content="second", token="other"), stored("b", content="new", number=1)]
+    store.insert_notes(ANN, others)
+    assert [each.content for each in store.scan(ANN)] == ["first", "new"]
+    store.insert_notes(ANN, [])
+    gone = tombstone("a", token="gone")
+    store.swap_notes(ANN, [("token a", gone)])
+    store.insert_notes(ANN, [stored("a", [2], content="third")])
+    assert store.notes(ANN, [note_id("a")])[note_id("a")] == gone
+
+
+def test_a_swap_replaces_what_still_has_the_token_whole(store: Store) -> None:
+    names = [str(n) for n in range(120)]  # of some requests
+    store.insert_notes(ANN, [stored(name, [1, 2], thorough=5) for name in names])
+    swaps = [
+        (f"token {name}" if number % 2 else "stale", stored(name, token="new", content="new words"))
+        for number, name in enumerate(names)
+    ]
+    store.swap_notes(ANN, [*swaps, ("token", stored("unknown"))])
+    found = store.notes(ANN, [note_id(name) for name in (*names, "unknown")], vectors=True)
+    assert found.keys() == {note_id(name) for name in names}
+    for number, name in enumerate(names):
+        wanted = swaps[number][1] if number % 2 else stored(name, [1, 2], thorough=5)
+        assert same(found[note_id(name)], wanted)
+    store.swap_notes(ANN, [swaps[1]])  # a late copy
+    assert same(store.notes(ANN, [note_id("1")])[note_id("1")], swaps[1][1])
+    (ranked,) = store.search(ANN, [Query(vector=unit(1, 2), text="new words", limit=200)])
+    assert len(ranked.dense) == len(ranked.lexical) == 60
+    assert {hit for hit, _ in ranked.dense}.isdisjoint(hit for hit, _ in ranked.lexical)
+
+
+def test_a_tombstone_is_found_by_its_id_and_by_nothing_else(store: Store) -> None:
+    store.insert_notes(ANN, [stored("a", [1], thread="t", content="pottery"), stored("b", [1], thread="t", content="pottery")])
+    store.swap_notes(ANN, [("token a", tombstone("a", token="gone"))])
+    assert store.count(ANN) == 1
+    assert store.count(ANN, (Condition("thread", "$ne", "u"),)) == 1
+    assert [each.id for each in store.scan(ANN)] == [note_id("b")]
+    (ranked,) = store.search(ANN, [Query(vector=unit(1), text="pottery")])
+    assert [hit for hit, _ in (*ranked.dense, *ranked.lexical)] == [note_id("b")] * 2
+    store.swap_notes(ANN, [("token b", tombstone("b"))])
+    assert store.namespaces() == []
+    anew = stored("a", [1], token="again", rev=SEQ + 9)
+    store.swap_notes(ANN, [("gone", anew)])
+    assert store.count(ANN) == 1
+    assert store.namespaces() == [ANN]
+
+
+def test_notes_are_found_that_are_deleted_expired_or_owe(store: Store) -> None:
+    given = {
+        "alive": stored("alive"),
+        "owes": stored("owes", purge=Purge(SEQ, deleted=False)),
+        "expired": stored("expired", expires_at=NOW),
+        "later": stored("later", expires_at=NOW + timedelta(microseconds=1)),
+        "gone": tombstone("gone"),
+        "gone owes": tombstone("gone owes", purge=Purge(SEQ, deleted=True)),
+    }
+    store.insert_notes(ANN, list(given.values()))
+    store.insert_notes(BOB, [stored("bob", namespace=BOB, purge=Purge(SEQ, deleted=True))])
+    queries = [
+        NoteQuery(alive=alive, expired_at=time, owing=owing)
+        for alive in (None, True, False)
+        for time in (None, NOW)
+        for owing in (False, True)
+    ]
+    for query in queries:
+        wanted = {one.id: one for one in given.values() if query.finds(one)}
+        assert store.find_notes(ANN, query) == wanted, query
+
+
+def test_only_tombstones_are_removed_that_owe_nothing_and_are_old(store: Store) -> None:
+    day = 24 * 3600 * 10**9
+    given = [
+        tombstone("old"),
+        tombstone("owes", purge=Purge(SEQ, deleted=True)),
+        tombstone("new", deleted_at=SEQ + 2 * day),
+        stored("alive"),
+    ]
+    store.insert_notes(ANN, given)
+    store.insert_notes(BOB, [tombstone("bob", namespace=BOB)])
+    store.remove_tombstones(ANN, time_of(SEQ + day))
+    assert store.find_notes(ANN, NoteQuery()).keys() == {one.id for one in given[1:]}
+    assert len(store.find_notes(BOB, NoteQuery())) == 1
+
+
+def test_times_of_any_zone_come_back_as_the_same_moment_of_the_day(store: Store) -> None:
+    local = datetime(2026, 1, 1, 0, 30, tzinfo=timezone(timedelta(hours=5, minutes=30)))
+    store.insert_notes(ANN, [stored("a", at=local)])
+    (found,) = store.scan(ANN)
+    assert found.at == local
+    assert found.at.utcoffset() == local.utcoffset()
+
+
+def test_large_content_comes_back_whole(store: Store) -> None:
+    content = "ünïcode " * 100_000
+    store.insert_notes(ANN, [stored("a", content=content)])
+    assert store.scan(ANN)[0].content == content
+
+
+def test_a_note_that_cannot_be_stored_is_refused_before_anything_is_written(store: Store) -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(200):
+        deep = {"deeper": deep}
+    wrong: list[dict[str, Any]] = [
+        {"id": "not-a-uuid"},
+        {"id": note_id("a").upper()},
+        {"content": "nul \0"},
+        {"speaker": "half \ud83d"},
+        {"at": datetime(2026, 1, 1)},  # noqa: DTZ001 - the point of it
+        {"metadata": {"x": float("nan")}},
+        {"metadata": {"x": datetime(2026, 1, 1)}},  # noqa: DTZ001
+        {"metadata": {1: "x"}},
+        {"metadata": {"x": {1, 2}}},
+        {"metadata": {"x": 2**64}},
+        {"metadata": deep},
+        {"links": {"nowhere": link()}},
+    ]
+    for bad in wrong:
+        with pytest.raises(InvalidInputError):
+            store.insert_notes(ANN, [stored("good"), stored("bad", **bad)])
+        assert store.count(ANN) == 0
+
+
+def test_a_vector_of_wrong_shape_or_length_is_refused(store: Store) -> None:
+    for bad in ([1, 0, 0], [2, 0, 0, 0], [0, 0, 0, 0], [np.nan, 1, 0, 0]):
+        vector = np.array(bad, dtype=np.float32)
+        for rows in (vector[None], np.stack([np.resize(unit(1), vector.shape), vector])):
+            with pytest.raises(InvalidInputError, match="vector"):
+                store.insert_notes(ANN, [replace(stored("a"), vectors=rows)])
+        with pytest.raises(InvalidInputError, match="vector"):
+            store.search(ANN, [Query(vector=vector)])
+    with pytest.raises(InvalidInputError, match="vector"):
+        store.insert_notes(ANN, [replace(stored("a"), vectors=np.zeros((0, 4), np.float32))])
+
+
+# reading
+
+
+def test_unknown_ids_are_left_out(store: Store) -> None:
+    store.insert_notes(ANN, [stored("a", [1])])
+    ids = [note_id("unknown"), "not an id", note_id("a"), "", note_id("a")]
+    assert store.notes(ANN, ids).keys() == {note_id("a")}
+    assert store.notes(ANN, ids)[note_id("a")].vectors is None
+    assert store.notes(ANN, []) == {}
+
+
+def test_last_seq_is_the_greatest_of_all(store: Store) -> None:
+    assert store.last_seq() == 0
+    store.insert_notes(ANN, [stored("a", number=7), stored("b", number=3)])
+    assert store.last_seq() == SEQ + 7
+    store.insert_notes(BOB, [stored("c", namespace=BOB, rev=SEQ + 20)])
+    assert store.last_seq() == SEQ + 20
+    edited = stored("a", number=7, earlier=(Earlier("t", SEQ + 30, SEQ, {}),))
+    store.swap_notes(ANN, [("token a", edited)])
+    assert store.last_seq() == SEQ + 30
+    store.swap_notes(ANN, [("token a", tombstone("a", deleted_at=SEQ + 40))])
+    assert store.last_seq() == SEQ + 40
+
+
+def test_scan_goes_by_seq_then_id_or_the_reverse(store: Store) -> None:
+    store.insert_notes(ANN, [stored(str(n), number=n % 3) for n in (4, 2, 0, 3, 1)])
+    found = [(hit.seq, hit.id) for hit in store.scan(ANN)]
+    assert found == sorted(found)
+    assert len(found) == 5
+    assert [(h.seq, h.id) for h in store.scan(ANN, newest_first=True)] == found[::-1]
+    assert len(store.scan(ANN, limit=2)) == 2
+    assert store.scan(ANN, limit=0) == []
+
+
+def test_scan_continues_after_a_seq_to_the_nanosecond(store: Store) -> None:
+    store.insert_notes(ANN, [stored(str(n), number=n) for n in range(1500)])
+    seen: list[int] = []
+    after = SEQ - 1
+    while page := store.scan(ANN, where=(Condition("seq", "$gt", after),), limit=599):
+        seen += [hit.seq for hit in page]
+        after = page[-1].seq
+    assert seen == [SEQ + n for n in range(1500)]
+    assert store.count(ANN) == 1500
+    assert store.number_of_notes() == 1500
+
+
+def test_an_empty_store_answers_everything(store: Store) -> None:
+    assert store.scan(ANN) == store.namespaces() == store.unfinished() == []
+    assert store.find_notes(ANN, NoteQuery()) == store.find_records(ANN, RecordQuery()) == {}
+    (found,) = store.search(ANN, [Query(vector=unit(1), text="pottery")])
+    assert list(found.dense) == list(found.lexical) == []
+    assert store.search(ANN, []) == []
+    assert store.count(ANN) == store.number_of_notes() == 0
+    store.flush()
+    store.close()
+    store.close()
+
+
+def test_namespaces_are_sorted_and_hold_notes(store: Store) -> None:
+    spaces = [("b",), ("a", "b"), ("a",), ('a","b',), ("ünïcode/東京", "1")]
+    for space in spaces:
+        store.insert_notes(space, [stored(repr(space), namespace=space)])
+    assert store.namespaces() == sorted(spaces)
+
+
+def test_namespaces_are_found_by_what_their_notes_are_like(store: Store) -> None:
+    states = {"a": ("pending", 0), "b": ("done", 0), "c": ("failed", 1), "d": ("failed", 2)}
+    for name, (state, attempts) in states.items():
+        waits = stored(name, namespace=(name,), state=state, attempts=attempts)
+        store.insert_notes((name,), [waits, stored(f"{name}2", namespace=(name,), state="done")])
+    waiting = Condition("state", "$in", ("pending", "failed"))
+    tried = Condition("attempts", "$lt", 2)
+    assert store.namespaces((waiting,)) == [("a",), ("c",), ("d",)]
+    assert store.namespaces((waiting, tried)) == [("a",), ("c",)]
+    assert store.namespaces((Condition("state", "$eq", "constructed"),)) == []
+
+
+# the wall between namespaces
+
+
+def test_a_malformed_namespace_is_refused(store: Store) -> None:
+    calls: list[Callable[[Any], object]] = [
+        lambda space: store.notes(space, []),
+        lambda space: store.find_notes(space, NoteQuery()),
+        lambda space: store.insert_notes(space, []),
+        lambda space: store.swap_notes(space, []),
+        lambda space: store.remove_tombstones(space, NOW),
+        lambda space: store.records(space, []),
+        lambda space: store.find_records(space, RecordQuery()),
+        lambda space: store.insert_records(space, []),
+        lambda space: store.swap_records(space, []),
+        store.remove_decisions,
+        lambda space: store.search(space, []),
+        store.count,
+        store.scan,
+    ]
+    for bad in ((), ("",), ("a", ""), "ann", ["ann"], ("a", 1), ("\0",), None):
+        for call in calls:
+            with pytest.raises(NamespaceError):
+                call(bad)
+
+
+def test_no_method_reaches_into_another_namespace(store: Store) -> None:
+    ann = stored("a", [1], content="pottery", links={note_id("x"): link()}, purge=Purge(SEQ, deleted=True))
+    store.insert_notes(ANN, [ann, tombstone("b")])
+    ids = [note_id("a"), note_id("b")]
+    assert store.notes(BOB, ids) == {}
+    assert store.find_notes(BOB, NoteQuery()) == {}
+    assert store.scan(BOB) == []
+    assert store.count(BOB) == 0
+    (found,) = store.search(BOB, [Query(vector=unit(1), text="pottery")])
+    assert list(found.dense) == list(found.lexical) == []
+    store.remove_tombstones(BOB, NOW + timedelta(days=9999))
+    assert store.notes(ANN, ids).keys() == set(ids)
+
+
+def test_an_id_of_another_namespace_cannot_be_written(store: Store) -> None:
+    store.insert_notes(ANN, [stored("a")])
+    taken, free = stored("a", namespace=BOB), stored("b", namespace=BOB)
+    assert store.notes(BOB, [taken.id, free.id]) == {}  # as whoever inserts has looked
+    with pytest.raises(StoreError, match=note_id("a")):
+        store.insert_notes(BOB, [taken, free])
+    store.swap_notes(BOB, [("another token", taken)])
+    assert store.namespaces() == [ANN]
+    assert store.scan(ANN) == [stored("a").note]
+    for write in (
+        lambda: store.insert_notes(BOB, [stored("c")]),
+        lambda: store.swap_notes(BOB, [("token", stored("a"))]),
+        lambda: store.insert_records(BOB, [lease()]),
+    ):
+        with pytest.raises(StoreError):
+            write()
+
+
+# search
+
+
+def test_dense_hits_are_cosines_best_first_of_the_best_passage(store: Store) -> None:
+    store.insert_notes(
+        ANN,
+        [stored("a", [1, 0], [0, 0, 1]), stored("b", [1, 1]), stored("c", [0, 1], [1, 2]), stored("d")],
+    )
+    (found,) = store.search(ANN, [Query(vector=unit(1))])
+    assert [hit for hit, _ in found.dense] == [note_id("a"), note_id("b"), note_id("c")]
+    assert [score for _, score in found.dense] == pytest.approx([1, 0.70711, 0.44721], abs=1e-4)
+    assert list(found.lexical) == []
+
+
+def test_lexical_hits_share_words_with_the_whole_note(store: Store) -> None:
+    context = entry("a", text="she makes pots of clay", keywords=("stoneware",))
+    store.insert_notes(
+        ANN,
+        [
+            stored("a", content="A class for beginners", contexts=(context,)),
+            stored("b", content="Pottery is fun", speaker="Zoë"),
+            stored("c", content="Chess", at=datetime(2023, 5, 7, tzinfo=UTC)),
+        ],
+    )
+
+    def hits(text: str) -> set[str]:
+        (found,) = store.search(ANN, [Query(text=text)])
+        return {hit for hit, _ in found.lexical}
+
+    assert hits("beginner") == hits("pot") == hits("stoneware") == {note_id("a")}
+    assert hits("Zoë's pottery") == {note_id("b")}
+    assert hits("May 2023") == {note_id("c")}
+    assert hits("the and") == hits("") == set()
+
+
+def test_each_query_is_answered_for_itself(store: Store) -> None:
+    store.insert_notes(ANN, [stored(str(n), [1, n], number=n, content="x") for n in range(9)])
+    where = (Condition("seq", "$gte", SEQ + 5),)
+    asked = [
+        Query(vector=unit(1, 0), limit=3),
+        Query(vector=unit(1, 0), text="x", limit=2, where=where),
+        Query(vector=unit(1), limit=0),
+        Query(),
+    ]
+    first, second, *empty = store.search(ANN, asked)
+    assert [hit for hit, _ in first.dense] == [note_id(str(n)) for n in range(3)]
+    assert [hit for hit, _ in second.dense] == [note_id("5"), note_id("6")]
+    assert len(second.lexical) == 2
+    assert {hit for hit, _ in second.lexical} <= {note_id(str(n)) for n in range(5, 9)}
+    assert all(not ranked.dense and not ranked.lexical for ranked in empty)
+
+
+def test_words_are_weighed_by_the_notes_of_the_namespace(store: Store) -> None:
+    """A word that is common elsewhere is rare here."""
+    store.insert_notes(ANN, [stored(str(n), content="chess") for n in range(20)])
+    store.insert_notes(ANN, [stored("x", content="pottery"), stored("y", content="cello chess")])
+    others = [stored(f"bob {n}", namespace=BOB, content="pottery") for n in range(40)]
+    store.insert_notes(BOB, others)
+    (found,) = store.search(ANN, [Query(text="pottery chess")])
+    assert found.lexical[0][0] == note_id("x")
+
+
+def test_equal_hits_are_in_the_order_of_their_ids(store: Store) -> None:
+    store.insert_notes(ANN, [stored(str(n), [1], content="pottery") for n in range(30)])
+    (found,) = store.search(ANN, [Query(vector=unit(1), text="pottery")])
+    for hits in (found.dense, found.lexical):
+        assert [hit for hit, _ in hits] == sorted(note_id(str(n)) for n in range(30))
+
+
+def test_what_a_server_brings_are_the_notes_that_are_best_in_both_lists(store: Store) -> None:
+    given = [stored(str(n), [1, n], content="pottery " * (n % 3)) for n in range(8)]
+    given.append(stored("words", content="pottery"))
+    store.insert_notes(ANN, given)
+    query = Query(vector=unit(1), text="pottery", limit=6, bring=Bring(limit=3, k=60))
+    (found,) = store.search(ANN, [query])
+    known = {one.id: one for one in given}
+    if not store.remote:
+        assert found.brought == found.cosines == {}
+        return
+    scores: dict[str, float] = {}
+    for hits in (found.dense, found.lexical):
+        for rank, (hit, _) in enumerate(hits, 1):
+            scores[hit] = scores.get(hit, 0) + 1 / (60 + rank)
+    best = sorted(scores, key=lambda hit: -scores[hit])[:3]
+    assert found.brought == {hit: known[hit] for hit in best}
+    cosines = {hit: known[hit].vectors @ unit(1) for hit, _ in found.lexical if known[hit].embedded}
+    assert found.cosines == {hit: pytest.approx(rows.max()) for hit, rows in cosines.items()}
+    (bare,) = store.search(ANN, [replace(query, text=None)])
+    assert len(bare.brought) == 3
+
+
+def test_the_note_and_its_times_are_plain(store: Store) -> None:
+    store.insert_notes(ANN, [stored("a")])
+    assert store.scan(ANN) == [note("a", rev=SEQ)]
