@@ -1,0 +1,602 @@
+"""A folder survives what machines, processes and neighbours do to it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.processes import TESTS, environment, run_python
+from support.stored import (
+    ANN,
+    DIMENSIONS,
+    SEQ,
+    call,
+    decision,
+    item,
+    note_id,
+    stored,
+    tombstone,
+    unit,
+    wording,
+)
+
+from amem_integrations.errors import (
+    ConfigurationError,
+    StoreError,
+    StoreFullError,
+    StoreLockedError,
+)
+from amem_integrations.filters import FIELDS, WITHOUT_VECTOR, parse
+from amem_integrations.ports import NoteQuery, Query, RecordQuery
+from amem_integrations.stored_note import Purge
+from amem_integrations.stores import FolderStore, sidecar
+from amem_integrations.stores.conditions import TIMES
+from amem_integrations.stores.folder_collection import FolderCollection
+from amem_integrations.stores.store import NOTE_INDEXES, RECORD_INDEXES
+
+ROOT = Path(__file__).parents[2]
+
+SETUP = f"""
+import os, sys
+from amem_integrations.stores import FolderStore
+from support.stored import call, decision, item, note_id, stored, tombstone
+def opened():
+    return FolderStore(sys.argv[1], dimensions={DIMENSIONS})
+"""
+
+# In a process of its own, for the engine may abort it.
+OPEN_AND_USE = """
+from amem_integrations.errors import StoreError
+from amem_integrations.ports import Query
+try:
+    store = opened()
+    store.scan(("ann",))
+    store.search(("ann",), [Query(text="text")])
+    store.insert_notes(("ann",), [stored("new", [1])])
+    store.insert_records(("ann",), [call("new")])
+    store.close()
+except StoreError as error:
+    print("refused:", error)
+else:
+    print("opened")
+"""
+
+
+def run_child(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return run_python(SETUP + code, folder, timeout=60)
+
+
+def opened(folder: Path, **options: Any) -> FolderStore:
+    return FolderStore(folder, **{"dimensions": DIMENSIONS, **options})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[FolderStore]:
+    with closing(opened(tmp_path / "m")) as made:
+        yield made
+
+
+def described(folder: Path) -> dict[str, Any]:
+    """Return what a folder says about the memory in it."""
+    return json.loads((folder / "amem" / "amem.json").read_text())  # type: ignore[no-any-return]
+
+
+def describe(folder: Path, **changes: Any) -> None:
+    """Let a folder say something else."""
+    text = json.dumps({**described(folder), **changes})
+    (folder / "amem" / "amem.json").write_text(text)
+
+
+# kills
+
+
+def test_every_acknowledged_write_survives_a_kill(tmp_path: Path) -> None:
+    code = """
+store = opened()
+for n in range(10_000):
+    store.insert_notes(("ann",), [stored(str(n), [1, n], content=f"word{n}")])
+    store.insert_records(("ann",), [call(str(n)), decision(str(n), str(n))])
+    print(n, flush=True)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", SETUP + code, str(tmp_path / "m")],
+        cwd=ROOT,
+        env=environment(ROOT, TESTS),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdout is not None
+        acknowledged = [int(child.stdout.readline()) for _ in range(150)]
+        child.send_signal(signal.SIGKILL)
+        acknowledged += [int(line) for line in child.stdout if line.endswith("\n")]
+    with closing(opened(tmp_path / "m")) as store:
+        ids = {note_id(str(n)) for n in acknowledged}
+        assert store.notes(ANN, ids).keys() == ids
+        decided = {note_id(f"decision {n}") for n in acknowledged}
+        assert store.records(ANN, decided).keys() == decided
+        (found,) = store.search(ANN, [Query(text="word149")])
+        assert [hit for hit, _ in found.lexical] == [note_id("149")]
+        assert not store.power_was_cut
+
+
+def test_a_machine_that_went_down_is_noticed_until_the_memory_was_put_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boot = tmp_path / "boot_id"
+    boot.write_text("first\n")
+    monkeypatch.setattr(sidecar, "BOOT", boot)
+    folder = tmp_path / "m"
+
+    def killed() -> bool:
+        """Open the folder, be killed, and return whether the power had been cut before."""
+        store = opened(folder)
+        cut = store.power_was_cut
+        store._shards._let_go()
+        store._finalizer.detach()
+        return cut
+
+    opened(folder).close()
+    assert not killed()
+    assert not killed()  # a process died, and the machine did not
+    boot.write_text("second\n")
+    assert killed()
+    assert killed()  # nobody has put the memory right
+    with closing(opened(folder)) as store:
+        assert store.power_was_cut
+    with closing(opened(folder)) as store:
+        assert store.power_was_cut
+        store.compact()
+        assert store.power_was_cut
+        store.recovered()
+        assert not store.power_was_cut
+        store.insert_notes(ANN, [stored("a")])
+    assert not killed()
+    boot.unlink()
+    assert killed()  # nobody knows
+    with closing(opened(folder)) as store:
+        store.recovered()
+    with closing(opened(folder)) as store:
+        assert not store.power_was_cut
+    assert FolderStore(":memory:", dimensions=4).power_was_cut is False
+
+
+# what was deleted
+
+
+def found_in_files(folder: Path, text: str) -> list[Path]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return [path for path in files if text.encode() in path.read_bytes()]
+
+
+def test_a_compacted_folder_holds_no_byte_of_what_was_deleted(tmp_path: Path) -> None:
+    store = opened(tmp_path / "m")
+    names = range(40)
+    secrets = [f"PLANTED-{n}-SECRET" for n in names]
+    for n, secret in enumerate(secrets):
+        given = stored(str(n), [1, n], content=secret, metadata={"x": secret})
+        kept = stored(f"kept {n}", [n, 1], number=n, content=f"KEPT-{n}-TEXT")
+        store.insert_notes(ANN, [given, kept])
+        quoted = item(str(n), str(n), text=secret)
+        store.insert_records(ANN, [call(str(n)), decision(str(n), f"kept {n}", quoted)])
+    voided = [decision(str(n), f"kept {n}", item(str(n), str(n))).voided() for n in names]
+    store.swap_records(ANN, [(one.token, one) for one in voided])
+    store.swap_notes(ANN, [(f"token {n}", tombstone(str(n))) for n in names])
+    store.flush()
+    assert found_in_files(tmp_path, "-SECRET")  # or the test would show nothing
+    deleted = store.made_with["deleted_bytes"]
+    assert sum(map(len, secrets)) * 3 <= deleted <= sum(map(len, secrets)) * 5
+
+    def content() -> tuple[Any, ...]:
+        found = store.search(ANN, [Query(vector=unit(1), text="KEPT-39-TEXT")])
+        return store.find_notes(ANN, NoteQuery()), store.find_records(ANN, RecordQuery()), found
+
+    before = content()
+    store.compact()
+    assert not found_in_files(tmp_path, "-SECRET")
+    assert found_in_files(tmp_path, "KEPT-39-TEXT")
+    assert content() == before
+    assert store.made_with["deleted_bytes"] == 0
+    store.insert_notes(ANN, [stored("new", [1], content="new words")])
+    store.close()
+    assert not found_in_files(tmp_path, "-SECRET")
+    assert [path.name for path in (tmp_path / "m").iterdir()] == ["amem"]
+    with closing(opened(tmp_path / "m")) as again:
+        assert again.count(ANN) == 41
+
+
+def test_deleted_bytes_are_counted_through_a_kill(tmp_path: Path) -> None:
+    code = """
+store = opened()
+store.insert_notes(("ann",), [stored("a", content="x" * 1000), stored("b", content="y" * 500)])
+store.swap_notes(("ann",), [("token a", tombstone("a", token="t"))])
+store.swap_notes(("ann",), [("token b", stored("b", content="z" * 500, token="u", rev=9))])
+store.swap_notes(("ann",), [("token b", stored("b", content="", token="v"))])
+os.kill(os.getpid(), 9)
+"""
+    assert run_child(code, tmp_path / "m").returncode == -signal.SIGKILL
+    with closing(opened(tmp_path / "m")) as store:
+        assert store.made_with["deleted_bytes"] == 1500
+        store.insert_records(ANN, [decision("1", "a", item("b", text="w" * 100))])
+        store.remove_decisions(ANN)
+        assert store.made_with["deleted_bytes"] == 1600
+
+
+@pytest.mark.parametrize("moment", ["copying", "copied", "moved away", "in place"])
+def test_a_kill_while_compacting_leaves_one_whole_folder(tmp_path: Path, moment: str) -> None:
+    code = f"""
+from pathlib import Path
+from amem_integrations.stores import folder
+store = opened()
+store.insert_notes(("ann",), [stored(str(n), [1, n]) for n in range(300)])
+store.insert_records(("ann",), [call("1")])
+def kill(*args, **kwargs):
+    os.kill(os.getpid(), 9)
+rename, renames = Path.rename, []
+def renaming(path, target):
+    renames.append(path)
+    if {moment!r} == "moved away" and len(renames) == 2:
+        kill()
+    return rename(path, target)
+Path.rename = renaming
+if {moment!r} == "copying":
+    folder.FolderCollection.close = kill
+if {moment!r} == "copied":
+    folder.put_in_place = kill
+if {moment!r} == "in place":
+    folder.settle = kill
+store.compact()
+"""
+    assert run_child(code, tmp_path / "m").returncode == -signal.SIGKILL
+    store = opened(tmp_path / "m")
+    assert (store.count(ANN), len(store.find_records(ANN, RecordQuery()))) == (300, 1)
+    assert [path.name for path in (tmp_path / "m").iterdir()] == ["amem"]
+    store.compact()
+    assert (store.count(ANN), len(store.find_records(ANN, RecordQuery()))) == (300, 1)
+    store.close()
+    assert [path.name for path in (tmp_path / "m").iterdir()] == ["amem"]
+
+
+def test_other_threads_read_and_write_while_a_folder_is_compacted(store: FolderStore) -> None:
+    store.insert_notes(ANN, [stored(str(n), [1, n]) for n in range(200)])
+    wrong: list[BaseException] = []
+    done = threading.Event()
+
+    def use() -> None:
+        number = 0
+        try:
+            while not done.is_set():
+                number += 1
+                store.insert_notes(ANN, [stored(f"new {number}", [1])])
+                assert len(store.scan(ANN, limit=200)) == 200
+                assert store.search(ANN, [Query(vector=unit(1))])[0].dense
+        except BaseException as error:  # noqa: BLE001 - shown below
+            wrong.append(error)
+
+    threads = [threading.Thread(target=use) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(3):
+        store.compact()
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+# processes
+
+
+def test_a_folder_that_was_removed_before_exit_prints_no_traceback(tmp_path: Path) -> None:
+    code = """
+import shutil
+store = opened()
+store.insert_notes(("ann",), [stored("a", [1])])
+shutil.rmtree(sys.argv[1])
+"""
+    done = run_child(code, tmp_path / "m")
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    assert "panicked" not in done.stderr
+    assert "was removed while it was open" in done.stderr
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_store_cannot_be_pickled_and_says_what_to_do(
+    store: FolderStore, copied: Callable[[object], object]
+) -> None:
+    with pytest.raises(TypeError, match=r"FolderStore cannot be pickled.*open it again"):
+        copied(store)
+
+
+def test_a_second_process_is_refused_at_once(store: FolderStore, tmp_path: Path) -> None:
+    code = """
+from amem_integrations.errors import StoreLockedError
+try:
+    opened()
+except StoreLockedError as error:
+    print(error)
+"""
+    started = time.monotonic()
+    output = run_child(code, tmp_path / "m").stdout
+    assert "open already" in output
+    assert "Qdrant server" in output
+    assert time.monotonic() - started < 20
+    store.insert_notes(ANN, [stored("a")])
+
+
+def test_a_second_store_in_one_process_is_refused(store: FolderStore, tmp_path: Path) -> None:
+    with pytest.raises(StoreLockedError, match="open already"):
+        opened(tmp_path / "m")
+    opened(tmp_path / "m", collection="other").close()
+
+
+def test_a_dropped_store_is_closed(tmp_path: Path) -> None:
+    opened(tmp_path / "m").insert_notes(ANN, [stored("a")])
+    with closing(opened(tmp_path / "m")) as store:
+        assert store.notes(ANN, [note_id("a")]) == {note_id("a"): stored("a")}
+
+
+def test_a_process_that_ends_without_closing_closes(tmp_path: Path) -> None:
+    code = "store = opened(); store.insert_notes(('ann',), [stored('a')])"
+    assert run_child(code, tmp_path / "m").returncode == 0
+    assert described(tmp_path / "m")["closed"] == {"notes": 1, "journal": 0}
+
+
+def test_a_forked_child_is_refused_and_does_no_harm(tmp_path: Path) -> None:
+    code = """
+from amem_integrations.errors import StoreError
+store, temporary = opened(), FolderStore(":memory:", dimensions=4)
+store.insert_notes(("ann",), [stored("a")])
+if (child := os.fork()) == 0:
+    for one in (store, temporary):
+        try:
+            one.notes(("ann",), [note_id("a")])
+        except StoreError as error:
+            print(error, flush=True)
+        one.close()
+    sys.exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+store.insert_notes(("ann",), [stored("b")])
+temporary.insert_notes(("ann",), [stored("b")])
+print(store.count(("ann",)) + temporary.count(("ann",)))
+"""
+    done = run_child(code, tmp_path / "m")
+    assert done.stdout.count("after the fork") == 2, done.stderr
+    assert done.stdout.endswith("3\n")
+    assert done.returncode == 0
+
+
+def test_a_temporary_memory_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from amem_integrations.stores import folder  # noqa: PLC0415 - with another place
+
+    monkeypatch.setattr(folder, "SHM", tmp_path / "none")
+    monkeypatch.setattr(folder.tempfile, "tempdir", str(tmp_path))
+    dead = tmp_path / "amem-memory-999999999-abc" / "amem"
+    dead.mkdir(parents=True)
+    first, second = (FolderStore(":memory:", dimensions=DIMENSIONS) for _ in range(2))
+    assert len(list(tmp_path.iterdir())) == 2
+    assert first.where == ":memory:"
+    first.insert_notes(ANN, [stored("a", [1])])
+    first.compact()
+    assert (first.count(ANN), second.count(ANN)) == (1, 0)
+    first.close()
+    del second
+    assert list(tmp_path.iterdir()) == []
+
+
+# disks, damage, settings
+
+
+def test_every_filter_names_an_index(store: FolderStore) -> None:
+    recorded = Recorded(store._dialect)
+    store._dialect = recorded  # type: ignore[assignment]
+    ids = frozenset([note_id("a")])
+    store.find_notes(ANN, NoteQuery(owing=True, expired_at=datetime.now(UTC)))
+    store.remove_tombstones(ANN, datetime.now(UTC))
+    store.remove_decisions(ANN)
+    store.namespaces(recorded=True)
+    for query in (
+        RecordQuery(calls=ids, unsettled=True, made_from=wording("a"), since=SEQ),
+        RecordQuery(about=ids, newest=3),
+        RecordQuery(shown=wording("a")),
+    ):
+        store.find_records(ANN, query)
+    for field in FIELDS:
+        value = datetime.now(UTC) if field in TIMES else 1
+        store.count(ANN, parse({field: value}))
+        if field not in ("id", "seq"):
+            store.count(ANN, parse({field: None}))
+    store.count(ANN, parse({"metadata.x": "y", "attempts": {"$lt": 2}, "seq": {"$gt": 1}}))
+    store.count(ANN, (WITHOUT_VECTOR,))
+    indexed = {*NOTE_INDEXES, *RECORD_INDEXES}
+    assert recorded.fields <= indexed
+    assert recorded.fields >= {"call", "about", "sources[].id", "shown[].id", "terms", "buried"}
+    for shard in (store._shards.notes, store._shards.journal):
+        assert shard._indexes.keys() <= shard._shard.info().payload_schema.keys()
+
+
+class Recorded:
+    """Filters by a dialect, and the fields that they name."""
+
+    def __init__(self, dialect: Any) -> None:
+        self.dialect, self.fields = dialect, set[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        def make(*args: Any, **options: Any) -> Any:
+            if name in ("any_of", "integer", "between", "during"):
+                self.fields.add(args[0])
+            return getattr(self.dialect, name)(*args, **options)
+
+        return make
+
+
+def test_a_disk_that_is_almost_full_refuses_writes(tmp_path: Path) -> None:
+    left = [10**12]
+    store = opened(tmp_path / "m", min_free_bytes=10**9, free_bytes=lambda folder: left[0])
+    store.insert_notes(ANN, [stored("a", purge=Purge(SEQ, deleted=True))])
+    left[0] = 10**8
+    writes: list[Callable[[], object]] = [
+        lambda: store.insert_notes(ANN, [stored("b")]),
+        lambda: store.swap_notes(ANN, [("token a", stored("a"))]),
+        lambda: store.insert_records(ANN, [call("b")]),
+        lambda: store.swap_records(ANN, [("token", call("b"))]),
+        lambda: store.remove_decisions(ANN),
+        lambda: store.remove_tombstones(ANN, datetime.now(UTC)),
+        store.compact,
+    ]
+    for write in writes:
+        with pytest.raises(StoreFullError, match="nothing was written"):
+            write()
+    assert store.find_notes(ANN, NoteQuery()) == {
+        note_id("a"): stored("a", purge=Purge(SEQ, deleted=True))
+    }
+    assert store.find_records(ANN, RecordQuery()) == {}
+    left[0] = 11 * 10**8
+    store.insert_notes(ANN, [stored("b")])
+    with pytest.raises(StoreFullError, match="compacting"):
+        store.compact()
+    assert store.count(ANN) == 2
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"[1]", b'{"format": 2}', b'{"format": "1"}', b"\xff\xfe{"]
+)
+def test_a_damaged_sidecar_is_a_store_error(tmp_path: Path, content: bytes | None) -> None:
+    opened(tmp_path / "m").close()
+    sidecar = tmp_path / "m" / "amem" / "amem.json"
+    sidecar.unlink()
+    if content is not None:
+        sidecar.write_bytes(content)
+    with pytest.raises(StoreError, match="amem"):
+        opened(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "notes/edge_config.json",
+        "journal/edge_config.json",
+        "notes/wal/first-index",
+        "notes/wal/open-*",
+        "notes/segments/*/segment.json",
+        "notes/segments/*/version.info",
+        "notes/segments/*/mutable_id_tracker.mappings",
+        "notes/segments/*/payload_storage/**/*",
+        "notes/segments/*/payload_index/config.json",
+        "notes/segments/*/payload_index/*namespac*/**/*",
+        "notes/segments/*/vector_storage-bm25/**/*",
+        "notes/segments/*/vector_storage-dense/**/*",
+    ],
+)
+@pytest.mark.parametrize("damage", ["garbage", "empty", "gone"])
+def test_damaged_engine_files_are_no_worse_than_a_store_error(
+    tmp_path: Path, pattern: str, damage: str
+) -> None:
+    with closing(opened(tmp_path / "m")) as store:
+        store.insert_notes(ANN, [stored(str(n), [1, n]) for n in range(50)])
+    files = [path for path in (tmp_path / "m" / "amem").glob(pattern) if path.is_file()]
+    assert files
+    for path in files:
+        if damage == "garbage":
+            with path.open("r+b") as file:
+                file.write(b"\xa5" * min(4096, path.stat().st_size))
+        elif damage == "empty":
+            path.write_bytes(b"")
+        else:
+            path.unlink()
+    done = run_child(OPEN_AND_USE, tmp_path / "m")
+    assert done.stdout.startswith(("refused", "opened")), (done.returncode, done.stderr[-2000:])
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "m" / "amem").mkdir(parents=True)
+    (tmp_path / "m" / "amem" / "thesis.txt").write_text("precious")
+    with pytest.raises(StoreError, match="no memory"):
+        opened(tmp_path / "m")
+    assert [path.name for path in (tmp_path / "m" / "amem").iterdir()] == ["thesis.txt"]
+
+
+def test_missing_notes_are_reported_at_open(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    opened(tmp_path / "m").close()
+    describe(tmp_path / "m", closed={"notes": 3, "journal": 0})
+    with caplog.at_level(logging.WARNING):
+        opened(tmp_path / "m").close()
+    assert "3 of 3 points are missing" in caplog.text
+
+
+def test_a_folder_of_a_later_format_is_refused_and_named(tmp_path: Path) -> None:
+    opened(tmp_path / "m").close()
+    describe(tmp_path / "m", format=99, new="things")
+    before = described(tmp_path / "m")
+    with pytest.raises(StoreError, match=r"format 99.*newer version"):
+        opened(tmp_path / "m")
+    assert described(tmp_path / "m") == before
+
+
+def test_a_folder_of_the_first_schema_is_refused_by_name_and_left_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "m" / "amem"
+    opened(tmp_path / "m").close()
+    (folder / "journal").rename(folder / "history")
+    describe(tmp_path / "m", format=1, closed={"notes": 0, "history": 0})
+
+    def files() -> dict[Path, tuple[int, int]]:
+        found = sorted(path for path in folder.rglob("*") if path.is_file())
+        return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in found}
+
+    before = files()
+    with pytest.raises(StoreError, match=r"schema 1.*reads schema 2"):
+        opened(tmp_path / "m")
+    assert files() == before
+
+
+def test_durability_always_flushes_every_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed = []
+    flush = FolderCollection.flush
+    monkeypatch.setattr(
+        FolderCollection, "flush", lambda shard: (flushed.append(shard), flush(shard))
+    )
+    lazy = opened(tmp_path / "lazy", flush_seconds=1000)
+    always = opened(tmp_path / "always", durability="always")
+    flushed.clear()
+    lazy.insert_notes(ANN, [stored("a")])
+    assert flushed == []
+    always.insert_notes(ANN, [stored("a")])
+    assert flushed == [always._shards.journal, always._shards.notes]
+    lazy.close()
+    always.close()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dimensions": 0},
+        {"durability": "sometimes"},
+        {"collection": "../outside"},
+        {"collection": ""},
+        {"collection": ".."},
+    ],
+)
+def test_a_wrong_setting_is_named(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        opened(tmp_path / "m", **options)
+    assert list(tmp_path.iterdir()) == []
