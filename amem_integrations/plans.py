@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from itertools import chain
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
@@ -23,7 +22,8 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Relating = Annotated[str, Field(max_length=MAX_RELATION_CHARS)]
 Reason = Annotated[str, Field(max_length=MAX_REASON_CHARS)]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
-Counted = Annotated[str, Field(pattern="^(calls|input_tokens|output_tokens)$")]
+Identity = Annotated[str, Field(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+Wording = tuple[Identity, Count]  # the id of a note, and the rev of a wording
 
 LinkChange = Literal["strengthen", "weaken", "remove"]
 LINK_CHANGES: tuple[LinkChange, ...] = get_args(LinkChange)
@@ -49,7 +49,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedLink:
-    """A link from the planned note to `target`. `rejected` is as for an update.
+    """A link from the planned note to `target`. `rejected` and `sources` are as for an update.
 
     `by_order` says that it is to the turn before, and that no model proposed it.
     """
@@ -60,6 +60,7 @@ class PlannedLink:
     reason: Reason
     strength: Share
     rejected: str | None = None
+    sources: tuple[Wording, ...] = ()
     by_order: bool = False
 
 
@@ -68,7 +69,8 @@ class PlannedUpdate:
     """A context entry for `target`. `rejected` says why it becomes a proposal (None: it passed the gate).
 
     `before` is the rendered context of the target, for a reviewer to compare. `source` is the earlier note from which
-    it follows if the target is the planned note itself; None: it follows from the planned note.
+    it follows if the target is the planned note itself; None: it follows from the planned note. `sources` are the
+    wordings that the text was made of.
     """
 
     id: str
@@ -80,24 +82,26 @@ class PlannedUpdate:
     source: str | None = None
     similarity: FiniteFloat | None = None
     rejected: str | None = None
+    sources: tuple[Wording, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedSupersession:
-    """That the planned note takes the place of `target`, or contradicts it. `rejected` is as for an update."""
+    """That the planned note takes the place of `target`, or contradicts it. The rest is as for an update."""
 
     id: str
     target: str
     relation: Relation
     reason: Reason
     rejected: str | None = None
+    sources: tuple[Wording, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRelink:
     """That the link from the note `source` to `target`, both shown, becomes stronger or weaker, or goes.
 
-    `before` is its strength when it was shown. `rejected` is as for an update.
+    `before` is its strength when it was shown. `rejected` and `sources` are as for an update.
     """
 
     id: str
@@ -107,6 +111,7 @@ class PlannedRelink:
     reason: Reason
     before: Share
     rejected: str | None = None
+    sources: tuple[Wording, ...] = ()
 
 
 Planned = PlannedLink | PlannedUpdate | PlannedSupersession | PlannedRelink
@@ -116,12 +121,13 @@ Planned = PlannedLink | PlannedUpdate | PlannedSupersession | PlannedRelink
 class PlannedNote:
     """What is proposed for one new note.
 
-    `entry` is the change by which the note got the attributes that this was proposed for: a plan for
-    what has been corrected since is out of date.
+    `rev` is the wording that this was proposed for, `attempt` which try it is: a plan for what has been corrected since
+    is out of date, and of several plans for one try the first that is committed counts.
     """
 
-    id: str
-    entry: str
+    id: Identity
+    rev: Count
+    attempt: Count
     model: str
     candidates: tuple[Candidate, ...] = ()
     links: tuple[PlannedLink, ...] = ()
@@ -145,43 +151,34 @@ class PlannedNote:
             relinks=tuple(map(change, self.relinks)),
         )
 
-    @property
-    def written(self) -> list[str]:
-        """All texts that a model wrote for it."""
-        words = [(each.context, *each.keywords, *each.tags) for each in self.updates]
-        about = [text for link in self.links for text in (link.relation, link.reason)]
-        about += [each.reason for each in self.supersessions]
-        about += [each.reason for each in self.relinks]
-        return [*about, *chain.from_iterable(words)]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """What the answered calls of a model cost, by task: `calls`, `input_tokens`, `output_tokens`."""
+class ModelCall:
+    """One answered call of a model: for which task, what it cost in tokens, and whether the reply could not be used."""
 
-    model: str = ""
-    tasks: Mapping[str, Mapping[Counted, Count]] = field(default_factory=dict)
+    task: str
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    is_rejected: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Links and updates proposed for some notes; nothing of it is written until `commit`.
 
-    `failed` maps the notes that got no usable proposal to the reason. `id` names the operation: the
-    same plan committed twice is applied once. `since` is the instant (as `seq`) at which notes were shown: what
-    was corrected or deleted after it may be quoted in the plan, and is not written. `cost` is what the calls for
-    the plan cost; `commit` writes it to the ledger. `sources` are the notes whose words may stand in the plan: beside
-    those shown, the ones that were quoted in their contexts. `stale` says that such a quote was just being removed.
+    `failed` maps the notes that got no usable proposal to the reason. `id` names the call: the same plan committed
+    twice is applied once. `since` is the instant (as `seq`) at which the call began. `shown` are the wordings of notes,
+    each by id and rev, that the model was shown: what was made of one that is corrected or deleted meanwhile is not
+    written. `cost` is what the plan cost; `commit` writes it to the ledger.
     """
 
-    id: str
+    id: Identity
     namespace: Namespace
     since: Count = 0
     notes: tuple[PlannedNote, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
-    cost: Cost = field(default_factory=Cost)
-    sources: tuple[str, ...] = ()
-    stale: bool = False
+    shown: tuple[Wording, ...] = ()
+    cost: tuple[ModelCall, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON values."""

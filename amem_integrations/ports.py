@@ -147,6 +147,7 @@ class RecordQuery:
     Attributes:
         calls: Calls with these ids, and their decisions.
         about: Decisions that show on one of these notes.
+        note: Decisions whose note or form is this one.
         newest: With `about`: of each of these notes its own decisions, those that supersede a note, and so many of the
             newest others that are not void. None: all.
         made_from: Decisions that have a wording of this note, up to this rev, among their sources.
@@ -154,17 +155,20 @@ class RecordQuery:
         unsettled: Decisions that are not settled.
         waiting: Decisions of which an item waits for a review.
         decisions: Decisions only.
+        calls_only: Calls only.
         since: Records with a seq of at least so much.
     """
 
     calls: frozenset[str] | None = None
     about: frozenset[str] | None = None
+    note: str | None = None
     newest: int | None = None
     made_from: Source | None = None
     shown: Source | None = None
     unsettled: bool = False
     waiting: bool = False
     decisions: bool = False
+    calls_only: bool = False
     since: int = 0
 
     def of(self, records: Iterable[Record]) -> list[Record]:
@@ -189,8 +193,9 @@ class RecordQuery:
         if isinstance(record, Call):
             return self._finds_call(record)
         return (
-            self.shown is None
+            not (self.calls_only or self.shown is not None)
             and (self.calls is None or record.call in self.calls)
+            and (self.note is None or record.note == self.note)
             and (self.about is None or not self.about.isdisjoint(record.about))
             and (self.made_from is None or reaches(record.sources, self.made_from))
             and not (self.unsettled and not record.phase)
@@ -198,7 +203,7 @@ class RecordQuery:
         )
 
     def _finds_call(self, call: Call) -> bool:
-        if self.decisions or self.unsettled or self.waiting:
+        if self.decisions or self.unsettled or self.waiting or self.note:
             return False
         if self.about is not None or self.made_from is not None:
             return False

@@ -18,8 +18,8 @@ import time
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -28,7 +28,6 @@ from .config import MemoryConfig
 from .embedder_table import Cosines
 from .errors import ConfigurationError
 from .notes import Namespace, Note
-from .plans import Cost
 from .ports import ChatModel, Completion, Embedder, MaybeAwaitable, Store
 from .stored_note import Vector
 
@@ -39,7 +38,6 @@ U = TypeVar("U")
 
 SIZE = 1024  # vectors; with 384 dimensions 1.5 MiB
 RULES = "rules"  # the name of the model that works by rules and costs nothing
-COSTS = ("calls", "input_tokens", "output_tokens")
 
 
 async def resolve(value: MaybeAwaitable[T]) -> T:
@@ -217,14 +215,9 @@ def _key(role: str, text: str) -> bytes:
 class Usage:
     """Thread-safe counters of one model, readable as a dict at any time."""
 
-    def __init__(self, model: str, whole: Usage | None = None) -> None:
-        """Start at zero.
-
-        Args:
-            model: The name it is recorded by in notes and history.
-            whole: Counters that count all that these count.
-        """
-        self._model, self._whole = model, whole
+    def __init__(self, model: str) -> None:
+        """Start at zero; `model` is the name by which the history knows the model."""
+        self._model = model
         self._lock = threading.Lock()
         self._tasks: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
@@ -241,20 +234,6 @@ class Usage:
         """Add to the counters of a task, such as `rejected_replies`, `refused`, `unavailable`."""
         with self._lock:
             self._tasks[task].update(amounts)
-        if self._whole is not None:
-            self._whole.count(task, **amounts)
-
-    def cost(self) -> Cost:
-        """Return what answered calls cost; a model that works by rules costs nothing."""
-        if self._model == RULES:
-            return Cost()
-        with self._lock:
-            tasks = {
-                task: {name: counts[name] for name in COSTS}
-                for task, counts in self._tasks.items()
-                if counts["calls"]
-            }
-        return Cost(model=self._model, tasks=tasks)
 
     def snapshot(self) -> dict[str, Mapping[str, Any]]:
         """Return the counters of each task, their sums under `"total"`, and under `"models"` those by model."""
@@ -305,11 +284,9 @@ class Runtime:
     claims: Claims = field(default_factory=Claims)
     unfinished: set[Namespace] = field(default_factory=set)  # where a write has failed half way
     pause: Callable[[float], MaybeAwaitable[None]] = time.sleep  # for so many seconds
+    # Goes round each call of the model: a worker's lease is kept alive meanwhile.
+    keeping: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     closing: threading.Event = field(default_factory=threading.Event)  # the store is let go
-
-    def counting(self) -> Runtime:
-        """Return the same with counters of its own, for what one operation costs."""
-        return replace(self, usage=Usage(self.model_name, self.usage))
 
 
 class HasRuntimes(Protocol):

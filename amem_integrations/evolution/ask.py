@@ -1,21 +1,23 @@
-"""Ask a chat model: the prompt of a task, and the typed reply; its error is shown to it once."""
+"""Ask a chat model: the one place where a model is called, with what it was shown and what it cost."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import asdict, dataclass, field, replace
 from string import Template
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from pydantic import BaseModel
 
 from .. import texts
-from ..changes.edits import usage_records
 from ..config import PARTED, MemoryConfig
+from ..decisions import Call, Decision, Item, Source, Stage, slot_id
 from ..errors import AmemError, ModelReplyError, ModelUnavailableError, StoreError
-from ..notes import Namespace
+from ..ids import clock, new_operation
+from ..notes import Namespace, Note
+from ..plans import ModelCall
 from ..ports import Completion, ModelRequest
 from ..prompts import TEMPLATES
 from ..prompts.parse import parse
@@ -38,22 +40,77 @@ Your previous answer could not be used: {problem}
 Answer again, with one JSON object of the form asked for and nothing else."""
 
 
-@asynccontextmanager
-async def counting(
-    runtime: Runtime, namespace: Namespace, op: str, at: datetime
-) -> AsyncIterator[Runtime]:
-    """Yield a runtime that counts what this operation costs, to be written with the rest of it.
+@dataclass(slots=True)
+class OpenCall:
+    """The work on one batch while it goes on: what the model was shown, and what its answers cost."""
 
-    Where the operation fails, what it has cost is written alone.
-    """
-    asking = runtime.counting()
+    runtime: Runtime
+    namespace: Namespace
+    id: str = field(default_factory=new_operation)
+    seq: int = field(default_factory=clock.tick)
+    shown: set[Source] = field(default_factory=set)
+    model_calls: list[ModelCall] = field(default_factory=list)
+    is_written: bool = False
+
+    def record(self) -> Call:
+        """Return the call as it is written with its decisions."""
+        return Call(
+            id=self.id,
+            token=uuid4().hex,
+            namespace=self.namespace,
+            by=self.runtime.model_name,
+            seq=self.seq,
+            shown=tuple(sorted(self.shown)),
+            data=cost_data(self.model_calls),
+        )
+
+    def decide(self, note: Note, stage: Stage, attempt: int, items: Iterable[Item]) -> Decision:
+        """Return what the call decides about the present wording of a note, as one decision with numbered items."""
+        return Decision(
+            id=slot_id(note.id, stage, note.rev, attempt),
+            token=uuid4().hex,
+            namespace=self.namespace,
+            call=self.id,
+            note=note.id,
+            rev=note.rev,
+            stage=stage,
+            attempt=attempt,
+            seq=clock.tick(),
+            at=note.when,
+            items=tuple(items),
+        )
+
+    async def write_alone(self) -> None:
+        """Write what the call has cost, if nothing else came of it."""
+        if self.model_calls and not self.is_written:
+            self.is_written = True
+            store = self.runtime.store
+            await resolve(store.insert_records(self.namespace, [self.record()]))
+
+
+def cost_data(model_calls: Iterable[ModelCall]) -> dict[str, Any]:
+    """Return what is recorded of the calls of a model."""
+    calls = [
+        {name: value for name, value in asdict(one).items() if value} for one in model_calls
+    ]
+    return {"model_calls": calls} if calls else {}
+
+
+@asynccontextmanager
+async def open_calls(
+    runtime: Runtime, namespace: Namespace, count: int = 1
+) -> AsyncIterator[list[OpenCall]]:
+    """Yield so many calls; in the end, what one has cost that nobody has written is written alone, also after an error."""
+    calls = [OpenCall(runtime, namespace) for _ in range(count)]
     try:
-        yield asking
+        yield calls
     except AmemError:
-        if records := usage_records(op, namespace, asking.usage.cost(), at):
-            with suppress(StoreError):  # the caller is told what failed first
-                await resolve(runtime.store.replace(namespace, [], records))
+        with suppress(StoreError):  # the caller is told what failed first
+            for call in calls:
+                await call.write_alone()
         raise
+    for call in calls:
+        await call.write_alone()
 
 
 class RefusedError(ModelReplyError):
@@ -61,73 +118,85 @@ class RefusedError(ModelReplyError):
 
 
 async def ask(
-    runtime: Runtime,
+    call: OpenCall,
     task: str,
     wanted: type[M],
     *,
-    namespace: Namespace,
+    shown: Iterable[Note],
     inputs: Mapping[str, Any],
     values: Mapping[str, str],
     problem_with: Callable[[M], str | None] = lambda _: None,
-    attempts: int = 2,
     template: str = "",
 ) -> M:
     """Return the model's reply to the prompt of `task` (or of another, `template`), filled with `values`.
 
-    A reply that cannot be read, or with which `problem_with` finds a problem, is asked for once more, unless only
-    one of the `attempts` is allowed. If neither is complete, the last one that can be read is returned: what it has is
-    worth keeping.
+    A reply that cannot be read, or with which `problem_with` finds a problem, is asked for once more. If neither is
+    complete, the last one that can be read is returned: what it has is worth keeping. `shown` are the notes that stand
+    in the prompt.
 
     Raises:
         ModelReplyError: No reply could be read.
         ModelUnavailableError: The model gave no answer.
         BudgetExceededError: The call would go over a limit of the namespace.
     """
-    system, prompt = render(runtime.config, template or task, **values)
+    call.shown.update(Source(note.id, note.rev) for note in shown)
+    system, prompt = render(call.runtime.config, template or task, **values)
     request = ModelRequest(task=task, system=system, prompt=prompt, reply=wanted, inputs=inputs)
-    reply, problem = await _attempt(runtime, namespace, request, wanted, problem_with)
-    if problem and attempts > 1:
+    reply, problem = await _attempt(call, request, wanted, problem_with)
+    if problem:
         again = replace(request, prompt=prompt + AGAIN.format(problem=problem))
-        second, problem = await _attempt(runtime, namespace, again, wanted, problem_with)
+        second, problem = await _attempt(call, again, wanted, problem_with)
         reply = second if second is not None else reply
     if reply is None:
-        raise ModelReplyError(f"{runtime.model_name} gave no usable answer to {task!r}: {problem}")
+        name = call.runtime.model_name
+        raise ModelReplyError(f"{name} gave no usable answer to {task!r}: {problem}")
     return reply
 
 
 async def _attempt(
-    runtime: Runtime,
-    namespace: Namespace,
+    call: OpenCall,
     request: ModelRequest,
     wanted: type[M],
     problem_with: Callable[[M], str | None],
 ) -> tuple[M | None, str | None]:
-    text = await _generate(runtime, namespace, request)
+    completion = await _generate(call, request)
     reply: M | None = None
     try:
-        reply = parse(text, wanted)
+        reply = parse(completion.text, wanted)
     except ModelReplyError as error:
         problem: str | None = str(error)
     else:
         problem = problem_with(reply)
+    runtime = call.runtime
+    runtime.usage.completed(request.task, completion)
     if problem:
         runtime.usage.count(request.task, rejected_replies=1)
+    if runtime.model_name != RULES:
+        call.model_calls.append(
+            ModelCall(
+                task=request.task,
+                input_tokens=completion.input_tokens,
+                output_tokens=completion.output_tokens,
+                is_rejected=bool(problem),
+            )
+        )
     return reply, problem
 
 
-async def _generate(runtime: Runtime, namespace: Namespace, request: ModelRequest) -> str:
+async def _generate(call: OpenCall, request: ModelRequest) -> Completion:
+    """Return the model's answer, within the limits of the day; this is the only place where a model is called."""
     asked = texts.count_tokens(request.system) + texts.count_tokens(request.prompt)
+    runtime, costs = call.runtime, list[int]()
     budget = runtime.budget
-    costs: list[int] = []
-    with nullcontext() if budget is None else budget.call(namespace, asked, costs):
-        completion = _checked(await _completion(runtime, request))
+    with nullcontext() if budget is None else budget.call(call.namespace, asked, costs):
+        async with runtime.keeping():
+            completion = _checked(await _completion(runtime, request))
         if not (completion.input_tokens or completion.output_tokens or runtime.model_name == RULES):
             # The endpoint reports no tokens; with an estimate limits hold.
             answered = texts.count_tokens(completion.text)
             completion = replace(completion, input_tokens=asked, output_tokens=answered)
         costs.append(completion.input_tokens + completion.output_tokens)
-    runtime.usage.completed(request.task, completion)
-    return completion.text
+    return completion
 
 
 def _checked(given: object) -> Completion:

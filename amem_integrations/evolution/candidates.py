@@ -6,25 +6,30 @@ Only notes that came before (by seq) are candidates, so a batch can be linked in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from .. import ranking, repetition, texts
 from ..embedder_table import MEASURED
 from ..embedding import embed, embed_if_possible
+from ..fetch import get
 from ..filters import Condition
 from ..ids import now
 from ..notes import Namespace, Note
 from ..plans import Candidate
-from ..ports import Query, Ranked, Vector
+from ..ports import Bring, Query, Ranked
 from ..runtime import RULES, Runtime, resolve
+from ..stored_note import Vector
 from .construct import Batch
 from .show import Offer
 
 # Least fused score of a candidate, as a share of the best. On LoCoMo .87 and .80 of the annotated links of two
 # conversations lead to candidates (.84 and .78 at .6), and recall is as with all; at .7 it is .015 lower.
 NEAR = 0.5
-SAYING = Condition("kind", "$in", ("statement", "question"))
+SAID = (
+    Condition("kind", "$in", ("statement", "question")),
+    Condition("origin", "$eq", "conversation"),
+)
 # Notes that say the same differ in their contexts: by their vectors they are so much further apart than by their contents.
 SLACK = 0.3
 
@@ -43,45 +48,92 @@ async def turns_before(
     return [turn for turn in reversed(turns) if not turn.is_expired(time)]
 
 
-async def find_candidates(runtime: Runtime, namespace: Namespace, batch: Batch) -> Offer:
-    """Return the candidates of each note of a batch; the turns before it are as many as the settings want."""
+async def find_candidates(
+    runtime: Runtime, namespace: Namespace, batch: Batch, fresh: Mapping[str, Note]
+) -> Offer:
+    """Return the candidates of each note of a batch; the turns before it are as many as the settings want.
+
+    Args:
+        runtime: The ports.
+        namespace: Whose notes.
+        batch: The new notes, with their entries.
+        fresh: Notes with entries that are not written yet, by id: they are judged by these, whatever is stored.
+    """
     if not batch.notes:
-        return Offer.of((), {}, {}, {})
-    rows = await embed(runtime, [texts.embedding_text(note) for note in batch.notes])  # cached
-    own = {note.id: row for note, row in zip(batch.notes, rows, strict=True) if row is not None}
+        return Offer.of((), {}, {})
+    vectors = await _vectors(runtime, [*batch.notes, *fresh.values()])
     recent = _recent(batch, runtime.config.recent)
-    queries = [_query(note, own.get(note.id)) for note in batch.notes]
-    found = await resolve(runtime.store.search(namespace, queries))
+    queries = [_query(runtime, note, vectors.get(note.id)) for note in batch.notes]
+    found = [
+        _with_fresh(ranked, note, fresh, vectors)
+        for note, ranked in zip(
+            batch.notes, await resolve(runtime.store.search(namespace, queries)), strict=True
+        )
+    ]
     chosen = {
         note.id: _choose(runtime, recent[note.id], ranked)
         for note, ranked in zip(batch.notes, found, strict=True)
     }
-    ids = list(dict.fromkeys(target for targets in chosen.values() for target in targets))
+    notes = {note.id: note for note in batch.before}
+    for ranked in found:
+        notes |= {i: one.note for i, one in ranked.brought.items() if one.note is not None}
+    notes |= fresh
+    wanted = list(dict.fromkeys(target for targets in chosen.values() for target in targets))
+    if missing := [target for target in wanted if target not in notes]:
+        notes |= {note.id: note for note in await get(runtime.store, namespace, missing)}
     time = now()
-    stored = [
-        item
-        for item in await resolve(runtime.store.get_indexed(namespace, ids))
-        if not item.note.is_expired(time)
-    ]
-    notes = {item.note.id: item.note for item in stored}
-    vectors = {item.note.id: item.vector for item in stored if item.vector is not None} | own
+    shown = {i: notes[i] for i in wanted if i in notes and not notes[i].is_expired(time)}
     candidates = {
         note.id: [
             Candidate(
                 id=target,
-                similarity=float(vectors[note.id] @ vectors[target])
-                if {note.id, target} <= vectors.keys()
-                else None,
+                similarity=_similarity(runtime, note, shown[target], ranked, vectors),
                 previous=target in recent[note.id][:1],
             )
             for target in chosen[note.id]
-            if target in notes
+            if target in shown
         ]
-        for note in batch.notes
+        for note, ranked in zip(batch.notes, found, strict=True)
     }
     if runtime.model_name == RULES:
-        candidates = await _with_repeated(runtime, batch.notes, candidates, notes)
-    return Offer.of(batch.notes, candidates, notes, vectors)
+        candidates = await _with_repeated(runtime, batch.notes, candidates, shown)
+    return Offer.of(batch.notes, candidates, shown)
+
+
+async def _vectors(runtime: Runtime, notes: Iterable[Note]) -> dict[str, Vector]:
+    """Return by id the vector of each note, of its first passage if there are several, as far as it has one.
+
+    The embedder is called for what was not embedded lately; the journal writes the same vectors.
+    """
+    firsts = {note.id: texts.embedding_texts(note)[0] for note in notes}
+    rows = await embed(runtime, list(firsts.values()))
+    return {i: row for i, row in zip(firsts, rows, strict=True) if row is not None}
+
+
+def _with_fresh(
+    ranked: Ranked, note: Note, fresh: Mapping[str, Note], vectors: Mapping[str, Vector]
+) -> Ranked:
+    """Return what a search found, with the cosines of notes whose entries are not written yet; filler is left out."""
+    earlier = {i for i, other in fresh.items() if other.seq < note.seq and other.kind != "filler"}
+    own, dense = vectors.get(note.id), list[tuple[str, float]]()
+    if own is not None:
+        dense = [(i, float(own @ vectors[i])) for i in earlier & vectors.keys()]
+    dense += [(i, score) for i, score in ranked.dense if i not in fresh]
+    dense.sort(key=lambda one: (-one[1], one[0]))
+    lexical = [(i, score) for i, score in ranked.lexical if i in earlier or i not in fresh]
+    return replace(ranked, dense=dense[: ranking.FUSION_DEPTH], lexical=lexical)
+
+
+def _similarity(
+    runtime: Runtime, note: Note, other: Note, ranked: Ranked, vectors: Mapping[str, Vector]
+) -> float | None:
+    """Return the cosine of two notes, if it is known without a request."""
+    cosines = {**ranked.cosines, **dict(ranked.dense)}
+    if other.id in cosines or note.id not in vectors:
+        return cosines.get(other.id)
+    text = texts.embedding_texts(other)[0]
+    known = vectors.get(other.id, runtime.vectors.get("document", text))
+    return None if known is None else float(vectors[note.id] @ known)
 
 
 async def _with_repeated(
@@ -121,12 +173,13 @@ async def _with_repeated(
     }
 
 
-def _query(note: Note, vector: Vector | None) -> Query:
+def _query(runtime: Runtime, note: Note, vector: Vector | None) -> Query:
     return Query(
         vector=vector,
         text=texts.lexical_text(note),
         limit=ranking.FUSION_DEPTH,
-        where=(Condition("seq", "$lt", note.seq), SAYING),
+        where=(Condition("seq", "$lt", note.seq), *SAID),
+        bring=Bring(limit=runtime.config.candidates, k=ranking.RRF_K),
     )
 
 

@@ -2,58 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from itertools import groupby
+from typing import Any
 
-from ..changes.edits import (
-    Edit,
-    change,
-    entry_data,
-    fail,
-    prompt_records,
-    stated,
-    usage_records,
-)
-from ..changes.rewrite import rewrite
+from ..decisions import Decision, Item
 from ..errors import ModelReplyError, ModelUnavailableError
-from ..ids import clock, end_of, new_operation, now
+from ..ids import end_of, time_of
 from ..kinds import Kind
-from ..notes import Change, ContextEntry, Namespace, Note, storable
-from ..plans import EvolutionReport
+from ..notes import ContextEntry, Note
 from ..prompts.replies import ConstructReply, NoteAttributes
-from ..runtime import Runtime
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens
-from .ask import RefusedError, ask, counting, fits
+from .ask import OpenCall, RefusedError, ask, fits
 from .gate import MAX_CHARS
 from .show import aliases, bare, raw, speakers, turns
-
-log = logging.getLogger("amem_integrations")
-
-
-async def mark_failed(
-    runtime: Runtime,
-    namespace: Namespace,
-    reasons: Mapping[str, str],
-    op: str,
-    base: Mapping[str, Note] | None = None,
-    records: Sequence[Change] = (),
-) -> None:
-    """Record why notes could not be finished, together with `records`; what is known of them stays."""
-    if not (reasons or records):
-        return
-    at = now()
-    reasons = {note_id: storable(reason) for note_id, reason in reasons.items()}
-    failures = {note_id: fail(reason, op, at) for note_id, reason in reasons.items()}
-    done = await rewrite(runtime, namespace, f"{op}:failed", failures, base=base, records=records)
-    for note_id, reason in reasons.items():
-        log.warning("note %s could not be finished: %s", note_id, reason)
-        note = done.notes.get(note_id)
-        if note is not None and note.attempts >= runtime.config.max_attempts:
-            log.warning("it failed %d times; only evolve(retry=True) tries it again", note.attempts)
-
+from .sources import SourceFinder
 
 # Of the thread before the batch as many turns are shown as fit, so that "the other one" and "yes" can be resolved.
 TURNS_BEFORE = 24
@@ -132,84 +96,23 @@ def _even(count: int, size: int) -> int:
     return -(-count // parts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What was done with some notes: the notes as they are now, the report, and why it stopped, if it did.
-
-    `ops` are the operations by which it was written.
-    """
-
-    notes: dict[str, Note] = field(default_factory=dict)
-    report: EvolutionReport = field(default_factory=EvolutionReport)
-    error: ModelUnavailableError | None = None
-    ops: tuple[str, ...] = ()
+async def describe(call: OpenCall, batch: Batch) -> Description:
+    """Return what the model says of each note; `error` says why it did not answer about all of them."""
+    try:
+        return await _describe(call, batch)
+    except ModelUnavailableError as error:
+        return Description(error=error)
 
 
-async def construct_all(
-    runtime: Runtime, namespace: Namespace, batches: Sequence[Batch]
-) -> Outcome:
-    """Give notes their attributes; what was answered is written, also if a batch got no answer.
-
-    A note without a usable answer is marked failed.
-
-    Raises:
-        ModelUnavailableError: The embedder failed.
-    """
-    op, since, at = new_operation(), clock.tick(), now()
-    async with counting(runtime, namespace, op, at) as asking:
-
-        async def one(batch: Batch) -> Description:
-            try:
-                return await describe(asking, batch)
-            except ModelUnavailableError as error:
-                return Description(error=error)
-
-        answers = await runtime.map(one, batches, runtime.config.max_concurrency)
-        await runtime.confirm_hold()
-        said, model = sum(answers, Description()), runtime.model_name
-        given = {note.id: note for batch in batches for note in batch.notes}
-        steps = {
-            note_id: apply(one, given[note_id], model=model, op=op, at=at)
-            for note_id, one in said.described.items()
-        }
-        cost = usage_records(op, namespace, asking.usage.cost(), at)
-        shown = shown_ids(batches)
-        prompts = prompt_records(op, namespace, shown, at, since=since)
-        records = [*prompts, *cost] if steps else []
-        done = await rewrite(runtime, namespace, op, steps, base=given, records=records)
-        left = [] if steps else cost
-        await mark_failed(runtime, namespace, said.failed, op, base=given, records=left)
-    unusable = {
-        made.note_id: made.data["reason"] for made in done.changes if made.kind == "failure"
-    }
-    made = tuple(c.note_id for c in done.changes if c.kind == "construct")
-    return Outcome(
-        notes=done.notes,
-        report=EvolutionReport(constructed=made, failed={**said.failed, **unusable}),
-        error=said.error,
-        ops=(op,),
-    )
-
-
-def shown_ids(batches: Sequence[Batch]) -> list[str]:
-    """Return the notes that a model is shown with batches."""
-    return [note.id for batch in batches for note in (*batch.shown_before, *batch.notes)]
-
-
-async def describe(runtime: Runtime, batch: Batch) -> Description:
-    """Return what the model says of each note.
-
-    Raises:
-        ModelUnavailableError: No reply.
-    """
+async def _describe(call: OpenCall, batch: Batch) -> Description:
     alias = aliases(batch.notes, "n")
     notes = {alias[note.id]: note for note in batch.notes}
     values, tokens = _values(batch, alias), REPLY_TOKENS * (len(batch.notes) + 1)
-    if not fits(runtime, "construct", values, tokens):
+    if not fits(call.runtime, "construct", values, tokens):
         if len(batch.notes) > 1:
-            return await _in_halves(runtime, batch)
+            return await _in_halves(call, batch)
         if batch.before:
-            return await describe(runtime, replace(batch, before=batch.before[1:]))
+            return await _describe(call, replace(batch, before=batch.before[1:]))
 
     def missing(reply: ConstructReply) -> str | None:
         said = {item.id for item in reply.notes}
@@ -218,10 +121,10 @@ async def describe(runtime: Runtime, batch: Batch) -> Description:
 
     try:
         reply = await ask(
-            runtime,
+            call,
             "construct",
             ConstructReply,
-            namespace=batch.notes[0].namespace,
+            shown=[*batch.shown_before, *batch.notes],
             inputs={
                 "notes": [raw(note, name) for name, note in notes.items()],
                 "before": [raw(note) for note in batch.shown_before],
@@ -231,11 +134,11 @@ async def describe(runtime: Runtime, batch: Batch) -> Description:
         )
     except ModelReplyError as error:
         if isinstance(error, RefusedError) and len(batch.notes) > 1:
-            return await _in_halves(runtime, batch)
+            return await _in_halves(call, batch)
         return Description(failed={note.id: str(error) for note in batch.notes})
     found = {note.id: _described(reply, name, note) for name, note in notes.items()}
     made = {note_id: one for note_id, one in found.items() if one is not None}
-    runtime.usage.count("construct", dropped=_unknown(reply, notes))
+    call.runtime.usage.count("construct", dropped=_unknown(reply, notes))
     left = {note.id: LEFT_OUT for note in batch.notes if note.id not in made}
     return Description(described=made, failed=left)
 
@@ -248,13 +151,13 @@ def _values(batch: Batch, alias: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-async def _in_halves(runtime: Runtime, batch: Batch) -> Description:
+async def _in_halves(call: OpenCall, batch: Batch) -> Description:
     """Ask about a batch in two calls: together it is too long for the model."""
     middle = len(batch.notes) // 2
     first, second = batch.notes[:middle], batch.notes[middle:]
     before = [*batch.before, *first]
-    made = await describe(runtime, replace(batch, notes=first))
-    return made + await describe(runtime, replace(batch, notes=second, before=before))
+    made = await _describe(call, replace(batch, notes=first))
+    return made + await describe(call, replace(batch, notes=second, before=before))
 
 
 def _described(reply: ConstructReply, name: str, note: Note) -> Described | None:
@@ -277,29 +180,55 @@ def _unknown(reply: ConstructReply, notes: Mapping[str, Note]) -> int:
     return len(ids) - len(set(ids) & set(notes))
 
 
-def apply(described: Described, asked: Note, *, model: str, op: str, at: datetime) -> Edit:
-    """Return the edit that gives a note its attributes and kind, if it still says what was asked about."""
+def entries(
+    call: OpenCall, batch: Batch, said: Mapping[str, Described]
+) -> dict[str, tuple[Decision, Note]]:
+    """Return by note id the decision that gives a note its entry, and the note as it is with that."""
+    seen = SourceFinder().show([*batch.before, *batch.notes], contexts=False)
+    made = {}
+    for note in batch.notes:
+        if note.id in said:
+            item = _item(call, note, said[note.id], seen)
+            decision = call.decide(note, "construct", note.next_attempts.construct, [item])
+            made[note.id] = decision, _with_entry(note, decision, said[note.id].kind)
+    return made
+
+
+def _item(call: OpenCall, note: Note, described: Described, seen: SourceFinder) -> Item:
     attributes = described.attributes
+    text = " ".join(attributes.context.split()[:MAX_CONTEXT_WORDS])[:MAX_CHARS]
+    keywords = clean_words(attributes.keywords, MAX_KEYWORDS)
+    tags = clean_words(attributes.tags, MAX_TAGS)
+    until = end_of(attributes.until, note.when)
+    data: dict[str, Any] = {
+        "keywords": list(keywords),
+        "tags": list(tags),
+        "kind": described.kind,
+        "until": until and until.isoformat(),
+    }
+    return Item(
+        kind="entry",
+        to=note.id,
+        by=call.runtime.model_name,
+        text=text,
+        sources=seen.sources_of([text, *keywords, *tags], [note]),
+        data={name: value for name, value in data.items() if value},
+    )
 
-    def edit(note: Note) -> tuple[Note, list[Change]]:
-        if note.own_entry is not None or stated(note) != stated(asked):
-            return note, []
-        made = change(op, "construct", note, model=model, recorded_at=at)
-        entry = ContextEntry(
-            text=" ".join(attributes.context.split()[:MAX_CONTEXT_WORDS])[:MAX_CHARS],
-            keywords=clean_words(attributes.keywords, MAX_KEYWORDS),
-            tags=clean_words(attributes.tags, MAX_TAGS),
-            cause=note.id,
-            model=model,
-            change=made.id,
-            at=note.when,
-            recorded_at=at,
-            until=end_of(attributes.until, note.when),
-        )
-        contexts = (entry, *note.contexts)
-        revised = note.revised(
-            contexts=contexts, kind=described.kind, state="constructed", failure=None, attempts=0
-        )
-        return revised, [made.with_data(entry=entry_data(entry))]
 
-    return edit
+def _with_entry(note: Note, decision: Decision, kind: Kind) -> Note:
+    """Return a note as it will be with its entry, for a model that is shown the note before that is written."""
+    (item,) = decision.items
+    entry = ContextEntry(
+        text=item.text,
+        keywords=tuple(item.data.get("keywords", ())),
+        tags=tuple(item.data.get("tags", ())),
+        cause=note.id,
+        model=item.by,
+        change=f"{decision.id}:{item.number}",
+        at=note.when,
+        recorded_at=time_of(decision.seq),
+        sources=tuple(source for source in item.sources if source.id != note.id),
+    )
+    contexts = (entry, *note.contexts)
+    return note.revised(contexts=contexts, kind=kind, state="constructed", failure=None)

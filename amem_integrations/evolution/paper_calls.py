@@ -13,34 +13,33 @@ from ..prompts.replies import (
     ProposedUpdate,
     ReviseReply,
 )
-from ..runtime import Runtime
-from .ask import ask
+from .ask import OpenCall, ask
 from .show import Offer, candidate, lines, turns
 
 
-async def ask_each(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
+async def ask_each(call: OpenCall, offer: Offer) -> dict[str, NoteEvolution]:
     """Ask as the paper does: a call for the links of a note, then one for each neighbour."""
     evolutions = {}
     for note in offer.batch:
         alias, near = offer.alias[note.id], offer.near(note)
-        evolution = NoteEvolution(id=alias, links=await _ask_links(runtime, offer, note, near))
-        for neighbour in near if runtime.config.evolve else ():
-            await _ask_revision(runtime, offer, note, neighbour, evolution)
+        evolution = NoteEvolution(id=alias, links=await _ask_links(call, offer, note, near))
+        for neighbour in near if call.runtime.config.evolve else ():
+            await _ask_revision(call, offer, note, neighbour, evolution)
         evolutions[alias] = evolution
     return evolutions
 
 
 async def _ask_links(
-    runtime: Runtime, offer: Offer, note: Note, near: Sequence[Note]
+    call: OpenCall, offer: Offer, note: Note, near: Sequence[Note]
 ) -> list[ProposedLink]:
     if not near:
         return []
     listed = offer.enriched(near)
     reply = await ask(
-        runtime,
+        call,
         "link",
         LinkReply,
-        namespace=offer.namespace,
+        shown=[note, *near],
         inputs={"notes": [offer.data(note)], "candidates": listed},
         values={"notes": offer.text([note])},
     )
@@ -48,16 +47,16 @@ async def _ask_links(
 
 
 async def _ask_revision(
-    runtime: Runtime, offer: Offer, note: Note, neighbour: Note, evolution: NoteEvolution
+    call: OpenCall, offer: Offer, note: Note, neighbour: Note, evolution: NoteEvolution
 ) -> None:
     """Ask whether a neighbour is to be read differently, or is no longer so, and add that to the evolution."""
     others = [other for other in offer.near(note) if other.id != neighbour.id]
     target, *listed = offer.enriched([neighbour, *others])
     reply = await ask(
-        runtime,
+        call,
         "revise",
         ReviseReply,
-        namespace=offer.namespace,
+        shown=[note, neighbour, *others],
         inputs={"note": offer.data(note), "neighbour": target, "others": listed},
         values={
             "neighbour": candidate(neighbour, offer.alias[neighbour.id]),

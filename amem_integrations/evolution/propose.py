@@ -5,30 +5,28 @@ Filler is not linked. Every other turn is linked to the one before it, whether a
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TypeVar
 
 from .. import texts
-from ..changes.edits import Edit, chain
-from ..changes.quoted_from import sources_of
 from ..config import MemoryConfig
+from ..decisions import slot_id
 from ..embedding import embed
 from ..errors import ModelReplyError, ModelUnavailableError
-from ..ids import clock, derive, new_operation, now, time_of
-from ..notes import Namespace, Note
+from ..journal.writer import Writer
+from ..notes import Note
 from ..plans import (
     FOLLOWS,
     MAX_REASON_CHARS,
     MAX_RELATION_CHARS,
     REPEATS,
-    Plan,
+    Planned,
     PlannedLink,
     PlannedNote,
     PlannedUpdate,
 )
-from ..ports import Vector
 from ..prompts.replies import (
     EvolveReply,
     NoteEvolution,
@@ -38,122 +36,122 @@ from ..prompts.replies import (
 )
 from ..runtime import Runtime
 from ..thresholds import gate
-from .ask import RefusedError, ask, counting, fits, room
+from .ask import OpenCall, RefusedError, ask, fits, room
 from .candidates import find_candidates
-from .commit import Planner
 from .construct import Batch
 from .gate import hold, judge
 from .paper_calls import ask_each
 from .relink import planned_relinks, with_relinks_judged
 from .show import Offer, bare, lines, linked
+from .sources import SourceFinder
 from .supersede import planned
 
 T = TypeVar("T", bound=Targeted)
 
 
+PASSAGES_JUDGED = 8  # of a long note whose update goes through the gate
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A plan, and the notes that were shown for it as they were then.
+    """What is to be linked and updated for a batch, or why nothing is known of a note.
 
-    `error` is why there is no answer about some of the notes, which are not in the plan.
+    `shown` are the notes that were shown for it, by id; `error` is why the model did not answer.
     """
-
-    plan: Plan
-    notes: Mapping[str, Note]
-    error: ModelUnavailableError | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Proposed:
-    """What a model proposes for a batch, not judged yet, and what it was shown."""
 
     notes: Sequence[PlannedNote] = ()
+    shown: Mapping[str, Note] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
-    offer: Offer
     error: ModelUnavailableError | None = None
 
 
-async def propose_all(runtime: Runtime, namespace: Namespace, batches: Sequence[Batch]) -> Proposal:
-    """Return what is to be linked and updated for some batches of constructed notes.
+async def propose(
+    call: OpenCall, writer: Writer, batch: Batch, fresh: Mapping[str, Note] | None = None
+) -> Proposal:
+    """Return what is to be linked and updated for a batch of constructed notes.
 
-    Raises:
-        ModelUnavailableError: The embedder failed.
+    Args:
+        call: The work on the batch.
+        writer: Reads the decisions about links that are to go.
+        batch: The notes, with their entries.
+        fresh: Notes with entries that are not written yet, by id.
     """
-    op, since = new_operation(), clock.tick()
-    async with counting(runtime, namespace, op, time_of(since)) as asking:
-
-        async def one(batch: Batch) -> _Proposed:
-            return await _proposed(asking, namespace, op, batch)
-
-        made = await runtime.map(one, batches, runtime.config.max_concurrency)
-        shown = {note.id: note for batch in batches for note in batch.notes}
-        for part in made:
-            shown |= part.offer.notes
-        planned = await _judged(runtime, op, made, shown)
-        planned = list(map(hold, planned)) if runtime.config.review else planned
-        words = [text for one in planned for text in one.written]
-        sources = await sources_of(runtime, namespace, shown, words)
-        plan = Plan(
-            id=op,
-            namespace=namespace,
-            since=since,
-            notes=tuple(planned),
-            sources=sources.ids,
-            stale=sources.stale,
-            failed={note_id: why for part in made for note_id, why in part.failed.items()},
-            cost=asking.usage.cost(),
-        )
-    error = next((part.error for part in made if part.error is not None), None)
-    return Proposal(plan=plan, notes=shown, error=error)
+    try:
+        return await _propose(call, writer, batch, fresh or {})
+    except ModelUnavailableError as error:
+        return Proposal(error=error)
 
 
-async def _proposed(runtime: Runtime, namespace: Namespace, op: str, batch: Batch) -> _Proposed:
-    """Ask for the links and updates of a batch; filler has none."""
+async def _propose(
+    call: OpenCall, writer: Writer, batch: Batch, fresh: Mapping[str, Note]
+) -> Proposal:
+    """Ask for the links and updates of a batch, and put them through the gate; filler has none."""
+    runtime = call.runtime
     talk = [note for note in batch.notes if note.kind != "filler"]
-    found = await find_candidates(runtime, namespace, replace(batch, notes=talk))
+    found = await find_candidates(runtime, call.namespace, replace(batch, notes=talk), fresh)
     offer = _trimmed(runtime, found)
     failed, evolutions = dict[str, str](), dict[str, NoteEvolution]()
     try:
-        evolutions = await _ask(runtime, offer)
+        evolutions = await _ask(call, offer)
     except ModelReplyError as error:
         failed = {note.id: str(error) for note in talk}
-    except ModelUnavailableError as error:
-        return _Proposed(error=error, offer=offer)
     plans = [
-        _planned(runtime, op, note, offer, evolutions.get(offer.alias.get(note.id, "")))
+        _planned(runtime, note, offer, evolutions.get(offer.alias.get(note.id, "")))
         for note in batch.notes
         if note.id not in failed
     ]
     runtime.usage.count("evolve", dropped=sum(plan.dropped for plan in plans))
-    return _Proposed(notes=plans, failed=failed, offer=offer)
+    notes = {**offer.notes, **{note.id: note for note in batch.notes}}
+    plans = await _judged(runtime, writer, plans, notes)
+    if runtime.config.review:
+        plans = list(map(hold, plans))
+    seen = SourceFinder().show([*batch.before, *notes.values()])
+    plans = [with_sources(one, notes, seen) for one in plans]
+    return Proposal(notes=plans, shown=notes, failed=failed)
 
 
-async def _ask(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
+def with_sources(
+    plan: PlannedNote, notes: Mapping[str, Note], seen: SourceFinder
+) -> PlannedNote:
+    """Return a plan in which everything says of which wordings it was made, besides those that it names already."""
+
+    def found(one: Planned) -> Planned:
+        ends = {plan.id, one.target, getattr(one, "source", None)}
+        if isinstance(one, PlannedUpdate):
+            words: Sequence[str] = (one.context, *one.keywords, *one.tags)
+        else:
+            words = (getattr(one, "relation", ""), one.reason)
+        made_of = seen.sources_of(words, [notes[i] for i in ends if i in notes])
+        return replace(one, sources=tuple(sorted({*one.sources, *made_of})))
+
+    return plan.with_each(found)
+
+
+async def _ask(call: OpenCall, offer: Offer) -> dict[str, NoteEvolution]:
     """Return by alias what the model proposes for each note of a batch.
 
     Raises:
         ModelReplyError: No usable reply.
         ModelUnavailableError: No reply.
     """
-    if not runtime.config.link or not any(offer.candidates.values()):
+    config = call.runtime.config
+    if not config.link or not any(offer.candidates.values()):
         return {}
-    if runtime.config.calls == "paper":
-        return await ask_each(runtime, offer)
-    return await _ask_all(runtime, offer)
+    return await (ask_each if config.calls == "paper" else _ask_all)(call, offer)
 
 
-async def _ask_all(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
+async def _ask_all(call: OpenCall, offer: Offer) -> dict[str, NoteEvolution]:
     """Ask for the links and updates of the whole batch in one call, or in several if the model cannot take it."""
     values = _values(offer)
-    if len(offer.batch) > 1 and not fits(runtime, "evolve", values, offer.reply_tokens):
-        parts = [await _ask_all(runtime, half) for half in offer.halves()]
+    if len(offer.batch) > 1 and not fits(call.runtime, "evolve", values, offer.reply_tokens):
+        parts = [await _ask_all(call, half) for half in offer.halves()]
         return parts[0] | parts[1]
     try:
         reply = await ask(
-            runtime,
+            call,
             "evolve",
             EvolveReply,
-            namespace=offer.namespace,
+            shown=offer.shown,
             inputs={
                 "notes": [offer.data(note) for note in offer.batch],
                 "candidates": offer.enriched(offer.others),
@@ -163,12 +161,12 @@ async def _ask_all(runtime: Runtime, offer: Offer) -> dict[str, NoteEvolution]:
         )
     except RefusedError:
         if smaller := _smaller(offer):
-            parts = [await _ask_all(runtime, one) for one in smaller]
+            parts = [await _ask_all(call, one) for one in smaller]
             return {alias: said for part in parts for alias, said in part.items()}
         raise
     known = {offer.alias[note.id] for note in offer.batch}
     answered = {bare(item.id): item for item in reversed(reply.notes)}
-    runtime.usage.count("evolve", dropped=len(set(answered) - known))
+    call.runtime.usage.count("evolve", dropped=len(set(answered) - known))
     return answered
 
 
@@ -205,84 +203,75 @@ def _trimmed(runtime: Runtime, offer: Offer) -> Offer:
 
 
 async def _judged(
-    runtime: Runtime, op: str, made: Sequence[_Proposed], shown: Mapping[str, Note]
+    runtime: Runtime, writer: Writer, plans: Sequence[PlannedNote], notes: Mapping[str, Note]
 ) -> list[PlannedNote]:
-    """Put every update through the gate; with evolution off there is none.
-
-    What the updated notes will read like is embedded by the same call as the new entries, for the commit.
-    """
-    plans = [plan for part in made for plan in part.notes]
+    """Put every update through the gate, by one call of the embedder; with evolution off there is none."""
     if not runtime.config.evolve:
-        plans = [replace(plan, updates=(), supersessions=(), relinks=()) for plan in plans]
-    plans = [
-        await with_relinks_judged(runtime.store, p, shown[p.id].namespace) if p.relinks else p
-        for p in plans
-    ]
-    entries = [update.context for plan in plans for update in plan.updates]
-    if not entries:
+        return [replace(plan, updates=(), supersessions=(), relinks=()) for plan in plans]
+    plans = [await with_relinks_judged(writer, plan) for plan in plans]
+    updates = [update for plan in plans for update in plan.updates]
+    if not updates:
         return plans
-    rows = await embed(runtime, [*entries, *_texts_to_be(op, plans, shown)])
-    vectors: dict[str, Vector | None] = dict(zip(entries, rows, strict=False))
-    targets = {i: row for part in made for i, row in part.offer.vectors.items()}
+    targets = {
+        update.target: texts.embedding_texts(notes[update.target])[:PASSAGES_JUDGED]
+        for update in updates
+    }
+    entries = [update.context for update in updates]
+    wanted = [*entries, *(text for each in targets.values() for text in each)]
+    vectors = dict(zip(wanted, await embed(runtime, wanted), strict=True))
     floor = await gate(runtime)
 
     def judged(update: PlannedUpdate) -> PlannedUpdate:
-        return judge(update, vectors[update.context], targets.get(update.target), floor)
+        rows = [row for text in targets[update.target] if (row := vectors[text]) is not None]
+        return judge(update, vectors[update.context], rows, floor)
 
     return [replace(plan, updates=tuple(map(judged, plan.updates))) for plan in plans]
 
 
-def _texts_to_be(op: str, plans: Sequence[PlannedNote], shown: Mapping[str, Note]) -> Iterable[str]:
-    """Return the embedded texts of the notes that plans update, if the gate lets all of it pass."""
-    planner = Planner(op=op, at=now(), max_links=1)
-    steps: defaultdict[str, list[Edit]] = defaultdict(list)
-    for plan in plans:
-        for update in plan.updates:
-            source = shown[update.source or plan.id]
-            steps[update.target].append(planner.append(update, source, plan.model))
-    return [texts.embedding_text(chain(parts)(shown[i])[0]) for i, parts in steps.items()]
-
-
 def _planned(
-    runtime: Runtime, op: str, note: Note, offer: Offer, evolution: NoteEvolution | None
+    runtime: Runtime, note: Note, offer: Offer, evolution: NoteEvolution | None
 ) -> PlannedNote:
     """Return what is proposed for one note; its updates are not judged yet."""
-    said = evolution or NoteEvolution(id="")
-    relinked = planned_relinks(op, note, offer, said.relinks) if said.relinks else []
+    said, config = evolution or NoteEvolution(id=""), runtime.config
     others = [item for item in said.updates if offer.end(note, item.to) is not note]
     named = [*said.links, *others, *said.supersedes]
-    return PlannedNote(
+    outdated = (
+        planned(note, offer.notes[i], item, config)
+        for i, item in _by_target(said.supersedes, note, offer).items()
+    )
+    relinked = planned_relinks(note, offer, said.relinks)
+    plan = PlannedNote(
         id=note.id,
-        entry=note.own_entry.change if note.own_entry else "",
+        rev=note.rev,
+        attempt=note.next_attempts.link,
         model=runtime.model_name,
         candidates=tuple(offer.candidates.get(note.id, ())),
-        links=tuple(_links(op, note, offer, said.links)) if runtime.config.link else (),
-        updates=tuple(_updates(op, note, offer, said.updates, runtime.config)),
-        supersessions=tuple(
-            one
-            for i, item in _by_target(said.supersedes, note, offer).items()
-            if (one := planned(op, note, offer.notes[i], item, runtime.config)) is not None
-        ),
+        links=tuple(_links(note, offer, said.links)) if config.link else (),
+        updates=tuple(_updates(note, offer, said.updates, config)),
+        supersessions=tuple(one for one in outdated if one is not None),
         relinks=tuple(one for one in relinked if one is not None),
         dropped=sum(offer.target(note, item.to) is None for item in named) + relinked.count(None),
     )
+    # Each has the id of the change that it will be.
+    slot, numbers = slot_id(plan.id, "link", plan.rev, plan.attempt), count()
+    return plan.with_each(lambda one: replace(one, id=f"{slot}:{next(numbers)}"))
 
 
 def _links(
-    op: str, note: Note, offer: Offer, proposed: Sequence[ProposedLink]
+    note: Note, offer: Offer, proposed: Sequence[ProposedLink]
 ) -> Iterator[PlannedLink]:
     """Yield the links of a note: as proposed, and to the turn before it if that is not among them."""
     wanted = _by_target(proposed, note, offer)
     for target, item in wanted.items():
-        yield _link(op, note, item, target)
+        yield _link(item, target)
     for one in offer.candidates.get(note.id, ()):
         if one.previous and one.id not in wanted:
             item = ProposedLink(to=offer.alias[one.id], relation=FOLLOWS)
-            yield replace(_link(op, note, item, one.id), by_order=True)
+            yield replace(_link(item, one.id), by_order=True)
 
 
 def _updates(
-    op: str, note: Note, offer: Offer, proposed: Sequence[ProposedUpdate], config: MemoryConfig
+    note: Note, offer: Offer, proposed: Sequence[ProposedUpdate], config: MemoryConfig
 ) -> Iterator[PlannedUpdate]:
     """Yield the first update of an earlier note, and the first of the new note itself by an earlier one.
 
@@ -290,11 +279,11 @@ def _updates(
     """
     most = 1 if config.calls == "joint" else None
     for target, item in list(_by_target(proposed, note, offer).items())[:most]:
-        yield _update(op, offer.notes[target], item, cause=note.id)
+        yield _update(offer.notes[target], item)
     for item in proposed:
         source = offer.target(note, item.source)
         if offer.end(note, item.to) is note and source is not None:
-            yield replace(_update(op, note, item, cause=source), source=source)
+            yield replace(_update(note, item), source=source)
             return
 
 
@@ -314,9 +303,9 @@ def _relation(said: str) -> str:
     return said[:MAX_RELATION_CHARS] or "related"
 
 
-def _link(op: str, note: Note, item: ProposedLink, target: str) -> PlannedLink:
+def _link(item: ProposedLink, target: str) -> PlannedLink:
     return PlannedLink(
-        id=derive("change", op, "link", note.id, target),
+        id="",
         target=target,
         relation=_relation(item.relation),
         reason=item.reason[:MAX_REASON_CHARS],
@@ -324,9 +313,9 @@ def _link(op: str, note: Note, item: ProposedLink, target: str) -> PlannedLink:
     )
 
 
-def _update(op: str, target: Note, item: ProposedUpdate, *, cause: str) -> PlannedUpdate:
+def _update(target: Note, item: ProposedUpdate) -> PlannedUpdate:
     return PlannedUpdate(
-        id=derive("change", op, "evolve", target.id, cause),
+        id="",
         target=target.id,
         context=" ".join(item.context.split()),
         keywords=texts.clean_words(item.keywords, texts.MAX_KEYWORDS),

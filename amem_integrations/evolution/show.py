@@ -13,7 +13,6 @@ from typing import Any
 from .. import texts
 from ..notes import Link, Namespace, Note
 from ..plans import FOLLOWS, MAX_RELATION_CHARS, Candidate
-from ..ports import Vector
 
 # Longest parts of one note in a prompt, in characters; a page of text says what it is about long before its end.
 CONTENT_CHARS = 2000
@@ -79,8 +78,8 @@ def apart(notes: Sequence[Note]) -> list[str]:
 
 
 def turn(note: Note, alias: str | None = None) -> str:
-    """Return one line: who said what, and whether it goes on with a text that was cut."""
-    who = " ".join(part for part in (speaker(note), "(continued)" * (note.chunk > 1)) if part)
+    """Return one line: who said what."""
+    who = speaker(note)
     said = f"{who}: " if who else ""
     return f"{f'[{alias}] ' if alias else ''}{said}{clipped(note.content, CONTENT_CHARS)}"
 
@@ -173,7 +172,6 @@ class Offer:
         others: The candidates that are not of the batch themselves.
         candidates: The earlier notes shown for each, best first, by its id.
         notes: The candidates by id; notes of the batch may be among them.
-        vectors: The vectors of all of them that have one.
         alias: What each is called, by id: n1… for the batch, c1… for the others.
     """
 
@@ -181,7 +179,6 @@ class Offer:
     others: Sequence[Note]
     candidates: Mapping[str, Sequence[Candidate]]
     notes: Mapping[str, Note]
-    vectors: Mapping[str, Vector]
     alias: Mapping[str, str]
 
     @classmethod
@@ -190,7 +187,6 @@ class Offer:
         batch: Sequence[Note],
         candidates: Mapping[str, Sequence[Candidate]],
         notes: Mapping[str, Note],
-        vectors: Mapping[str, Vector],
     ) -> Offer:
         """Return the offer, in which every note has an alias."""
         alias = aliases(batch, "n")
@@ -200,7 +196,6 @@ class Offer:
             others=others,
             candidates=candidates,
             notes=notes,
-            vectors=vectors,
             alias={**aliases(others, "c"), **alias},
         )
 
@@ -208,6 +203,12 @@ class Offer:
     def namespace(self) -> Namespace:
         """Whose notes they are."""
         return self.batch[0].namespace
+
+    @property
+    def shown(self) -> list[Note]:
+        """All notes that are shown: the new ones, and their candidates."""
+        near = {one.id: one for note in self.batch for one in self.near(note)}
+        return [*self.batch, *near.values()]
 
     @property
     def reply_tokens(self) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from ..config import MemoryConfig
 from ..current_facts import is_later
-from ..ids import derive
 from ..notes import RELATIONS, Note, Relation
 from ..plans import MAX_REASON_CHARS, PlannedSupersession
 from ..prompts.replies import ProposedSupersession
@@ -31,7 +30,7 @@ NOT_BY_USER = "what the {source} said takes the place of what a user said only i
 
 
 def planned(
-    op: str, newer: Note, older: Note, proposed: ProposedSupersession, config: MemoryConfig
+    newer: Note, older: Note, proposed: ProposedSupersession, config: MemoryConfig
 ) -> PlannedSupersession | None:
     """Return what is planned for a proposal of a model, None if it makes no sense.
 
@@ -42,7 +41,7 @@ def planned(
     if relation is None or not is_later(newer, older):
         return None
     return PlannedSupersession(
-        id=derive("change", op, "supersede", older.id, newer.id),
+        id="",
         target=older.id,
         relation=relation,
         reason=" ".join(proposed.reason.split())[:MAX_REASON_CHARS],

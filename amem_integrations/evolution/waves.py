@@ -1,88 +1,141 @@
-"""A wave: batches of several threads that are evolved together, and what is gone meanwhile."""
+"""A wave: batches of several threads that are evolved together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from ..ids import clock
-from ..notes import Namespace, Note
+from ..decisions import Decision
+from ..errors import ModelUnavailableError
+from ..journal.writer import Writer
+from ..notes import Attempts, Note
 from ..plans import EvolutionReport
-from ..runtime import RULES, Runtime
+from ..runtime import Runtime
+from .ask import OpenCall, open_calls
 from .candidates import turns_before
-from .commit import commit_plan
-from .construct import TURNS_BEFORE, Batch, Outcome, construct_all
-from .deleted_meanwhile import remove_what_is_gone
-from .propose import propose_all
-from .upgrade import upgrade_all
+from .commit import commit, failures, link_decisions
+from .construct import TURNS_BEFORE, Batch, Description, describe, entries
+from .propose import Proposal, propose
+from .sources import SourceFinder
+from .upgrade import switch_rules_off
 
 
-async def evolve_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]) -> Outcome:
-    """Construct what is raw, then link; return the notes as they are now, and what was done.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What was done with some notes: the notes as they are now, the report, and why it stopped, if it did."""
 
-    Raises:
-        ClaimLost: Another process has taken over a thread.
-        ModelUnavailableError: The model did not answer.
-    """
-    raw = [
-        replace(batch, notes=waiting)
-        for batch in wave
-        if (waiting := [note for note in batch.notes if note.own_entry is None])
-    ]
-    since = clock.tick()
-    made = await construct_all(runtime, namespace, raw) if raw else Outcome()
-    if raw and made.error is None and runtime.model_name != RULES:
-        # The next call may take long: what is gone by now is not shown to it, and a kill then leaves nothing to look for.
-        made = await _without_gone(runtime, namespace, raw, made, since)
-    notes = {note.id: note for batch in wave for note in batch.notes}
-    made = replace(made, notes=notes | made.notes)
-    return await _then_link(runtime, namespace, wave, made, since)
+    notes: Mapping[str, Note] = field(default_factory=dict)
+    report: EvolutionReport = field(default_factory=EvolutionReport)
+    error: ModelUnavailableError | None = None
 
 
-async def upgrade_wave(runtime: Runtime, namespace: Namespace, wave: Sequence[Batch]) -> Outcome:
-    """Construct anew what was made by rules, then link; as `evolve_wave`."""
-    since = clock.tick()
-    made = await upgrade_all(runtime, namespace, wave)
-    if made.error is None:
-        made = await _without_gone(runtime, namespace, wave, made, since)
-    return await _then_link(runtime, namespace, wave, made, since)
+@dataclass(slots=True, kw_only=True)
+class _Job:
+    """A batch on its way: what was said of its notes, and the notes with their entries, of which nothing is written."""
+
+    batch: Batch
+    call: OpenCall
+    said: Description = field(default_factory=Description)
+    made: Sequence[Decision] = ()
+    ready: Batch = field(default_factory=lambda: Batch(notes=()))
+    proposal: Proposal = field(default_factory=Proposal)
+
+    @property
+    def error(self) -> ModelUnavailableError | None:
+        return self.said.error or self.proposal.error
 
 
-async def _without_gone(
+async def evolve_wave(
     runtime: Runtime,
-    namespace: Namespace,
-    batches: Sequence[Batch],
-    made: Outcome,
-    since: int,
+    writer: Writer,
+    wave: Sequence[Batch],
+    *,
+    link: bool = True,
+    record_failures: bool = True,
 ) -> Outcome:
-    shown = shown_notes(batches)
-    current = await remove_what_is_gone(runtime, namespace, shown, since, ops=made.ops)
-    return replace(made, notes={i: current[i] for i in made.notes if i in current})
+    """Construct what is raw, then link, and write both in one commit a batch, in order.
+
+    Where the model does not answer about the links, the entries are written alone. The batches of a wave are asked about
+    together, so they do not see what each other evolved.
+
+    Args:
+        runtime: The ports.
+        writer: Writes the decisions.
+        wave: The batches.
+        link: Whether the notes are linked too.
+        record_failures: Whether a note without a usable answer counts as failed, or stays as it is.
+    """
+    async with open_calls(runtime, writer.namespace, len(wave)) as calls:
+        jobs = [_Job(batch=batch, call=call) for batch, call in zip(wave, calls, strict=True)]
+        await runtime.map(_construct, jobs, runtime.config.max_concurrency)
+        if link:
+            fresh = {note.id: note for job in jobs for note in job.ready.notes}
+
+            async def linked(job: _Job) -> None:
+                if job.ready.notes and job.error is None:
+                    job.proposal = await propose(job.call, writer, job.ready, fresh)
+
+            await runtime.map(linked, jobs, runtime.config.max_concurrency)
+        outcome = Outcome(error=next((job.error for job in jobs if job.error), None))
+        for job in jobs:
+            done = await commit(job.call, writer, _decisions(job, failed=record_failures))
+            outcome = replace(
+                outcome,
+                notes={**outcome.notes, **done.notes},
+                report=outcome.report + done.report,
+            )
+            if not record_failures:
+                outcome = replace(outcome, report=outcome.report + _reasons(job))
+    return outcome
 
 
-async def _then_link(
-    runtime: Runtime, namespace: Namespace, wave: Sequence[Batch], made: Outcome, since: int
-) -> Outcome:
-    """Propose and commit for those of the notes that are constructed; return all that were shown, as they are."""
-    notes, ops, shown = made.notes, made.ops, shown_notes(wave)
-    if made.error is not None:
-        return replace(
-            made, notes=await remove_what_is_gone(runtime, namespace, shown, since, ops=ops)
-        )
-    ready = [
-        Batch(notes=found, before=batch.before)
-        for batch in wave
-        if (found := ready_notes([notes[note.id] for note in batch.notes if note.id in notes]))
-    ]
-    report, error = EvolutionReport(), None
-    if ready:
-        proposal = await propose_all(runtime, namespace, ready)
-        known = {**proposal.notes, **{n.id: n for batch in ready for n in batch.notes}}
-        shown, error = {**shown, **proposal.notes}, proposal.error
-        ops = (*ops, proposal.plan.id)
-        report = await commit_plan(runtime, proposal.plan, known=known)
-    left = await remove_what_is_gone(runtime, namespace, shown, since, ops=ops)
-    return Outcome(notes=left, report=made.report + report, error=error)
+def _decisions(job: _Job, *, failed: bool) -> list[Decision]:
+    """Return all that was decided about a batch."""
+    proposal, notes = job.proposal, {note.id: note for note in job.ready.notes}
+    made = [*job.made, *link_decisions(job.call, proposal.notes, {**proposal.shown, **notes})]
+    reasons = {**job.said.failed, **proposal.failed}
+    if failed and reasons:
+        seen = SourceFinder().show([*job.batch.before, *job.batch.notes, *proposal.shown.values()])
+        made += failures(job.call, job.batch.notes, reasons, seen)
+    return made
+
+
+def _reasons(job: _Job) -> EvolutionReport:
+    return EvolutionReport(failed={**job.said.failed, **job.proposal.failed})
+
+
+async def _construct(job: _Job) -> None:
+    """Have the raw notes of a batch described."""
+    raw = [note for note in job.batch.notes if note.own_entry is None]
+    made: Mapping[str, tuple[Decision, Note]] = {}
+    if raw:
+        batch = replace(job.batch, notes=raw)
+        job.said = await describe(job.call, batch)
+        made = entries(job.call, batch, job.said.described)
+        job.made = [decision for decision, _ in made.values()]
+    notes = [made[note.id][1] if note.id in made else note for note in job.batch.notes]
+    job.ready = replace(job.batch, notes=ready_notes(notes))
+
+
+async def upgrade_wave(runtime: Runtime, writer: Writer, wave: Sequence[Batch]) -> Outcome:
+    """Construct and link anew what was made by rules; a note for which the model has no answer keeps what it has."""
+    bared = [replace(batch, notes=[_bared(note) for note in batch.notes]) for batch in wave]
+    made = await evolve_wave(runtime, writer, bared, record_failures=False)
+    if not made.report.constructed:
+        return replace(made, notes={})
+    notes = await switch_rules_off(writer, made.report.constructed)
+    return replace(made, notes={**made.notes, **notes})
+
+
+def _bared(note: Note) -> Note:
+    """Return a note without what rules made of it, as the next attempt is to see it."""
+    construct, link = note.next_attempts
+    return note.revised(
+        contexts=tuple(entry for entry in note.contexts if entry.cause != note.id),
+        links={},
+        state="pending",
+        next_attempts=Attempts(construct + 1, link + 1),
+    )
 
 
 def ready_notes(notes: Sequence[Note]) -> list[Note]:
@@ -90,12 +143,8 @@ def ready_notes(notes: Sequence[Note]) -> list[Note]:
     return [note for note in notes if note.own_entry is not None and note.state != "done"]
 
 
-def shown_notes(batches: Sequence[Batch]) -> dict[str, Note]:
-    """Return the notes that a model is shown, as it is shown them."""
-    return {n.id: n for batch in batches for n in (*batch.before, *batch.notes)}
-
-
-async def batch_of(runtime: Runtime, namespace: Namespace, notes: Sequence[Note]) -> Batch:
+async def batch_of(runtime: Runtime, writer: Writer, notes: Sequence[Note]) -> Batch:
     """Return some notes of one thread, with the turns before them."""
     count = max(TURNS_BEFORE, runtime.config.recent)
-    return Batch(notes=notes, before=await turns_before(runtime, namespace, notes[0], count))
+    before = await turns_before(runtime, writer.namespace, notes[0], count)
+    return Batch(notes=notes, before=before)

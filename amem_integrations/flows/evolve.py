@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..claims import ClaimLost
+from ..decisions import Source
 from ..errors import (
     BudgetExceededError,
     InvalidInputError,
     ModelUnavailableError,
     NamespaceError,
 )
-from ..evolution.claiming import Held, deadline, holding
-from ..evolution.commit import commit_plan, write_cost
-from ..evolution.construct import Batch, Outcome, Part, construct_all, in_parts
-from ..evolution.deleted_meanwhile import as_they_are, remove_what_is_gone
-from ..evolution.gate import Decisions, decide
-from ..evolution.propose import propose_all
-from ..evolution.stale_plans import without_quotes
-from ..evolution.waves import batch_of, evolve_wave, ready_notes, shown_notes, upgrade_wave
-from ..fetch import note_pages
+from ..evolution.ask import OpenCall, open_calls
+from ..evolution.commit import commit as write
+from ..evolution.commit import failures, link_decisions
+from ..evolution.construct import Batch, Part, in_parts
+from ..evolution.gate import Answers, decide
+from ..evolution.propose import Proposal
+from ..evolution.propose import propose as propose_links
+from ..evolution.propose import with_sources
+from ..evolution.sources import SourceFinder
+from ..evolution.waves import Outcome, batch_of, evolve_wave, ready_notes, upgrade_wave
+from ..fetch import get, note_pages
 from ..filters import Condition, Conditions, check_count, unique_ids
-from ..ids import clock, now
+from ..ids import clock, new_operation, now
+from ..journal.writer import Writer
 from ..notes import Namespace, Note, check_namespace
-from ..plans import EvolutionReport, Plan
+from ..plans import EvolutionReport, Plan, PlannedNote
 from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
-from .content import recover_interrupted
 from .embed import embed_all_missing
 from .fill import write_profile
+from .resume import writing
 from .usage import read_budget
 
 log = logging.getLogger("amem_integrations")
@@ -42,7 +44,7 @@ MADE_BY_RULES = Condition("attributes_source", "$eq", RULES)
 PAGE = 256
 
 Notes = dict[str, Note]
-Step = Callable[[Runtime, Namespace, Sequence[Batch]], Coroutine[Any, Any, Outcome]]
+Step = Callable[[Runtime, Writer, Sequence[Batch]], Coroutine[Any, Any, Outcome]]
 Work = tuple[Namespace, Conditions, Step]
 
 
@@ -59,8 +61,7 @@ async def evolve(
 ) -> EvolutionReport:
     """Finish what is unfinished, oldest first, and return what was done.
 
-    A namespace that has reached a limit of the day is left as it is, and `interrupted` says so; others go on. On a
-    server, a thread on which another process is at work is left to that one.
+    A namespace that has reached a limit of the day is left as it is, and `interrupted` says so; others go on.
 
     Args:
         namespace: Whose memory; None works through all of them.
@@ -68,7 +69,7 @@ async def evolve(
         ids: Only these notes of the namespace.
         limit: Most notes to work on.
         upgrade: Also make anew the notes that were made without a language model: what rules wrote and linked for
-            them goes (the history keeps it), all else stays; so does a note without an answer.
+            them is switched off (`history` shows it), all else stays; so does a note without an answer.
         retry: Also try notes again that failed `MemoryConfig.max_attempts` times: after a change of the model.
         progress: True logs how far it is; a function is called with (notes worked on, notes in all).
 
@@ -94,10 +95,7 @@ async def evolve(
     if progress is not False:
         total = sum([await resolve(runtime.store.count(space, where)) for space, where, _ in work])
         meter = Meter(reporter(progress), total if limit is None else min(total, limit))
-    report, busy = await _work_through(runtime, work, limit, meter, until=0.0)
-    if limit is None and busy and (report.limited or not report.interrupted):
-        report += (await _work_through(runtime, busy, None, meter, deadline(runtime)))[0]
-    return report
+    return await _work_through(runtime, work, limit, meter)
 
 
 def _within(
@@ -123,19 +121,16 @@ async def construct(
         ModelUnavailableError: The model did not answer; what was finished stays.
         BudgetExceededError: A limit of the day is reached; what was finished stays.
     """
-    space, made = check_namespace(namespace), Outcome()
-    notes = await _living(runtime, space, ids)
-    with runtime.claims.claiming([note for note in notes if note.own_entry is None]) as mine:
-        async with _holding(
-            runtime, space, in_parts(mine, runtime.config.batch_size), deadline(runtime)
-        ) as held:
-            raw = [[n for n in part if n.own_entry is None] for part in held.parts]
-            work = [await batch_of(runtime, space, part) for part in raw if part]
-            await _limit_reached(runtime, space)  # the first call raises
-            since = clock.tick()
-            with suppress(ClaimLost):
-                made = await construct_all(held.runtime, space, work)
-            await remove_what_is_gone(runtime, space, shown_notes(work), since, ops=made.ops)
+    space = check_namespace(namespace)
+    notes = [note for note in await _living(runtime, space, ids) if note.own_entry is None]
+    made = Outcome()
+    with runtime.claims.claiming(notes) as mine:
+        parts = in_parts(mine, runtime.config.batch_size)
+        await _limit_reached(runtime, space)  # the first call raises
+        async with writing(runtime, space, runtime.model_name) as writer:
+            work = [await batch_of(runtime, writer, part) for part in parts]
+            if work:
+                made = await evolve_wave(runtime, writer, work, link=False)
     if made.error is not None:
         raise made.error
     return {"constructed": list(made.report.constructed), "failed": dict(made.report.failed)}
@@ -149,22 +144,38 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
         BudgetExceededError: A limit of the day is reached.
     """
     space = check_namespace(namespace)
-    notes = await _living(runtime, space, ids)
-    async with _holding(
-        runtime, space, in_parts(ready_notes(notes), runtime.config.batch_size), deadline(runtime)
-    ) as held:
-        work = [await batch_of(runtime, space, part) for part in held.parts]
-        await _limit_reached(runtime, space)
-        proposal = await propose_all(runtime, space, work)
-    if proposal.error is not None:
-        await write_cost(runtime, proposal.plan)
-        raise proposal.error
-    return proposal.plan
+    notes = ready_notes(await _living(runtime, space, ids))
+    await _limit_reached(runtime, space)
+    plan = Plan(id=new_operation(), namespace=space, since=clock.tick())
+    parts = in_parts(notes, runtime.config.batch_size)
+    async with (
+        writing(runtime, space, runtime.model_name) as writer,
+        open_calls(runtime, space, len(parts)) as calls,
+    ):
+        work = [await batch_of(runtime, writer, part) for part in parts]
+
+        async def one(job: tuple[OpenCall, Batch]) -> Proposal:
+            return await propose_links(job[0], writer, job[1])
+
+        jobs = list(zip(calls, work, strict=True))
+        made = await runtime.map(one, jobs, runtime.config.max_concurrency)
+        if error := next((each.error for each in made if each.error is not None), None):
+            raise error
+        for call, proposal in zip(calls, made, strict=True):
+            call.is_written = True  # its cost is written by the commit of the plan
+            plan = replace(
+                plan,
+                notes=(*plan.notes, *proposal.notes),
+                failed={**plan.failed, **proposal.failed},
+                shown=tuple(sorted({*plan.shown, *call.shown})),
+                cost=(*plan.cost, *call.model_calls),
+            )
+    return plan
 
 
 async def _living(runtime: Runtime, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
     """Return the notes with these ids that have not expired; unknown ones are left out."""
-    stored, time = await resolve(runtime.store.get(namespace, unique_ids(ids))), now()
+    stored, time = await get(runtime.store, namespace, unique_ids(ids)), now()
     return [note for note in stored if not note.is_expired(time)]
 
 
@@ -173,7 +184,7 @@ async def commit(
     plan: Plan | Mapping[str, Any],
     *,
     namespace: Sequence[str],
-    decisions: Decisions | None = None,
+    answers: Answers | None = None,
 ) -> EvolutionReport:
     """Write a plan and return what changed; committing it again changes nothing. The third step.
 
@@ -183,30 +194,42 @@ async def commit(
     Args:
         plan: What `propose` gave, or its `to_dict()`.
         namespace: Whose memory; a plan for another one is refused.
-        decisions: By the id of an update, link or supersession: True (write it, whatever the gate says), False (do
+        answers: By the id of an update, link or supersession: True (write it, whatever the gate says), False (do
             not), or, of an update, a dict with other `context`, `keywords` or `tags`. The rest stays as the
             gate left it.
 
     Raises:
-        InvalidInputError: A decision is about nothing in this plan.
+        InvalidInputError: An answer is about nothing in this plan.
         NamespaceError: The plan is for another namespace.
     """
     given = plan if isinstance(plan, Plan) else Plan.from_dict(plan)
     if given.namespace != (space := check_namespace(namespace)):
         raise NamespaceError(f"this plan is for namespace {given.namespace!r}, not {space!r}")
-    ids = {i for note in given.notes for i in (note.id, *(c.id for c in note.candidates))}
-    since, sources = clock.tick(), ids.union(given.sources)
-    stored = {note.id: note for note in await resolve(runtime.store.get(space, sorted(sources)))}
-    known = {note_id: note for note_id, note in stored.items() if note_id in ids}
-    decided = replace(given, notes=tuple(decide(given.notes, decisions or {})))
-    ready = await without_quotes(runtime, decided, known)
-    # It quotes nothing any more that was gone by then.
-    ready = replace(ready, sources=tuple(i for i in given.sources if i in stored), stale=False)
-    done = await commit_plan(runtime, ready, known=known, again=True, since=since)
-    await remove_what_is_gone(runtime, space, stored, since, ops=(ready.id,))
-    if done.done:
+    plans = decide(given.notes, answers or {})
+    shown = {Source(*each) for each in given.shown}
+    shown |= {Source(one.id, one.rev) for one in plans}
+    ids = {*(source.id for source in shown), *given.failed}
+    ids |= {each.id for one in plans for each in one.candidates}
+    notes = {note.id: note for note in await _living(runtime, space, sorted(ids))}
+    # What was planned for a wording that is gone, or is finished by now, is left out.
+    current = [one for one in plans if one.id in notes and _waits_for(one, notes[one.id])]
+    seen = SourceFinder().show(notes.values())
+    call = OpenCall(runtime, space, id=given.id, seq=min(given.since, clock.tick()))
+    call.shown, call.model_calls = shown, list(given.cost)
+    async with writing(runtime, space, runtime.model_name) as writer:
+        found = [with_sources(one, notes, seen) for one in current]
+        failed = failures(call, notes.values(), given.failed, seen)
+        done = await write(call, writer, [*link_decisions(call, found, notes), *failed])
+    if done.report.done:
         await write_profile(runtime, space)
-    return done
+    dropped = sum(one.dropped for one in current)
+    return replace(done.report, dropped=dropped)
+
+
+def _waits_for(plan: PlannedNote, note: Note) -> bool:
+    """Return whether a note still waits for what was planned for it."""
+    is_next = (plan.rev, plan.attempt) == (note.rev, note.next_attempts.link)
+    return is_next and note.own_entry is not None and note.state != "done"
 
 
 async def evolve_notes(
@@ -214,100 +237,52 @@ async def evolve_notes(
     namespace: Namespace,
     notes: Sequence[Note],
     meter: Meter | None = None,
-    step: Step | None = None,
+    step: Step = evolve_wave,
     *,
-    until: float = 0.0,
     stopped: Callable[[], bool] = lambda: False,
-) -> tuple[Notes, EvolutionReport, bool]:
-    """Take a step with notes, `max_concurrency` batches at a time.
+) -> tuple[Notes, EvolutionReport]:
+    """Take a step with notes, `max_concurrency` batches at a time; return them as they are now, and what was done.
 
     The batches of a wave are asked about together and committed in order of seq, so a run gives the
-    same result however fast its model answers. What other processes work on is waited for `until` a time of the
-    monotonic clock, and then left to them.
-
-    Returns the notes as they are now, what was done, and whether something was left to other processes.
+    same result however fast its model answers.
     """
-    if getattr(runtime.store, "interrupted", ()):
-        await recover_interrupted(runtime)
     if refusal := await _limit_reached(runtime, namespace):
-        return {}, EvolutionReport(interrupted=refusal, limited=True), False
+        return {}, EvolutionReport(interrupted=refusal, limited=True)
+    made = Outcome()
     with runtime.claims.claiming(notes) as mine:
-        done, busy = await _in_waves(
-            runtime,
-            namespace,
-            in_parts(mine, runtime.config.batch_size),
-            step or evolve_wave,
-            meter,
-            until,
-            stopped,
-        )
-    if done.error is not None:
-        return done.notes, done.report + _interrupted(runtime, done.error), bool(busy)
-    if done.report.done:
+        parts = in_parts(mine, runtime.config.batch_size)
+        width = runtime.config.max_concurrency
+        for start in range(0, len(parts), width):
+            if stopped() or made.error is not None:
+                break
+            wave = parts[start : start + width]
+            done = await _take(runtime, namespace, wave, step, is_first=not start)
+            notes_now = {**made.notes, **done.notes}
+            made = Outcome(notes=notes_now, report=made.report + done.report, error=done.error)
+            if meter is not None and made.error is None:
+                meter.add(sum(map(len, wave)))
+    if made.error is not None:
+        return dict(made.notes), made.report + _interrupted(runtime, made.error)
+    if made.report.done:
         await write_profile(runtime, namespace)
-    return done.notes, done.report, bool(busy)
-
-
-async def _in_waves(
-    runtime: Runtime,
-    namespace: Namespace,
-    parts: Sequence[Part],
-    step: Step,
-    meter: Meter | None,
-    until: float,
-    stopped: Callable[[], bool],
-) -> tuple[Outcome, list[Part]]:
-    """Take a step with the parts of threads; return what was done, and the parts that others hold."""
-    made, busy, width = Outcome(), list[Part](), runtime.config.max_concurrency
-    for start in range(0, len(parts), width):
-        if stopped():
-            break
-        # The parts of a thread stay in order: those after one that others hold wait too.
-        later = {part[0].thread for part in busy}
-        wave = [part for part in parts[start : start + width] if part[0].thread not in later]
-        busy += [part for part in parts[start : start + width] if part[0].thread in later]
-        async with _holding(runtime, namespace, wave, until) as held:
-            ready = held.parts
-            if start and held.runtime.hold is None:
-                # The earlier waves took their time; what was deleted meanwhile is shown to no model.
-                ready = await as_they_are(runtime, namespace, ready)
-            done = await _take(held.runtime, namespace, ready, step)
-        busy += held.busy
-        notes = {**made.notes, **held.finished, **done.notes}
-        made = Outcome(notes=notes, report=made.report + done.report, error=done.error)
-        if done.error is not None:
-            break
-        if meter is not None:
-            meter.add(sum(map(len, ready)))
-    return made, busy
+    return dict(made.notes), made.report
 
 
 async def _take(
-    runtime: Runtime, namespace: Namespace, parts: Sequence[Part], step: Step
+    runtime: Runtime, namespace: Namespace, parts: Sequence[Part], step: Step, *, is_first: bool
 ) -> Outcome:
-    """Take a step with a wave of parts."""
-    wave = [await batch_of(runtime, namespace, part) for part in parts]
-    since, error = clock.tick(), None
-    try:
-        return await step(runtime, namespace, wave) if wave else Outcome()
-    except ClaimLost as lost:
-        log.info("%s; what was made for them is not written", lost)
-    except ModelUnavailableError as unavailable:
-        error = unavailable
-    left = await remove_what_is_gone(runtime, namespace, shown_notes(wave), since)
-    return Outcome(notes=left, error=error)
+    """Take a step with a wave of parts.
 
-
-@asynccontextmanager
-async def _holding(
-    runtime: Runtime, namespace: Namespace, parts: Sequence[Part], until: float
-) -> AsyncIterator[Held]:
-    """Hold the threads of some parts meanwhile; in a folder there is nobody else."""
-    if (claims := runtime.shared_claims) is None:
-        yield Held(runtime=runtime, parts=parts)
-        return
-    async with holding(runtime, claims, namespace, parts, until) as held:
-        yield held
+    The earlier waves took their time: what was deleted meanwhile is shown to no model.
+    """
+    async with writing(runtime, namespace, runtime.model_name) as writer:
+        if not is_first:
+            ids = [note.id for part in parts for note in part]
+            now_there = {note.id: note for note in await _living(runtime, namespace, ids)}
+            found = ([now_there[n.id] for n in part if n.id in now_there] for part in parts)
+            parts = [part for part in found if part]
+        wave = [await batch_of(runtime, writer, part) for part in parts]
+        return await step(runtime, writer, wave) if wave else Outcome()
 
 
 async def _limit_reached(runtime: Runtime, namespace: Namespace) -> str | None:
@@ -326,35 +301,33 @@ def _interrupted(runtime: Runtime, error: ModelUnavailableError) -> EvolutionRep
 
 
 async def _work_through(
-    runtime: Runtime, work: Sequence[Work], limit: int | None, meter: Meter | None, until: float
-) -> tuple[EvolutionReport, list[Work]]:
-    """Do work until the model does not answer; return what was done, and of what others hold a part."""
-    report, busy = EvolutionReport(), list[Work]()
+    runtime: Runtime, work: Sequence[Work], limit: int | None, meter: Meter | None
+) -> EvolutionReport:
+    """Do work until the model does not answer; return what was done."""
+    report = EvolutionReport()
     for one in work:
         left = None if limit is None else limit - _handled(report)
         if left is not None and left <= 0:
             break
-        done, is_busy = await _work_through_one(runtime, one, left, meter, until)
+        done = await _work_through_one(runtime, one, left, meter)
         report += done
-        busy += [one] if is_busy else []
         if done.interrupted and not done.limited:
             break
-    return report, busy
+    return report
 
 
 async def _work_through_one(
-    runtime: Runtime, work: Work, limit: int | None, meter: Meter | None, until: float
-) -> tuple[EvolutionReport, bool]:
+    runtime: Runtime, work: Work, limit: int | None, meter: Meter | None
+) -> EvolutionReport:
     """Take what meets the conditions in one namespace, a page at a time; see `evolve_notes`."""
-    (space, where, step), report, is_busy = work, EvolutionReport(), False
+    (space, where, step), report = work, EvolutionReport()
     size = PAGE if limit is None else min(PAGE, limit)
     async for page in note_pages(runtime.store, space, where, size=size, expired=False):
         left = len(page) if limit is None else limit - _handled(report)
-        _, done, held = await evolve_notes(runtime, space, page[:left], meter, step, until=until)
-        report, is_busy = report + done, is_busy or held
+        report += (await evolve_notes(runtime, space, page[:left], meter, step))[1]
         if report.interrupted or (limit is not None and _handled(report) >= limit):
             break
-    return report, is_busy
+    return report
 
 
 def _handled(report: EvolutionReport) -> int:

@@ -4,42 +4,37 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, PydanticUserError, ValidationError
 
-from ..changes.edits import change, prompt_records, update, usage_records
-from ..changes.rewrite import rewrite
-from ..embedding import indexed
+from ..decisions import Decision, Item, Source, form_id, slot_id
 from ..errors import (
     BudgetExceededError,
     ConfigurationError,
-    InvalidInputError,
     ModelReplyError,
     ModelUnavailableError,
 )
-from ..evolution.ask import ask, counting
-from ..evolution.deleted_meanwhile import remove_what_is_gone
-from ..evolution.show import aliases, raw, turns
+from ..evolution.ask import OpenCall, ask, open_calls
+from ..evolution.commit import commit
+from ..evolution.show import aliases, bare, raw, turns
 from ..fetch import note_pages
 from ..filters import Condition
 from ..forms import Profile
-from ..ids import clock, derive, new_operation, now, time_of
-from ..kinds import FORM
-from ..notes import Change, Namespace, Note, check_namespace
+from ..ids import clock, new_operation, now
+from ..notes import Namespace, Note, check_namespace
+from ..ports import RecordQuery
 from ..prompts.replies import FillReply
 from ..runtime import RULES, Runtime, resolve
-from .content import remove_notes
+from .resume import writing
 
 log = logging.getLogger("amem_integrations")
 
 M = TypeVar("M", bound=BaseModel)
 
-READ_TO = "read_to"  # in the metadata of the note that holds a form
-EMPTY = "{}"  # a form in which nothing is filled yet
 PAGE = 20  # notes read by one call
 
 
@@ -47,10 +42,10 @@ async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -
     """Return a form of your own, such as preferences, filled from all that was said so far.
 
     The language model reads the statements that were added since the last call, twenty at a time, and says which fields
-    they change; pydantic checks the result. The form is a note (`key` is `"schema:<name>"`) that names what it was filled
-    from as its `sources`: `history` shows each change of it, and `undo` takes it back. No search finds it. If one of its
-    sources is corrected or deleted, or expires, the form goes, and the next call fills it anew from what is left. What
-    does not pass the check is asked for once more; then the form stays as it was, and the next call tries again.
+    they change; pydantic checks the result. `history` shows each change of the form, and `undo` takes it back. No search
+    finds it. If a note that the form was filled from is corrected or deleted, or expires, what was filled since goes, and
+    the next call fills it anew from what is left. What does not pass the check is asked for once more; then the form stays
+    as it was, and the next call tries again.
 
     Args:
         schema: A pydantic model whose fields have defaults; its name says which form of the namespace it is.
@@ -66,29 +61,29 @@ async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -
     """
     space = check_namespace(namespace)
     _check(runtime, schema)
-    form = await _stored(runtime, space, schema)
-    if form is not None and form.is_expired(now()):
-        await remove_notes(runtime, space, [form])
-        form = None
+    form = await _read(runtime, space, schema)
     while notes := await _unread(runtime, space, form):
-        form = await _Filling(runtime, space, schema, form).read(notes)
-    return _value(form, schema)
+        async with open_calls(runtime, space) as (call,):
+            await _fill_from(call, form, notes)
+        form = await _read(runtime, space, schema)
+    return form.value() if form.held else None
 
 
 async def profile(runtime: Runtime, *, namespace: Sequence[str]) -> Profile | None:
     """Return who the user is, as the last `evolve` of a memory with `MemoryConfig(profile=True)` wrote it.
 
     The profile is a form (see `fill`), written from the statements that are new by a call of the model, or one for
-    twenty of them. It is None before anything was written, in a memory without a language model, and after a source of
-    it was corrected or deleted or has expired, until the next `evolve` that finishes a note.
+    twenty of them. It is None before anything was written, in a memory without a language model, and after a note that
+    all of it was filled from was corrected or deleted or has expired, until the next `evolve` that finishes a note.
 
     Raises:
-        InvalidInputError: Somebody wrote something else into the note that holds it.
         NamespaceError: The namespace is missing or malformed.
     """
     space = check_namespace(namespace)
-    form = None if runtime.model_name == RULES else await _stored(runtime, space, Profile)
-    return None if form is None or form.is_expired(now()) else _value(form, Profile)
+    if runtime.model_name == RULES:
+        return None
+    form = await _read(runtime, space, Profile)
+    return form.value() if form.held else None
 
 
 async def write_profile(runtime: Runtime, namespace: Namespace) -> None:
@@ -101,7 +96,7 @@ async def write_profile(runtime: Runtime, namespace: Namespace) -> None:
         return
     try:
         await fill(runtime, Profile, namespace=namespace)
-    except (ModelReplyError, ModelUnavailableError, InvalidInputError) as error:
+    except (ModelReplyError, ModelUnavailableError) as error:
         limited = isinstance(error, BudgetExceededError)
         fails = isinstance(error, ModelUnavailableError) and not limited
         if fails and runtime.config.on_model_error == "raise":
@@ -122,181 +117,151 @@ def _check(runtime: Runtime, schema: type[BaseModel]) -> None:
         ) from error
 
 
-async def _stored(runtime: Runtime, namespace: Namespace, schema: type[BaseModel]) -> Note | None:
-    where = (Condition("kind", "$eq", FORM), Condition("key", "$eq", _key(schema)))
-    found = await resolve(runtime.store.scan(namespace, where=where, limit=1))
-    return found[0] if found else None
-
-
-async def _unread(runtime: Runtime, namespace: Namespace, form: Note | None) -> list[Note]:
-    """Return the next statements that a form was not filled from yet, oldest first."""
-    read_to = form.metadata.get(READ_TO, -1) if form else -1
-    where = (Condition("kind", "$eq", "statement"), Condition("seq", "$gt", read_to))
-    pages = note_pages(runtime.store, namespace, where, size=PAGE, expired=False)
-    return await anext(pages, [])
-
-
-def _value(form: Note | None, schema: type[M]) -> M | None:
-    """Return what a form holds; None if nothing is filled.
-
-    Raises:
-        InvalidInputError: Somebody wrote something else into the note.
-    """
-    if form is None or form.content == EMPTY:
-        return None
-    try:
-        return schema.model_validate(_held(form))
-    except ValidationError as error:
-        raise _spoilt(form) from error
-
-
-def _key(schema: type[BaseModel]) -> str:
-    return "profile" if schema is Profile else f"schema:{schema.__name__}"
-
-
-def _expires_with(notes: Iterable[Note]) -> datetime | None:
-    """Return when a form that was filled from these notes expires: with the first of them."""
-    return min((note.expires_at for note in notes if note.expires_at), default=None)
-
-
-def _held(form: Note | None) -> dict[str, Any]:
-    """Return the fields that are filled.
-
-    Raises:
-        InvalidInputError: Somebody wrote something else into the note.
-    """
-    if form is None:
-        return {}
-    try:
-        held = json.loads(form.content)
-    except ValueError as error:
-        raise _spoilt(form) from error
-    if not isinstance(held, dict):
-        raise _spoilt(form)
-    return held
-
-
-def _spoilt(form: Note) -> InvalidInputError:
-    return InvalidInputError(
-        f"note {form.id!r} does not hold its form any more; correct it, or delete it to fill the form anew"
-    )
-
-
 @dataclass(frozen=True, slots=True)
-class _Filling:
-    """One call: some notes, and what they change in the form."""
+class _Form(Generic[M]):
+    """A form as it stands.
 
-    runtime: Runtime
-    namespace: Namespace
-    schema: type[BaseModel]
-    form: Note | None
+    Attributes:
+        id: By which it is read.
+        schema: What its value has to be.
+        held: The fields that are filled.
+        sources: The wordings that they were filled from.
+        expires_at: When the first of these expires.
+        read_to: The seq of the last note that was read for it.
+        attempt: Which try the next one is.
+    """
 
-    async def read(self, notes: Sequence[Note]) -> Note | None:
-        """Have notes read, and return the note of the form as it is then."""
-        runtime, held, alias = self.runtime, _held(self.form), aliases(notes, "n")
-        op, since, at = new_operation(), clock.tick(), now()
-        async with counting(runtime, self.namespace, op, at) as asking:
-            reply = await ask(
-                asking,
-                "profile" if self.schema is Profile else "fill",
-                FillReply,
-                template="fill",
-                namespace=self.namespace,
-                inputs={"notes": [raw(note, alias[note.id]) for note in notes], "value": held},
-                values={
-                    "schema": json.dumps(self.schema.model_json_schema(), ensure_ascii=False),
-                    "value": json.dumps(held, ensure_ascii=False),
-                    "notes": turns(notes, alias),
-                },
-                problem_with=self._problem,
-            )
-            if problem := self._problem(reply):
-                raise ModelReplyError(
-                    f"{runtime.model_name} filled {self.schema.__name__} wrongly: {problem}"
-                )
-            named = {one.strip("[]() ") for one in reply.of}
-            shows = [note for note in notes if alias[note.id] in named] or notes
-            shown = [*(note.id for note in notes), *(self.form.sources if self.form else ())]
-            records = [
-                *prompt_records(op, self.namespace, shown, at, since=since, apart=True),
-                *usage_records(op, self.namespace, asking.usage.cost(), at),
-            ]
-            await self._write(op, self._filled(reply), shows, notes[-1].seq, records)
-        await remove_what_is_gone(runtime, self.namespace, {n.id: n for n in notes}, since)
-        return await _stored(runtime, self.namespace, self.schema)
+    id: str
+    schema: type[M]
+    held: Mapping[str, Any]
+    sources: tuple[Source, ...]
+    expires_at: datetime | None
+    read_to: int
+    attempt: int
 
-    def _filled(self, reply: FillReply) -> dict[str, Any]:
+    def value(self) -> M:
+        """Return what is filled."""
+        return self.schema.model_validate(self.held)
+
+    def filled(self, reply: FillReply) -> dict[str, Any]:
         """Return the fields as they are with a reply.
 
         Raises:
             ValidationError: They do not fit the schema.
         """
-        merged = {**_held(self.form), **reply.value}
+        merged = {**self.held, **reply.value}
         given = {name: value for name, value in merged.items() if value is not None}
         made = self.schema.model_validate(given)
         return made.model_dump(mode="json", exclude_unset=True)
 
-    def _problem(self, reply: FillReply) -> str | None:
+    def problem(self, reply: FillReply) -> str | None:
+        """Return why a reply does not fit the schema."""
         try:
-            self._filled(reply)
+            self.filled(reply)
         except ValidationError as error:
             return "; ".join(f"{e['loc']}: {e['msg']}" for e in error.errors()[:3])
         return None
 
-    async def _write(
-        self,
-        op: str,
-        value: Mapping[str, Any],
-        shows: Sequence[Note],
-        seq: int,
-        records: list[Change],
-    ) -> None:
-        """Write the form, and how far was read; where it stays as it was, the history gets nothing but the cost."""
-        content = json.dumps(value, ensure_ascii=False)
-        if (form := self.form) is None:
-            await self._insert(op, content, shows if value else (), seq, records)
-            return
-        shown, end = tuple(note.id for note in shows), _expires_with([form, *shows])
 
-        def edit(note: Note) -> tuple[Note, list[Change]]:
-            if (note.content, note.metadata) != (form.content, form.metadata):
-                return (
-                    note,
-                    [],
-                )  # somebody else has filled it meanwhile: what they did not read is read again
-            revised, made = update(op, now(), {"content": content})(note)
-            values: dict[str, Any] = {"metadata": {**note.metadata, READ_TO: seq}}
-            if made:
-                sources = tuple(dict.fromkeys((*note.sources, *shown)))
-                values |= {"sources": sources, "expires_at": end}
-            return revised.revised(**values), [self._by_model(one, content, shown) for one in made]
+async def _read(runtime: Runtime, namespace: Namespace, schema: type[M]) -> _Form[M]:
+    """Return a form as it stands: the newest attempt that is switched on, and whose text and sources are still there.
 
-        await rewrite(self.runtime, self.namespace, op, {form.id: edit}, records=records)
+    An attempt that was undone has read its notes all the same; one that is void has not, so they are read again.
+    """
+    identity = form_id(namespace, _name(schema))
+    found = await resolve(runtime.store.find_records(namespace, RecordQuery(note=identity)))
+    made = sorted((d for d in found.values() if isinstance(d, Decision)), key=lambda d: d.attempt)
+    items = [item for one in made if one.shows for item in one.items if _stands(item, schema)]
+    item = next((item for item in reversed(items) if item.is_on), None)
+    return _Form(
+        id=identity,
+        schema=schema,
+        held=json.loads(item.text) if item else {},
+        sources=item.sources if item else (),
+        expires_at=_expiry(item) if item else None,
+        read_to=max((item.data["read_to"] for item in items), default=-1),
+        attempt=made[-1].attempt + 1 if made else 0,
+    )
 
-    def _by_model(self, made: Change, text: str, sources: Sequence[str]) -> Change:
-        made = replace(made, cause=sources[0], model=self.runtime.model_name)
-        return made.with_data(text=text, sources=list(sources))
 
-    async def _insert(
-        self, op: str, content: str, shows: Sequence[Note], seq: int, records: list[Change]
-    ) -> None:
-        at, sources = clock.tick(), tuple(note.id for note in shows)
-        form = Note(
-            id=derive("form", self.namespace, _key(self.schema)),
-            seq=at,
-            namespace=self.namespace,
-            content=content,
-            recorded_at=time_of(at),
-            source="derived",
-            kind=FORM,
-            key=_key(self.schema),
-            sources=sources,
-            expires_at=_expires_with(shows),
-            state="done",
-            ops=(op,),
-            metadata={READ_TO: seq},
-        )
-        made = change(op, "add", form, recorded_at=form.recorded_at)
-        added = self._by_model(made, content, sources) if sources else made
-        items = await indexed(self.runtime, [form])
-        await resolve(self.runtime.store.insert(self.namespace, items, [*records, added]))
+def _stands(item: Item, schema: type[BaseModel]) -> bool:
+    """Return whether what was filled has not expired, and fits the schema, which may be another one by now."""
+    expires_at = _expiry(item)
+    try:
+        schema.model_validate_json(item.text)
+    except ValidationError:
+        return False
+    return expires_at is None or expires_at > now()
+
+
+def _expiry(item: Item) -> datetime | None:
+    time = item.data.get("expires_at")
+    return datetime.fromisoformat(time) if time else None
+
+
+def _name(schema: type[BaseModel]) -> str:
+    return "profile" if schema is Profile else f"schema:{schema.__name__}"
+
+
+async def _unread(runtime: Runtime, namespace: Namespace, form: _Form[M]) -> list[Note]:
+    """Return the next statements that a form was not filled from yet, oldest first."""
+    where = (
+        Condition("kind", "$eq", "statement"),
+        Condition("origin", "$eq", "conversation"),
+        Condition("seq", "$gt", form.read_to),
+    )
+    pages = note_pages(runtime.store, namespace, where, size=PAGE, expired=False)
+    return await anext(pages, [])
+
+
+async def _fill_from(call: OpenCall, form: _Form[M], notes: Sequence[Note]) -> None:
+    """Have notes read by one call, and write what they change in a form, and how far was read."""
+    alias = aliases(notes, "n")
+    reply = await ask(
+        call,
+        "profile" if form.schema is Profile else "fill",
+        FillReply,
+        template="fill",
+        shown=notes,
+        inputs={"notes": [raw(note, alias[note.id]) for note in notes], "value": dict(form.held)},
+        values={
+            "schema": json.dumps(form.schema.model_json_schema(), ensure_ascii=False),
+            "value": json.dumps(form.held, ensure_ascii=False),
+            "notes": turns(notes, alias),
+        },
+        problem_with=form.problem,
+    )
+    if problem := form.problem(reply):
+        name = call.runtime.model_name
+        raise ModelReplyError(f"{name} filled {form.schema.__name__} wrongly: {problem}")
+    held, named = form.filled(reply), set(map(bare, reply.of))
+    sources, ends = set(form.sources), [form.expires_at]
+    if held != form.held:
+        shows = [note for note in notes if alias[note.id] in named] or notes
+        sources |= {Source(note.id, note.rev) for note in shows}
+        ends += [note.expires_at for note in shows]
+    expires_at = min((end for end in ends if end), default=None)
+    item = Item(
+        kind="form",
+        to=form.id,
+        by=call.runtime.model_name,
+        text=json.dumps(held, ensure_ascii=False),
+        sources=tuple(sorted(sources)),
+        data={"read_to": notes[-1].seq}
+        | ({"expires_at": expires_at.isoformat()} if expires_at else {}),
+    )
+    decision = Decision(
+        id=slot_id(form.id, "form", 0, form.attempt),
+        token=new_operation(),
+        namespace=call.namespace,
+        call=call.id,
+        note=form.id,
+        rev=0,
+        stage="form",
+        attempt=form.attempt,
+        seq=clock.tick(),
+        at=now(),
+        items=(item,),
+    )
+    async with writing(call.runtime, call.namespace, call.runtime.model_name) as writer:
+        await commit(call, writer, [decision])

@@ -1,4 +1,4 @@
-"""Usage: what chat models have cost each namespace by day, as the history of the store has it."""
+"""Usage: what chat models have cost each namespace by day, as the records of their calls say."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
 from ..budget import Budget, LedgerEntry
-from ..fetch import all_changes
+from ..decisions import Call
 from ..filters import check_count
-from ..ids import now
+from ..ids import first_seq, now, time_of
 from ..notes import Namespace, check_namespace
+from ..ports import RecordQuery
 from ..runtime import Runtime, resolve
-
-NANOSECONDS = 10**9
 
 
 async def usage(
@@ -26,7 +25,7 @@ async def usage(
     brought: the calls of a plan with its `commit`. What this memory asked since it was opened is in `stats`.
 
     Args:
-        namespace: Whose memory; None takes all that hold notes.
+        namespace: Whose memory; None takes all.
         days: How many days back, of which today is the first; None goes back to the start.
 
     Raises:
@@ -37,7 +36,7 @@ async def usage(
         check_count("days", days)
         since = now().date() - timedelta(days=min(days, now().toordinal()) - 1)
     given = None if namespace is None else check_namespace(namespace)
-    spaces = [given] if given else await resolve(runtime.store.namespaces())
+    spaces = [given] if given else await resolve(runtime.store.namespaces(recorded=True))
     entries = [entry for space in spaces for entry in await spent_by(runtime, space, since)]
     return sorted(entries, key=lambda entry: (entry.day, entry.namespace, entry.model, entry.task))
 
@@ -46,15 +45,18 @@ async def spent_by(
     runtime: Runtime, namespace: Namespace, since: date | None = None
 ) -> list[LedgerEntry]:
     """Return what one namespace has spent, from a day on."""
-    after = -1
-    if since is not None:  # nothing is written before its day
-        after = int(datetime.combine(since, time(), UTC).timestamp()) * NANOSECONDS - 1
+    after = 0
+    if since is not None:
+        after = first_seq(datetime.combine(since, time(), UTC))
+    found = await resolve(
+        runtime.store.find_records(namespace, RecordQuery(calls_only=True, since=after))
+    )
     sums: defaultdict[tuple[date, str, str], Counter[str]] = defaultdict(Counter)
-    for made in await all_changes(runtime.store, namespace, kinds=("usage",), after=after):
-        day = date.fromisoformat(made.data["day"])
-        if since is None or day >= since:
-            for task, counts in made.data["tasks"].items():
-                sums[day, task, made.model or ""].update(counts)
+    for call in found.values():
+        if isinstance(call, Call):
+            for one in call.data.get("model_calls", ()):
+                amounts = {name: one.get(name, 0) for name in ("input_tokens", "output_tokens")}
+                sums[time_of(call.seq).date(), one["task"], call.by].update(calls=1, **amounts)
     return [
         LedgerEntry(day=day, namespace=namespace, task=task, model=model, **counts)
         for (day, task, model), counts in sums.items()

@@ -16,10 +16,11 @@ from ..errors import (
     RevisionConflictError,
     StoreUnavailableError,
 )
-from ..evolution.construct import mark_failed
+from ..evolution.ask import OpenCall
+from ..evolution.commit import commit, failures
+from ..evolution.sources import SourceFinder
 from ..fetch import note_pages
 from ..filters import Condition, Conditions, check_count
-from ..ids import new_operation
 from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, WorkReport
 from ..ports import ChatModel, Completion, MaybeAwaitable, ModelRequest
@@ -249,7 +250,8 @@ class _Worker:
         self, namespace: Namespace, notes: Sequence[Note]
     ) -> tuple[EvolutionReport, bool]:
         before = self._answers()
-        _, done, is_busy = await evolve_notes(self.runtime, namespace, notes, stopped=self.stopped)
+        _, done = await evolve_notes(self.runtime, namespace, notes, stopped=self.stopped)
+        is_busy = False
         with self._lock:
             if self._answers() > before:
                 self._silent = 0

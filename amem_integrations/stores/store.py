@@ -425,12 +425,14 @@ class PointStore:
             fields["marks"] = [WAITS]
         elif query.decisions or query.unsettled or query.about is not None or query.made_from:
             fields["marks"] = [DECIDED]
-        elif query.shown is not None:
+        elif query.shown is not None or query.calls_only:
             fields["marks"] = [CALL]
         if query.unsettled:
             fields["open"] = [key]
         if query.about is not None:
             fields["about"] = query.about
+        if query.note is not None:
+            fields["note"] = [query.note]
         if query.made_from is not None:
             fields["sources[].id"] = [query.made_from.id]
         if query.shown is not None:
