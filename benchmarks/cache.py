@@ -17,8 +17,9 @@ from typing import TypeVar
 import numpy as np
 
 from amem_integrations.errors import InvalidInputError
-from amem_integrations.ports import ChatModel, Completion, Embedder, ModelRequest, Vector
+from amem_integrations.ports import ChatModel, Completion, Embedder, ModelRequest
 from amem_integrations.runtime import resolve, run
+from amem_integrations.stored_note import Vector
 
 T = TypeVar("T")
 

@@ -13,9 +13,10 @@ from sklearn.manifold import TSNE  # type: ignore[import-untyped,unused-ignore]
 
 from amem_integrations.errors import InvalidInputError
 from amem_integrations.notes import Note
-from amem_integrations.ports import Embedder, Vector
+from amem_integrations.ports import Embedder
 from amem_integrations.runtime import resolve, run
-from amem_integrations.texts import embedding_text
+from amem_integrations.stored_note import Vector
+from amem_integrations.texts import embedding_texts
 
 from .report import Table, cells
 from .statistics import SEED, estimate, rounded
@@ -52,7 +53,9 @@ def views(notes: Sequence[Note], embedder: Embedder) -> dict[str, Any]:
         "neighbours": NEIGHBOURS,
         "views": {
             name: _view(
-                run(resolve(embedder.embed_documents([embedding_text(seen(n)) for n in notes]))),
+                run(
+                    resolve(embedder.embed_documents([embedding_texts(seen(n))[0] for n in notes]))
+                ),
                 labels,
             )
             for name, seen in VIEWS.items()

@@ -23,8 +23,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from amem_integrations.errors import AmemError, InvalidInputError
-from amem_integrations.ports import Vector
 from amem_integrations.ranking import FUSION_DEPTH
+from amem_integrations.stored_note import Vector
 
 from . import command, plots
 from .cache import write_json

@@ -43,8 +43,9 @@ from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenize import tokenize as split_rouge
 
 from amem_integrations.errors import InvalidInputError
-from amem_integrations.ports import Embedder, Vector
+from amem_integrations.ports import Embedder
 from amem_integrations.runtime import resolve, run
+from amem_integrations.stored_note import Vector
 
 from .data import ADVERSARIAL, CATEGORIES, LIST, REASONED, Question
 

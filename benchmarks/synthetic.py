@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, islice
 from os import PathLike
 
@@ -14,8 +14,7 @@ import numpy as np
 
 from amem_integrations import AgenticMemory
 from amem_integrations.notes import ContextEntry, Link, Note
-from amem_integrations.ports import Indexed, Vector
-from amem_integrations.texts import lexical_text
+from amem_integrations.stored_note import StoredNote, Vector
 
 from .timing import milliseconds
 
@@ -74,12 +73,13 @@ class World:
         """Return so many texts that ask about topics, with their vectors."""
         return {self.text(topic, 9): self.query(topic) for topic in range(number)}
 
-    def notes(self, number: int) -> Iterator[Indexed]:
+    def notes(self, number: int) -> Iterator[StoredNote]:
         """Yield notes with all that a constructed and linked note has, oldest first."""
         for place in range(number):
             note = self._note(place, self._linked(place, number))
-            vector = self._block(place // BLOCK)[place % BLOCK]
-            yield Indexed(note=note, vector=vector, text=lexical_text(note))
+            vectors = self._block(place // BLOCK)[place % BLOCK : place % BLOCK + 1]
+            known = {"id": note.id, "namespace": SPACE, "token": note.id, "rev": note.seq}
+            yield StoredNote(**known, note=note, vectors=vectors, embedded=note.id)  # type: ignore[arg-type]
 
     def _make_block(self, place: int) -> Vector:
         noise = np.random.default_rng((self._seed, _NOISE, place)).normal(size=(BLOCK, DIMENSIONS))
@@ -133,8 +133,8 @@ def fill(memory: AgenticMemory, world: World, number: int) -> float:
     """Insert so many notes of a world, which are encoded already, and return the milliseconds of a note."""
     notes, spent = world.notes(number), 0.0
     while batch := list(islice(notes, BATCH)):
-        insert = memory._runtime.store.insert  # noqa: SLF001 - through the front door it would take hours
-        spent += milliseconds(lambda insert=insert, batch=batch: insert(SPACE, batch, []))  # type: ignore[misc]
+        insert = memory._runtime.store.insert_notes  # noqa: SLF001 - through the front door it would take hours
+        spent += milliseconds(partial(insert, SPACE, batch))
     return spent / number
 
 

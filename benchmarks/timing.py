@@ -52,7 +52,7 @@ class Tape:
     def __init__(self, memory: AgenticMemory) -> None:
         self.calls: list[partial[Any]] = []
         store: Any = memory._runtime.store  # noqa: SLF001 - the engine is private
-        for shard in (store._notes, store._history):  # noqa: SLF001
+        for shard in (store._notes, store._records):  # noqa: SLF001
             shard._shard = _Recorder(shard._shard, self.calls)  # noqa: SLF001
 
     def time(self, operation: Callable[[], object]) -> tuple[float, float]:

@@ -1,0 +1,277 @@
+"""Times of this checkout as shares of another's, in one run: `python -m benchmarks.against PATH_TO_ANOTHER_CHECKOUT`.
+
+Each checkout builds a memory of some size in a folder by its own public methods, with a model that answers at once and an
+embedder that hashes words. Then both take turns, each time in a process of its own that does everything some times. A process
+is killed in the middle of a batch, and the next one is timed while it opens the folder. Bytes are those of a closed
+folder beyond an empty one, by note.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from argparse import ArgumentParser
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+SPACE = ("bench",)
+THREAD = 20  # notes
+TIMES = {
+    "search": 40,
+    "raw add": 20,
+    "evolving add": 8,
+    "batch of 20": 2,
+    "correction": 3,
+    "delete": 3,
+    "undo": 4,
+}
+# The most that is wanted, as a share of the other checkout's; of a search by the number of notes.
+AIMS = {
+    "search": {1_000: 0.8, 10_000: 1.0},
+    "raw add": 1 / 2,
+    "evolving add": 1 / 2,
+    "batch of 20": 3 / 4,
+    "correction": 1 / 20,
+    "delete": 1 / 20,
+    "undo": 1.0,
+    "bytes a note": 0.6,
+    "open after kill": 2 / 3,
+}
+WORDS = ["sister", "Lena", "wedding", "Porto", "June", "cake", "baker", "Lisbon", "train", "Madrid", "nuts", "allergy", "spring", "kiln", "pottery", "class", "barn", "roof", "repaired", "sold", "cello", "lesson", "teacher", "chess", "club", "Oslo", "winter", "harbour", "boat", "ferry", "ticket", "garden", "tomatoes", "market", "violin", "doctor", "appointment", "Monday", "Friday", "passport", "visa", "bicycle", "stolen", "insurance", "letter", "neighbour", "dog", "walk", "lake", "swimming"]
+# Runs in a process that imports the packages of one checkout, and nothing of this package.
+Seconds = dict[str, list[float]]
+
+
+class QuickModel:
+    """A chat model that answers at once: attributes for each note, links to three candidates, and a sentence for one."""
+
+    name = "quick"
+
+    def generate(self, request: Any) -> Any:  # noqa: ANN401 - of whichever checkout
+        """Return the answer to a request."""
+        from amem_integrations.ports import Completion  # noqa: PLC0415 - that of the checkout
+
+        shown, near = request.inputs["notes"], request.inputs.get("candidates", ())
+        if request.task == "construct":
+            notes = [
+                {
+                    "id": one["alias"],
+                    "c": f"About {one['content'][:60]}",
+                    "k": one["content"].split()[:3],
+                    "t": ["life"],
+                }
+                for one in shown
+            ]
+        else:
+            notes = [
+                {
+                    "id": one["alias"],
+                    "links": [
+                        {"to": to["alias"], "rel": "same topic", "why": "alike", "s": "medium"}
+                        for to in near[:3]
+                    ],
+                    "updates": [{"to": near[0]["alias"], "c": f"Later: {one['content'][:50]}"}]
+                    if near
+                    else [],
+                }
+                for one in shown
+            ]
+        return Completion(text=json.dumps({"notes": notes}), input_tokens=1, output_tokens=1)
+
+
+def texts() -> Iterator[str]:
+    """Yield statements of 18 words, each another one, the same ones in every process."""
+    for number in count():
+        words = [
+            WORDS[(number * 7 + place * place * (number % 13 + 1)) % len(WORDS)]
+            for place in range(16)
+        ]
+        yield f"Item {number} {' '.join(words)}"
+
+
+def opened(folder: str) -> Any:  # noqa: ANN401 - of whichever checkout
+    """Return the memory in a folder."""
+    from amem_integrations import AgenticMemory, MemoryConfig  # noqa: PLC0415
+    from amem_integrations.testing import HashEmbedder  # noqa: PLC0415
+
+    config = MemoryConfig(min_gate_similarity=-1)
+    return AgenticMemory.open(folder, model=QuickModel(), embedder=HashEmbedder(384), config=config)
+
+
+def build(folder: str, number: int) -> None:
+    """Make a memory of so many notes, all of them evolved."""
+    from amem_integrations import NoteInput  # noqa: PLC0415
+
+    said = texts()
+    with opened(folder) as memory:
+        for start in range(0, number, THREAD):
+            notes = [NoteInput(content=next(said), thread=f"t{start}") for _ in range(THREAD)]
+            memory.add_many(notes, namespace=SPACE)
+
+
+def work(folder: str, number: int, turn: int) -> Seconds:
+    """Do everything some times, and return the milliseconds of each."""
+    from amem_integrations import NoteInput  # noqa: PLC0415
+
+    fresh = (f"{text} {turn}" for text in texts())
+    times: Seconds = defaultdict(list)
+    with opened(folder) as memory:
+        notes = memory.get_all(namespace=SPACE, limit=number)
+        some = iter(notes[turn * 97 % 500 :: max(1, number // 400)])
+
+        def undo() -> object:
+            return memory.undo(changes.pop().id, namespace=SPACE)
+
+        changes = [
+            change
+            for note in notes[turn * 31 % 700 :][:60]
+            for change in memory.history(note.id, namespace=SPACE)
+            if change.kind == "evolve"
+        ]
+        actions: dict[str, Callable[[], object]] = {
+            "search": lambda: memory.search(next(fresh)[8:60], namespace=SPACE, k=10),
+            "raw add": lambda: memory.add(next(fresh), namespace=SPACE, thread="raw", evolve=False),
+            "evolving add": lambda: memory.add(next(fresh), namespace=SPACE, thread=f"add{turn}"),
+            "batch of 20": lambda: memory.add_many(
+                [NoteInput(content=next(fresh), thread=f"many{turn}") for _ in range(THREAD)],
+                namespace=SPACE,
+            ),
+            "correction": lambda: memory.update(
+                next(some).id, namespace=SPACE, content=next(fresh)
+            ),
+            "delete": lambda: memory.delete(next(some).id, namespace=SPACE),
+            "undo": undo,
+        }
+        memory.search("warm", namespace=SPACE)
+        for name, action in actions.items():
+            for _ in range(TIMES[name]):
+                times[name].append(milliseconds(action))
+    return times
+
+
+def be_killed(folder: str, turn: int) -> None:
+    """Add batches of 20 notes, and die in the middle of one."""
+    from amem_integrations import NoteInput  # noqa: PLC0415
+
+    fresh = (f"{text} killed {turn}" for text in texts())
+    memory = opened(folder)
+
+    def batch() -> None:
+        notes = [NoteInput(content=next(fresh), thread=f"killed{turn}") for _ in range(THREAD)]
+        memory.add_many(notes, namespace=SPACE)
+
+    batch()
+    lasts = milliseconds(batch) / 1000
+    threading.Timer(lasts * (0.2 + 0.15 * (turn % 5)), os.kill, (os.getpid(), 9)).start()
+    while True:
+        batch()
+
+
+def milliseconds(action: Callable[[], object]) -> float:
+    """Return how long something takes."""
+    start = time.perf_counter()
+    action()
+    return (time.perf_counter() - start) * 1000
+
+
+def bytes_of(folder: Path) -> int:
+    """Return what a folder takes on the disk; the engine's files have holes."""
+    return sum(file.stat().st_blocks * 512 for file in folder.rglob("*") if file.is_file())
+
+
+def run(checkout: Path, *arguments: object) -> Any:  # noqa: ANN401 - JSON
+    """Run this file with the packages of a checkout, and return what the process prints."""
+    command = [
+        sys.executable,
+        "-P",
+        str(Path(__file__).resolve()),
+        "--in-checkout",
+        *map(str, arguments),
+    ]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(checkout),
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+    }
+    done = subprocess.run(command, check=False, env=environment, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    if done.returncode not in (0, -9):
+        raise RuntimeError(f"{checkout} failed at {arguments!r}")
+    return json.loads(done.stdout or "null")
+
+
+def compare(checkouts: Sequence[Path], number: int, rounds: int) -> list[Seconds]:
+    """Return for each checkout what everything takes in a memory of so many notes, by turns."""
+    found: list[Seconds] = [defaultdict(list) for _ in checkouts]
+    with TemporaryDirectory(prefix="amem-against-") as place:
+        for turn in range(-1, rounds):
+            for side, checkout in enumerate(checkouts):
+                folder = Path(place, str(side))
+                if turn < 0:
+                    run(checkout, "build", Path(place, f"empty{side}"), 0, 0)
+                    run(checkout, "build", folder, number, 0)
+                    grown = bytes_of(folder) - bytes_of(Path(place, f"empty{side}"))
+                    found[side]["bytes a note"].append(grown / number)
+                    continue
+                for name, times in run(checkout, "work", folder, number, turn).items():
+                    found[side][name] += times
+                run(checkout, "be killed", folder, number, turn)
+                found[side]["open after kill"].append(run(checkout, "open", folder, number, turn))
+    return found
+
+
+def show(number: int, other: Seconds, own: Seconds) -> None:
+    """Print a table: the medians of the other checkout and of this one, their ratio, and whether the aim is met."""
+    print(f"\n{number:,} notes\n{'':18}{'other':>10}{'this':>10}{'ratio':>8}{'aim':>8}")
+    for name, aim in AIMS.items():
+        before, now = median(other[name]), median(own[name])
+        most = aim.get(number) if isinstance(aim, dict) else aim
+        verdict = (
+            "" if most is None else f"{most:8.2f}  {'met' if now <= most * before else 'MISSED'}"
+        )
+        print(f"{name:18}{before:10.2f}{now:10.2f}{now / before:8.3f}{verdict}", flush=True)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = ArgumentParser("python -m benchmarks.against", description=__doc__)
+    parser.add_argument(
+        "checkout", type=Path, help="folder of the checkout that this one is compared with"
+    )
+    parser.add_argument(
+        "--sizes", default="1000,10000", help="numbers of notes, separated by commas"
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    print("milliseconds, and bytes; medians. The embedded engine, a model that answers at once")
+    for number in map(int, given.sizes.split(",")):
+        show(
+            number,
+            *compare([given.checkout.resolve(), Path(__file__).parents[1]], number, given.rounds),
+        )
+
+
+def in_checkout(what: str, folder: str, number: int, turn: int) -> object:
+    """Do one thing in the process of a checkout, and return what is to be printed."""
+    if what == "work":
+        return work(folder, number, turn)
+    if what == "open":
+        return milliseconds(lambda: opened(folder).close())
+    return be_killed(folder, turn) if what == "be killed" else build(folder, number)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--in-checkout"]:
+        done = in_checkout(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+        sys.stdout.write(json.dumps(done))
+    else:
+        main()
