@@ -46,11 +46,14 @@ def best_passages(
     found = ranking.fuse(Ranked(dense=_sorted(near), lexical=_sorted(words)))
     ranking.lead(found)
     best: dict[str, list[Passage]] = {name: [] for name in texts}
+    full: set[str] = set()
     for place in [*ranking.order(found), *(place for place in places if place not in found)]:
         name, span = places[place]
         score = found[place].score if place in found else 0.0
         passage = _passage(texts[name][0], span, score)
-        if not best[name] or _chars([*best[name], passage]) <= MOST_CHARS:
+        if best[name] and _chars([*best[name], passage]) > MOST_CHARS:
+            full.add(name)
+        if name not in full:
             best[name].append(passage)
     return {name: tuple(passages) for name, passages in best.items()}
 

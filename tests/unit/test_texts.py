@@ -11,7 +11,7 @@ from amem_integrations import ScoredNote, texts
 def test_the_embedder_reads_speaker_content_keywords_tags_and_context():
     note = make_note("I adopted a dog", speaker="Ann", at=NOON)
     entry = make_entry("Ann got a pet.", note.id, keywords=("dog",), tags=("pets", "home"))
-    assert texts.embedding_text(note.revised(contexts=(entry,))).split("\n") == [
+    assert texts.embedding_texts(note.revised(contexts=(entry,)))[0].split("\n") == [
         "Ann: I adopted a dog",
         "dog",
         "pets, home",
@@ -22,7 +22,7 @@ def test_the_embedder_reads_speaker_content_keywords_tags_and_context():
 def test_bm25_reads_the_date_as_well_and_the_embedder_does_not():
     note = make_note("I adopted a dog", at=NOON)
     assert texts.lexical_text(note) == "8 May 2024\nI adopted a dog"
-    assert texts.embedding_text(note) == "I adopted a dog"
+    assert texts.embedding_texts(note) == ["I adopted a dog"]
 
 
 def test_months_and_weekdays_have_their_english_names():
