@@ -1,10 +1,12 @@
-"""Notes and changes as lines of JSON, and back, exactly.
+"""Notes, calls and decisions as lines of JSON, and back, exactly.
 
-The first line says what the file is, and whose notes follow; then come the notes, oldest first, then their changes::
+The first line says what the file is, and whose notes follow; then come the notes, oldest first, with their earlier
+values, then each call before its decisions. Views and vectors are not written: they are made anew of the rest::
 
-    {"format": "amem-integrations", "version": 1, "namespace": ["ann"]}
-    {"note": {"id": …, "content": …, "contexts": […], "links": {…}, …}}
-    {"change": {"id": …, "kind": "add", …}}
+    {"format": "amem-integrations", "version": 2, "namespace": ["ann"]}
+    {"note": {"id": …, "rev": …, "content": …, "earlier": […], …}}
+    {"call": {"id": …, "by": …, "shown": [[note, rev], …], …}}
+    {"decision": {"id": …, "call": …, "note": …, "rev": …, "stage": "construct", "items": […], …}}
 
 A file of several namespaces has all of that for each of them, one after the other.
 """
@@ -13,26 +15,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from uuid import uuid4
 
-from pydantic import ValidationError
-
+from .decisions import WRITTEN, Call, Decision
 from .errors import InvalidInputError, NamespaceError
 from .ids import derive, note_id
 from .kinds import kind_of
-from .notes import Change, Namespace, Note, NoteInput, check_namespace
+from .notes import Namespace, Note, NoteInput, check_namespace
 from .plans import adapter_of
+from .stored_note import Earlier, StoredNote
 
-FORMAT, VERSION = "amem-integrations", 1
+FORMAT, VERSION = "amem-integrations", 2
 MAX_SEQ = 2**62  # in the year 2116; what is added next is numbered above all that is stored
-# What is in there is no id of ours.
-USERS = ("content", "rest", "metadata", "key", "speaker", "thread")
 REPEATS = 64  # how often the same words may have been said anew
+# Fields of a note that the user gave; the others are made of them and of the decisions.
+NOTE = (
+    "id", "seq", "content", "recorded_at", "at", "speaker", "source", "origin", "thread", "key", "until", "expires_at",
+    "metadata", "rev",
+)  # fmt: skip
+UNWRITTEN = ("namespace", "token", "phase")  # fields of records that are of one memory only
 
 Line = dict[str, Any]
+Record = StoredNote | Call | Decision
+Numbered = TypeVar("Numbered", Note, Call, Decision)
 
 
 def header(namespace: Namespace) -> Line:
@@ -40,54 +49,71 @@ def header(namespace: Namespace) -> Line:
     return {"format": FORMAT, "version": VERSION, "namespace": list(namespace)}
 
 
-def note_line(note: Note) -> Line:
-    """Return the line of a note."""
-    return {"note": adapter_of(Note).dump_python(note, mode="json")}
+def line_of(record: Record) -> Line:
+    """Return the line of a note that is not deleted, of a call or of a decision."""
+    if not isinstance(record, StoredNote):
+        name, values = type(record).__name__.lower(), _plain(record)
+        return {name: {key: value for key, value in values.items() if key not in UNWRITTEN}}
+    if record.note is None:
+        raise ValueError(f"note {record.id!r} is deleted")
+    given = _plain(record.note)
+    note = {name: given[name] for name in NOTE if given[name] is not None}
+    if record.thorough:
+        note["thorough"] = record.thorough
+    if record.earlier:
+        note["earlier"] = [
+            [each.token, each.seq, each.rev, _earlier(record.note, each.values)]
+            for each in record.earlier
+        ]
+    return {"note": note}
 
 
-def change_line(change: Change) -> Line:
-    """Return the line of a change."""
-    return {"change": adapter_of(Change).dump_python(change, mode="json")}
+def _earlier(note: Note, values: Mapping[str, Any]) -> Line:
+    """Return earlier values of a note's fields as JSON values."""
+    given = _plain(replace(note, **values))
+    return {name: given[name] for name in values}
 
 
-def read(
-    path: str | PathLike[str], namespace: Namespace | None, stored: Collection[str] = ()
-) -> Iterator[Note | Change]:
-    """Yield the notes and changes of a file as they are to be in `namespace`; None: where they come from.
+def _plain(record: Note | Call | Decision) -> Line:
+    values: Line = adapter_of(type(record)).dump_python(record, mode="json")  # type: ignore[arg-type]
+    return values
 
-    Where they come from, notes keep their ids. They are numbered (`seq`) as in the file, but always upwards, so that none is passed over in reading on after
-    another. In a given namespace a note keeps its id only if it is the one that its key or words have in this namespace, or one of those that
-    are `stored` there; else it gets one of this namespace. A file may say anything, and ids must not reach
-    notes of others.
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Says whose notes follow, by the file and as they are to be."""
+
+    in_file: Namespace
+    namespace: Namespace
+
+
+def read(path: str | PathLike[str], namespace: Namespace | None) -> Iterator[Begin | Record]:
+    """Yield what a file holds, of each namespace its beginning first; all is to be in `namespace`; None: where it comes from.
+
+    Ids are those of the file. Notes are numbered (`seq`) as in the file, but always upwards, so that none is passed
+    over in reading on after another. No decision has been looked at yet in the memory that it is for.
 
     Raises:
-        InvalidInputError: The file is no export, or of a later version; the message names the line.
+        InvalidInputError: The file is no export, or of another version; the message names the line.
         OSError: The file cannot be read.
     """
-    lines = _lines(path)
-    space = _namespace(path, next(lines, (1, {}))[1], namespace)
-    ids = {} if namespace is None else _ids(path, namespace, stored)
-    last = {Note: 0, Change: 0}
-    for number, line in lines:
-        if "format" in line:
-            space, last = _namespace(path, line, namespace), {Note: 0, Change: 0}
+    space: Namespace = ()
+    last = 0
+    for number, line in _lines(path):
+        if not space or "format" in line:
+            own = _namespace(path, line)
+            space, last = namespace or own, 0
+            yield Begin(own, space)
             continue
         try:
-            value = _value(_moved(line, ids), space)
+            value = _value(line, space, last)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise InvalidInputError(f"line {number} of {path} is damaged: {error}") from error
-        last[type(value)] = max(value.seq, last[type(value)] + 1)
-        yield replace(value, seq=last[type(value)])
-
-
-def note_ids(path: str | PathLike[str]) -> list[str]:
-    """Return the ids of the notes in a file, as they stand there.
-
-    Raises:
-        InvalidInputError: A line is no JSON object.
-        OSError: The file cannot be read.
-    """
-    return [str(data.get("id")) for _, data in _notes(path)]
+        if isinstance(value, StoredNote) and value.note is not None:
+            last = value.note.seq
+        yield value
+    if not space:
+        raise _no_export(path)
 
 
 def counts(path: str | PathLike[str]) -> dict[Namespace, int]:
@@ -101,19 +127,98 @@ def counts(path: str | PathLike[str]) -> dict[Namespace, int]:
     space: Namespace = ()
     for _, line in _lines(path):
         if not space or "format" in line:
-            space = _namespace(path, line, None)
+            space = _namespace(path, line)
             found.setdefault(space, 0)
         found[space] += "note" in line
     return found
 
 
-def _value(line: Line, namespace: Namespace) -> Note | Change:
-    value: Note | Change
-    if "note" in line:
-        data = {"kind": kind_of(str(line["note"]["content"])), **line["note"]}
-        value = adapter_of(Note).validate_python({**data, "namespace": namespace})
-    else:
-        value = adapter_of(Change).validate_python({**line["change"], "namespace": namespace})
+def ids_in(
+    path: str | PathLike[str], namespace: Namespace, stored: Collection[str] = ()
+) -> dict[str, str]:
+    """Return by the id in the file the id that each note has in another namespace.
+
+    A note keeps its id only if it is the one that its key or words have in that namespace, or one of those that are
+    `stored` there; else it gets one of that namespace. A file may say anything, and ids must not reach notes of others.
+
+    Raises:
+        InvalidInputError: A line is damaged; the message names the line.
+        OSError: The file cannot be read.
+    """
+    ids: dict[str, str] = {}
+    for number, line in _lines(path):
+        if "note" not in line:
+            continue
+        try:
+            old = str(line["note"]["id"])
+            ids[old] = old if old in stored else _own_id(line, namespace)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise InvalidInputError(f"line {number} of {path} is damaged: {error}") from error
+    if len(set(ids.values())) < len(ids):  # two notes of one text: one of them was updated
+        ids = {old: old if old in stored else derive("import", namespace, old) for old in ids}
+    return ids
+
+
+def note_ids(path: str | PathLike[str]) -> list[str]:
+    """Return the ids of the notes in a file, as they stand there.
+
+    Raises:
+        InvalidInputError: A line is no JSON object.
+        OSError: The file cannot be read.
+    """
+    notes = (line["note"] for _, line in _lines(path) if isinstance(line.get("note"), dict))
+    return [str(note.get("id")) for note in notes]
+
+
+def _value(line: Line, namespace: Namespace, last: int) -> Record:
+    kind = next((name for name in ("note", "call", "decision") if name in line), None)
+    if kind is None:
+        raise ValueError(f"a line is a note, a call or a decision, not {', '.join(line)}")
+    data, token = {**line[kind], "namespace": namespace}, uuid4().hex
+    if kind == "call":
+        call: Call = adapter_of(Call).validate_python({**data, "token": token})
+        return _numbered(call)
+    if kind == "decision":
+        made = {**data, "token": token, "phase": WRITTEN}
+        decision: Decision = adapter_of(Decision).validate_python(made)
+        return _numbered(decision)
+    note = _numbered(_note(data))
+    note = replace(note, seq=max(note.seq, last + 1), rev=note.rev or note.seq)
+    earlier = tuple(_read_earlier(data, *each) for each in data.get("earlier", ()))
+    thorough = data.get("thorough", 0)
+    if (
+        not isinstance(thorough, int)
+        or max(thorough, note.rev, *(e.seq for e in earlier)) >= MAX_SEQ
+    ):
+        raise ValueError("thorough, rev and seq are times in nanoseconds")
+    return StoredNote(
+        id=note.id,
+        namespace=namespace,
+        token=token,
+        rev=note.rev,
+        note=note,
+        thorough=thorough,
+        earlier=earlier,
+    )
+
+
+def _note(data: Line) -> Note:
+    """Return a note with what the user gave, and nothing that was made of it."""
+    given = {name: data[name] for name in (*NOTE, "namespace") if name in data}
+    note: Note = adapter_of(Note).validate_python(given)
+    return replace(note, kind=kind_of(note.content))
+
+
+def _read_earlier(data: Line, token: str, seq: int, rev: int, values: Line) -> Earlier:
+    if not isinstance(token, str) or not isinstance(seq, int) or not isinstance(rev, int):
+        raise TypeError("an earlier value has a token, a seq, a rev and values by name")
+    if unknown := values.keys() - set(NOTE):
+        raise ValueError(f"a note has no {', '.join(sorted(unknown))}")
+    note = _note({**data, **values})
+    return Earlier(token, seq, rev, {name: getattr(note, name) for name in values})
+
+
+def _numbered(value: Numbered) -> Numbered:
     if value.seq >= MAX_SEQ:
         raise ValueError(f"seq={value.seq} is no time in nanoseconds")
     return value
@@ -131,54 +236,30 @@ def _lines(path: str | PathLike[str]) -> Iterator[tuple[int, Line]]:
             yield number, line
 
 
-def _namespace(path: str | PathLike[str], line: Line, namespace: Namespace | None) -> Namespace:
-    """Return whose notes follow this line, which begins them, if they are for no given namespace."""
-    if line.get("format") != FORMAT or not isinstance(line.get("version"), int):
-        raise InvalidInputError(f"{path} is no export of a memory; `export` makes one")
-    if line["version"] > VERSION:
+def _no_export(path: str | PathLike[str]) -> InvalidInputError:
+    return InvalidInputError(f"{path} is no export of a memory; `export` makes one")
+
+
+def _namespace(path: str | PathLike[str], line: Line) -> Namespace:
+    """Return whose notes follow this line, which begins them."""
+    version = line.get("version")
+    if line.get("format") != FORMAT or not isinstance(version, int):
+        raise _no_export(path)
+    if version != VERSION:
+        other = "newer" if version > VERSION else "older"
         raise InvalidInputError(
-            f"{path} is of version {line['version']}, this version of amem-integrations reads up to "
-            f"{VERSION}; install a newer version"
+            f"{path} is of version {version}, this version of amem-integrations reads version "
+            f"{VERSION}; import it with the {other} version that wrote it"
         )
     try:
-        return check_namespace(line.get("namespace")) if namespace is None else namespace
+        return check_namespace(line.get("namespace"))
     except NamespaceError as error:
         raise InvalidInputError(f"{path} does not say whose notes it holds: {error}") from error
 
 
-def _notes(path: str | PathLike[str]) -> Iterator[tuple[int, Line]]:
-    for number, line in _lines(path):
-        if isinstance(data := line.get("note"), dict):
-            yield number, data
-
-
-def _ids(
-    path: str | PathLike[str], namespace: Namespace, stored: Collection[str]
-) -> dict[str, str]:
-    """Return by the id in the file the id that each note has in `namespace`."""
-    ids: dict[str, str] = {}
-    chunks: list[Line] = []
-    for number, data in _notes(path):
-        old = str(data.get("id"))
-        if data.get("chunk_of"):
-            chunks.append(data)
-            continue
-        try:
-            ids[old] = old if old in stored else _own_id(data, namespace)
-        except ValidationError as error:
-            raise InvalidInputError(f"line {number} of {path} is damaged: {error}") from error
-    if len(set(ids.values())) < len(ids):  # two notes of one text: one of them was updated
-        ids = {old: old if old in stored else derive("import", namespace, old) for old in ids}
-    for data in chunks:
-        old = str(data["chunk_of"])
-        whole = ids.get(old, old)
-        ids[str(data["id"])] = derive("chunk", whole, data.get("chunk"))
-    return ids
-
-
-def _own_id(data: Line, namespace: Namespace) -> str:
+def _own_id(line: Line, namespace: Namespace) -> str:
     """Return the id that a note would have if it had been added to `namespace`, as often as it was said."""
-    note = adapter_of(Note).validate_python({**data, "namespace": namespace})
+    note = _note({**line["note"], "namespace": namespace})
     item = NoteInput(
         content=note.content, at=note.at, key=note.key, thread=note.thread, speaker=note.speaker
     )
@@ -188,18 +269,3 @@ def _own_id(data: Line, namespace: Namespace) -> str:
             return again
         again = derive("again", again)
     return first
-
-
-def _moved(value: Any, ids: Mapping[str, str]) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a JSON value with every id replaced, but not what the user wrote."""
-    if isinstance(value, str):
-        field, colon, rest = value.partition(":")  # the history names a field `link:<id>`
-        return f"{field}:{ids.get(rest, rest)}" if colon else ids.get(value, value)
-    if isinstance(value, list):
-        return [_moved(item, ids) for item in value]
-    if isinstance(value, dict):
-        return {
-            _moved(name, ids): item if name in USERS else _moved(item, ids)
-            for name, item in value.items()
-        }
-    return value

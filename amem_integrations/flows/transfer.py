@@ -1,39 +1,38 @@
-"""Transfer: a memory as a file, its vectors by another embedder."""
+"""Transfer: a memory as a file, and back."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import groupby, islice
-from operator import attrgetter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
-from .. import export_format, texts
-from ..changes.edits import Edit, chain, change, link_json
-from ..changes.recovery import drop_one_sided
-from ..changes.rewrite import MAX_TRIES, next_revision, rewrite
-from ..embedding import embed_by
-from ..errors import InvalidInputError, RevisionConflictError
-from ..fetch import all_changes, note_pages
-from ..ids import clock, new_operation, now
-from ..notes import Change, Link, Namespace, Note, check_namespace
-from ..ports import Embedder, Indexed, NoteStore, Vector
+from .. import export_format
+from ..decisions import Call, Decision, Item, Source, form_id, slot_id
+from ..errors import InvalidInputError
+from ..export_format import Begin
+from ..fetch import note_pages
+from ..ids import clock, derive
+from ..journal.commit import commit
+from ..journal.fold import changed_fields
+from ..journal.insertion import restore
+from ..journal.projection import project
+from ..journal.writer import Writer, as_it_is
+from ..notes import Namespace, check_namespace
+from ..ports import RecordQuery
 from ..progress import Meter, Progress, reporter
 from ..runtime import Runtime, resolve
+from ..stored_note import StoredNote
+from .resume import writing
 
-PAGE = 64  # notes embedded and written at once
-CHANGES = 512
-
-Vectors = Callable[[Namespace, Sequence[Note]], Coroutine[Any, Any, Mapping[str, Vector]]]
+PAGE = 64  # notes, or calls, that are read and written at once
 
 
 async def export(
     runtime: Runtime, path: str | PathLike[str], *, namespace: Sequence[str] | None = None
 ) -> int:
-    """Write a namespace, or all of them, to a file: notes, links, contexts and history, as lines of JSON.
+    """Write a namespace, or all of them, to a file: notes, what was decided about them, and so their history.
 
     The file is there whole or not at all. Of all namespaces the file also says what models have cost; of one it does
     not: that was paid by this memory, and does not count against the limits of another.
@@ -54,7 +53,7 @@ async def export(
         else [check_namespace(namespace)]
     )
     draft = Path(f"{path}.tmp")
-    count = 0
+    alive: set[str] = set()
     try:
         with draft.open("w", encoding="utf-8") as file:
 
@@ -63,17 +62,40 @@ async def export(
 
             for space in spaces:
                 write(export_format.header(space))
-                async for page in note_pages(runtime.store, space):
-                    count += len(page)
-                    for note in page:
-                        write(export_format.note_line(note))
-                for made in await all_changes(runtime.store, space):
-                    if namespace is None or made.kind != "usage":
-                        write(export_format.change_line(made))
+                async with writing(runtime, space) as writer:
+                    async for page in note_pages(runtime.store, space):
+                        stored = await writer.notes([note.id for note in page])
+                        for one in sorted(stored.values(), key=_seq_of):
+                            if not one.is_deleted:
+                                alive.add(one.id)
+                                write(export_format.line_of(one))
+                    for record in await _records(writer, alive, with_costs=namespace is None):
+                        write(export_format.line_of(record))
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-    return count
+    return len(alive)
+
+
+def _seq_of(stored: StoredNote) -> int:
+    return stored.note.seq if stored.note else 0
+
+
+async def _records(writer: Writer, alive: set[str], *, with_costs: bool) -> list[Call | Decision]:
+    """Return the calls of a namespace, oldest first, each before its decisions about what is there."""
+    found = await writer.find_records(RecordQuery())
+    decisions: dict[str, list[Decision]] = {}
+    for one in found.values():
+        if isinstance(one, Decision) and (one.shows or (one.void and one.note in alive)):
+            decisions.setdefault(one.call, []).append(one)
+    records: list[Call | Decision] = []
+    calls = [one for one in found.values() if isinstance(one, Call)]
+    for call in sorted(calls, key=lambda one: (one.seq, one.id)):
+        if with_costs or call.id in decisions:
+            shown = tuple(source for source in call.shown if source.id in alive)
+            records.append(replace(call, shown=shown, data=call.data if with_costs else {}))
+        records += sorted(decisions.get(call.id, ()), key=lambda one: (one.seq, one.id))
+    return records
 
 
 async def import_(
@@ -86,7 +108,8 @@ async def import_(
     """Add what `export` wrote, and return the number of notes of the file that are stored now.
 
     Notes that are there already stay as they are, so doing it again, or going on after an interruption,
-    is safe. A link to a note that is neither in the file nor stored is dropped.
+    is safe. A note that was deleted here is added again, with what was decided about it. A link to a note that is
+    neither in the file nor stored is dropped.
 
     Args:
         path: The file.
@@ -103,174 +126,219 @@ async def import_(
         ModelUnavailableError: The embedder failed; import again to go on.
     """
     given = None if namespace is None else check_namespace(namespace)
-    counts, stored = export_format.counts(path), set[str]()
+    counts, ids = export_format.counts(path), dict[str, str]()
     if given is not None:
         if len(counts) > 1:
             raise InvalidInputError(
                 f"{path} holds {len(counts)} namespaces; import it without a namespace"
             )
-        ids = export_format.note_ids(path)
-        stored = (
-            {note.id for note in await resolve(runtime.store.get(given, ids))} if ids else set()
-        )
-    values = export_format.read(path, given, stored)
+        known = await resolve(runtime.store.notes(given, export_format.note_ids(path)))
+        ids = export_format.ids_in(path, given, known)
     meter = Meter(reporter(progress), sum(counts.values()))
-    for space, group in groupby(values, key=attrgetter("namespace")):
-        await _import_namespace(runtime, space, group, meter, with_costs=given is None)
+    importing: _Importing | None = None
+    try:
+        for one in export_format.read(path, given):
+            if isinstance(one, Begin):
+                if importing is not None:
+                    await importing.finish()
+                importing = _Importing(runtime, one, ids, meter, with_costs=given is None)
+            elif importing is not None:
+                await importing.take(one)
+    except InvalidInputError:
+        if importing is not None:
+            await importing.finish()
+        raise
+    if importing is not None:
+        await importing.finish()
     return meter.done
 
 
-async def _import_namespace(
-    runtime: Runtime,
-    namespace: Namespace,
-    values: Iterator[Note | Change],
-    meter: Meter,
-    *,
-    with_costs: bool,
-) -> None:
-    """Add the notes and changes of one namespace, as they stand in a file."""
-    store, kept, imported = runtime.store, set[str](), list[str]()
-    while page := list(islice(values, PAGE)):
-        clock.start_above(max(value.seq for value in page))  # what is added next comes after it
-        notes = [value for value in page if isinstance(value, Note)]
-        differing = await insert_missing(store, namespace, notes, made_by(runtime.embedder))
-        kept.update(note.id for note in differing)
-        imported += [note.id for note in notes if note.id not in kept]
-        changes = [value for value in page if isinstance(value, Change)]
-        if not with_costs:
-            changes = [made for made in changes if made.kind != "usage"]
-        # A note that is there and another keeps its own history.
-        own = [made for made in changes if made.note_id not in kept]
-        await insert_changes(store, namespace, own)
-        meter.add(len(notes))
-    for start in range(0, len(imported), PAGE):
-        await _mirror_links(runtime, namespace, imported[start : start + PAGE])
+@dataclass(slots=True)
+class _Importing:
+    """Puts what a file holds of one namespace into the memory, a page at a time.
 
-
-async def embed_anew(runtime: Runtime, progress: Progress | None = None) -> int:
-    """Give every note a new vector and new BM25 weights, where it is; return how many there were."""
-    spaces = await resolve(runtime.store.namespaces())
-    meter = Meter(progress, sum([await resolve(runtime.store.count(space)) for space in spaces]))
-    op = new_operation()
-    runtime.vectors.clear()  # the embedder may be another one under the same name
-    for space in spaces:
-        async for page in note_pages(runtime.store, space, size=PAGE):
-            await _embed_page(runtime, space, page, op)
-            meter.add(len(page))
-    return meter.done
-
-
-def made_by(embedder: Embedder) -> Vectors:
-    """Return a function that embeds notes."""
-
-    async def vectors(_namespace: Namespace, notes: Sequence[Note]) -> Mapping[str, Vector]:
-        known = {note.id: texts.embedding_text(note) for note in notes}
-        once = list(dict.fromkeys(known.values()))
-        rows = dict(zip(once, await embed_by(embedder, once), strict=True))
-        return {i: row for i, text in known.items() if (row := rows[text]) is not None}
-
-    return vectors
-
-
-async def copy(
-    source: NoteStore,
-    target: NoteStore,
-    vectors: Vectors,
-    progress: Progress | None = None,
-) -> int:
-    """Make the namespaces of `source` the same in another store; return the number of notes.
-
-    What is there already and equal costs nothing, so a copy that was interrupted goes on where it was. Namespaces that
-    the source does not have are cleared in the target.
+    Attributes:
+        ids: The ids that notes get, by those in the file; others stay.
+        revs: The rev in the file and the rev here of each note that is here as the file has it, by the id in the file.
+        here: The ids of the notes of the file, in order.
+        stale: The ids of notes that have no vector of what they are now.
     """
-    spaces = await resolve(source.namespaces(recorded=True))
-    total = sum([await resolve(source.count(space)) for space in spaces])
-    meter = Meter(progress, total)
-    for space in spaces:
-        kept: set[str] = set()
-        async for page in note_pages(source, space, size=PAGE):
-            kept.update(note.id for note in page)
-            if differing := await insert_missing(target, space, page, vectors):
-                await _remove(target, space, differing)
-                await insert_missing(target, space, page, vectors)
-            meter.add(len(page))
-        async for page in note_pages(target, space, size=PAGE):
-            await _remove(target, space, [note for note in page if note.id not in kept])
-        await insert_changes(target, space, await all_changes(source, space))
-    for space in await resolve(target.namespaces()):
-        if space not in spaces:
-            await resolve(target.clear(space, []))
-    return meter.done
 
+    runtime: Runtime
+    begin: Begin
+    ids: Mapping[str, str]
+    meter: Meter
+    with_costs: bool
+    page: list[export_format.Record] = field(default_factory=list)
+    revs: dict[str, tuple[int, int]] = field(default_factory=dict)
+    here: list[str] = field(default_factory=list)
+    stale: set[str] = field(default_factory=set)
 
-async def insert_missing(
-    store: NoteStore, namespace: Namespace, notes: Sequence[Note], vectors: Vectors
-) -> list[Note]:
-    """Store those of the notes that are not there yet; return the stored ones that differ."""
-    ids = [note.id for note in notes]
-    stored = {note.id: note for note in await resolve(store.get(namespace, ids))}
-    new = [note for note in notes if note.id not in stored]
-    found = await vectors(namespace, new)
-    items = [
-        Indexed(note=note, vector=found.get(note.id), text=texts.lexical_text(note)) for note in new
-    ]
-    if items:
-        await resolve(store.insert(namespace, items, []))
-    return [stored[note.id] for note in notes if note.id in stored and stored[note.id] != note]
+    @property
+    def space(self) -> Namespace:
+        """Whose memory."""
+        return self.begin.namespace
 
+    async def take(self, record: export_format.Record) -> None:
+        """Take the next thing that the file holds: a page is of notes, or of calls with all of their decisions."""
+        if self.page:
+            is_other = isinstance(record, StoredNote) is not isinstance(self.page[0], StoredNote)
+            is_full = len(self.page) >= PAGE and not isinstance(record, Decision)
+            if is_other or is_full:
+                await self._put_page()
+        self.page.append(record)
 
-async def insert_changes(store: NoteStore, namespace: Namespace, changes: Sequence[Change]) -> None:
-    """Store changes."""
-    for start in range(0, len(changes), CHANGES):
-        await resolve(store.replace(namespace, [], changes[start : start + CHANGES]))
+    async def finish(self) -> None:
+        """Put in what is left, and give all notes their vectors."""
+        await self._put_page()
+        for start in range(0, len(self.here), PAGE):
+            page = self.here[start : start + PAGE]
+            if stale := self.stale.intersection(page):
+                async with writing(self.runtime, self.space, despite=()) as writer:
+                    await project(writer, stale)
+            self.meter.add(len(page))
+        self.here, self.stale = [], set()
 
-
-async def _remove(target: NoteStore, namespace: Namespace, notes: Iterable[Note]) -> None:
-    if ids := [note.id for note in notes]:
-        await resolve(target.delete(namespace, ids, []))
-
-
-async def _mirror_links(runtime: Runtime, namespace: Namespace, ids: Sequence[str]) -> None:
-    """Give the notes that imported ones are linked to the other end of each link; drop links to nothing."""
-    notes = {note.id: note for note in await resolve(runtime.store.get(namespace, ids))}
-    op, steps = new_operation(), {}
-    targets: dict[str, list[Edit]] = {}
-    for note in notes.values():
-        for target, link in note.links.items():
-            targets.setdefault(target, []).append(_other_end(note.id, link, op))
-    steps = {target: chain(parts) for target, parts in targets.items()}
-    await rewrite(runtime, namespace, op, steps)
-    await drop_one_sided(runtime, namespace, list(ids))
-
-
-def _other_end(note_id: str, link: Link, op: str) -> Edit:
-    other = replace(link, direction="in" if link.direction == "out" else "out")
-
-    def edit(note: Note) -> tuple[Note, list[Change]]:
-        if note_id in note.links:
-            return note, []
-        data = {"target": note_id, **link_json(other)}
-        made = change(op, "link", note, cause=note_id, recorded_at=now(), data=data)
-        return note.revised(links={**note.links, note_id: other}), [made]
-
-    return edit
-
-
-async def _embed_page(
-    runtime: Runtime, namespace: Namespace, notes: Sequence[Note], op: str
-) -> None:
-    for _ in range(MAX_TRIES):
-        rows = await made_by(runtime.embedder)(namespace, notes)
-        items = [
-            Indexed(
-                note=next_revision(note, note, op),
-                vector=rows.get(note.id),
-                text=texts.lexical_text(note),
-            )
-            for note in notes
-        ]
-        unwritten = await resolve(runtime.store.replace(namespace, items, []))
-        notes = await resolve(runtime.store.get(namespace, sorted(unwritten)))
-        if not notes:
+    async def _put_page(self) -> None:
+        page, self.page = self.page, []
+        if not page:
             return
-    raise RevisionConflictError("notes were changed by others again and again; try again later")
+        async with writing(self.runtime, self.space) as writer:
+            bare = replace(writer, embed=as_it_is)  # in the end each note is embedded once
+            if notes := [one for one in page if isinstance(one, StoredNote)]:
+                await self._put_notes(bare, notes)
+            else:
+                decisions: dict[str, list[Decision]] = {}
+                for one in page:
+                    if isinstance(one, Decision):
+                        decisions.setdefault(one.call, []).append(one)
+                calls = [one for one in page if isinstance(one, Call)]
+                await self._put_calls(bare, calls, decisions)
+
+    async def _put_notes(self, writer: Writer, notes: Sequence[StoredNote]) -> None:
+        clock.start_above(max(max(one.rev, _seq_of(one), *_seqs(one)) for one in notes))
+        made = {self._id(one.id): (one, self._moved_note(one)) for one in notes}
+        known = await writer.notes(made)
+        missing = frozenset(made.keys() - known.keys())
+        old = await writer.decisions(RecordQuery(about=missing)) if missing else {}
+        for note_id in {one.note for one in old.values()} & missing:
+            # The note was deleted here, and so was what had been decided about its wording.
+            was, new = made[note_id]
+            made[note_id] = was, replace(new, rev=writer.new_seq())
+        stands = await restore(writer, [new for _, new in made.values()], known)
+        for note_id, (was, _) in made.items():
+            stored = stands.get(note_id)
+            if stored is None or stored.note is None:
+                continue
+            if stored.rev == was.rev or _is_as(stored, self._moved_note(was)):
+                self.revs[was.id] = was.rev, stored.rev
+            if not stored.embedded:
+                self.stale.add(note_id)
+        self.here += made
+
+    async def _put_calls(
+        self, writer: Writer, calls: Sequence[Call], decisions: Mapping[str, Sequence[Decision]]
+    ) -> None:
+        every = [one for call in calls for one in decisions.get(call.id, ())]
+        clock.start_above(max(max(one.seq for one in calls), *(one.seq for one in every), 0))
+        named = {end for one in every for item in one.items for end in (item.to, item.other)}
+        named |= {source.id for call in calls for source in call.shown}
+        there = await writer.notes({self._id(one) for one in named} - {""})
+        moved: list[tuple[Call, list[Decision]]] = []
+        for call in calls:
+            mine = [
+                self._moved(one, there)
+                for one in decisions.get(call.id, ())
+                if one.note in self.revs or one.stage == "form"
+            ]
+            moved.append((self._moved_call(call, there), [one for one in mine if one is not None]))
+        stored = await writer.records([one.id for call, made in moved for one in (call, *made)])
+        for call, made in moved:
+            same = stored.get(call.id)
+            if not made and same is None and self.with_costs:
+                await writer.insert_records([call])
+            if all(one.id in stored for one in made):
+                continue
+            if isinstance(same, Call) and not set(call.shown) <= set(same.shown):
+                # What the call was shown is not known here any more, or has another rev.
+                again = replace(call, id=derive("import", call.id, call.shown), data={})
+                await commit(writer, again, [replace(one, call=again.id) for one in made])
+            else:
+                await commit(writer, call, made)
+            self.stale.update(note_id for one in made for note_id in one.about)
+
+    def _id(self, note_id: str) -> str:
+        """Return the id here of a note; one that is not in the file gets one, where the file is of another namespace."""
+        if note_id in self.ids or self.begin.in_file == self.space or not note_id:
+            return self.ids.get(note_id, note_id)
+        return derive("import", self.space, note_id)
+
+    def _source(self, source: Source) -> Source:
+        was, now = self.revs.get(source.id, (0, 0))
+        return Source(self._id(source.id), now if source.rev == was else source.rev)
+
+    def _moved_note(self, stored: StoredNote) -> StoredNote:
+        note_id = self._id(stored.id)
+        note = stored.note and replace(stored.note, id=note_id)
+        return replace(stored, id=note_id, note=note)
+
+    def _moved_call(self, call: Call, there: Mapping[str, StoredNote]) -> Call:
+        is_same = self.begin.in_file == self.space
+        # A note that nobody knows any more would count as deleted thoroughly.
+        shown = {self._source(one) for one in call.shown if self._id(one.id) in there}
+        return replace(
+            call,
+            id=call.id if is_same else derive("import", self.space, call.id),
+            shown=tuple(sorted(shown)),
+            data=call.data if self.with_costs else {},
+        )
+
+    def _moved(self, decision: Decision, there: Mapping[str, StoredNote]) -> Decision | None:
+        """Return a decision as it is here: about these notes and wordings, and nothing that is not there."""
+        old, is_same = decision, self.begin.in_file == self.space
+        note, rev = self._source(Source(old.note, old.rev))
+        if old.stage == "form" and not is_same:
+            names = [item.data.get("form") for item in old.items]
+            if not names or not isinstance(names[0], str):
+                return None
+            note = form_id(self.space, names[0])
+        items = [self._moved_item(item) for item in old.items]
+        kept = [one for one in items if old.stage == "form" or _is_between(one, there)]
+        sources = tuple(map(self._source, old.sources))
+        made_id = old.id
+        if old.id == slot_id(old.note, old.stage, old.rev, old.attempt):
+            made_id = slot_id(note, old.stage, rev, old.attempt)
+        elif not is_same or sources != old.sources:
+            made_id = derive("import", self.space, old.id, sources)
+        return replace(
+            old,
+            id=made_id,
+            call=old.call if is_same else derive("import", self.space, old.call),
+            note=note,
+            rev=rev,
+            items=tuple(kept),
+            about=tuple(sorted(map(self._id, old.about))),
+            sources=sources,
+        )
+
+    def _moved_item(self, item: Item) -> Item:
+        sources = tuple(map(self._source, item.sources))
+        return replace(item, to=self._id(item.to), other=self._id(item.other), sources=sources)
+
+
+def _seqs(stored: StoredNote) -> Iterator[int]:
+    yield stored.thorough
+    yield from (earlier.seq for earlier in stored.earlier)
+
+
+def _is_as(stored: StoredNote, wanted: StoredNote) -> bool:
+    """Return whether a note is as the file has it, but for its rev: it was deleted here, and added again by an import."""
+    if stored.note is None or wanted.note is None or stored.earlier != wanted.earlier:
+        return False
+    return set(changed_fields(stored.note, wanted.note)) <= {"rev"}
+
+
+def _is_between(item: Item, there: Mapping[str, StoredNote]) -> bool:
+    """Return whether the notes that an item is about are there."""
+    ends = [there.get(end) for end in (item.to, item.other) if end]
+    return all(end is not None and not end.is_deleted for end in ends)

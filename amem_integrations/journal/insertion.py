@@ -32,9 +32,30 @@ async def insert(
         look: Whether what stands is read back: without a key, whoever has the same id says the same.
     """
     wanted = {note.id: note for note in notes}
-    made = dict(zip(wanted, await writer.embed([_stored(writer, n) for n in wanted.values()]), strict=True))
+    new = await writer.embed([_stored(writer, note) for note in wanted.values()])
+    return await _put(writer, dict(zip(wanted, new, strict=True)), known, look=look)
+
+
+async def restore(
+    writer: Writer, notes: Sequence[StoredNote], known: Mapping[str, StoredNote]
+) -> Mapping[str, StoredNote]:
+    """Store notes as another memory held them, whose ids are not there, and return what stands under each id.
+
+    As in `insert`, a tombstone is swapped, and the note gets a later rev. The notes are written with the vectors that
+    they have.
+    """
+    return await _put(writer, {stored.id: stored for stored in notes}, known, look=True)
+
+
+async def _put(
+    writer: Writer,
+    made: Mapping[str, StoredNote],
+    known: Mapping[str, StoredNote] | None,
+    *,
+    look: bool,
+) -> Mapping[str, StoredNote]:
     while True:
-        stored = dict(await writer.notes(wanted)) if known is None else dict(known)
+        stored = dict(await writer.notes(made)) if known is None else dict(known)
         known = None
         new = [one for key, one in made.items() if key not in stored]
         anew = [
