@@ -258,8 +258,11 @@ def _namespace(path: str | PathLike[str], line: Line) -> Namespace:
 
 
 def _own_id(line: Line, namespace: Namespace) -> str:
-    """Return the id that a note would have if it had been added to `namespace`, as often as it was said."""
-    note = _note({**line["note"], "namespace": namespace})
+    """Return the id that a note would have if it had been added to `namespace` in its first wording, as often as it was said."""
+    data = {**line["note"], "namespace": namespace}
+    for *_, values in reversed(data.get("earlier", ())):
+        data |= values
+    note = _note(data)
     item = NoteInput(
         content=note.content, at=note.at, key=note.key, thread=note.thread, speaker=note.speaker
     )

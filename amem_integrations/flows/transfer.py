@@ -240,7 +240,7 @@ class _Importing:
         self, writer: Writer, calls: Sequence[Call], decisions: Mapping[str, Sequence[Decision]]
     ) -> None:
         every = [one for call in calls for one in decisions.get(call.id, ())]
-        clock.start_above(max(max(one.seq for one in calls), *(one.seq for one in every), 0))
+        clock.start_above(max(0, 0, *(one.seq for one in calls), *(one.seq for one in every)))
         named = {end for one in every for item in one.items for end in (item.to, item.other)}
         named |= {source.id for call in calls for source in call.shown}
         there = await writer.notes({self._id(one) for one in named} - {""})
@@ -252,7 +252,8 @@ class _Importing:
                 if one.note in self.revs or one.stage == "form"
             ]
             moved.append((self._moved_call(call, there), [one for one in mine if one is not None]))
-        stored = await writer.records([one.id for call, made in moved for one in (call, *made)])
+        ids = [call.id for call, _ in moved] + [one.id for _, made in moved for one in made]
+        stored = await writer.records(ids)
         for call, made in moved:
             same = stored.get(call.id)
             if not made and same is None and self.with_costs:
