@@ -247,7 +247,7 @@ async def _fill_from(call: OpenCall, form: _Form[M], notes: Sequence[Note]) -> N
         by=call.runtime.model_name,
         text=json.dumps(held, ensure_ascii=False),
         sources=tuple(sorted(sources)),
-        data={"read_to": notes[-1].seq}
+        data={"form": _name(form.schema), "read_to": notes[-1].seq}
         | ({"expires_at": expires_at.isoformat()} if expires_at else {}),
     )
     decision = Decision(

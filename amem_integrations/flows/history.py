@@ -66,13 +66,12 @@ async def history(
         by = {one.id: one.by for one in records if isinstance(one, Call)}
         return changes_of(notes.values(), decisions, by)
     stored = (await resolve(store.notes(space, [note_id]))).get(note_id)
-    about = None if stored is None else frozenset([note_id])
-    found = await resolve(store.find_records(space, RecordQuery(about=about, decisions=True)))
+    # A form has no note.
+    query = RecordQuery(about=frozenset([note_id])) if stored else RecordQuery(note=note_id)
+    found = await resolve(store.find_records(space, replace(query, decisions=True)))
     decisions = [one for one in found.values() if isinstance(one, Decision)]
-    if stored is None:
-        decisions = [one for one in decisions if one.note == note_id]  # of a form
-        if not decisions:
-            raise not_found(space, note_id)
+    if stored is None and not decisions:
+        raise not_found(space, note_id)
     calls = sorted({one.call for one in decisions if one.void})
     read = await resolve(store.records(space, calls)) if calls else {}
     by = {key: one.by for key, one in read.items() if isinstance(one, Call)}
