@@ -284,8 +284,8 @@ class Runtime:
     claims: Claims = field(default_factory=Claims)
     unfinished: set[Namespace] = field(default_factory=set)  # where a write has failed half way
     pause: Callable[[float], MaybeAwaitable[None]] = time.sleep  # for so many seconds
-    # Goes round each call of the model: a worker's lease is kept alive meanwhile.
-    keeping: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    # Goes round each call of the model: a worker counts it, and keeps its lease alive meanwhile.
+    calling: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     closing: threading.Event = field(default_factory=threading.Event)  # the store is let go
 
 

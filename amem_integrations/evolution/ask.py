@@ -90,9 +90,7 @@ class OpenCall:
 
 def cost_data(model_calls: Iterable[ModelCall]) -> dict[str, Any]:
     """Return what is recorded of the calls of a model."""
-    calls = [
-        {name: value for name, value in asdict(one).items() if value} for one in model_calls
-    ]
+    calls = [{name: value for name, value in asdict(one).items() if value} for one in model_calls]
     return {"model_calls": calls} if calls else {}
 
 
@@ -189,7 +187,7 @@ async def _generate(call: OpenCall, request: ModelRequest) -> Completion:
     runtime, costs = call.runtime, list[int]()
     budget = runtime.budget
     with nullcontext() if budget is None else budget.call(call.namespace, asked, costs):
-        async with runtime.keeping():
+        async with runtime.calling():
             completion = _checked(await _completion(runtime, request))
         if not (completion.input_tokens or completion.output_tokens or runtime.model_name == RULES):
             # The endpoint reports no tokens; with an estimate limits hold.

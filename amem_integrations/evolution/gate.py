@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import InvalidInputError
 from ..plans import HELD, Planned, PlannedLink, PlannedNote, PlannedUpdate
-from ..ports import Vector
+from ..stored_note import Vector
 
 MAX_WORDS = 60
 MAX_CHARS = 1000  # in scripts without spaces
@@ -29,7 +29,9 @@ def judge(
     note that happened to be shown; of a long one the nearest passage counts. What has no vector cannot be judged and is not
     rejected for it.
     """
-    near = max((float(entry @ each) for each in target), default=None) if entry is not None else None
+    near = (
+        max((float(entry @ each) for each in target), default=None) if entry is not None else None
+    )
     is_far = near is not None and near < floor
     far = f"similarity {near:.2f} to the note is under {floor:.2f}" if is_far else None
     return replace(update, similarity=near, rejected=form_problem(update.context) or far)

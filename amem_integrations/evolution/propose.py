@@ -110,13 +110,11 @@ async def _propose(
     return Proposal(notes=plans, shown=notes, failed=failed)
 
 
-def with_sources(
-    plan: PlannedNote, notes: Mapping[str, Note], seen: SourceFinder
-) -> PlannedNote:
+def with_sources(plan: PlannedNote, notes: Mapping[str, Note], seen: SourceFinder) -> PlannedNote:
     """Return a plan in which everything says of which wordings it was made, besides those that it names already."""
 
     def found(one: Planned) -> Planned:
-        ends = {plan.id, one.target, getattr(one, "source", None)}
+        ends: set[str] = {plan.id, one.target, getattr(one, "source", None) or plan.id}
         if isinstance(one, PlannedUpdate):
             words: Sequence[str] = (one.context, *one.keywords, *one.tags)
         else:
@@ -257,9 +255,7 @@ def _planned(
     return plan.with_each(lambda one: replace(one, id=f"{slot}:{next(numbers)}"))
 
 
-def _links(
-    note: Note, offer: Offer, proposed: Sequence[ProposedLink]
-) -> Iterator[PlannedLink]:
+def _links(note: Note, offer: Offer, proposed: Sequence[ProposedLink]) -> Iterator[PlannedLink]:
     """Yield the links of a note: as proposed, and to the turn before it if that is not among them."""
     wanted = _by_target(proposed, note, offer)
     for target, item in wanted.items():

@@ -63,7 +63,9 @@ async def with_relinks_judged(writer: Writer, plan: PlannedNote) -> PlannedNote:
     parted = {one.source for one in plan.relinks if one.change != "strengthen"}
     if not parted:
         return plan
-    query = RecordQuery(about=frozenset(parted), newest=1)  # and their own decisions, which made the links
+    query = RecordQuery(
+        about=frozenset(parted), newest=1
+    )  # and their own decisions, which made the links
     kept = {
         (decision.note, item.to)
         for decision in (await writer.decisions(query)).values()

@@ -19,9 +19,8 @@ from ..evolution.commit import commit as write
 from ..evolution.commit import failures, link_decisions
 from ..evolution.construct import Batch, Part, in_parts
 from ..evolution.gate import Answers, decide
-from ..evolution.propose import Proposal
+from ..evolution.propose import Proposal, with_sources
 from ..evolution.propose import propose as propose_links
-from ..evolution.propose import with_sources
 from ..evolution.sources import SourceFinder
 from ..evolution.waves import Outcome, batch_of, evolve_wave, ready_notes, upgrade_wave
 from ..fetch import get, note_pages

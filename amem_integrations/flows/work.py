@@ -7,25 +7,24 @@ import random
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from ..errors import (
-    BudgetExceededError,
-    ConfigurationError,
-    RevisionConflictError,
-    StoreUnavailableError,
-)
+from ..errors import BudgetExceededError, ConfigurationError, StoreUnavailableError
 from ..evolution.ask import OpenCall
 from ..evolution.commit import commit, failures
+from ..evolution.leases import HeldLease, take_lease
 from ..evolution.sources import SourceFinder
-from ..fetch import note_pages
+from ..fetch import get, note_pages
 from ..filters import Condition, Conditions, check_count
+from ..ids import new_operation
+from ..journal.erasure import resume
 from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, WorkReport
-from ..ports import ChatModel, Completion, MaybeAwaitable, ModelRequest
 from ..runtime import RULES, Runtime, resolve
 from .evolve import PAGE, UNFINISHED, evolve_notes
+from .resume import writing
 
 log = logging.getLogger("amem_integrations")
 
@@ -54,8 +53,8 @@ async def work(
 ) -> WorkReport:
     """Evolve what is pending, the oldest first, until told to stop; return what was done.
 
-    On a server any number of workers may do so at once: a thread is worked on by one of them at a time, as all who
-    call `add` or `evolve` respect, and goes to another if that one dies. A note without a usable answer is tried
+    On a server any number of workers may do so at once: a thread is worked on by one of them at a time, and goes to
+    another if that one dies, which finishes what the dead one has begun. A note without a usable answer is tried
     again later, alone, up to `MemoryConfig.max_attempts` times. While model or store do not answer, it waits.
 
     Args:
@@ -113,6 +112,8 @@ class _Worker:
     once: bool
     poll: float
     stopped: Callable[[], bool]
+    allowance: _Allowance
+    name: str = field(default_factory=new_operation)
     report: WorkReport = field(default_factory=WorkReport)
     trouble: int = 0  # rounds in a row in which model or store did not answer
     resting: dict[Thread | str, float] = field(default_factory=dict)
@@ -132,19 +133,15 @@ class _Worker:
         poll: float,
     ) -> _Worker:
         """Return a worker with the settings of `work`."""
-        is_limited = budget is not None and runtime.model_name != RULES
-        limited = _Limited(runtime.model, budget or 0) if is_limited else None
+        allowance = _Allowance(None if runtime.model_name == RULES else budget)
         # A batch at a time of each thread, so that `concurrency` alone says how many calls there are at once.
         config = replace(runtime.config, max_concurrency=1, on_model_error="log")
         return cls(
-            runtime=replace(runtime, model=limited or runtime.model, config=config),
+            runtime=replace(runtime, config=config),
+            allowance=allowance,
             once=once,
             poll=poll,
-            stopped=lambda: (
-                runtime.closing.is_set()
-                or bool(stop and stop())
-                or bool(limited and limited.is_spent)
-            ),
+            stopped=lambda: runtime.closing.is_set() or bool(stop and stop()) or allowance.is_spent,
         )
 
     @property
@@ -209,21 +206,56 @@ class _Worker:
     async def _do(self, job: _Job) -> None:
         if self.stopped() or self._silent >= IN_A_ROW:
             return
-        try:
-            done, is_busy = await self._evolve(job.namespace, job.notes)
+        async with self._holding(job) as (runtime, notes):
+            if runtime is None:
+                self.resting[job.thread] = self._until(self.poll)
+                return
+            done = await self._evolve(runtime, job.namespace, notes)
             if done.limited:
                 self.resting[job.thread] = NEVER if self.once else self._until(LONGEST_REST)
             elif done.interrupted:
                 handled = {*done.done, *done.failed}
-                left = [note for note in job.notes if note.id not in handled]
-                await self._look_closer(job, left[: self.runtime.config.batch_size])
-            elif is_busy:
-                self.resting[job.thread] = self._until(self.poll)
-        except RevisionConflictError as error:
-            log.warning("%s", error)
-            self.resting[job.thread] = self._until(self.poll)
+                left = [note for note in notes if note.id not in handled]
+                await self._look_closer(runtime, job, left[: runtime.config.batch_size])
 
-    async def _look_closer(self, job: _Job, notes: Sequence[Note]) -> None:
+    @asynccontextmanager
+    async def _holding(self, job: _Job) -> AsyncIterator[tuple[Runtime | None, Sequence[Note]]]:
+        """Hold a thread that other processes may work on too; yield a runtime to work by, and what is left to do.
+
+        Where another worker holds the thread, there is no runtime. What a dead one has begun is finished first.
+        """
+        calling, lease = self.runtime, None
+        if calling.store.remote:
+            lease = await take_lease(calling, job.namespace, job.notes[0].thread, self.name)
+            if lease is None:
+                yield None, ()
+                return
+        try:
+            notes = job.notes if lease is None else await self._left(job, lease)
+            yield replace(calling, calling=lambda: self._calling(lease)), notes
+        finally:
+            if lease is not None:
+                await lease.give_back()
+
+    async def _left(self, job: _Job, lease: HeldLease) -> list[Note]:
+        """Return the notes of a job that still wait, now that nobody else works on them."""
+        if lease.was_left:
+            async with writing(self.runtime, job.namespace) as writer:
+                await resume(writer)
+        stand = await get(self.runtime.store, job.namespace, [note.id for note in job.notes])
+        attempts = {note.id: note.attempts for note in job.notes}
+        return [n for n in stand if n.state != "done" and n.attempts == attempts[n.id]]
+
+    @asynccontextmanager
+    async def _calling(self, lease: HeldLease | None) -> AsyncIterator[None]:
+        """Go round a call of the model."""
+        self.allowance.take()
+        async with AsyncExitStack() as stack:
+            if lease is not None:
+                await stack.enter_async_context(lease.kept_alive())
+            yield
+
+    async def _look_closer(self, runtime: Runtime, job: _Job, notes: Sequence[Note]) -> None:
         """Take notes alone about which the model did not answer together.
 
         One about which it is silent while it answers about others has failed, as if its answer were unusable; so has
@@ -233,32 +265,39 @@ class _Worker:
         for note in notes if len(notes) > 1 else ():
             if self.stopped():
                 return
-            done, _ = await self._evolve(job.namespace, [note])
+            done = await self._evolve(runtime, job.namespace, [note])
             if done.interrupted and not done.limited:
                 silent[note.id] = done.interrupted
         if len(notes) == 1:
             before = self.suspects.pop(notes[0].id, before)
             silent[notes[0].id] = self.report.interrupted or ""
         if self._answers() > before or (len(notes) == 1 and notes[0].attempts):
-            await mark_failed(self.runtime, job.namespace, silent, new_operation())
-            self._count(EvolutionReport(failed=silent))
+            await self._mark_failed(job.namespace, notes, silent)
         else:
             self.suspects |= dict.fromkeys(silent, before)
             self.resting[job.thread] = self._until(min(LONGEST_WAIT, self._pause(self.trouble)))
 
+    async def _mark_failed(
+        self, namespace: Namespace, notes: Sequence[Note], reasons: Mapping[str, str]
+    ) -> None:
+        call = OpenCall(self.runtime, namespace)
+        failed = failures(call, notes, reasons, SourceFinder())
+        async with writing(self.runtime, namespace) as writer:
+            await commit(call, writer, failed)
+        self._count(EvolutionReport(failed=reasons))
+
     async def _evolve(
-        self, namespace: Namespace, notes: Sequence[Note]
-    ) -> tuple[EvolutionReport, bool]:
+        self, runtime: Runtime, namespace: Namespace, notes: Sequence[Note]
+    ) -> EvolutionReport:
         before = self._answers()
-        _, done = await evolve_notes(self.runtime, namespace, notes, stopped=self.stopped)
-        is_busy = False
+        _, done = await evolve_notes(runtime, namespace, notes, stopped=self.stopped)
         with self._lock:
             if self._answers() > before:
                 self._silent = 0
             if done.interrupted and not done.limited:
                 self._silent += 1
         self._count(done)
-        return done, is_busy
+        return done
 
     def _count(self, done: EvolutionReport) -> None:
         with self._lock:
@@ -282,25 +321,25 @@ class _Worker:
         return time.monotonic() + seconds
 
 
-class _Limited:
-    """A chat model that is asked at most so many times."""
+class _Allowance:
+    """How often the model may be called in one run; None: without a limit."""
 
-    def __init__(self, model: ChatModel, calls: int) -> None:
-        self._model, self._calls, self._left = model, calls, calls
+    def __init__(self, calls: int | None) -> None:
+        self._calls, self._left = calls, calls
         self._lock = threading.Lock()
 
     @property
     def is_spent(self) -> bool:
         """Whether no call is left."""
-        return self._left < 1
+        return self._left is not None and self._left < 1
 
-    def generate(self, request: ModelRequest) -> MaybeAwaitable[Completion]:
-        """Return the model's answer; raise `BudgetExceededError` if no call is left."""
+    def take(self) -> None:
+        """Count a call that is about to be made; raise `BudgetExceededError` if none is left."""
         with self._lock:
             if self.is_spent:
                 raise BudgetExceededError(f"the {self._calls} calls of this run are spent")
-            self._left -= 1
-        return self._model.generate(request)
+            if self._left is not None:
+                self._left -= 1
 
 
 def _check(
