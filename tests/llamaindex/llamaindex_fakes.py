@@ -26,7 +26,7 @@ from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools import BaseTool
 
 from amem_integrations import AgenticMemory, ModelRequest, StoreUnavailableError
-from amem_integrations.stores import QdrantStore
+from amem_integrations.stores import FolderStore
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
@@ -86,9 +86,9 @@ class Probe:
 
 
 def open_memory(model: Any = None, *, embedder: Any = None) -> tuple[AgenticMemory, Probe]:
-    """Return a memory over Qdrant's `:memory:`, and the probe around its store."""
+    """Return a memory in `:memory:`, and the probe around its store."""
     embedder = embedder or HashEmbedder(256)
-    store = Probe(QdrantStore(":memory:", dimensions=embedder.dimensions, embedder=embedder.name))
+    store = Probe(FolderStore(":memory:", dimensions=embedder.dimensions, embedder=embedder.name))
     return AgenticMemory._over(store, embedder, model or ScriptedModel(annotated)), store
 
 
