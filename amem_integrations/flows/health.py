@@ -13,7 +13,7 @@ from ..fetch import get, note_pages
 from ..ids import now
 from ..notes import Namespace, Note
 from ..runtime import Runtime
-from .review import open_proposals
+from .review import proposals
 
 
 @dataclass(slots=True)
@@ -67,8 +67,8 @@ async def examine(runtime: Runtime, namespace: Namespace, health: Health) -> Non
             if note.supersessions:
                 outdated[note.id] = note
     health.counts["superseded"] += await _superseded(runtime, namespace, outdated)
-    _, waiting = await open_proposals(runtime, namespace)
-    health.proposals.update(made.model or "" for made in waiting)
+    waiting = await proposals(runtime, namespace=namespace)
+    health.proposals.update(made.by for made in waiting)
 
 
 async def _superseded(runtime: Runtime, namespace: Namespace, outdated: dict[str, Note]) -> int:

@@ -29,7 +29,7 @@ def memory():
 
 @pytest.fixture
 def store(memory):
-    return AMemVectorStore(memory, TEAM, evolve=False)
+    return AMemVectorStore(memory, TEAM)
 
 
 class TestAMemVectorStore(VectorStoreIntegrationTests):
@@ -38,7 +38,7 @@ class TestAMemVectorStore(VectorStoreIntegrationTests):
     @pytest.fixture
     def vectorstore(self) -> VectorStore:
         with AgenticMemory.open(":memory:", embedder=HashEmbedder(64)) as memory:
-            yield AMemVectorStore(memory, TEAM, evolve=False)
+            yield AMemVectorStore(memory, TEAM)
 
 
 def pages(*texts, source="a.txt", **more):
@@ -64,7 +64,7 @@ def test_adding_the_documents_of_a_source_again_replaces_what_changed(memory, st
     assert (report.added, report.changed, report.removed) == (1, 0, 1)
     assert (report.ids[0], report.ids[2]) == (ids[0], ids[2])
     after = {note.content: note for note in stored(memory)}
-    assert after["One."].revision == before["One."].revision
+    assert after["One."] == before["One."]
     again = store.add(pages("One.", "2.", "Three."))
     assert (again.added, again.changed, again.removed) == (0, 0, 0)
 
@@ -104,19 +104,36 @@ def test_a_removed_source_removes_its_notes_and_nothing_else(memory, store):
         store.delete()
 
 
-def test_long_documents_become_notes_that_are_found_and_are_one_document(memory, store):
+def test_a_long_document_is_one_note_and_found_by_its_passages(memory, store):
     sentence = "The quince of row {} is pruned in March. "
-    long = "".join(sentence.format(n) for n in range(1200))  # more than one note may hold, too
+    long = "".join(sentence.format(n) for n in range(1200))
     (name,) = store.add_documents([Document(long, metadata={"source": "trees.txt"})])
-    notes = stored(memory)
-    assert len(notes) > 50
-    assert max(len(note.content) for note in notes) < 1000
+    (note,) = stored(memory)
+    assert (note.content, note.origin) == (long, "document")
+    assert len(note.passages) > 50
     (found,) = store.get_by_ids([name])
     assert found.page_content == long
     assert found.metadata == {"source": "trees.txt"}
-    assert store.similarity_search("quince of row 777", k=1)[0].id == name
+    assert store.similarity_search("quince of row 777", k=1) == [found]
     store.add_documents([Document("Cut down.", metadata={"source": "trees.txt"})])
     assert texts(memory) == ["Cut down."]
+    with pytest.raises(InvalidInputError, match="TextSplitter of LangChain"):
+        store.add_documents([Document(long * 3)])
+
+
+def test_documents_do_not_evolve_unless_that_is_wanted(memory, store):
+    store.add_documents(pages("Ann moved to Oslo.", "Ann moved to Bergen."))
+    assert memory.evolve().done == ()
+    memory.add("Ann moved to Rome.", namespace=TEAM, thread="a.txt")
+    notes = {note.content: note for note in stored(memory)}
+    assert {note.origin for note in notes.values()} == {"document", "conversation"}
+    assert all(not note.links and not note.contexts for note in notes.values() if note.key)
+    evolving = AMemVectorStore(memory, TEAM, evolve=True)
+    evolving.add_documents(pages("Ann moved to Oslo.", "Ann moved to Bergen."))
+    notes = [note for note in stored(memory) if note.key]
+    assert {(note.origin, note.state) for note in notes} == {("conversation", "done")}
+    assert all(note.contexts for note in notes)
+    assert len(notes) == 2
 
 
 def test_a_long_document_with_an_id_shrinks_and_grows(memory, store):
@@ -188,7 +205,7 @@ def test_two_thousand_chunks_go_on_after_a_stop_without_repeating(tmp_path, evol
         assert (report.added, report.changed, report.removed) == (count - 256, 0, 0)
         notes = {note.id: note for note in stored(memory)}
         assert len(notes) == count
-        assert {note.state for note in notes.values()} == {"done" if evolve else "pending"}
+        assert {note.state for note in notes.values()} == {"done"}
         assert all(notes[i].recorded_at == note.recorded_at for i, note in first.items())
 
 
@@ -270,7 +287,7 @@ def test_documents_on_a_server_are_replaced_and_removed_by_source():
         serving(FakeQdrant()) as server,
         AgenticMemory.open(server.url, embedder=HashEmbedder(16)) as memory,
     ):
-        store = AMemVectorStore(memory, TEAM, evolve=False)
+        store = AMemVectorStore(memory, TEAM)
         store.add_documents(pages("One.", "Two."))
         assert store.add(pages("One.")).removed == 1
         assert [one.page_content for one in store.similarity_search("One")] == ["One."]

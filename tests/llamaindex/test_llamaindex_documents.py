@@ -37,7 +37,7 @@ def texts(memory):
 def pipeline(memory, **options):
     splitter = SentenceSplitter(chunk_size=32, chunk_overlap=0)
     return IngestionPipeline(
-        transformations=[splitter, AMemIngest(memory, TEAM, evolve=False)], **options
+        transformations=[splitter, AMemIngest(memory, TEAM)], **options
     )
 
 
@@ -98,14 +98,14 @@ async def test_a_pipeline_stores_on_an_event_loop(memory):
 
 
 def test_a_removed_document_removes_its_notes(memory):
-    ingest = AMemIngest(memory, TEAM, evolve=False)
+    ingest = AMemIngest(memory, TEAM)
     ingest([Document(text="One.", doc_id="a"), Document(text="Two.", doc_id="b")])
     assert ingest.remove(["a"]) == 1
     assert texts(memory) == ["Two."]
 
 
 def test_nodes_of_no_document_are_replaced_by_id_and_keep_it(memory):
-    ingest = AMemIngest(memory, TEAM, evolve=False)
+    ingest = AMemIngest(memory, TEAM)
     ingest([TextNode(text="One.", id_="n-1"), TextNode(text="Two.", id_="n-2")])
     report = ingest.add([TextNode(text="Uno.", id_="n-1")])
     assert (report.ids, report.changed) == (["n-1"], 1)
@@ -115,7 +115,7 @@ def test_nodes_of_no_document_are_replaced_by_id_and_keep_it(memory):
 
 
 def test_nodes_of_one_document_may_come_in_several_calls(memory):
-    ingest = AMemIngest(memory, TEAM, replace=False, evolve=False)
+    ingest = AMemIngest(memory, TEAM, replace=False)
     document = Document(text="\n\n".join(PARAGRAPHS), doc_id="a")
     nodes = SentenceSplitter(chunk_size=32, chunk_overlap=0).get_nodes_from_documents([document])
     ingest(nodes[:1])
@@ -123,13 +123,16 @@ def test_nodes_of_one_document_may_come_in_several_calls(memory):
     assert len(notes(memory)) == len(nodes)
 
 
-def test_long_documents_are_cut_into_notes_and_evolve_at_once(memory):
-    seen = []
-    ingest = AMemIngest(memory, TEAM, progress=lambda *one: seen.append(one))
-    ingest([Document(text="\n\n".join(PARAGRAPHS * 3), doc_id="a"), Document(text=" ", doc_id="b")])
-    stored = notes(memory)
-    assert len(stored) > 1
-    assert {note.state for note in stored} == {"done"}
+@pytest.mark.parametrize("evolve", [False, True])
+def test_a_long_document_is_one_note_which_evolves_only_if_that_is_wanted(memory, evolve):
+    seen, text = [], "\n\n".join(PARAGRAPHS * 3)
+    ingest = AMemIngest(memory, TEAM, evolve=evolve, progress=lambda *one: seen.append(one))
+    ingest([Document(text=text, doc_id="a"), Document(text=" ", doc_id="b")])
+    (note,) = notes(memory)
+    assert (note.content, note.state) == (text, "done")
+    assert note.origin == ("conversation" if evolve else "document")
+    assert len(note.passages) > 1
+    assert bool(note.contexts) == evolve
     assert seen == [(2, 2)]
 
 
