@@ -24,6 +24,7 @@ from ..progress import Meter, Progress, reporter
 from ..runtime import Runtime
 from ..stored_note import StoredNote
 from .edit import WORDING, check_superseded, supersede_with
+from .evolve import evolve_notes
 from .resume import writing
 
 async def add(
@@ -105,8 +106,6 @@ async def add_many(
     notes, unfinished = await _store(runtime, space, _inputs(items))
     finished: Mapping[str, Note] = {}
     if evolve and unfinished:
-        from .evolve import evolve_notes
-
         meter = None if report is None else Meter(report, len(unfinished))
         finished, *_ = await evolve_notes(runtime, space, unfinished, meter)
     return [finished.get(note.id, note) for note in notes]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ConfigurationError, MissingExtraError
 from ..fetch import note_pages
 from ..notes import Namespace, check_namespace
-from ..runtime import COSTS, Runtime, resolve
+from ..runtime import Runtime, resolve
 from ..thresholds import gate, relevance_floor
 from .health import Health, examine
 from .usage import spent_by
@@ -18,6 +18,7 @@ from .usage import spent_by
 if TYPE_CHECKING:
     import networkx as nx  # type: ignore[import-untyped,unused-ignore]
 
+COSTS = ("calls", "input_tokens", "output_tokens")
 PACKAGES = ("amem-integrations", "qdrant-client", "qdrant-edge-py")
 
 
