@@ -377,7 +377,7 @@ class PointStore:
     ) -> None:
         key = self._checked(namespace, points)
         with self._writing():
-            ids = [point.id for point in points]
+            ids = list(dict.fromkeys(point.id for point in points))
             # Ids come from the namespace: on a server only those are looked up that a read has met.
             doubtful = [i for i in ids if (key, i) in self._foreign] if self.remote else ids
             taken = collection.retrieve(doubtful) if doubtful else {}
@@ -386,7 +386,8 @@ class PointStore:
                     f"the ids {others} belong to another namespace than {namespace!r}; nothing was written. Ids "
                     "come from the namespace: these notes were imported with ids that do not"
                 )
-            collection.insert([point for point in points if point.id not in taken])
+            first = {point.id: point for point in reversed(points) if point.id not in taken}
+            collection.insert([first[i] for i in ids if i in first])
 
     def _swap(
         self, collection: Collection, namespace: Namespace, swaps: Sequence[tuple[str, Point]]

@@ -1,0 +1,563 @@
+"""A server shared by several processes, with faults, options, keys and replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from qdrant_client import models
+from support.qdrant_server import FakeQdrant, Fault, rate_limited
+from support.stored import (
+    ANN,
+    BOB,
+    DIMENSIONS,
+    SEQ,
+    call,
+    decision,
+    item,
+    note_id,
+    stored,
+    tombstone,
+    unit,
+    wording,
+)
+
+from amem_integrations import AgenticMemory
+from amem_integrations.errors import (
+    ConfigurationError,
+    EmbedderMismatchError,
+    InvalidInputError,
+    StoreError,
+    StoreUnavailableError,
+)
+from amem_integrations.filters import FIELDS, WITHOUT_VECTOR, parse
+from amem_integrations.ports import NoteQuery, Query, RecordQuery
+from amem_integrations.stored_note import Purge
+from amem_integrations.stores import Bm25, FolderStore, ServerStore
+from amem_integrations.stores.conditions import TIMES
+from amem_integrations.testing import HashEmbedder
+
+QUICK = {"pauses": (0.001, 0.001, 0.001)}
+TENANT_GRAPHS = models.HnswConfigDiff(m=0, payload_m=16)
+pytestmark = pytest.mark.enable_socket
+
+Opener = Callable[..., FolderStore | ServerStore]
+
+
+def opened(fake: FakeQdrant, **options: Any) -> ServerStore:
+    return ServerStore(fake.url, **{"dimensions": DIMENSIONS, **QUICK, **options})
+
+
+def opened_memory(fake: FakeQdrant, **options: Any) -> AgenticMemory:
+    return AgenticMemory.open(fake.url, embedder=HashEmbedder(), **{**QUICK, **options})
+
+
+@pytest.fixture
+def store(fake: FakeQdrant) -> Iterator[ServerStore]:
+    with closing(opened(fake)) as made:
+        yield made
+
+
+@pytest.fixture(params=["folder", "server"])
+def opener(request: pytest.FixtureRequest, tmp_path: Path, fake: FakeQdrant) -> Opener:
+    """Open the same place again and again, with given options."""
+    if request.param == "server":
+        return lambda **options: opened(fake, **options)
+    return lambda **options: FolderStore(tmp_path / "m", **{"dimensions": DIMENSIONS, **options})
+
+
+# a folder or a server
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"embedder": "another"}, "'mine', now 'another'"),
+        ({"dimensions": 5}, "dimensions 4, now 5"),
+        ({"bm25": Bm25("german")}, "bm25"),
+    ],
+)
+def test_another_embedder_is_refused_and_reindex_is_named(
+    opener: Opener, options: dict[str, Any], named: str
+) -> None:
+    opener(embedder="mine").close()
+    with pytest.raises(EmbedderMismatchError, match=f"(?s){named}.*reindex"):
+        opener(**{"embedder": "mine", **options})
+    opener(embedder="mine").close()
+    opener(embedder="").close()
+
+
+def test_racing_threads_lose_no_update(opener: Opener) -> None:
+    store = opener()
+    store.insert_notes(ANN, [stored("counter", metadata={"n": 0})])
+
+    def increment(thread: int) -> None:
+        for turn in range(10):
+            token = f"{thread}-{turn}"
+            while True:
+                (old,) = store.notes(ANN, [note_id("counter")]).values()
+                assert old.note is not None
+                new = replace(old.note, metadata={"n": old.note.metadata["n"] + 1, token: True})
+                store.swap_notes(ANN, [(old.token, replace(old, note=new, token=token))])
+                (stands,) = store.notes(ANN, [note_id("counter")]).values()
+                assert stands.note is not None
+                if token in stands.note.metadata:
+                    break
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(increment, range(8)))
+    (counter,) = store.scan(ANN)
+    assert counter.metadata["n"] == 80 == len(counter.metadata) - 1
+    store.close()
+
+
+def test_thresholds_are_kept_with_the_memory(opener: Opener) -> None:
+    with closing(opener(embedder="mine")) as store:
+        store.keep_cosines({"floor": 0.25})
+    with closing(opener(embedder="mine")) as store:
+        assert store.made_with["cosines"] == {"floor": 0.25}
+        assert (store.made_with["format"], store.made_with["schema"]) == (2, 2)
+
+
+# other processes
+
+
+def test_what_another_process_swapped_in_between_stays(
+    fake: FakeQdrant, store: ServerStore
+) -> None:
+    other = opened(fake)
+    store.insert_notes(ANN, [stored("a"), stored("b")])
+
+    def interfere() -> None:
+        theirs = stored("a", token="theirs", content="theirs")
+        other.swap_notes(ANN, [("token a", theirs)])
+
+    fake.before_write = interfere
+    ours = [stored(name, token="ours", content="ours") for name in ("a", "b")]
+    store.swap_notes(ANN, [(f"token {name}", one) for name, one in zip("ab", ours, strict=True)])
+    assert [found.content for found in store.scan(ANN)] == ["theirs", "ours"] or {
+        found.id: found.content for found in store.scan(ANN)
+    } == {note_id("a"): "theirs", note_id("b"): "ours"}
+    other.close()
+
+
+def test_what_another_process_inserted_in_between_stays(
+    fake: FakeQdrant, store: ServerStore
+) -> None:
+    other = opened(fake)
+    theirs = decision("1", "a", token="theirs")
+    fake.before_write = lambda: other.insert_records(ANN, [theirs])
+    store.insert_records(ANN, [decision("1", "b"), call("1")])
+    assert store.records(ANN, [theirs.id, call("1").id]) == {theirs.id: theirs, call("1").id: call("1")}
+    other.close()
+
+
+# faults
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(status=503),
+        Fault(status=500),
+        Fault(status=429),
+        Fault(status=429, headers={"retry-after": "0"}),
+        Fault(),
+        Fault(works=True),
+        Fault(status=504, works=True),
+    ],
+    ids=repr,
+)
+def test_a_passing_fault_is_not_noticed(
+    fake: FakeQdrant, store: ServerStore, fault: Fault
+) -> None:
+    fake.faults.extend([fault] * 3)
+    store.insert_notes(ANN, [stored("a", [1])])
+    fake.faults.extend([fault] * 3)
+    new = stored("a", [1], token="new", content="new")
+    store.swap_notes(ANN, [("token a", new)])
+    fake.faults.extend([fault] * 3)
+    assert store.notes(ANN, [new.id]) == {new.id: new}
+    assert not fake.faults
+
+
+@pytest.mark.parametrize("fault", [Fault(status=503), Fault(status=429), Fault()], ids=repr)
+def test_a_lasting_fault_is_unavailability(
+    fake: FakeQdrant, store: ServerStore, fault: Fault
+) -> None:
+    fake.faults.extend([fault] * 4)
+    with pytest.raises(StoreUnavailableError, match="after 4 tries"):
+        store.notes(ANN, [note_id("a")])
+    assert store.notes(ANN, [note_id("a")]) == {}
+
+
+def test_a_busy_server_is_asked_again_when_it_says(fake: FakeQdrant) -> None:
+    store = opened(fake, pauses=(0.001,))
+    waited: list[float] = []
+    fake.faults.append(rate_limited(1))
+    fake.on_request = waited.append
+    assert store.count(ANN) == 0
+    assert waited[1] - waited[0] >= 1
+    fake.faults.append(rate_limited(3600))
+    with pytest.raises(StoreUnavailableError, match="try again later"):
+        store.count(ANN)
+    assert len(waited) == 3
+    store.close()
+
+
+def test_a_server_that_is_not_there_is_unavailable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    with pytest.raises(StoreUnavailableError, match=f"127.0.0.1:{port}"):
+        ServerStore(f"http://127.0.0.1:{port}", dimensions=DIMENSIONS, **QUICK)
+
+
+def test_a_server_that_is_silent_is_unavailable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(StoreUnavailableError, match=r"one try.*Timeout"):
+            ServerStore(url, dimensions=DIMENSIONS, pauses=(), timeout=1)
+
+
+def test_a_refusal_is_not_repeated(fake: FakeQdrant, store: ServerStore) -> None:
+    asked = len(fake.requests)
+    fake.faults.append(Fault(status=400))
+    with pytest.raises(StoreError, match="refused: 400"):
+        store.count(ANN)
+    assert len(fake.requests) == asked + 1
+
+
+@pytest.mark.parametrize("answer", ["<html>Welcome</html>", '{"name": "another program"}'])
+def test_what_answers_and_is_no_qdrant_server_is_a_store_error_at_once(
+    fake: FakeQdrant, answer: str
+) -> None:
+    fake.faults.append(Fault(status=200, text=answer, plain=True))
+    with pytest.raises(StoreError, match="no Qdrant server"):
+        opened(fake)
+    assert len(fake.requests) == 1
+
+
+# keys and options
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_revoked_key_is_named_but_not_shown(fake: FakeQdrant, status: int) -> None:
+    store = opened(fake, api_key="s3cret")
+    assert all(headers["api-key"] == "s3cret" for _, _, headers in fake.requests)
+    fake.faults.append(Fault(status=status))
+    with pytest.raises(StoreError, match="API key") as caught:
+        store.count(ANN)
+    assert not isinstance(caught.value, StoreUnavailableError)
+    assert "s3cret" not in str(caught.value)
+    store.close()
+
+
+def test_a_key_that_may_only_read_opens_all_the_same(fake: FakeQdrant) -> None:
+    with closing(opened(fake)) as store:
+        store.insert_notes(ANN, [stored("a", purge=Purge(SEQ, deleted=True))])
+    fake.api_key, fake.read_only_key = "all", "reader"
+    with closing(opened(fake, api_key="reader")) as store:
+        assert store.count(ANN) == 1
+        with pytest.raises(StoreError, match="may not do this"):
+            store.insert_notes(ANN, [stored("b")])
+
+
+def test_a_key_does_not_travel_unencrypted() -> None:
+    with pytest.raises(ConfigurationError, match="unencrypted") as caught:
+        ServerStore("http://qdrant.example:6333", dimensions=DIMENSIONS, api_key="s3cret")
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("location", "options"),
+    [
+        ("ftp://host", {}),
+        ("http://", {}),
+        ("http://127.0.0.1:1", {"no_such_option": 1}),
+        ("http://127.0.0.1:1", {"prefer_grpc": True}),
+        (":memory:", {"dimensions": 0}),
+        (":memory:", {"collection": ""}),
+    ],
+)
+def test_a_wrong_option_is_named(location: str, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        ServerStore(location, **{"dimensions": DIMENSIONS, **options})
+
+
+@pytest.mark.parametrize(
+    "location", ["localhost:6333", "qdrant.example.com:6333", "10.0.0.1:6333", "[::1]:6333"]
+)
+def test_an_address_without_a_scheme_is_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match=re.escape(f"'http://{location}'")):
+        AgenticMemory.open(location, embedder=HashEmbedder())
+    assert list(tmp_path.iterdir()) == []
+    with AgenticMemory.open(f"./{location}", embedder=HashEmbedder()):
+        assert (tmp_path / location).is_dir()
+
+
+@pytest.mark.parametrize("version", ["1.18.2", "v1.18.0-dev", "dev"])
+def test_an_old_server_is_refused(fake: FakeQdrant, version: str) -> None:
+    fake.version = version
+    with pytest.raises(StoreError, match=rf"{re.escape(version)}.*1\.19"):
+        opened(fake)
+
+
+def test_a_collection_of_something_else_is_left_alone(fake: FakeQdrant) -> None:
+    fake._put_("amem", {"vectors": {"size": 3, "distance": "Dot"}})
+    with pytest.raises(StoreError, match="no memory"):
+        opened(fake)
+    assert list(fake.collections) == ["amem"]
+
+
+def test_a_collection_of_the_first_schema_is_refused_by_name_and_left_as_it_is(
+    fake: FakeQdrant,
+) -> None:
+    made = {"format": 1, "embedder": "", "dimensions": 4, "template": "", "bm25": {}}
+    metadata = {"amem": {**made, "created_at": "2026-01-01T00:00:00Z"}}
+    fake._put_("amem", {"vectors": {"dense": {"size": 4, "distance": "Cosine"}}, "metadata": metadata})
+    with pytest.raises(StoreError, match=r"schema 1.*reads schema 2"):
+        opened(fake)
+    assert list(fake.collections) == ["amem"]
+    assert {method for method, _, _ in fake.requests} == {"GET"}
+
+
+@pytest.mark.parametrize("options", [{"shards": 2}, {"sharding_method": "custom"}])
+def test_an_unknown_option_of_collections_is_refused(
+    fake: FakeQdrant, options: dict[str, Any]
+) -> None:
+    with pytest.raises(
+        ConfigurationError, match=f"{next(iter(options))!r}.*known are.*shard_number"
+    ):
+        opened(fake, collection_options=options)
+
+
+# collections and requests
+
+
+def exercised(store: ServerStore) -> None:
+    """Make every kind of request."""
+    store.insert_notes(ANN, [stored("a", [1]), tombstone("b")])
+    store.swap_notes(ANN, [("token a", stored("a", [1]))])
+    store.insert_records(ANN, [call("1"), decision("1", "a", item("b", "a"))])
+    store.swap_records(ANN, [("token 1", decision("1", "a", token="new"))])
+    ids = frozenset([note_id("a")])
+    for query in (
+        RecordQuery(calls=ids, unsettled=True, made_from=wording("a"), since=SEQ),
+        RecordQuery(about=ids, newest=3),
+        RecordQuery(shown=wording("a")),
+    ):
+        store.find_records(ANN, query)
+    store.notes(ANN, ids)
+    store.records(ANN, ids)
+    store.find_notes(ANN, NoteQuery(owing=True, expired_at=datetime.now(UTC)))
+    store.search(ANN, [Query(vector=unit(1), text="x")])
+    store.scan(ANN)
+    store.last_seq()
+    store.unfinished()
+    store.namespaces(recorded=True)
+    store.remove_tombstones(ANN, datetime.now(UTC))
+    store.remove_decisions(ANN)
+
+
+def test_a_collection_has_one_shard_and_its_replicas_a_majority(fake: FakeQdrant) -> None:
+    with closing(opened(fake)) as store:
+        exercised(store)
+    assert fake.collections["amem"].wanted.shard_number == 1
+    scalar = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
+    options = {
+        "shard_number": 2,
+        "replication_factor": 3,
+        "quantization_config": models.ScalarQuantization(scalar=scalar),
+        "on_disk": True,
+        "on_disk_payload": True,
+    }
+    with closing(opened(fake, collection="other", collection_options=options)) as store:
+        exercised(store)
+    wanted = fake.collections["other"].wanted
+    assert (wanted.shard_number, wanted.replication_factor) == (2, 3)
+    assert wanted.write_consistency_factor == 2
+    assert wanted.quantization_config == models.ScalarQuantization(scalar=scalar)
+    assert (wanted.vectors["dense"].on_disk, wanted.on_disk_payload) == (True, True)
+    third = {"replication_factor": 2, "write_consistency_factor": 1}
+    with closing(opened(fake, collection="third", collection_options=third)):
+        assert fake.collections["third"].wanted.write_consistency_factor == 1
+
+
+def test_on_replicas_reads_ask_the_majority_and_writes_are_waited_for_in_one_order(
+    fake: FakeQdrant,
+) -> None:
+    with closing(opened(fake, collection_options={"replication_factor": 3})) as store:
+        start = len(fake.requests)
+        exercised(store)
+    urls = [(method, url) for method, url, _ in fake.requests[start:]]
+    writes = [
+        url
+        for method, url in urls
+        if method == "PUT" or "/points/delete" in url or "/payload" in url
+    ]
+    assert len(writes) == 7
+    assert all("wait=true" in url and "ordering=medium" in url for url in writes)
+    # Counts and facets are exact, and their interface takes no consistency.
+    reads = [url for method, url in urls if url not in writes and "/count" not in url]
+    assert len(reads) > 10
+    assert all("consistency=majority" in url for url in reads)
+
+
+def test_a_server_gets_an_index_for_every_field_that_can_be_named(
+    fake: FakeQdrant, store: ServerStore
+) -> None:
+    assert len(fake.indexes["amem"]) + len(fake.indexes["amem-journal"]) <= 25
+    exercised(store)
+    for field in FIELDS:
+        times = [datetime.now(UTC)] if field in TIMES else [1] if field == "seq" else ["x", None, 1]
+        for value in times:
+            store.count(ANN, parse({field: value}))
+            store.count(ANN, parse({field: {"$ne": value}}))
+    store.count(ANN, (WITHOUT_VECTOR,))
+    assert fake.refused == []
+
+
+def test_a_range_of_metadata_needs_a_declared_index_on_a_server(fake: FakeQdrant) -> None:
+    store = opened(fake, metadata_indexes={"year": "integer", "odd key": "datetime"})
+    metadata = {"year": 2026, "odd key": "2026-01-01T00:00:00Z"}
+    store.insert_notes(ANN, [stored("a", metadata=metadata)])
+    assert store.count(ANN, parse({"metadata.year": {"$gte": 2026}})) == 1
+    assert store.count(ANN, parse({"metadata.odd key": {"$lt": datetime.now(UTC)}})) == 1
+    assert store.count(ANN, parse({"metadata.year": 2026, "metadata.other": None})) == 1
+    with pytest.raises(
+        InvalidInputError, match=r"metadata_indexes=\{'size': 'integer' or 'float'\}"
+    ):
+        store.count(ANN, parse({"metadata.size": {"$gt": 1}}))
+    with pytest.raises(InvalidInputError, match="'datetime'"):
+        store.count(ANN, parse({"metadata.year": {"$gt": datetime.now(UTC)}}))
+    store.close()
+
+
+def test_the_stand_in_refuses_what_has_no_index_as_a_server_in_strict_mode_does(
+    fake: FakeQdrant, store: ServerStore
+) -> None:
+    del fake.indexes["amem"]["terms"]
+    with pytest.raises(
+        StoreError, match=r'Index required but not found for \\"terms\\" of one of the following'
+    ):
+        store.count(ANN, parse({"speaker": "Ann"}))
+
+
+def test_each_call_of_the_store_is_one_request(fake: FakeQdrant, store: ServerStore) -> None:
+    with fake.counting() as counted:
+        store.insert_notes(ANN, [stored(str(n), [1]) for n in range(20)])
+        store.notes(ANN, [note_id("1")])
+        store.swap_notes(ANN, [(f"token {n}", stored(str(n), token="new")) for n in range(20)])
+        store.insert_records(ANN, [call("1"), decision("1", "a")])
+        store.find_records(ANN, RecordQuery(about=frozenset(note_id(str(n)) for n in range(9)), newest=64))
+        store.find_records(ANN, RecordQuery(made_from=wording("a")))
+        store.search(ANN, [Query(vector=unit(1), text="pottery")] * 3)
+    assert counted == {
+        "PUT points": 3,
+        "POST points": 1,
+        "POST points/query/batch": 2,
+        "POST points/scroll": 1,
+    }
+    with fake.counting() as counted:
+        store.last_seq()
+        store.unfinished()
+    assert counted.total() == 4
+
+
+def test_no_filter_is_too_long_for_a_server(fake: FakeQdrant, store: ServerStore) -> None:
+    store.insert_notes(ANN, [stored(str(n)) for n in range(120)])
+    store.swap_notes(ANN, [(f"token {n}", stored(str(n), token="new")) for n in range(120)])
+    ids = frozenset(note_id(str(n)) for n in range(1500))
+    store.find_records(ANN, RecordQuery(about=ids))
+    store.find_records(ANN, RecordQuery(calls=ids))
+    swaps = [body["update_filter"] for body in fake.bodies if body and "update_filter" in body]
+    assert [len(one["should"]) for one in swaps if one] == [50, 50, 20]
+    assert all(text.count('"') < 5000 for text in map(json.dumps, fake.bodies) if "must" in text)
+
+
+def test_no_search_goes_without_a_namespace(fake: FakeQdrant) -> None:
+    """With a graph for each tenant only, such a search would be wrong without a word."""
+    with opened_memory(fake, collection_options={"hnsw_config": TENANT_GRAPHS}) as memory:
+        for n in range(3):
+            memory.add(f"The kiln {n} is old", namespace=ANN, thread="t")
+        assert memory.search("kiln", namespace=ANN, where={"thread": "t"})
+    assert fake.collections["amem"].wanted.hnsw_config == TENANT_GRAPHS
+    queries = [
+        query
+        for (_, url, _), body in zip(fake.requests, fake.bodies, strict=True)
+        if "/query" in url
+        for query in body["searches"]
+    ]
+    assert queries
+    for query in queries:
+        parts = query.get("prefetch") or [query]
+        for part in parts if isinstance(parts, list) else [parts]:
+            assert '"key": "namespace"' in json.dumps(part["filter"])
+
+
+# threads and loops
+
+
+def test_threads_share_a_bounded_pool(fake: FakeQdrant) -> None:
+    with opened_memory(fake, connections=8) as memory:
+        memory.add("A thing is here", namespace=ANN)
+        before, fake.most_at_once = fake.connections, 0
+        with ThreadPoolExecutor(32) as pool:
+            found = list(pool.map(lambda _: memory.search("thing", namespace=ANN), range(64)))
+        assert all(found)
+        assert fake.connections - before <= 8
+        assert fake.most_at_once <= 8
+
+
+def test_loops_one_after_the_other_share_the_connections(fake: FakeQdrant) -> None:
+    memory = opened_memory(fake, connections=4)
+
+    async def use() -> None:
+        await memory.aadd("A thing is here", namespace=ANN)
+        found = (memory.asearch("thing", namespace=ANN) for _ in range(20))
+        assert all(await asyncio.gather(*found))
+        assert memory.search("thing", namespace=ANN)
+
+    for _ in range(3):
+        asyncio.run(use())  # a warning of an unclosed connection would be an error
+    assert fake.connections <= 4
+    asyncio.run(memory.aclose())
+    with pytest.raises(StoreError, match="closed"):
+        memory.search("thing", namespace=ANN)
+
+
+async def test_an_asynchronous_call_waits_without_standing_still(fake: FakeQdrant) -> None:
+    async with opened_memory(fake, pauses=(0.05,)) as memory:
+        await memory.aadd("A thing is here", namespace=ANN)
+        fake.faults.append(Fault(status=503))
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0.001)
+
+        counting = asyncio.create_task(count())
+        assert await memory.asearch("thing", namespace=ANN)
+        counting.cancel()
+        assert turns > 5
+
+
+def test_a_closed_store_says_so(store: ServerStore) -> None:
+    store.close()
+    with pytest.raises(StoreError, match="is closed; open it again"):
+        store.count(BOB)
