@@ -29,7 +29,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "delete": (
         ".change_commands",
-        "Remove a note for good, with its history.",
+        "Remove a note for good, with what was made of it.",
     ),
     "clear": (".change_commands", "Remove all notes of a namespace for good, with their history."),
     "history": (".change_commands", "Show what was changed, as diffs, oldest first."),

@@ -12,9 +12,9 @@ from rich.text import Text
 from .. import AgenticMemory
 from ..errors import ConfigurationError, NoteNotFoundError
 from ..ids import parse_time
-from ..notes import RELATIONS, Change, Namespace, Note, Relation
+from ..notes import RELATIONS, USER, Change, Namespace, Note, Relation
 from .command import command
-from .diff import diff
+from .diff import cause_of, diff
 from .open_memory import find_change, find_note, notes_by_id, open_to_read, open_to_write
 from .options import EMBEDDER, MODEL, NAMESPACE, Options, format_namespace
 from .terminal import (
@@ -27,6 +27,7 @@ from .terminal import (
     one_line,
     print_json,
     print_result,
+    short_change,
     short_id,
 )
 
@@ -44,6 +45,10 @@ Content = Annotated[str | None, typer.Argument(help="The new text; none: it stay
 Expires = Annotated[
     str | None,
     typer.Option(help="From this time on it is not found: 2026-05-08T18:30Z; or: never."),
+]
+Thorough = Annotated[
+    bool,
+    typer.Option("--thorough", help="Also take all that was written by calls that were shown it."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it: this cannot be undone.")]
 AnyNote = Annotated[
@@ -73,16 +78,21 @@ NewText = Annotated[str | None, typer.Option("--text", help="Write this text ins
 
 @command(app, "update", MODEL, NAMESPACE)
 def update(
-    options: Options, note: NoteName, content: Content = None, expires: Expires = None
+    options: Options,
+    note: NoteName,
+    content: Content = None,
+    expires: Expires = None,
+    thorough: Thorough = False,
 ) -> None:
     """Correct the text of a note, or when it expires.
 
-    The old text stays in the history; `amem undo` brings it back.
+    The old text stays in the history, but with --thorough; `amem undo` brings it back.
     """
     namespace = options.required_namespace
     with open_to_write(options) as memory:
         found = find_note(memory, note, namespace)
-        memory.update(found.id, namespace=namespace, content=content, **_expiry(expires))
+        changed = {"content": content, **_expiry(expires), "thorough": thorough}
+        memory.update(found.id, namespace=namespace, **changed)
         memory.evolve(namespace=namespace)
         updated = memory.get(found.id, namespace=namespace)
     text = f"{updated.id[:SHORT_ID]} {updated.state}"
@@ -117,14 +127,16 @@ def supersede(
 
 
 @command(app, "delete", EMBEDDER, NAMESPACE)
-def delete(options: Options, note: NoteName, yes: Yes = False) -> None:
-    """Remove a note for good, with its history."""
+def delete(options: Options, note: NoteName, yes: Yes = False, thorough: Thorough = False) -> None:
+    """Remove a note for good, with its history and what was made of it."""
     namespace = options.required_namespace
     with open_to_write(options) as memory:
         found = find_note(memory, note, namespace)
         _require(yes, f"note {found.id}")
-        memory.delete(found.id, namespace=namespace)
-    print_result(f"{found.id[:SHORT_ID]} deleted", {"deleted": found.id}, as_json=options.as_json)
+        gone = memory.delete(found.id, namespace=namespace, thorough=thorough)
+    again = f"; `amem evolve` makes {gone.pending} notes anew" if gone.pending else ""
+    values = {"deleted": found.id, **gone.to_dict()}
+    print_result(f"{found.id[:SHORT_ID]} deleted{again}", values, as_json=options.as_json)
 
 
 @command(app, "clear", NAMESPACE)
@@ -187,7 +199,7 @@ def undo(
         f"{len(report.rejected)} proposals rejected"
     )
     for change_id, why in report.skipped.items():
-        out.print("  left", short_id(change_id), one_line(why), soft_wrap=True)
+        out.print("  left", short_change(change_id), one_line(why), soft_wrap=True)
 
 
 @command(app, "proposals", NAMESPACE)
@@ -242,7 +254,7 @@ def _proposals(
 
 
 def _note_id(memory: AgenticMemory, name: str, namespace: Namespace) -> str:
-    """Return the id of a note; of a deleted note only a receipt is left, found by the whole id."""
+    """Return the id of a note; a note that was deleted is found by the whole id."""
     try:
         return find_note(memory, name, namespace).id
     except NoteNotFoundError:
@@ -252,14 +264,14 @@ def _note_id(memory: AgenticMemory, name: str, namespace: Namespace) -> str:
 
 
 def _print_changes(options: Options, memory: AgenticMemory, changes: Sequence[Change]) -> None:
-    ids = [each for change in changes for each in (change.note_id, change.cause) if each]
-    notes = notes_by_id(memory, ids, options.required_namespace)
     if options.as_json:
-        print_json([{**change_values(c), "diff": diff(c, notes.get(c.note_id))} for c in changes])
+        print_json([{**change_values(change), "diff": diff(change)} for change in changes])
         return
+    ids = [each for change in changes for each in (change.note_id, cause_of(change)) if each]
+    notes = notes_by_id(memory, ids, options.required_namespace)
     out, last = console(), None
     for change in changes:
-        if change.note_id and change.note_id != last:  # a `clear` is about no single note
+        if change.note_id != last:
             last = change.note_id
             title = headline(notes[last]) if last in notes else ""
             out.print(Text("note", "bold"), short_id(last), Text(title, "bold"), soft_wrap=True)
@@ -267,12 +279,13 @@ def _print_changes(options: Options, memory: AgenticMemory, changes: Sequence[Ch
 
 
 def _print_change(out: Console, change: Change, notes: Mapping[str, Note]) -> None:
-    by = f" by {one_line(change.model)}" if change.model else ""
-    when = f"{change.recorded_at:%Y-%m-%d %H:%M:%S}"
-    out.print("  ", short_id(change.id), Text(change.kind, "bold"), f"{when}{by}", soft_wrap=True)
-    cause = notes.get(change.cause or "")
-    if cause is not None and cause.id != change.note_id and change.kind != "link":
+    by = "" if change.by == USER else f" by {one_line(change.by)}"
+    state = "" if change.state == "on" else f", {change.state}"
+    name, when = Text(short_change(change.id), "cyan"), f"{change.at:%Y-%m-%d %H:%M:%S}"
+    out.print("  ", name, Text(change.kind, "bold"), f"{when}{by}{state}", soft_wrap=True)
+    cause = notes.get(cause_of(change))
+    if cause is not None and cause.id != change.note_id:
         title = headline(cause)
         out.print("      because of", short_id(cause.id), title, style="dim", soft_wrap=True)
-    for line in diff(change, notes.get(change.note_id)):
+    for line in diff(change):
         out.print(Text(f"    {clean(line)}", _STYLES.get(line[0], "")), soft_wrap=True)

@@ -18,7 +18,7 @@ import typer
 from ..errors import InvalidInputError
 from ..notes import Change, Link, Note
 from .command import command
-from .diff import diff
+from .diff import cause_of, diff
 from .open_memory import all_notes, open_to_read
 from .options import NAMESPACE, Options, format_namespace
 from .terminal import print_result
@@ -77,7 +77,8 @@ def render(notes: Sequence[Note], changes: Sequence[Change], *, title: str) -> s
     ids = {note.id: place for place, note in enumerate(notes)}
     histories: dict[str, list[Change]] = {}
     for change in changes:
-        histories.setdefault(change.note_id, []).append(change)
+        for end in dict.fromkeys((change.note_id, change.after.get("to", change.note_id))):
+            histories.setdefault(end, []).append(change)
     data = {
         "title": title,
         "notes": [_note(note, histories.get(note.id, []), ids) for note in notes],
@@ -131,7 +132,7 @@ def _note(note: Note, history: Sequence[Change], ids: Mapping[str, int]) -> dict
             if newer in ids
         ],
         "links": [_link(ids[t], link) for t, link in note.links.items() if t in ids],
-        "history": [_change(change, note, ids) for change in history],
+        "history": [_change(change, ids) for change in history],
     }
 
 
@@ -150,12 +151,13 @@ def _link(target: int, link: Link) -> dict[str, Any]:
     }
 
 
-def _change(change: Change, note: Note, ids: Mapping[str, int]) -> dict[str, Any]:
+def _change(change: Change, ids: Mapping[str, int]) -> dict[str, Any]:
     return {
         "id": change.id,
         "kind": change.kind,
-        "cause": ids.get(change.cause) if change.cause else None,
-        "model": change.model,
-        "at": change.recorded_at.isoformat(timespec="seconds"),
-        "diff": diff(change, note),
+        "cause": ids.get(cause_of(change)),
+        "by": change.by,
+        "state": change.state,
+        "at": change.at.isoformat(timespec="seconds"),
+        "diff": diff(change),
     }

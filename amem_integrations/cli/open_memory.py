@@ -20,8 +20,9 @@ from ..errors import (
 )
 from ..notes import Change, Namespace, Note
 from ..opening import Location, open_as_made
-from ..ports import NoteStore, Vector
+from ..ports import Store
 from ..runtime import resolve, run
+from ..stored_note import Vector
 from ..stores.folder import settle
 from ..stores.sidecar import Sidecar
 from .options import Options, format_namespace
@@ -50,7 +51,7 @@ class UnloadedEmbedder:
 
 
 @contextmanager
-def open_to_read(options: Options) -> Iterator[tuple[AgenticMemory, NoteStore]]:
+def open_to_read(options: Options) -> Iterator[tuple[AgenticMemory, Store]]:
     """Open an existing memory and its store, without loading the embedder.
 
     Raises:
@@ -126,7 +127,7 @@ def folder_description(options: Options) -> Sidecar:
     return Sidecar.read(path / "amem.json")
 
 
-def _open_store(options: Options) -> tuple[NoteStore, str, int]:
+def _open_store(options: Options) -> tuple[Store, str, int]:
     """Return the store as it was made, and the name and dimensions of its embedder."""
     place = Location.of(options.memory, options.collection, options.client_options)
     return open_as_made(place)
@@ -154,14 +155,14 @@ def find_note(memory: AgenticMemory, name: str, namespace: Namespace) -> Note:
 
 
 def find_change(memory: AgenticMemory, name: str, namespace: Namespace) -> Change:
-    """Return the change whose id starts with a name.
+    """Return the change that a name stands for: its id, the start of it, or the start of each part between the colons.
 
     Raises:
         NoteNotFoundError: There is none.
         InvalidInputError: There are several.
     """
     changes = memory.history(None, namespace=namespace)
-    found = [change for change in changes if change.id.startswith(name)]
+    found = [change for change in changes if _is_named(change, name)]
     if not found:
         raise NoteNotFoundError(
             f"there is no change {name!r} in namespace {format_namespace(namespace)}; "
@@ -192,6 +193,16 @@ def all_notes(memory: AgenticMemory, namespace: Namespace) -> Iterator[Note]:
         if len(page) < PAGE:
             return
         after = page[-1].seq
+
+
+def _is_named(change: Change, name: str) -> bool:
+    parts, given = change.id.split(":"), name.split(":")
+    if len(given) == 1:
+        return change.id.startswith(name)
+    return len(parts) == len(given) and all(
+        part == start if part.isdecimal() else part.startswith(start)
+        for part, start in zip(parts, given, strict=True)
+    )
 
 
 def _only(name: str, found: Sequence[T]) -> T:

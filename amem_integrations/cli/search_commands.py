@@ -120,11 +120,19 @@ def _print_hits(out: Console, hits: Sequence[ScoredNote], memory: AgenticMemory)
         past = hit.superseded_by is not None or hit.is_over
         title = Text(headline(hit.note), style="strike" if past else "")
         out.print(score, short_id(hit.note.id), title, soft_wrap=True)
+        _print_passage(out, hit)
         _print_currency(out, hit)
         _print_path(out, hit, memory)
         _print_explanation(out, hit)
     if not hits:
         out.print("Nothing found.")
+
+
+def _print_passage(out: Console, hit: ScoredNote) -> None:
+    """Print the part of a long text that the query matches."""
+    if hit.passage is not None:
+        where = f"      {hit.passage.start}-{hit.passage.end}:"
+        out.print(where, one_line(hit.passage.text), style="dim", soft_wrap=True)
 
 
 def _print_currency(out: Console, hit: ScoredNote) -> None:
@@ -181,7 +189,6 @@ def _print_note(out: Console, note: Note, memory: AgenticMemory) -> None:
         cause = "" if own else f", because of {entry.cause[:SHORT_ID]}"
         model = one_line(entry.model)
         out.print(f"{'':12}  by {model}{cause}", style="dim", soft_wrap=True)
-    _print_sources(out, note, memory)
     others = notes_by_id(memory, note.supersessions, note.namespace)
     for newer, supersession in note.supersessions.items():
         title = headline(others[newer]) if newer in others else "?"
@@ -200,14 +207,6 @@ def _print_note(out: Console, note: Note, memory: AgenticMemory) -> None:
         out.print(f"{'':12}  {reason}", style="dim", soft_wrap=True)
 
 
-def _print_sources(out: Console, note: Note, memory: AgenticMemory) -> None:
-    """Print what a form was filled from."""
-    sources = notes_by_id(memory, note.sources, note.namespace)
-    for source in note.sources:
-        title = headline(sources[source]) if source in sources else "?"
-        out.print(f"{'filled':>12}  from", short_id(source), title, soft_wrap=True)
-
-
 def _fields(note: Note) -> dict[str, str]:
     fields = {
         "id": note.id,
@@ -215,6 +214,7 @@ def _fields(note: Note) -> dict[str, str]:
         "when": f"{note.when:%Y-%m-%d %H:%M %Z}",
         "speaker": note.speaker,
         "kind": note.kind if note.kind != "statement" else None,
+        "origin": note.origin if note.origin != "conversation" else None,
         "thread": note.thread,
         "key": note.key,
         "until": f"{note.holds_until:%Y-%m-%d %H:%M %Z}" if note.holds_until else None,

@@ -61,6 +61,11 @@ def short_id(note_id: str) -> Text:
     return Text(note_id[:SHORT_ID], style="cyan")
 
 
+def short_change(change_id: str) -> str:
+    """Return the id of a change with the start of each id in it."""
+    return ":".join(part[:SHORT_ID] for part in change_id.split(":"))
+
+
 def headline(note: Note) -> str:
     """Return date, speaker and content of a note on one line."""
     speaker = f"{one_line(note.speaker)}: " if note.speaker else ""
