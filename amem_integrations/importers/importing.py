@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 
-from ..chunks import sections
 from ..errors import InvalidInputError, NamespaceError
 from ..memory import AgenticMemory
 from ..notes import Namespace, NoteInput, check_namespace, check_note_input
@@ -188,20 +187,17 @@ class Import:
         )
 
     def _items(self, skipped: Skipped) -> Iterator[Found]:
-        """Yield what can be stored; a text that is too long for one note becomes several."""
-        number = 0
-        for labels, given in self.format.read(self.source, skipped):
-            for item in sections(given, self._max_chars):
-                number += 1
-                try:
-                    check_note_input(item, self._max_chars)
-                    "".join(labels).encode()
-                except (InvalidInputError, UnicodeEncodeError) as error:
-                    if self.format.strict:
-                        raise InvalidInputError(f"item {number}: {error}") from error
-                    skipped.add("cannot be stored", f"{item.key or f'item {number}'}: {error}")
-                else:
-                    yield labels, item
+        """Yield what can be stored."""
+        for number, (labels, item) in enumerate(self.format.read(self.source, skipped), 1):
+            try:
+                check_note_input(item, self._max_chars)
+                "".join(labels).encode()
+            except (InvalidInputError, UnicodeEncodeError) as error:
+                if self.format.strict:
+                    raise InvalidInputError(f"item {number}: {error}") from error
+                skipped.add("cannot be stored", f"{item.key or f'item {number}'}: {error}")
+            else:
+                yield labels, item
 
 
 def _count(memory: AgenticMemory, namespace: Namespace) -> int:
