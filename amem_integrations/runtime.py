@@ -38,6 +38,7 @@ U = TypeVar("U")
 
 SIZE = 1024  # vectors; with 384 dimensions 1.5 MiB
 RULES = "rules"  # the name of the model that works by rules and costs nothing
+COSTS = ("calls", "input_tokens", "output_tokens")
 
 
 async def resolve(value: MaybeAwaitable[T]) -> T:

@@ -79,13 +79,14 @@ async def evolve_wave(
         outcome = Outcome(error=next((job.error for job in jobs if job.error), None))
         for job in jobs:
             done = await commit(job.call, writer, _decisions(job, failed=record_failures))
+            beside = EvolutionReport(dropped=sum(one.dropped for one in job.proposal.notes))
+            if not record_failures:
+                beside = replace(beside, failed={**job.said.failed, **job.proposal.failed})
             outcome = replace(
                 outcome,
                 notes={**outcome.notes, **done.notes},
-                report=outcome.report + done.report,
+                report=outcome.report + done.report + beside,
             )
-            if not record_failures:
-                outcome = replace(outcome, report=outcome.report + _reasons(job))
     return outcome
 
 
@@ -98,10 +99,6 @@ def _decisions(job: _Job, *, failed: bool) -> list[Decision]:
         seen = SourceFinder().show([*job.batch.before, *job.batch.notes, *proposal.shown.values()])
         made += failures(job.call, job.batch.notes, reasons, seen)
     return made
-
-
-def _reasons(job: _Job) -> EvolutionReport:
-    return EvolutionReport(failed={**job.said.failed, **job.proposal.failed})
 
 
 async def _construct(job: _Job) -> None:
