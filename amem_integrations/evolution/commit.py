@@ -45,7 +45,8 @@ async def commit(call: OpenCall, writer: Writer, decisions: Sequence[Decision]) 
     call.is_written = True
     made = await write(writer, call.record(), decisions)
     notes = {i: one.note for i, one in made.notes.items() if one.note is not None}
-    standing = [one for one in made.decisions.values() if not one.void]
+    inserted = sorted(made.decisions.values(), key=lambda one: one.seq)
+    standing = [one for one in inserted if not one.void]
     for one in standing:
         if one.stage == "failure":
             _warn(call, one.items[0].text, one.note, notes.get(one.note))
