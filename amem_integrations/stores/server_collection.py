@@ -134,7 +134,15 @@ class ServerCollection:
 
     def count(self, which: Filter | None = None) -> int:
         """Return how many points match, exactly."""
-        return int(self._call("count", which, exact=True).count)
+        if not self._reading:
+            return int(self._call("count", which, exact=True).count)
+        request = models.CountRequest(filter=which, exact=True)
+        answer = self._connection.call(  # the client itself passes no consistency on
+            lambda client: client.http.points_api.count_points(
+                self._name, count_request=request, **self._reading
+            )
+        )
+        return int(answer.result.count)
 
     def size(self) -> int:
         """Return about how many points there are, by one quick try."""
@@ -142,7 +150,7 @@ class ServerCollection:
 
     def distinct(self, key: str, which: Filter | None = None) -> list[str]:
         """Return the values of an indexed keyword field, in all points or in those that match."""
-        found = self._call("facet", key, which, limit=MAX_VALUES, exact=True)
+        found = self._call("facet", key, which, limit=MAX_VALUES, exact=True, **self._reading)
         return [str(hit.value) for hit in found.hits if hit.count]
 
     def _answers(

@@ -430,7 +430,7 @@ class PointStore:
             fields["marks"] = [CALL]
         if query.unsettled:
             fields["open"] = [key]
-        if query.about is not None:
+        if query.about is not None and query.newest is None:
             fields["about"] = query.about
         if query.note is not None:
             fields["note"] = [query.note]
@@ -451,8 +451,8 @@ class PointStore:
     ) -> Iterator[tuple[Filter, int]]:
         """Yield the queries for each note's own decisions and those that supersede, and for the newest of the others."""
         every, any_of, ids = self._dialect.every, self._dialect.any_of, sorted(about)
-        outdating = any_of("marks", [OUTDATES])
-        yield every([*which, self._dialect.some([any_of("note", ids), outdating])]), ALL
+        own = self._dialect.some([any_of("note", ids), any_of("marks", [OUTDATES])])
+        yield every([*which, any_of("about", ids), own]), ALL
         for one in ids:
             others = [any_of("note", [one]), any_of("marks", [OUTDATES, VOID])]
             yield every([*which, any_of("about", [one])], but=others), newest + SAME_SEQ

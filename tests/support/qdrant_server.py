@@ -163,6 +163,12 @@ class FakeQdrant:
         self.collections[name], self.indexes[name] = made, {}
         return True
 
+    def _patch_(self, name: str, body: Any) -> Any:
+        made = self.collections[name].wanted
+        metadata = {**(made.metadata or {}), **models.UpdateCollection.model_validate(body).metadata}
+        self.collections[name].wanted = made.model_copy(update={"metadata": metadata})
+        return True
+
     def _delete_(self, name: str, body: Any) -> Any:
         self.collections.pop(name).drop()
         self.indexes.pop(name)
@@ -282,7 +288,7 @@ def serving(fake: FakeQdrant) -> Iterator[FakeQdrant]:
             else:
                 self.reply(fault.status, fault.body, fault.headers)
 
-        do_GET = do_PUT = do_POST = do_DELETE = handle_any  # noqa: N815 - names given by http.server
+        do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = handle_any  # noqa: N815 - names given by http.server
 
         def reply(
             self, status: int, answer: Mapping[str, Any] | str, headers: dict[str, str]
