@@ -149,7 +149,7 @@ class RecordQuery:
         about: Decisions that show on one of these notes.
         note: Decisions whose note or form is this one.
         newest: With `about`: of each of these notes its own decisions, those that supersede a note, and so many of the
-            newest others that are not void. None: all.
+            newest others that are not void; a store may find some more. None: all.
         made_from: Decisions that have a wording of this note, up to this rev, among their sources.
         shown: Calls that were shown a wording of this note, up to this rev.
         unsettled: Decisions that are not settled.
@@ -176,15 +176,14 @@ class RecordQuery:
         found = [record for record in records if self.finds(record)]
         if self.about is None or self.newest is None:
             return found
-        kept = [one for one in found if isinstance(one, Decision)]
-        others = sorted((one for one in kept if not one.void), key=lambda one: (-one.seq, one.id))
-        ids: set[str] = set()
+        kept = set[str]()
         for note in self.about:
-            mine = {one.id for one in kept if one.note == note or one.supersedes}
-            rest = [one.id for one in others if note in one.about and one.id not in mine]
-            ids |= {one.id for one in kept if one.id in mine and note in one.about}
-            ids.update(rest[: self.newest])
-        return [one for one in found if one.id in ids]
+            about = [one for one in found if isinstance(one, Decision) and note in one.about]
+            mine = {one.id for one in about if one.note == note or one.supersedes}
+            others = [one for one in about if one.id not in mine and not one.void]
+            others.sort(key=lambda one: (-one.seq, one.id))
+            kept |= mine.union(one.id for one in others[: self.newest])
+        return [one for one in found if one.id in kept]
 
     def finds(self, record: Record) -> bool:
         """Return whether a record meets all conditions but `newest`."""
@@ -237,9 +236,18 @@ class Store(Protocol):
         ...
 
     def notes(
-        self, namespace: Namespace, ids: Collection[str], *, vectors: bool = False
+        self,
+        namespace: Namespace,
+        ids: Collection[str],
+        *,
+        vectors: bool = False,
+        briefly: Collection[str] = (),
     ) -> MaybeAwaitable[Mapping[str, StoredNote]]:
-        """Return the stored notes with these ids, tombstones too, by id; with their vectors, if asked for."""
+        """Return the stored notes with these ids, tombstones too, by id; with their vectors, if asked for.
+
+        Of those `briefly` there is only what tells whether a wording still stands: token, rev, `thorough`, and whether
+        the note was deleted or when it expires.
+        """
         ...
 
     def find_notes(

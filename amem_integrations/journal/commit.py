@@ -69,7 +69,7 @@ async def settle(
         calls = [one for one in records.values() if isinstance(one, Call)]
         decisions = {key: one for key, one in records.items() if isinstance(one, Decision)}
         touched |= {note_id for one in decisions.values() for note_id in one.about}
-        notes = await writer.whole_notes(touched | _looked_for(calls, decisions))
+        notes = await writer.whole_notes(touched, _looked_for(calls, decisions))
         looked, is_stale = _looked_at(writer, calls, decisions, notes)
         was_stale = was_stale or is_stale
         changed = [(one, looked[key]) for key, one in decisions.items() if looked[key] != one]

@@ -157,9 +157,7 @@ async def purge(writer: Writer, note_id: str, owed: Purge | None = None) -> Reda
         await writer.swap_notes([(stands, replace(stands, purge=None, token=token))])
 
 
-async def redact_all(
-    writer: Writer, gone: Source, *, deleted: bool, thorough: int = 0
-) -> Redacted:
+async def redact_all(writer: Writer, gone: Source, *, deleted: bool, thorough: int = 0) -> Redacted:
     """Redact what was made of the wordings of a note up to a rev, until nothing more is found; return it."""
 
     def fate_of(source: Source) -> Fate | None:

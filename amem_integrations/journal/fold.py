@@ -21,7 +21,15 @@ STAGES = ("construct", "link")  # as in `Attempts`
 # What a view may change of a note: everything else is the user's.
 VIEW_FIELDS = frozenset(
     {
-        "contexts", "links", "supersessions", "state", "failure", "attempts", "next_attempts", "kind", "passages",
+        "contexts",
+        "links",
+        "supersessions",
+        "state",
+        "failure",
+        "attempts",
+        "next_attempts",
+        "kind",
+        "passages",
     }  # fmt: skip
 )
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from ..notes import Note
 from ..runtime import resolve
+from ..stored_note import StoredNote
 from .erasure import earlier_values
 from .fold import changed_fields
-from ..stored_note import StoredNote
 from .writer import Writer
 
 

@@ -36,7 +36,7 @@ async def project(
         decisions = (await writer.decisions(wanted)).values()
         views = [
             # Each note has its own newest decisions, whatever was read for the others.
-            view_of(stored, replace(wanted, about=frozenset([stored.id])).of(decisions), writer)
+            view_of(stored, _about(stored.id, wanted, decisions), writer)
             for stored in read.values()
             if not stored.is_deleted
         ]
@@ -45,12 +45,19 @@ async def project(
         embedded = await writer.embed(views)
         made = {view.id: replace(view, token=writer.new_token()) for view in embedded}
         await writer.swap_notes((read[key], new) for key, new in made.items())
-        stands = await writer.notes(made)
+        tokens = await writer.brief_notes(made)
+        stands = {key: new for key, new in made.items() if _has_token(tokens.get(key), new.token)}
+        if others := made.keys() - stands.keys():
+            stands |= await writer.notes(others)
         written |= stands
         waiting = {
             key for key, new in made.items() if not _is_finished(stands.get(key), read[key], new)
         }
     return written
+
+
+def _has_token(stored: StoredNote | None, token: str) -> bool:
+    return stored is not None and stored.token == token
 
 
 async def differing(writer: Writer, ids: Iterable[str]) -> list[str]:
@@ -63,9 +70,15 @@ async def differing(writer: Writer, ids: Iterable[str]) -> list[str]:
         for stored in read.values()
         if not shows_same(
             stored,
-            view_of(stored, replace(wanted, about=frozenset([stored.id])).of(decisions), writer),
+            view_of(stored, _about(stored.id, wanted, decisions), writer),
         )
     )
+
+
+def _about(note_id: str, wanted: RecordQuery, decisions: Iterable[Decision]) -> list[Record]:
+    """Return those of some decisions that make the view of one note."""
+    about = [one for one in decisions if note_id in one.about]
+    return replace(wanted, about=frozenset([note_id])).of(about)
 
 
 def view_of(stored: StoredNote, decisions: Iterable[Record], writer: Writer) -> StoredNote:

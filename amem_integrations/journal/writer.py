@@ -13,7 +13,6 @@ from ..ports import NoteQuery, RecordQuery, Store
 from ..runtime import resolve
 from ..stored_note import StoredNote
 
-
 MOST_LINKS = 32  # the weakest are left out of a view; no switch is written for it
 # Besides a note's own decisions and all that supersede, so many of the newest decisions about a note are read.
 MOST_OTHERS = 64
@@ -54,9 +53,19 @@ class Writer:
         """Return stored notes by id, without their vectors."""
         return await resolve(self.store.notes(self.namespace, sorted(set(ids))))
 
-    async def whole_notes(self, ids: Iterable[str]) -> Mapping[str, StoredNote]:
-        """Return stored notes by id, as they have to be read by whoever replaces them."""
-        return await resolve(self.store.notes(self.namespace, sorted(set(ids)), vectors=True))
+    async def brief_notes(self, ids: Iterable[str]) -> Mapping[str, StoredNote]:
+        """Return by id what tells whether the wordings of notes still stand, and the tokens of the notes."""
+        return await resolve(self.store.notes(self.namespace, (), briefly=sorted(set(ids))))
+
+    async def whole_notes(
+        self, ids: Iterable[str], briefly: Iterable[str] = ()
+    ) -> Mapping[str, StoredNote]:
+        """Return stored notes by id, as they have to be read by whoever replaces them; others briefly."""
+        wanted = set(ids)
+        others = sorted(set(briefly) - wanted)
+        return await resolve(
+            self.store.notes(self.namespace, sorted(wanted), vectors=True, briefly=others)
+        )
 
     async def find_notes(self, query: NoteQuery) -> Mapping[str, StoredNote]:
         """Return the stored notes that are wanted, by id."""

@@ -381,7 +381,9 @@ class Shards:
                 shutil.rmtree(self.path.parent, ignore_errors=True)
                 return
             if not self.path.exists():
-                logger.warning("%s was removed while it was open; what was in it is lost", self.path)
+                logger.warning(
+                    "%s was removed while it was open; what was in it is lost", self.path
+                )
                 self._let_go()
                 return
             counts = {name: shard.count() for name, shard in self._named()}
@@ -463,7 +465,9 @@ class Shards:
 
 
 def _shards(
-    path: Path, lock: Any, forgotten: Callable[[int], None] = lambda _: None  # noqa: ANN401 - see `FolderCollection`
+    path: Path,
+    lock: Any,
+    forgotten: Callable[[int], None] = lambda _: None,  # noqa: ANN401 - see `FolderCollection`
 ) -> tuple[FolderCollection, FolderCollection]:
     """Return the shards of a folder, which are not open yet."""
     notes, journal = (

@@ -128,12 +128,15 @@ class FolderCollection:
             missing = self._indexes.keys() - self._shard.info().payload_schema.keys()
             self._make_indexes({field: self._indexes[field] for field in missing})
 
-    def retrieve(self, ids: Sequence[str], *, vectors: bool = False) -> dict[str, Point]:
-        """Return the points with these ids by id."""
+    def retrieve(
+        self, ids: Sequence[str], *, vectors: bool = False, fields: Sequence[str] | None = None
+    ) -> dict[str, Point]:
+        """Return the points with these ids by id, with all or some fields of their payloads."""
         if not ids:
             return {}
         with self._using():
-            records = self._shard.retrieve(list(ids), True, vectors)
+            payload = True if fields is None else list(fields)
+            records = self._shard.retrieve(list(ids), payload, vectors)
         return {point.id: point for point in points_of(records)}
 
     def insert(self, points: Sequence[Point]) -> None:

@@ -8,6 +8,8 @@ note and all names in its metadata. What is stored for filters only is ignored w
 - A note that is alive has its namespace in `namespace`, a tombstone in `buried`: so no filter finds a tombstone by chance.
 - `owing` is the namespace of a note that owes a purge, `open` that of a decision that is not settled: a namespace with
   unfinished work is one of their values.
+- What no filter names is one text of JSON (`view` of a note, `what` of a record): the engine converts a payload value by value,
+  and takes ten times as long for the values of that text.
 - `last` is the newest seq that a note knows; `size` how many bytes its texts have.
 """
 
@@ -16,7 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, TypeVar
@@ -50,8 +52,22 @@ SEARCHED = (
 )  # fmt: skip
 DECISION = ("token", "call", "note", "rev", "stage", "seq", "attempt", "phase")
 
-# Names under which everything is somebody's text.
-TEXTS = {"content", "metadata", "text", "keywords", "tags", "reason", "values", "data"}
+# What of a note and of a record no filter names.
+VIEW = (
+    "purge",
+    "supersedes",
+    "earlier",
+    "passages",
+    "next_attempts",
+    "contexts",
+    "links",
+    "supersessions",
+    "failure",
+)
+WHAT = ("items", "data", "at", "sources_revs", "shown_revs", "attempt", "by")
+BRIEF = ("schema", "namespace", "buried", "token", "rev", "thorough", "expires_at")  # of a note
+LONG_AGO = datetime.fromtimestamp(0, UTC)
+
 # Of the parts of a note: what is a time, and what is a list.
 TIMES = {"at", "recorded_at", "until", "expires_at", "created", "since"}
 LISTS = {"keywords", "tags"}
@@ -123,8 +139,16 @@ def encode_note(stored: StoredNote) -> Payload:
                 f"note {note.id} of {note.namespace!r} is not note {stored.id} of {stored.namespace!r}"
             )
         payload |= _encode_words(note)
+    return _with_text(payload, "view", VIEW)
+
+
+def _with_text(payload: Payload, name: str, fields: Iterable[str]) -> Payload:
+    """Return a payload without what is missing, with its size, in which some fields are one text of JSON."""
     made = {name: plain(value, name) for name, value in payload.items() if value is not None}
-    return {**made, "size": _bytes_of(made)}
+    apart = {field: made.pop(field) for field in fields if field in made}
+    text = json.dumps(apart, ensure_ascii=False, separators=(",", ":"))
+    words = made.get("content", "")
+    return {**made, name: text, "size": len(text) + len(words)}
 
 
 def _encode_words(note: Note) -> Payload:
@@ -148,7 +172,7 @@ def _encode_words(note: Note) -> Payload:
 
 def decode_note(point: Point) -> StoredNote:
     """Return the note of a point, or the tombstone."""
-    payload = _checked(point.payload)
+    payload = {**_checked(point.payload), **json.loads(point.payload["view"])}
     namespace, rev = decode_namespace(owner(payload) or ""), payload["rev"]
     purge = payload.get("purge")
     return StoredNote(
@@ -164,6 +188,29 @@ def decode_note(point: Point) -> StoredNote:
         earlier=tuple(_decode_earlier(each) for each in payload.get("earlier", ())),
         vectors=point.dense,
         embedded=payload.get("embedded", ""),
+    )
+
+
+def decode_briefly(point: Point) -> StoredNote:
+    """Return of a note what tells whether a wording still stands: token, rev, and whether the note is gone."""
+    payload = _checked(point.payload)
+    namespace, rev = decode_namespace(owner(payload) or ""), payload["rev"]
+    note = Note(
+        id=point.id,
+        seq=rev,
+        rev=rev,
+        namespace=namespace,
+        content="",
+        recorded_at=LONG_AGO,
+        expires_at=_optional_time(payload.get("expires_at")),
+    )
+    return StoredNote(
+        id=point.id,
+        namespace=namespace,
+        token=payload["token"],
+        rev=rev,
+        note=note if "namespace" in payload else None,
+        thorough=payload.get("thorough", 0),
     )
 
 
@@ -206,15 +253,14 @@ def encode_record(record: Record) -> Payload:
             "token": record.token,
             "by": record.by,
             "seq": record.seq,
-            "shown": _encode_sources(record.shown),
+            **_encode_sources("shown", record.shown),
             "data": record.data or None,
         }
     else:
         until = _zoned(record.until, "until")
         kept = {"token": record.token, "thread": record.thread, "holder": record.holder}
         made = {"namespace": key, "marks": [LEASE], "until": until, **kept}
-    made = {name: plain(value, name) for name, value in made.items() if value is not None}
-    return {"schema": SCHEMA, **made, "size": _bytes_of(made)}
+    return {"schema": SCHEMA, **_with_text(made, "what", WHAT)}
 
 
 def _encode_decision(decision: Decision, key: str) -> Payload:
@@ -227,7 +273,7 @@ def _encode_decision(decision: Decision, key: str) -> Payload:
         "at": _zoned(decision.at, "at"),
         "items": [_encode_item(item, places) for item in decision.items] or None,
         "about": list(decision.about) or None,
-        "sources": _encode_sources(decision.sources),
+        **_encode_sources("sources", decision.sources),
     }
 
 
@@ -249,11 +295,11 @@ def _encode_item(item: Item, places: Mapping[Source, int]) -> Payload:
 
 def decode_record(point: Point) -> Record:
     """Return the call, the decision or the lease of a point."""
-    payload = _checked(point.payload)
+    payload = {**_checked(point.payload), **json.loads(point.payload["what"])}
     named: Payload = {"id": point.id, "namespace": decode_namespace(payload["namespace"])}
     marks = payload["marks"]
     if DECIDED in marks:
-        sources = _decode_sources(payload.get("sources", ()))
+        sources = _decode_sources("sources", payload)
         return Decision(
             **named,
             **{name: payload[name] for name in DECISION},
@@ -264,7 +310,7 @@ def decode_record(point: Point) -> Record:
             void=VOID in marks,
         )
     if CALL in marks:
-        shown = _decode_sources(payload.get("shown", ()))
+        shown = _decode_sources("shown", payload)
         kept = {name: payload[name] for name in ("token", "by", "seq")}
         return Call(**named, **kept, shown=shown, data=payload.get("data", {}))
     until, token, holder = _time(payload["until"]), payload["token"], payload["holder"]
@@ -286,12 +332,16 @@ def _decode_item(payload: Payload, sources: Sequence[Source]) -> Item:
     )
 
 
-def _encode_sources(sources: Sequence[Source]) -> list[Payload] | None:
-    return [{"id": source.id, "rev": source.rev} for source in sources] or None
+def _encode_sources(name: str, sources: Sequence[Source]) -> Payload:
+    """Return the fields for some wordings: their ids, by which they are found, and their revs in the same order."""
+    return {
+        name: [source.id for source in sources] or None,
+        f"{name}_revs": [source.rev for source in sources] or None,
+    }
 
 
-def _decode_sources(payload: Sequence[Payload]) -> tuple[Source, ...]:
-    return tuple(Source(each["id"], each["rev"]) for each in payload)
+def _decode_sources(name: str, payload: Payload) -> tuple[Source, ...]:
+    return tuple(map(Source, payload.get(name, ()), payload.get(f"{name}_revs", ())))
 
 
 def _encode_earlier(earlier: Earlier) -> Payload:
@@ -318,15 +368,6 @@ def _checked(payload: Payload) -> Payload:
             "open the memory with the version that wrote it"
         )
     return payload
-
-
-def _bytes_of(value: object, *, is_text: bool = False) -> int:
-    """Return how many bytes the texts of a payload have."""
-    if isinstance(value, str):
-        return len(value.encode()) if is_text else 0
-    if isinstance(value, Mapping):
-        return sum(_bytes_of(item, is_text=is_text or name in TEXTS) for name, item in value.items())
-    return sum(_bytes_of(item, is_text=is_text) for item in value) if isinstance(value, list) else 0
 
 
 def term(field: str, value: str | float | None = None) -> str:

@@ -54,11 +54,14 @@ class ServerCollection:
         # Local mode takes no consistency; a server with one replica needs none.
         self._reading: dict[str, Any] = {} if consistency is None else {"consistency": consistency}
 
-    def retrieve(self, ids: Sequence[str], *, vectors: bool = False) -> dict[str, Point]:
-        """Return the points with these ids by id."""
+    def retrieve(
+        self, ids: Sequence[str], *, vectors: bool = False, fields: Sequence[str] | None = None
+    ) -> dict[str, Point]:
+        """Return the points with these ids by id, with all or some fields of their payloads."""
         records: list[models.Record] = []
         for some in _pages(ids, PAGE_OF_IDS):
-            how = {"with_payload": True, "with_vectors": vectors, **self._reading}
+            payload = True if fields is None else list(fields)
+            how = {"with_payload": payload, "with_vectors": vectors, **self._reading}
             records += self._call("retrieve", some, **how)
         return {point.id: point for point in points_of(records)}
 
@@ -153,9 +156,7 @@ class ServerCollection:
         found = self._call("facet", key, which, limit=MAX_VALUES, exact=True, **self._reading)
         return [str(hit.value) for hit in found.hits if hit.count]
 
-    def _answers(
-        self, requests: Sequence[models.QueryRequest]
-    ) -> Sequence[models.QueryResponse]:
+    def _answers(self, requests: Sequence[models.QueryRequest]) -> Sequence[models.QueryResponse]:
         """Return the answers to a batch of queries.
 
         The client itself copies every request, numbers and all, to look for texts to embed; ours have none.

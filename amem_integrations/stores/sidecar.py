@@ -113,7 +113,9 @@ class Sidecar:
 
     def described(self) -> dict[str, Any]:
         """Return what was made with what, and the schema of the notes in it."""
-        made = {name: value for name, value in asdict(self).items() if name not in ("closed", "boot")}
+        made = {
+            name: value for name, value in asdict(self).items() if name not in ("closed", "boot")
+        }
         return {**made, "schema": SCHEMA}
 
     def check(self, wanted: Sidecar, where: str) -> None:

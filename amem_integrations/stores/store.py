@@ -6,8 +6,8 @@ filter names the namespace, and what is fetched by id is checked to be of the na
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Ids
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -25,6 +25,7 @@ from .bm25 import Bm25, Sparse
 from .checks import check_vectors, is_id, stamp
 from .conditions import Dialect, Filter, IndexKind, note_filter
 from .payloads import (
+    BRIEF,
     CALL,
     DECIDED,
     OUTDATES,
@@ -32,6 +33,7 @@ from .payloads import (
     VOID,
     WAITS,
     Point,
+    decode_briefly,
     decode_namespace,
     decode_note,
     decode_record,
@@ -73,8 +75,8 @@ RECORD_INDEXES: Mapping[str, IndexKind] = {
     "call": "uuid",
     "note": "uuid",
     "about": "uuid",
-    "sources[].id": "uuid",
-    "shown[].id": "uuid",
+    "sources": "uuid",
+    "shown": "uuid",
 }
 
 
@@ -111,8 +113,10 @@ class Collection(Protocol):
     def dialect(self) -> Dialect:
         """Makes the filters this collection understands."""
 
-    def retrieve(self, ids: Sequence[str], *, vectors: bool = False) -> dict[str, Point]:
-        """Return the points with these ids by id."""
+    def retrieve(
+        self, ids: Sequence[str], *, vectors: bool = False, fields: Sequence[str] | None = None
+    ) -> dict[str, Point]:
+        """Return the points with these ids by id, with all or some fields of their payloads."""
 
     def insert(self, points: Sequence[Point]) -> None:
         """Write those of the points whose ids are not there."""
@@ -192,18 +196,31 @@ class PointStore:
         return nullcontext()
 
     def notes(
-        self, namespace: Namespace, ids: Ids[str], *, vectors: bool = False
+        self, namespace: Namespace, ids: Ids[str], *, vectors: bool = False, briefly: Ids[str] = ()
     ) -> dict[str, StoredNote]:
-        """Return the stored notes with these ids, tombstones too, by id; with their vectors, if asked for."""
-        points = self._found(self._notes, namespace, ids, vectors=vectors)
-        return _by_id(points)
+        """Return the stored notes with these ids, tombstones too, by id; with their vectors, if asked for.
+
+        Of those `briefly` only what tells whether a wording still stands. It is the same request to a server.
+        """
+        brief = set(briefly).difference(ids)
+        if not self.remote:
+            points = self._found(self._notes, namespace, brief, fields=BRIEF)
+            known = {point.id: decode_briefly(point) for point in points}
+            return known | _by_id(self._found(self._notes, namespace, ids, vectors=vectors))
+        both = self._found(self._notes, namespace, [*ids, *brief], vectors=vectors)
+        return {
+            point.id: decode_briefly(point) if point.id in brief else decode_note(point)
+            for point in both
+        }
 
     def find_notes(self, namespace: Namespace, query: NoteQuery) -> dict[str, StoredNote]:
         """Return the stored notes that are wanted, by id."""
         self._check_open()
         key, every, any_of = namespace_key(namespace), self._dialect.every, self._dialect.any_of
         whose = {"namespace": query.alive is not False, "buried": query.alive is not True}
-        which = [self._dialect.some([any_of(name, [key]) for name, is_in in whose.items() if is_in])]
+        which = [
+            self._dialect.some([any_of(name, [key]) for name, is_in in whose.items() if is_in])
+        ]
         if query.owing:
             which.append(any_of("owing", [key]))
         if query.expired_at is not None:
@@ -219,9 +236,7 @@ class PointStore:
 
     def swap_notes(self, namespace: Namespace, swaps: Sequence[tuple[str, StoredNote]]) -> None:
         """Replace each note whose token is still the one given with the new version, vectors and all."""
-        self._swap(
-            self._notes, namespace, [(token, self._point_of(note)) for token, note in swaps]
-        )
+        self._swap(self._notes, namespace, [(token, self._point_of(note)) for token, note in swaps])
 
     def remove_tombstones(self, namespace: Namespace, before: datetime) -> None:
         """Remove the tombstones that owe nothing and whose notes were deleted before a time."""
@@ -251,8 +266,8 @@ class PointStore:
                 else self._records.newest(self._bounded(which, part.about, part.newest))
             )
             points |= {point.id: point for point in found}
-        wanted = query.of(decode_record(point) for point in points.values())
-        return {record.id: record for record in wanted}
+        found = (decode_record(point) for point in points.values())
+        return {record.id: record for record in found if query.finds(record)}
 
     def insert_records(self, namespace: Namespace, records: Sequence[Record]) -> None:
         """Store records whose ids are not there."""
@@ -404,13 +419,21 @@ class PointStore:
         return key
 
     def _found(
-        self, collection: Collection, namespace: Namespace, ids: Ids[str], *, vectors: bool = False
+        self,
+        collection: Collection,
+        namespace: Namespace,
+        ids: Ids[str],
+        *,
+        vectors: bool = False,
+        fields: Sequence[str] | None = None,
     ) -> Iterator[Point]:
         """Yield the points with these ids that belong to this namespace."""
         self._check_open()
         key = namespace_key(namespace)
         known = [i for i in dict.fromkeys(ids) if is_id(i)]
-        for point in collection.retrieve(known, vectors=vectors).values() if known else ():
+        if not known:
+            return
+        for point in collection.retrieve(known, vectors=vectors, fields=fields).values():
             if owner(point.payload) == key:
                 yield point
             else:
@@ -435,9 +458,9 @@ class PointStore:
         if query.note is not None:
             fields["note"] = [query.note]
         if query.made_from is not None:
-            fields["sources[].id"] = [query.made_from.id]
+            fields["sources"] = [query.made_from.id]
         if query.shown is not None:
-            fields["shown[].id"] = [query.shown.id]
+            fields["shown"] = [query.shown.id]
         which = [self._ours(key), *(any_of(name, sorted(v)) for name, v in fields.items())]
         if query.calls is not None:
             calls = sorted(filter(is_id, query.calls))

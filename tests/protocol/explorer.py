@@ -131,9 +131,16 @@ def is_collectable(note: StoredNote) -> bool:
 class Requests:
     """The two collections, as a writer sees them: every call is a request that waits for its answer."""
 
-    def notes(self, namespace: Namespace, ids: Sequence[str], *, vectors: bool = False) -> Request:
+    def notes(
+        self,
+        namespace: Namespace,
+        ids: Sequence[str],
+        *,
+        vectors: bool = False,
+        briefly: Sequence[str] = (),
+    ) -> Request:
         del vectors  # a note has none here
-        return Request("get", NOTES, tuple(ids))
+        return Request("get", NOTES, tuple(sorted({*ids, *briefly})))
 
     def find_notes(self, namespace: Namespace, query: NoteQuery) -> Request:
         return Request("find", NOTES, query)

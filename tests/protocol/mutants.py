@@ -139,8 +139,8 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "a view is not read back": Mutant(
         module=f"{JOURNAL}.projection",
-        old="        stands = await writer.notes(made)\n",
-        new="        return\n",
+        old="        tokens = await writer.brief_notes(made)\n",
+        new="        return {}\n",
         breaks="another writer projects the same notes, kill",
     ),
     "a view is finished by its own token only": Mutant(

@@ -968,7 +968,9 @@ SCENARIOS: dict[str, Scenario] = {
         {"del": bounded(delete("b")), "o4": bounded(supersede("user1", "d", "c"))},
         resume=bounded(resume),
         faults=ONE_KILL,
-        after=checked(lambda c, t: None if not t.get("o4") or outdated(c, "c") else "forgotten", newest=1),
+        after=checked(
+            lambda c, t: None if not t.get("o4") or outdated(c, "c") else "forgotten", newest=1
+        ),
         always=unseen("del"),
     ),
     "clear against add and delete": lambda: explore(
