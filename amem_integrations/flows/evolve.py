@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..decisions import Source
+from ..decisions import Call, Source
 from ..errors import (
     BudgetExceededError,
     InvalidInputError,
@@ -198,7 +198,7 @@ async def commit(
             gate left it.
 
     Raises:
-        InvalidInputError: An answer is about nothing in this plan.
+        InvalidInputError: An answer is about nothing in this plan, or the plan has the id of something else.
         NamespaceError: The plan is for another namespace.
     """
     given = plan if isinstance(plan, Plan) else Plan.from_dict(plan)
@@ -216,6 +216,7 @@ async def commit(
     call = OpenCall(runtime, space, id=given.id, seq=min(given.since, clock.tick()))
     call.shown, call.model_calls = shown, list(given.cost)
     async with writing(runtime, space, runtime.model_name) as writer:
+        await _check_id(writer, call)
         found = [with_sources(one, notes, seen) for one in current]
         failed = failures(call, notes.values(), given.failed, seen)
         done = await write(call, writer, [*link_decisions(call, found, notes), *failed])
@@ -223,6 +224,17 @@ async def commit(
         await write_profile(runtime, space)
     dropped = sum(one.dropped for one in current)
     return replace(done.report, dropped=dropped)
+
+
+async def _check_id(writer: Writer, call: OpenCall) -> None:
+    """Do nothing if the id of a plan is free, or the plan was committed before.
+
+    Raises:
+        InvalidInputError: Something else has the id.
+    """
+    found = (await writer.records([call.id])).get(call.id)
+    if found is not None and not (isinstance(found, Call) and found.seq == call.seq):
+        raise InvalidInputError(f"this plan was made under another id than {call.id!r}")
 
 
 def _waits_for(plan: PlannedNote, note: Note) -> bool:

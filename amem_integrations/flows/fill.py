@@ -20,6 +20,7 @@ from ..errors import (
 )
 from ..evolution.ask import OpenCall, ask, open_calls
 from ..evolution.commit import commit
+from ..evolution.sources import SourceFinder
 from ..evolution.show import aliases, bare, raw, turns
 from ..fetch import note_pages
 from ..filters import Condition
@@ -236,16 +237,19 @@ async def _fill_from(call: OpenCall, form: _Form[M], notes: Sequence[Note]) -> N
         raise ModelReplyError(f"{name} filled {form.schema.__name__} wrongly: {problem}")
     held, named = form.filled(reply), set(map(bare, reply.of))
     sources, ends = set(form.sources), [form.expires_at]
+    text = json.dumps(held, ensure_ascii=False)
     if held != form.held:
         shows = [note for note in notes if alias[note.id] in named] or notes
-        sources |= {Source(note.id, note.rev) for note in shows}
-        ends += [note.expires_at for note in shows]
+        seen = SourceFinder().show(notes, contexts=False)
+        made_of = set(seen.sources_of([text], shows))
+        sources |= made_of
+        ends += [note.expires_at for note in notes if Source(note.id, note.rev) in made_of]
     expires_at = min((end for end in ends if end), default=None)
     item = Item(
         kind="form",
         to=form.id,
         by=call.runtime.model_name,
-        text=json.dumps(held, ensure_ascii=False),
+        text=text,
         sources=tuple(sorted(sources)),
         data={"form": _name(form.schema), "read_to": notes[-1].seq}
         | ({"expires_at": expires_at.isoformat()} if expires_at else {}),

@@ -53,10 +53,10 @@ def test_an_instant_that_is_none_is_refused(planned, since):
         memory.commit({**plan, "since": since}, namespace=ANN)
 
 
-@pytest.mark.parametrize("counts", [{"calls": -5}, {"calls": 10**30}, {"money": 1}])
+@pytest.mark.parametrize("counts", [{"input_tokens": -5}, {"output_tokens": 10**30}])
 def test_a_cost_that_is_none_is_refused(planned, counts):
     memory, _, plan = planned
-    cost = {"model": "scripted", "tasks": {"evolve": counts}}
+    cost = [{"task": "evolve", **counts}]
     with pytest.raises(InvalidInputError, match="cost"):
         memory.commit({**plan, "cost": cost}, namespace=ANN)
 
@@ -72,15 +72,23 @@ def test_a_note_is_neither_linked_to_itself_nor_superseded_by_itself(planned):
     assert (note.state, note.links, note.supersessions) == ("done", {}, {})
 
 
-@pytest.mark.parametrize("of", ["another note", "an earlier evolution"])
-def test_the_id_of_another_operation_is_refused(planned, of):
+@pytest.mark.parametrize("of", ["an earlier decision", "an earlier call"])
+def test_the_id_of_something_else_is_refused(planned, of):
     memory, _, plan = planned
-    earlier = memory.get_all(namespace=ANN)[0]
-    ids = {"another note": earlier.ops[-1], "an earlier evolution": earlier.own_entry.change}
+    earlier = memory.get_all(namespace=ANN)[0].own_entry.change.split(":")[0]
+    if of == "an earlier call":
+        records = memory._runtime.store.records(ANN, [earlier])
+        earlier = records[earlier].call
     before = state(memory, ANN)
     with pytest.raises(InvalidInputError, match="made under another id"):
-        memory.commit({**plan, "id": ids[of]}, namespace=ANN)
+        memory.commit({**plan, "id": earlier}, namespace=ANN)
     assert state(memory, ANN) == before
+
+
+def test_an_id_that_is_none_is_refused(planned):
+    memory, _, plan = planned
+    with pytest.raises(InvalidInputError, match="id"):
+        memory.commit({**plan, "id": "mine"}, namespace=ANN)
 
 
 @pytest.mark.parametrize("rejected", [None, "it waits"], ids=["written", "proposed"])
@@ -91,6 +99,26 @@ def test_the_id_of_another_change_takes_no_place_in_the_history(planned, rejecte
         plan["notes"][0][part][0] |= {"id": earlier[0].id, "rejected": rejected}
     memory.commit(plan, namespace=ANN)
     assert memory.history(None, namespace=ANN)[: len(earlier)] == earlier
+
+
+@pytest.mark.parametrize(("field", "value"), [("attempt", 7), ("rev", 1)])
+def test_a_plan_for_another_try_or_wording_writes_nothing(planned, field, value):
+    memory, note_id, plan = planned
+    plan["notes"][0][field] = value
+    assert memory.commit(plan, namespace=ANN).done == ()
+    assert memory.get(note_id, namespace=ANN).links == {}
+    assert memory.get(note_id, namespace=ANN).state == "constructed"
+
+
+def test_a_text_whose_sources_were_taken_out_goes_with_them_all_the_same(planned):
+    memory, note_id, plan = planned
+    update = plan["notes"][0]["updates"][0]
+    update |= {"sources": [], "context": "It was moved to May."}
+    plan["shown"] = []
+    memory.commit(plan, namespace=ANN)
+    assert len(memory.get(update["target"], namespace=ANN).contexts) == 2
+    memory.delete(note_id, namespace=ANN)
+    assert len(memory.get(update["target"], namespace=ANN).contexts) == 1
 
 
 def test_nothing_of_another_namespace_is_touched(planned):
@@ -124,7 +152,7 @@ def test_an_edited_entry_is_cleaned_as_those_of_models_are(planned):
     update = plan["notes"][0]["updates"][0]
     words = [" ", "a\nb", *map(str, range(500))]
     decision = {"context": "It is\n[in May]", "keywords": words, "tags": words}
-    memory.commit(plan, decisions={update["id"]: decision}, namespace=ANN)
+    memory.commit(plan, answers={update["id"]: decision}, namespace=ANN)
     entry = memory.get(update["target"], namespace=ANN).contexts[-1]
     assert (entry.text, entry.keywords[0], len(entry.keywords)) == ("It is [in May]", "a b", 8)
 
@@ -133,11 +161,11 @@ def test_an_entry_in_a_script_without_spaces_is_not_endless(planned):
     memory, _, plan = planned
     update = plan["notes"][0]["updates"][0]
     with pytest.raises(InvalidInputError, match="10000 characters"):
-        memory.commit(plan, decisions={update["id"]: {"context": "合唱" * 5000}}, namespace=ANN)
+        memory.commit(plan, answers={update["id"]: {"context": "合唱" * 5000}}, namespace=ANN)
 
 
-@pytest.mark.parametrize("decisions", [["x"], {1: True, "a": False}])
-def test_decisions_that_are_none_are_refused(planned, decisions):
+@pytest.mark.parametrize("answers", [["x"], {1: True, "a": False}])
+def test_answers_that_are_none_are_refused(planned, answers):
     memory, _, plan = planned
-    with pytest.raises(InvalidInputError, match="decisions"):
-        memory.commit(plan, decisions=decisions, namespace=ANN)
+    with pytest.raises(InvalidInputError, match="answers"):
+        memory.commit(plan, answers=answers, namespace=ANN)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 from support import models
 
 from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
-    InvalidInputError,
     ModelReplyError,
     NoteInput,
 )
@@ -38,21 +37,24 @@ def say(memory, *contents):
     return memory.add_many(items, namespace=ANN, evolve=False)
 
 
-def form(memory):
-    (note,) = memory.get_all(namespace=ANN, where={"kind": "form", "key": "schema:Preferences"})
-    return note
+def fillings(memory):
+    """The changes of the only form, oldest first."""
+    return [made for made in memory.history(None, namespace=ANN) if made.kind == "fill"]
 
 
 @pytest.mark.on_a_server
 def test_a_form_is_filled_from_what_was_said_and_names_it(open_memory):
     model = filling({"value": {"diet": "vegan", "drinks": ["tea"]}, "of": ["n2"]})
     memory = open_memory(model)
-    _, shows = say(memory, "I moved to Oslo", "I am a vegan who drinks tea")
+    other, shows = say(memory, "I moved to Oslo", "I am a vegan who drinks tea")
     assert memory.fill(Preferences, namespace=ANN) == Preferences(diet="vegan", drinks=["tea"])
-    assert form(memory).sources == (shows.id,)
     assert memory.fill(Preferences, namespace=ANN) == Preferences(diet="vegan", drinks=["tea"])
     assert len(model.asked("fill")) == 1  # nothing was said since
     assert "I moved to Oslo" in model.asked("fill")[0].prompt
+    memory.delete(other.id, namespace=ANN)
+    assert [made.state for made in fillings(memory)] == ["on"]
+    memory.delete(shows.id, namespace=ANN)
+    assert [made.state for made in fillings(memory)] == ["void"]
 
 
 async def test_the_asynchronous_twin_does_the_same(open_memory):
@@ -65,23 +67,18 @@ async def test_the_asynchronous_twin_does_the_same(open_memory):
 def test_it_is_kept_current_with_history_and_undo(open_memory):
     now_meat = {"value": {"diet": None, "cups": 2}, "of": ["n1"]}
     memory = open_memory(filling({"value": {"diet": "vegan"}, "of": ["n1"]}, now_meat))
-    (first,) = say(memory, "I am a vegan")
+    say(memory, "I am a vegan")
     memory.fill(Preferences, namespace=ANN)
-    (second,) = say(memory, "I eat meat again, and drink two cups")
+    say(memory, "I eat meat again, and drink two cups")
     assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=2)
-    assert form(memory).sources == (first.id, second.id)
-    made, changed = memory.history(form(memory).id, namespace=ANN)
-    assert (made.kind, changed.kind, changed.model, changed.cause) == (
-        "add",
-        "update",
-        "scripted",
-        second.id,
-    )
-    memory.undo(changed.id, namespace=ANN)
-    assert memory.fill(Preferences, namespace=ANN) == Preferences(
-        diet="vegan"
-    )  # and it stays undone
-    assert (form(memory).kind, form(memory).state) == ("form", "done")
+    made, changed = fillings(memory)
+    assert (made.by, made.state, changed.state) == ("scripted", "on", "on")
+    assert memory.history(made.note_id, namespace=ANN) == [made, changed]
+    undone = memory.undo(changed.id, namespace=ANN)
+    # It stays undone.
+    assert memory.fill(Preferences, namespace=ANN) == Preferences(diet="vegan")
+    memory.undo(undone.id, namespace=ANN)
+    assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=2)
 
 
 def test_what_does_not_fit_is_asked_for_again_and_else_the_old_value_stays(open_memory):
@@ -95,7 +92,7 @@ def test_what_does_not_fit_is_asked_for_again_and_else_the_old_value_stays(open_
     say(memory, "I drink another cup")
     with pytest.raises(ModelReplyError, match="cups"):
         memory.fill(Preferences, namespace=ANN)
-    assert form(memory).content == '{"cups": 1}'
+    assert [made.after["value"] for made in fillings(memory)] == [{"cups": 1}]
     assert memory.stats()["usage"]["fill"]["rejected_replies"] == 3
     assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=2)
 
@@ -121,7 +118,7 @@ def test_a_form_of_a_text_that_is_gone_is_filled_anew_from_the_rest(
         memory.update(secret.id, namespace=ANN, content="I eat little")
     else:
         memory.delete(secret.id, namespace=ANN)
-    assert memory.get_all(namespace=ANN, where={"kind": "form"}) == []
+    assert [(made.state, made.after) for made in fillings(memory)] == [("void", {})]
     memory.export(tmp_path / "all", namespace=ANN)
     lines = (tmp_path / "all").read_text(encoding="utf-8").splitlines()
     assert all(secret.id in line for line in lines if "zanzibar4711" in line)
@@ -136,29 +133,25 @@ def test_a_form_goes_with_a_note_that_it_was_not_said_to_be_of_only_if_it_quotes
     memory = open_memory(filling({"value": {"diet": diet}, "of": ["n2"]}))
     shown, _ = say(memory, "I only eat zanzibar4711", "Vegan food is good")
     memory.fill(Preferences, namespace=ANN)
-    assert shown.id not in form(memory).sources
     memory.delete(shown.id, namespace=ANN)
-    assert bool(memory.get_all(namespace=ANN, where={"kind": "form"})) is not quotes
+    assert [made.state for made in fillings(memory)] == ["void" if quotes else "on"]
     assert all("zanzibar" not in repr(made) for made in memory.history(None, namespace=ANN))
 
 
-def test_a_form_can_be_corrected(open_memory):
-    memory = open_memory(filling({"value": {"diet": "vegan"}, "of": ["n1"]}))
+def test_a_form_whose_schema_is_another_now_is_filled_anew(open_memory):
+    replies = [{"value": {"diet": "vegan"}, "of": ["n1"]}, {"value": {"diet": 1}, "of": ["n1"]}]
+    memory = open_memory(filling(*replies))
     say(memory, "I am a vegan")
     memory.fill(Preferences, namespace=ANN)
-    long = "rice and beans " * 100
-    memory.update(form(memory).id, namespace=ANN, content=f'{{"diet": "{long}"}}')
-    assert memory.fill(Preferences, namespace=ANN) == Preferences(diet=long)
-    memory.update(form(memory).id, namespace=ANN, content="no JSON")
-    with pytest.raises(InvalidInputError, match="delete it to fill the form anew"):
-        memory.fill(Preferences, namespace=ANN)
+    other = create_model("Preferences", diet=(int, 0))
+    assert memory.fill(other, namespace=ANN) == other(diet=1)
 
 
-def test_a_form_of_what_has_expired_is_shown_no_more_and_filled_anew_from_the_rest(
+def test_of_a_form_what_has_expired_is_shown_no_more_and_what_was_filled_before_is(
     open_memory, monkeypatch
 ):
     vegan = {"value": {"diet": "vegan"}, "of": ["n1"]}
-    memory = open_memory(filling({"value": {"cups": 1}, "of": ["n1"]}, vegan, vegan))
+    memory = open_memory(filling({"value": {"cups": 1}, "of": ["n1"]}, vegan))
     say(memory, "I drink one cup")
     memory.fill(Preferences, namespace=ANN)
     soon = datetime.now(UTC) + timedelta(days=1)
@@ -166,8 +159,7 @@ def test_a_form_of_what_has_expired_is_shown_no_more_and_filled_anew_from_the_re
     assert memory.fill(Preferences, namespace=ANN) == Preferences(diet="vegan", cups=1)
     monkeypatch.setattr("amem_integrations.ids.clock._last", int(soon.timestamp()) * 10**9 + 10**9)
     assert "vegan" not in memory.context("Is Ann a vegan?", namespace=ANN)
-    assert memory.fill(Preferences, namespace=ANN) == Preferences(diet="vegan")
-    assert len(form(memory).sources) == 1
+    assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=1)
 
 
 def test_a_form_that_was_imported_is_gone_on_with(open_memory, tmp_path):

@@ -130,12 +130,3 @@ def test_a_limit_of_the_day_that_is_reached_is_no_error(open_memory):
     assert memory.profile(namespace=ANN) is None
 
 
-def test_a_profile_that_somebody_spoilt_is_told_and_costs_no_evolve(open_memory):
-    memory = open_memory(writing(OSLO), profile=True)
-    memory.add("I live in Oslo with Bo", namespace=ANN)
-    (form,) = memory.get_all(namespace=ANN, where={"kind": "form"})
-    for content in ('{"facts": 5}', "[]", "no JSON"):
-        memory.update(form.id, namespace=ANN, content=content)
-        with pytest.raises(InvalidInputError, match="does not hold its form any more"):
-            memory.profile(namespace=ANN)
-    assert memory.add("I like tea", namespace=ANN).state == "done"

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from support import models
 
-from amem_integrations import AgenticMemory, MemoryConfig, ModelUnavailableError, NoteInput
+from amem_integrations import (
+    AgenticMemory,
+    MemoryConfig,
+    ModelUnavailableError,
+    NoteInput,
+    StoreError,
+)
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
@@ -46,9 +52,10 @@ def test_upgrade_makes_rule_notes_again_and_removes_what_rules_made(folder):
         assert {entry.model for note in notes for entry in note.contexts} == {"scripted"}
         relations = [[link.relation for link in note.links.values()] for note in notes]
         assert relations == [["follows"], ["follows"], []]  # of the turns of one thread
-        kinds = [change.kind for change in memory.history(notes[0].id, namespace=ANN)]
-        assert kinds.count("construct") == 2
-        assert {"upgrade", "unlink"} <= set(kinds)
+        history = memory.history(notes[0].id, namespace=ANN)
+        made = [(change.by, change.state) for change in history if change.kind == "construct"]
+        assert made == [("rules", "off"), ("scripted", "on")]
+        assert {change.state for change in history if change.by == "rules"} == {"off"}
 
 
 def test_upgrade_links_and_evolves_by_the_model(folder):
@@ -67,7 +74,7 @@ def test_upgrade_answers_what_rules_proposed(tmp_path):
     with AgenticMemory.open(tmp_path, embedder=HashEmbedder(), config=strict) as memory:
         memory.add_many([NoteInput(content=c, thread=t) for c, t in TURNS], namespace=ANN)
         (proposal,) = memory.proposals(namespace=ANN)
-        assert proposal.model == "rules"
+        assert proposal.by == "rules"
     with reopened(tmp_path, models.model()) as memory:
         memory.evolve(upgrade=True)
         assert memory.proposals(namespace=ANN) == []
@@ -134,20 +141,29 @@ async def test_the_asynchronous_twin_upgrades_too(folder):
         assert len(report.done) == 3
 
 
-def test_an_upgrade_can_be_undone_step_by_step(folder):
+def test_an_upgrade_can_be_undone_and_had_again(folder):
     with reopened(folder, models.model()) as memory:
-        first = memory.get_all(namespace=ANN)[0]
+        before = memory.get_all(namespace=ANN)
         memory.evolve(namespace=ANN, upgrade=True)
-        made = [
-            c
-            for c in memory.history(first.id, namespace=ANN)
-            if c.kind in ("unlink", "upgrade") or "fields" in c.data or c.model == "scripted"
+        upgraded = memory.get_all(namespace=ANN)
+        report = memory.undo(namespace=ANN, model="scripted")
+        again = memory.get_all(namespace=ANN)
+        assert [(n.contexts, n.links, n.state) for n in again] == [
+            (n.contexts, n.links, n.state) for n in before
         ]
-        for change in reversed(made):
-            memory.undo(change.id, namespace=ANN)
-        again = memory.get(first.id, namespace=ANN)
-        assert (again.contexts, again.links, again.state) == (
-            first.contexts,
-            first.links,
-            first.state,
-        )
+        memory.undo(report.changes, namespace=ANN)
+        assert [(n.contexts, n.links) for n in memory.get_all(namespace=ANN)] == [
+            (n.contexts, n.links) for n in upgraded
+        ]
+
+
+def test_after_a_kill_before_the_rules_are_switched_off_the_models_entry_shows(folder, monkeypatch):
+    async def killed(*_args):
+        raise StoreError("the process is killed here")
+
+    monkeypatch.setattr("amem_integrations.evolution.waves.switch_rules_off", killed)
+    with reopened(folder, models.model()) as memory:
+        with pytest.raises(StoreError):
+            memory.evolve(namespace=ANN, upgrade=True)
+        notes = memory.get_all(namespace=ANN)
+        assert {note.attributes_source for note in notes[:2]} == {"scripted"}
