@@ -128,7 +128,7 @@ def supersede(
 
 @command(app, "delete", EMBEDDER, NAMESPACE)
 def delete(options: Options, note: NoteName, yes: Yes = False, thorough: Thorough = False) -> None:
-    """Remove a note for good, with its history and what was made of it."""
+    """Remove a note for good, with what was made of it."""
     namespace = options.required_namespace
     with open_to_write(options) as memory:
         found = find_note(memory, note, namespace)

@@ -13,7 +13,6 @@ from .terminal import SHORT_ID, short_change
 Values = Mapping[str, Any]
 
 _HIDDEN = ("cause", "kind")  # shown elsewhere, or told by the note itself
-_UNWRITTEN = {"waiting": "waits", "rejected": "rejected", "failed": "failed"}
 
 
 def cause_of(change: Change) -> str:
@@ -39,7 +38,8 @@ def diff(change: Change) -> list[str]:
             lines = [f" {short_change(after['change'])}: {before['state']} -> {after['state']}"]
         case _:
             lines = [line for name in after for line in _field(name, before.get(name), after[name])]
-    return lines + ([f" {_UNWRITTEN.get(change.state, 'why')}: {_text(why)}"] if why else [])
+    said = "failed" if change.state == "failed" else "not written"
+    return lines + ([f" {said}: {_text(why)}"] if why else [])
 
 
 def _field(name: str, before: object, after: object) -> list[str]:

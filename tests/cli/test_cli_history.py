@@ -11,6 +11,11 @@ def kinds(changes):
     return [change["kind"] for change in changes]
 
 
+def short(change_id):
+    """The name of a change, as it is printed."""
+    return ":".join(part[:8] for part in change_id.split(":"))
+
+
 def test_a_history_shows_what_was_added_as_a_diff(wedding):
     changes = wedding.json("history", "first")
     assert kinds(changes) == ["add", "construct", "link", "evolve"]
@@ -55,11 +60,13 @@ def test_without_a_note_the_history_is_of_all_and_the_last(wedding):
 
 def test_what_evolved_can_be_taken_back_and_that_too(wedding):
     made = next(c for c in wedding.json("history", "first") if c["kind"] == "evolve")
-    (undone,) = wedding.json("undo", made["id"][:8])
+    name = short(made["id"])
+    (undone,) = wedding.json("undo", name)
     assert undone["kind"] == "undo"
-    assert any(line.startswith("-context: ") for line in undone["diff"])
+    assert undone["diff"] == [f" {name}: on -> off"]
     assert len(wedding.json("show", "first")["contexts"]) == 1
-    assert "-context" in wedding("history", "first").stdout
+    assert f"{name}: on -> off" in wedding("history", "first").stdout
+    assert next(c for c in wedding.json("history", "first") if c["kind"] == "evolve")["state"] == "off"
     wedding("undo", undone["id"])
     assert len(wedding.json("show", "first")["contexts"]) == 2
 
@@ -96,7 +103,7 @@ def test_the_start_of_several_ids_is_refused(wedding):
 
 def test_all_that_a_model_did_is_taken_back(wedding):
     report = wedding.json("undo", "--model", "rules")
-    assert len(report["undone"]) == len(report["changes"]) == 5
+    assert len(report["undone"]) == len(report["changes"]) == 4
     assert report["skipped"] == {}
     assert wedding.json("stats")["states"] == {"pending": 2}
     assert wedding("undo", "--model", "rules").stdout == (
@@ -111,12 +118,19 @@ def test_several_changes_are_taken_back_by_name(wedding):
     assert len(wedding.json("show", "first")["contexts"]) == 2
 
 
-def test_what_was_corrected_since_is_left_and_named(wedding):
+def test_what_the_user_wrote_is_left(wedding):
     wedding("update", "first", "It is on 22 June.")
-    text = wedding("undo", "--since", "2020-01-01").stdout
-    assert "1 left" in text
-    assert "'update'" in text
+    wedding("undo", "--since", "2020-01-01")
     assert wedding.json("show", "first")["content"] == "It is on 22 June."
+
+
+def test_what_was_approved_is_left_and_named(reviewed):
+    (made, *others) = reviewed.json("proposals")
+    reviewed("approve", made["id"])
+    text = reviewed("undo", "--model", "rules").stdout
+    assert f"1 left, {len(others)} proposals rejected" in text
+    assert f"left {short(made['id'])} a reviewer approved it" in text
+    assert reviewed.json("proposals") == []
 
 
 def test_nothing_is_taken_back_before_its_time(wedding):
@@ -159,8 +173,8 @@ def test_a_proposal_is_shown_and_can_be_written_in_other_words(stopped):
     (proposal,) = stopped.json("proposals")
     assert "Zebras" in stopped("proposals").stdout
     assert "not written" in stopped("proposals").stdout
-    (made,) = stopped.json("approve", proposal["id"][:8], "--text", "The sofa is gone.")
-    assert made["kind"] == "evolve"
+    (made,) = stopped.json("approve", short(proposal["id"]), "--text", "The sofa is gone.")
+    assert (made["kind"], made["by"], made["state"]) == ("evolve", "user", "on")
     assert stopped.json("show", "cat")["contexts"][-1]["text"] == "The sofa is gone."
     assert stopped.json("proposals") == []
     assert "No proposals" in stopped("proposals").stdout
@@ -168,7 +182,7 @@ def test_a_proposal_is_shown_and_can_be_written_in_other_words(stopped):
 
 def test_a_proposal_can_be_rejected(stopped):
     (proposal,) = stopped.json("proposals")
-    assert stopped.json("reject", proposal["id"])[0]["kind"] == "rejection"
+    assert stopped.json("reject", proposal["id"])[0]["state"] == "rejected"
     assert stopped.json("proposals") == []
     assert len(stopped.json("show", "cat")["contexts"]) == 1
 
@@ -184,10 +198,10 @@ def reviewed(amem):
 
 def test_with_a_review_what_is_proposed_waits_and_is_shown_as_diffs(reviewed):
     proposals = reviewed.json("proposals")
-    assert {kind for p in proposals for kind in p["data"]} >= {"entry", "link"}
-    second = reviewed.json("show", "second")["id"]
+    assert set(kinds(proposals)) >= {"evolve", "link"}
+    first = reviewed.json("show", "first")["id"]
     text = reviewed("proposals").stdout
-    assert f"+link {second[:8]} same_topic" in text
+    assert f"+link {first[:8]} same_topic" in text
     assert "+context: " in text
     assert "because of" in text
     assert "not written: it waits for a review" in text
@@ -197,7 +211,8 @@ def test_with_a_review_what_is_proposed_waits_and_is_shown_as_diffs(reviewed):
 def test_all_proposals_are_approved_at_once(reviewed):
     ids = {proposal["id"] for proposal in reviewed.json("proposals")}
     made = reviewed.json("approve", "--all")
-    assert {change["data"]["proposal"] for change in made} == ids
+    assert {change["id"] for change in made} == ids
+    assert {change["state"] for change in made} == {"on"}
     assert reviewed.json("proposals") == []
     first, second = (reviewed.json("show", name) for name in ("first", "second"))
     assert list(first["links"]) == [second["id"]]
@@ -206,7 +221,8 @@ def test_all_proposals_are_approved_at_once(reviewed):
 
 def test_several_proposals_are_rejected_by_name(reviewed):
     ids = [proposal["id"] for proposal in reviewed.json("proposals")]
-    assert kinds(reviewed.json("reject", *(i[:8] for i in ids))) == ["rejection"] * len(ids)
+    rejected = reviewed.json("reject", *map(short, ids))
+    assert [change["state"] for change in rejected] == ["rejected"] * len(ids)
     assert reviewed.json("proposals") == []
 
 
