@@ -46,6 +46,7 @@ def some_records() -> list[Record]:
         decision("2", "c", outdates, phase=VISIBLE, number=4),
         decision("2v", "c", call=note_id("call 2"), void=True, about=(note_id("b"),), number=5),
         decision("f", "form", form, stage="form", phase=SETTLED, number=6),
+        decision("w", "d", item("b", "d", switch="waiting"), phase=SETTLED, number=8),
         decision("old", "d", item("a", sources=(wording("a", 5), wording("d", 7))), number=7),
         lease(),
     ]
@@ -111,6 +112,9 @@ def conditions() -> list[RecordQuery]:
         {"shown": wording("a")},
         {"shown": wording("c", SEQ - 1)},
         {"unsettled": True},
+        {"waiting": True},
+        {"note": note_id("c")},
+        {"calls_only": True},
         {"decisions": True},
         {"since": SEQ + 4},
     ]

@@ -1,24 +1,34 @@
-"""Notes and changes as payloads: exact there and back, readable, quick."""
+"""Notes and records as payloads: exact there and back, readable, quick."""
 
 from __future__ import annotations
 
 import json
 import time
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amem_integrations.decisions import Call, Decision, Flip, Item, Lease, Source
 from amem_integrations.errors import InvalidInputError, NamespaceError, StoreError
-from amem_integrations.notes import RELATIONS, Change, ContextEntry, Link, Note, Supersession
+from amem_integrations.notes import (
+    RELATIONS,
+    Attempts,
+    ContextEntry,
+    Link,
+    Note,
+    Supersession,
+)
+from amem_integrations.stored_note import Earlier, Purge, StoredNote
 from amem_integrations.stores.payloads import (
-    decode_change,
+    Payload,
+    Point,
     decode_namespace,
     decode_note,
-    encode_change,
+    decode_record,
     encode_note,
+    encode_record,
     namespace_key,
 )
 
@@ -58,13 +68,53 @@ notes = st.builds(
     links=st.dictionaries(ids, links, max_size=2), state=st.sampled_from(["pending", "done"]),
     failure=st.none() | texts, attempts=st.integers(0, 9),
     supersessions=st.dictionaries(ids, supersessions, max_size=2), until=st.none() | times,
-    expires_at=st.none() | times, revision=st.integers(0, 2**40), ops=words, metadata=metadata,
+    expires_at=st.none() | times, metadata=metadata, origin=st.sampled_from(["conversation", "item"]),
+    passages=st.lists(st.tuples(st.integers(0, 9), st.integers(10, 99)), max_size=2).map(tuple),
+    next_attempts=st.builds(Attempts, st.integers(0, 3), st.integers(0, 3)),
 )  # fmt: skip
-changes = st.builds(
-    Change,
-    id=texts, seq=integers, op=texts, kind=st.sampled_from(["add", "evolve"]), namespace=namespaces,
-    note_id=ids, cause=st.none() | ids, model=st.none() | texts, recorded_at=times, data=metadata,
+earlier = st.builds(
+    Earlier, token=texts, seq=integers, rev=integers,
+    values=st.fixed_dictionaries({}, optional={"content": texts, "at": st.none() | times, "metadata": metadata}),
 )  # fmt: skip
+
+
+@st.composite
+def stored_notes(draw: st.DrawFn) -> StoredNote:
+    """Return notes and tombstones."""
+    note = draw(notes)
+    alive, rev = draw(st.booleans()), draw(integers)
+    return StoredNote(
+        id=note.id, namespace=note.namespace, token=draw(texts), rev=rev, note=note if alive else None,
+        deleted_at=0 if alive else draw(integers), purge=draw(st.none() | st.builds(Purge, integers, st.booleans())),
+        thorough=draw(integers), supersedes=tuple(draw(st.lists(ids, max_size=2))),
+        earlier=tuple(draw(st.lists(earlier, max_size=2))),
+    )  # fmt: skip
+
+
+sources = st.builds(Source, ids, integers)
+switches = st.sampled_from(["on", "off", "waiting", "rejected"])
+items = st.builds(
+    Item,
+    kind=st.sampled_from(["entry", "sentence", "link", "relink", "supersession", "form", "failure"]), to=ids, by=texts,
+    number=st.integers(0, 99), text=texts, other=st.just("") | ids, sources=st.lists(sources, max_size=2).map(tuple),
+    data=metadata, switch=switches,
+    log=st.lists(st.builds(Flip, switches, texts, integers, texts), max_size=2).map(tuple),
+)  # fmt: skip
+decisions = st.builds(
+    Decision,
+    id=ids, token=texts, namespace=namespaces, call=ids, note=ids, rev=integers,
+    stage=st.sampled_from(["construct", "link", "form", "user", "failure"]), seq=integers, at=times,
+    attempt=st.integers(0, 9), items=st.lists(items, max_size=2).map(tuple),
+    about=st.lists(ids, max_size=2).map(tuple), sources=st.lists(sources, max_size=2).map(tuple), void=st.booleans(),
+    phase=st.integers(0, 2),
+)  # fmt: skip
+calls = st.builds(
+    Call, id=ids, token=texts, namespace=namespaces, by=texts, seq=integers,
+    shown=st.lists(sources, max_size=3).map(tuple), data=metadata,
+)  # fmt: skip
+leases = st.builds(
+    Lease, id=ids, token=texts, namespace=namespaces, thread=st.none() | texts, holder=texts, until=times
+)
 
 NOTE = Note(
     id="00000000-0000-4000-8000-000000000001",
@@ -75,23 +125,29 @@ NOTE = Note(
 )
 
 
-def through_json(payload: dict[str, Any]) -> dict[str, Any]:
-    decoded: dict[str, Any] = json.loads(json.dumps(payload, allow_nan=False))
+def payload_of(note: Note) -> Payload:
+    """Return the payload of a note that is stored as it is."""
+    given = {"id": note.id, "namespace": note.namespace, "token": "t", "rev": note.seq}
+    return encode_note(StoredNote(note=note, **given))  # type: ignore[arg-type]
+
+
+def through_json(payload: Payload) -> Payload:
+    decoded: Payload = json.loads(json.dumps(payload, allow_nan=False))
     assert decoded == payload
     return decoded
 
 
-@given(notes)
-def test_a_note_comes_back_as_it_was(note: Note) -> None:
-    payload = through_json(encode_note(note, note.namespace))
-    found = decode_note(note.id, payload)
-    assert found == note
-    assert repr(found.metadata) == repr(note.metadata)
+@given(stored_notes())
+def test_a_note_comes_back_as_it_was(stored: StoredNote) -> None:
+    found = decode_note(Point(stored.id, through_json(encode_note(stored))))
+    assert found == stored
+    if found.note is not None and stored.note is not None:
+        assert repr(found.note.metadata) == repr(stored.note.metadata)
 
 
-@given(changes)
-def test_a_change_comes_back_as_it_was(change: Change) -> None:
-    assert decode_change(through_json(encode_change(change, change.namespace))) == change
+@given(decisions | calls | leases)
+def test_a_record_comes_back_as_it_was(record: Decision | Call | Lease) -> None:
+    assert decode_record(Point(record.id, through_json(encode_record(record)))) == record
 
 
 @given(namespaces, namespaces)
@@ -106,12 +162,10 @@ def test_the_payload_is_flat_versioned_and_made_for_filters() -> None:
         text="she makes pots", keywords=("clay",), tags=("craft",), cause=NOTE.id, model="rules",
         change="c", at=moment, recorded_at=moment,
     )  # fmt: skip
-    payload = encode_note(
-        NOTE.revised(at=moment, contexts=(entry,), metadata={"city": "Rome"}), NOTE.namespace
-    )
+    payload = payload_of(NOTE.revised(at=moment, contexts=(entry,), metadata={"city": "Rome"}))
     shown = "schema namespace seq seq_us seq_ns at when recorded_at terms"
     assert {name: payload[name] for name in shown.split()} == {
-        "schema": 1,
+        "schema": 2,
         "namespace": '["ann","chat"]',
         "seq": 1_800_000_000_123_456_789,
         "seq_us": 1_800_000_000_123_456,
@@ -126,6 +180,8 @@ def test_the_payload_is_flat_versioned_and_made_for_filters() -> None:
             'source="user"',
             "kind",
             'kind="statement"',
+            "origin",
+            'origin="conversation"',
             "keywords",
             'keywords="clay"',
             "tags",
@@ -134,8 +190,6 @@ def test_the_payload_is_flat_versioned_and_made_for_filters() -> None:
             'attributes_source="rules"',
             "state",
             'state="pending"',
-            "chunk",
-            "chunk=0",
             "at",
             "at=true",
             "metadata",
@@ -147,42 +201,59 @@ def test_the_payload_is_flat_versioned_and_made_for_filters() -> None:
 
 
 def test_without_an_event_time_when_is_the_time_of_recording() -> None:
-    payload = encode_note(NOTE, NOTE.namespace)
+    payload = payload_of(NOTE)
     assert payload["when"] == payload["recorded_at"]
     assert "at" not in payload
 
 
-def test_a_note_is_not_stored_under_another_namespace() -> None:
-    with pytest.raises(NamespaceError, match="belongs to"):
-        encode_note(NOTE, ("ann",))
+def test_a_note_is_not_stored_under_another_namespace_or_id() -> None:
+    for wrong in ({"namespace": ("ann",)}, {"id": "00000000-0000-4000-8000-000000000002"}):
+        given = {"id": NOTE.id, "namespace": NOTE.namespace, **wrong}
+        with pytest.raises(NamespaceError, match="is not note"):
+            encode_note(StoredNote(token="t", rev=1, note=NOTE, **given))  # type: ignore[arg-type]
+
+
+def test_a_tombstone_has_no_text_and_no_field_that_a_filter_for_notes_knows() -> None:
+    purge = Purge(5, deleted=True)
+    given = {"id": NOTE.id, "namespace": NOTE.namespace, "token": "t", "rev": 5}
+    payload = encode_note(StoredNote(deleted_at=1_000_007, purge=purge, **given))  # type: ignore[arg-type]
+    assert payload == {
+        "schema": 2,
+        "buried": '["ann","chat"]',
+        "owing": '["ann","chat"]',
+        "token": "t",
+        "rev": 5,
+        "seq": 1_000_007,
+        "seq_us": 1000,
+        "seq_ns": 7,
+        "last": 1_000_007,
+        "purge": [5, True],
+        "size": 0,
+    }
 
 
 def test_a_refusal_names_the_place() -> None:
     bad = NOTE.revised(metadata={"a": [{"b": float("inf")}]})
     with pytest.raises(InvalidInputError, match=r"metadata\.a\.b is inf"):
-        encode_note(bad, NOTE.namespace)
-
-
-def test_a_negative_revision_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="revision"):
-        encode_note(NOTE.revised(revision=-1), NOTE.namespace)
+        payload_of(bad)
 
 
 def test_a_time_that_leaves_the_calendar_is_refused() -> None:
     edge = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
     with pytest.raises(InvalidInputError, match="calendar"):
-        encode_note(NOTE.revised(at=edge), NOTE.namespace)
+        payload_of(NOTE.revised(at=edge))
 
 
-def test_a_payload_of_a_later_version_is_not_guessed_at() -> None:
-    payload = encode_note(NOTE, NOTE.namespace)
-    with pytest.raises(StoreError, match="newer version"):
-        decode_note(NOTE.id, {**payload, "schema": 2})
+@pytest.mark.parametrize("schema", [1, 3, None])
+def test_a_payload_of_another_schema_is_refused_and_named(schema: int | None) -> None:
+    payload = {**payload_of(NOTE), "schema": schema}
+    with pytest.raises(StoreError, match=rf"schema {schema}.*reads schema 2.*version that wrote"):
+        decode_note(Point(NOTE.id, payload))
 
 
 def test_what_is_stored_is_a_copy() -> None:
     inner = ["x"]
-    payload = encode_note(NOTE.revised(metadata={"list": inner}), NOTE.namespace)
+    payload = payload_of(NOTE.revised(metadata={"list": inner}))
     inner.append("y")
     assert payload["metadata"] == {"list": ["x"]}
 
@@ -197,13 +268,13 @@ def test_decoding_ten_notes_takes_well_under_a_millisecond() -> None:
         relation="r", reason="because", strength=0.5, direction="out", created=moment
     )  # fmt: skip
     many = {f"00000000-0000-4000-8000-{n:012}": link for n in range(5)}
-    payload = encode_note(NOTE.revised(contexts=(entry,) * 3, links=many), NOTE.namespace)
+    payload = payload_of(NOTE.revised(contexts=(entry,) * 3, links=many))
     best = min(_seconds_for_ten(payload) for _ in range(50))
     assert best < 0.001
 
 
-def _seconds_for_ten(payload: dict[str, Any]) -> float:
+def _seconds_for_ten(payload: Payload) -> float:
     started = time.perf_counter()
     for _ in range(10):
-        decode_note(NOTE.id, payload)
+        decode_note(Point(NOTE.id, payload))
     return time.perf_counter() - started
