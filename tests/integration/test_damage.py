@@ -9,7 +9,7 @@ from support import models
 from support.processes import run_python
 
 from amem_integrations import AgenticMemory, StoreError, StoreFullError, StoreLockedError
-from amem_integrations.stores import EdgeStore
+from amem_integrations.stores import FolderStore
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
@@ -61,7 +61,7 @@ def remove(path):
     shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-@pytest.mark.parametrize("part", ["notes", "history", "amem.json"])
+@pytest.mark.parametrize("part", ["notes", "journal", "amem.json"])
 @pytest.mark.parametrize("other", [None, "a file", "a folder"])
 def test_a_folder_with_a_part_missing_or_replaced_is_a_store_error(folder, part, other):
     path = folder / "amem" / part
@@ -168,7 +168,7 @@ def test_a_disk_that_runs_full_in_the_middle_of_work_costs_no_note(folder):
 
 def test_a_memory_is_not_optimized_where_there_is_no_room_for_a_copy(folder):
     left = [10**12]
-    store = EdgeStore(folder, dimensions=64, free_bytes=lambda _path: left[0])
+    store = FolderStore(folder, dimensions=64, free_bytes=lambda _path: left[0])
     left[0] = 257 * MIB
     with pytest.raises(StoreFullError, match="optimizing"):
         store.optimize()

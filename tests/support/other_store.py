@@ -18,15 +18,29 @@ from qdrant_client import QdrantClient
 from support.qdrant_server import FakeQdrant, serving
 from support.stored import METADATA_INDEXES
 
-from amem_integrations.stores import QdrantStore
+from amem_integrations import memory, opening
+from amem_integrations.opening import Location
+from amem_integrations.ports import Store
+from amem_integrations.stores import ServerStore
 
 CHOSEN = os.environ.get("AMEM_TEST_STORE", "")
 PREFIX = "amem-test-"
 
 
+class _Own(ServerStore):
+    """A store in collections of its own, which are removed when the store is closed."""
+
+    def close(self) -> None:
+        """Close the connections, and remove the collections."""
+        if not self._is_closed:
+            for name in (self._name, f"{self._name}-journal"):
+                self._connection.call(lambda client, name=name: client.delete_collection(name))
+        super().close()
+
+
 @contextmanager
 def instead_of_memory() -> Iterator[None]:
-    """Let `QdrantStore(":memory:")` be a store on the chosen server."""
+    """Let `":memory:"` be a store on the chosen server."""
     with ExitStack() as stack:
         url, options = CHOSEN, _key()
         if CHOSEN == "stand-in":
@@ -34,27 +48,23 @@ def instead_of_memory() -> Iterator[None]:
         made = f"{PREFIX}{uuid4().hex[:12]}-"  # of this run: others may use the same server
         client = QdrantClient(url=url, check_compatibility=False, **options)
         stack.callback(_remove, client, made)
-        original, closing = QdrantStore.__init__, QdrantStore.close
+        original = opening.open_store
 
-        @wraps(original)  # what it takes is looked up
-        def opened(self: QdrantStore, location: str, **given: Any) -> None:
-            if location == ":memory:":
-                given["metadata_indexes"] = {
-                    **METADATA_INDEXES,
-                    **given.get("metadata_indexes", {}),
-                }
-                given["collection"] = f"{made}{uuid4().hex[:12]}"
-                location, given = url, {"timeout": 60, **options, **given}
-            original(self, location, **given)
+        @wraps(original)
+        def opened(location: Location, *, embedder: str, dimensions: int) -> Store:
+            if location.path != opening.MEMORY:
+                return original(location, embedder=embedder, dimensions=dimensions)
+            return _Own(
+                url,
+                embedder=embedder,
+                dimensions=dimensions,
+                collection=f"{made}{uuid4().hex[:12]}",
+                metadata_indexes=METADATA_INDEXES,
+                **{"timeout": 60, **options},
+            )
 
-        def closed(self: QdrantStore) -> None:
-            closing(self)
-            name = self._notes._name
-            if name.startswith(made):
-                _remove(client, name)
-
-        stack.enter_context(patch.object(QdrantStore, "__init__", opened))
-        stack.enter_context(patch.object(QdrantStore, "close", closed))
+        stack.enter_context(patch.object(opening, "open_store", opened))
+        stack.enter_context(patch.object(memory, "open_store", opened))
         yield
 
 
