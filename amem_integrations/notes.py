@@ -96,6 +96,7 @@ class Attempts(NamedTuple):
 
     construct: int = 0
     link: int = 0
+    failure: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

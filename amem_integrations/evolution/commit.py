@@ -90,7 +90,7 @@ def failures(
             sources = seen.sources_of([text], [note])
             by = call.runtime.model_name
             item = Item(kind="failure", to=note.id, by=by, text=text, sources=sources)
-            made.append(call.decide(note, "failure", note.attempts, [item]))
+            made.append(call.decide(note, "failure", note.next_attempts.failure, [item]))
     return made
 
 

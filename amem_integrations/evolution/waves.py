@@ -126,12 +126,12 @@ async def upgrade_wave(runtime: Runtime, writer: Writer, wave: Sequence[Batch]) 
 
 def _bared(note: Note) -> Note:
     """Return a note without what rules made of it, as the next attempt is to see it."""
-    construct, link = note.next_attempts
+    construct, link, failure = note.next_attempts
     return note.revised(
         contexts=tuple(entry for entry in note.contexts if entry.cause != note.id),
         links={},
         state="pending",
-        next_attempts=Attempts(construct + 1, link + 1),
+        next_attempts=Attempts(construct + 1, link + 1, failure),
     )
 
 

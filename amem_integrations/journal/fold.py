@@ -16,8 +16,6 @@ from .writer import MOST_LINKS
 
 MOST_SENTENCES = 8  # of other notes; the newest count
 
-STAGES = ("construct", "link")  # as in `Attempts`
-
 # What a view may change of a note: everything else is the user's.
 VIEW_FIELDS = frozenset(
     {
@@ -54,8 +52,8 @@ def fold(
         "supersessions": dict(_supersessions(stored.id, shown)),
         "state": state,
         "failure": failed[-1].items[0].text if state == "failed" else None,
-        "attempts": 0 if state == "done" else _attempts_failed(own),
-        "next_attempts": Attempts(*(_next_attempt(own, stage, entry) for stage in STAGES)),
+        "attempts": 0 if state == "done" else _failures(own),
+        "next_attempts": Attempts(*(_next_attempt(own, one, entry) for one in Attempts._fields)),
         "kind": entry.item.data.get("kind") or kind if entry else kind,
     }
     return replace(
@@ -115,14 +113,22 @@ def _is_spent(decision: Decision, entry: _Entry | None) -> bool:
 
     Links that somebody has switched off are not asked for again, unless the entry that they were made for went too.
     """
+    if decision.stage == "failure":
+        return True
     if decision.void or decision.stage == "construct":
         return decision.is_off
     return decision.is_off and (entry is None or entry.decision.seq > decision.seq)
 
 
-def _attempts_failed(own: Sequence[Decision]) -> int:
-    """Return how often no usable answer came; failures whose text is gone count too, since their slots are taken."""
-    return max((one.attempt + 1 for one in own if one.stage == "failure"), default=0)
+def _failures(own: Sequence[Decision]) -> int:
+    """Return how often no usable answer came since the last step that went well, also where the reason is gone."""
+    last = _last_entry(own)
+    return sum(one.stage == "failure" and one.seq > last for one in own)
+
+
+def _last_entry(own: Sequence[Decision]) -> int:
+    """Return the seq of the last decision that gives the note an entry, switched on or not; 0 if there is none."""
+    return max((one.seq for one in own if one.stage == "construct" and one.items), default=0)
 
 
 def first_state(note: Note) -> State:
@@ -139,8 +145,7 @@ def _state(
         one.stage == "link" and one.shows and not _is_spent(one, entry) for one in own
     ):
         return "done"
-    made = max((one.seq for one in own if one.stage == "construct" and one.items), default=0)
-    if failed and failed[-1].seq > made:
+    if failed and failed[-1].seq > _last_entry(own):
         return "failed"
     return "pending" if entry is None else "constructed"
 

@@ -9,7 +9,7 @@ from support import models
 from support.ports import WatchedStore
 
 from amem_integrations import AgenticMemory, ConfigurationError, MemoryConfig, ModelUnavailableError
-from amem_integrations.stores import EdgeStore
+from amem_integrations.stores import FolderStore
 from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob",)
@@ -133,7 +133,7 @@ def test_a_number_of_attempts_that_makes_no_sense_is_a_clear_error(number):
 
 
 def test_an_idle_evolve_asks_the_store_once_however_many_namespaces_there_are(tmp_path):
-    store = WatchedStore(EdgeStore(tmp_path, dimensions=64))
+    store = WatchedStore(FolderStore(tmp_path, dimensions=64))
     config = MemoryConfig(max_attempts=1)
     model = models.model(construct=Poisoned().construct)
     with AgenticMemory._over(store, HashEmbedder(), model, config) as memory:
@@ -150,7 +150,7 @@ def test_an_idle_evolve_asks_the_store_once_however_many_namespaces_there_are(tm
 
 
 def test_proposals_take_as_many_calls_for_many_notes_as_for_one(tmp_path):
-    store = WatchedStore(EdgeStore(tmp_path, dimensions=64))
+    store = WatchedStore(FolderStore(tmp_path, dimensions=64))
     model = models.model(models.update_first("Something else entirely."))
     config = MemoryConfig(min_gate_similarity=1.0, batch_size=1, max_concurrency=1)
     with AgenticMemory._over(store, HashEmbedder(), model, config) as memory:

@@ -21,13 +21,16 @@ from amem_integrations import (
     LedgerEntry,
     MemoryConfig,
     ModelUnavailableError,
+    NoteNotFoundError,
     Plan,
 )
 from amem_integrations.adapting import directly, evolve_turn
-from amem_integrations.stores import QdrantStore
+from amem_integrations.ports import RecordQuery
+from amem_integrations.stores import ServerStore
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
+WRITES = ("insert_notes", "swap_notes", "insert_records", "swap_records")
 FACTS = [f"I have bought {number} apples in Oslo" for number in range(6)]
 EVENING = datetime(2031, 5, 8, 23, 59, 50, tzinfo=UTC)
 TODAY, TOMORROW = date(2031, 5, 8), date(2031, 5, 9)
@@ -139,11 +142,11 @@ def test_asynchronous_calls_are_in_the_ledger(location):
 
 def test_the_ledger_costs_no_further_write():
     def writes(model):
-        store = WatchedStore(QdrantStore(":memory:", dimensions=256, embedder="hash"))
+        store = WatchedStore(ServerStore(":memory:", dimensions=256, embedder="hash"))
         with AgenticMemory._over(store, HashEmbedder(256), model) as memory:
             memory.add("I moved to Oslo", namespace=ANN, thread="t")
             memory.add("I like it in Oslo", namespace=ANN, thread="t")
-        return sum(store.calls.count(name) for name in ("insert", "replace", "rewrite_changes"))
+        return sum(store.calls.count(name) for name in WRITES)
 
     assert writes(models.model(models.link_to_first)) == writes(None)
 
@@ -211,22 +214,29 @@ def test_the_history_and_the_notes_show_nothing_of_the_ledger(location):
         assert [entry.calls for entry in memory.usage()] == [1]  # it was paid all the same
 
 
+def calls_of(store):
+    """The records of the calls, as they are stored."""
+    return list(store.find_records(ANN, RecordQuery(calls_only=True)).values())
+
+
 def test_what_was_spent_cannot_be_undone():
-    store = QdrantStore(":memory:", dimensions=256, embedder="hash")
+    store = ServerStore(":memory:", dimensions=256, embedder="hash")
     with AgenticMemory._over(store, HashEmbedder(256), models.model()) as memory:
         memory.add("I moved to Oslo", namespace=ANN)
-        (record,) = store.changes(ANN, kinds=("usage",))
-        with pytest.raises(InvalidInputError, match="cannot be taken back"):
-            memory.undo(record.id, namespace=ANN)
+        (call,) = calls_of(store)
+        with pytest.raises(NoteNotFoundError, match="there is no change"):
+            memory.undo(call.id, namespace=ANN)
 
 
 def test_the_ledger_holds_no_content():
-    store = QdrantStore(":memory:", dimensions=256, embedder="hash")
-    with AgenticMemory._over(store, HashEmbedder(256), models.model()) as memory:
+    store = ServerStore(":memory:", dimensions=256, embedder="hash")
+    replies = {"construct": ["The password: no JSON", models.construct]}
+    with AgenticMemory._over(store, HashEmbedder(256), ScriptedModel(replies)) as memory:
         note = memory.add("The password is swordfish", namespace=ANN, speaker="Ann", key="pw")
-        (record,) = store.changes(ANN, kinds=("usage",))
+        (call,) = calls_of(store)
+        assert [one.get("is_rejected", False) for one in call.data["model_calls"]] == [True, False]
         for secret in ("swordfish", "password", "Ann", "pw", note.id):
-            assert secret not in repr(record.data)
+            assert secret not in repr(call.data)
 
 
 def test_what_was_spent_stays_when_notes_are_deleted_and_the_namespace_is_cleared(location):
@@ -241,7 +251,6 @@ def test_what_was_spent_stays_when_notes_are_deleted_and_the_namespace_is_cleare
         assert [change.kind for change in memory.history(None, namespace=ANN)] == [
             "delete",
             "delete",
-            "clear",
         ]
 
 
@@ -250,7 +259,7 @@ def test_an_export_says_nothing_of_what_was_spent(tmp_path):
     with opened() as memory:
         memory.add("I moved to Oslo", namespace=ANN)
         memory.export(file, namespace=ANN)
-    assert '"usage"' not in file.read_text()
+    assert "model_calls" not in file.read_text()
     with opened() as memory:
         memory.import_(file, namespace=ANN)
         assert memory.usage(namespace=ANN) == []
@@ -375,7 +384,7 @@ def test_a_higher_limit_goes_on_the_same_day(tmp_path):
 
 
 def test_what_other_processes_spend_counts():
-    store = QdrantStore(":memory:", dimensions=256, embedder="hash")
+    store = ServerStore(":memory:", dimensions=256, embedder="hash")
     config, model = MemoryConfig(daily_calls=2), models.model(models.link_to_first)
     one, other = (AgenticMemory._over(store, HashEmbedder(256), model, config) for _ in range(2))
     one.add(FACTS[0], namespace=ANN)
@@ -455,7 +464,7 @@ def test_a_call_that_got_no_answer_leaves_room_for_another():
 
 def test_a_smaller_call_is_made_where_a_larger_one_has_no_room():
     model = costing(0, 0)
-    with opened(model=model, daily_tokens=600, link=False, split=False) as memory:
+    with opened(model=model, daily_tokens=600, link=False) as memory:
         memory.add("word " * 400, namespace=ANN)
         assert "tokens" in memory.stats(namespace=ANN)["stopped"][0]
         assert memory.add(FACTS[0], namespace=ANN).state == "done"
