@@ -68,6 +68,8 @@ WHAT = ("items", "data", "at", "sources_revs", "shown_revs", "attempt", "by")
 BRIEF = ("schema", "namespace", "buried", "token", "rev", "thorough", "expires_at")  # of a note
 LONG_AGO = datetime.fromtimestamp(0, UTC)
 
+# Names under which everything is somebody's text.
+TEXTS = {"content", "metadata", "text", "keywords", "tags", "reason", "values", "data"}
 # Of the parts of a note: what is a time, and what is a list.
 TIMES = {"at", "recorded_at", "until", "expires_at", "created", "since"}
 LISTS = {"keywords", "tags"}
@@ -145,10 +147,10 @@ def encode_note(stored: StoredNote) -> Payload:
 def _with_text(payload: Payload, name: str, fields: Iterable[str]) -> Payload:
     """Return a payload without what is missing, with its size, in which some fields are one text of JSON."""
     made = {name: plain(value, name) for name, value in payload.items() if value is not None}
+    size = _bytes_of(made)
     apart = {field: made.pop(field) for field in fields if field in made}
     text = json.dumps(apart, ensure_ascii=False, separators=(",", ":"))
-    words = made.get("content", "")
-    return {**made, name: text, "size": len(text) + len(words)}
+    return {**made, name: text, "size": size}
 
 
 def _encode_words(note: Note) -> Payload:
@@ -368,6 +370,15 @@ def _checked(payload: Payload) -> Payload:
             "open the memory with the version that wrote it"
         )
     return payload
+
+
+def _bytes_of(value: object, *, is_text: bool = False) -> int:
+    """Return how many bytes the texts of a payload have."""
+    if isinstance(value, str):
+        return len(value.encode()) if is_text else 0
+    if isinstance(value, Mapping):
+        return sum(_bytes_of(item, is_text=is_text or name in TEXTS) for name, item in value.items())
+    return sum(_bytes_of(item, is_text=is_text) for item in value) if isinstance(value, list) else 0
 
 
 def term(field: str, value: str | float | None = None) -> str:
