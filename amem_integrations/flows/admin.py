@@ -40,6 +40,7 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
     - `duplicates`: notes that say, but for case, punctuation and spacing, what an earlier one of their
       namespace says; what says the same in other words is not counted
     - `proposals`: those that wait for an answer, by the model that made them
+    - `rejected_replies`: answers that could not be used, by model, since this memory was opened
     - `usage`: what models were asked since this memory was opened: by task (`construct`, `evolve`, …), in `total`, and in
       `models` by the name that notes and history know a model by: `calls`, `input_tokens`, `output_tokens`,
       `rejected_replies`, `dropped` (links and updates that named no note shown), `refused` (requests that the endpoint
@@ -56,10 +57,13 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
             runtime.budget.take_over(space, spent)
             stopped += [refusal] if (refusal := runtime.budget.refusal(space)) else []
         await examine(runtime, space, health)
+    asked = runtime.usage.snapshot()
+    rejected = {name: counts.get("rejected_replies", 0) for name, counts in asked["models"].items()}
     return {
         "namespaces": len(spaces),
         **health.values(),
-        "usage": runtime.usage.snapshot(),
+        "rejected_replies": {model: count for model, count in rejected.items() if count},
+        "usage": asked,
         "cost": _cost(costs, health.states.total()),
         "stopped": stopped,
     }
