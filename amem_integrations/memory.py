@@ -206,7 +206,7 @@ class AgenticMemory:
         current = self._embedder
         wanted = embedder or current
         if (wanted.name, wanted.dimensions) == (current.name, current.dimensions):
-            return run(flows.transfer.embed_anew(self._runtime, reporter(progress)))
+            return run(flows.embed.embed_anew(self._runtime, reporter(progress)))
         if self._location is None or not self._location.is_folder:
             raise ConfigurationError(
                 "only a memory that was opened in a folder takes another embedder in place; export() this one, and "

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
+from ..embedding import embed_by, vectors_by
 from ..errors import AmemError, ModelUnavailableError
 from ..fetch import note_pages
 from ..filters import WITHOUT_VECTOR
 from ..journal.projection import project
 from ..notes import check_namespace
+from ..progress import Meter, Progress
 from ..runtime import Runtime, resolve
+from ..stored_note import StoredNote
 from .resume import writing
 
 log = logging.getLogger("amem_integrations")
@@ -63,3 +68,26 @@ async def embed_all_missing(
     except AmemError:
         runtime.vectors.lacking = True
         raise
+
+
+async def embed_anew(runtime: Runtime, progress: Progress | None) -> int:
+    """Embed all notes of all namespaces again, in place; return how many there are.
+
+    Raises:
+        ModelUnavailableError: The embedder failed; do it again to go on.
+        StoreError: The store refused.
+    """
+    store, embedder = runtime.store, runtime.embedder
+    spaces = await resolve(store.namespaces())
+    meter = Meter(progress, sum([await resolve(store.count(space)) for space in spaces]))
+
+    async def embedded(notes: Sequence[StoredNote]) -> list[StoredNote]:
+        bare = [replace(one, vectors=None, embedded="") for one in notes]
+        return await vectors_by(embedder, bare, partial(embed_by, embedder))
+
+    for space in spaces:
+        async for page in note_pages(store, space, size=PAGE):
+            async with writing(runtime, space) as writer:
+                await project(replace(writer, embed=embedded), [note.id for note in page])
+            meter.add(len(page))
+    return meter.done
