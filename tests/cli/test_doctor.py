@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import uuid4
 
@@ -13,10 +14,8 @@ from amem_integrations import AgenticMemory
 from amem_integrations.adapting import Unembedded
 from amem_integrations.cli import doctor
 from amem_integrations.notes import ContextEntry
-from amem_integrations.ports import Indexed
-from amem_integrations.stores import EdgeStore
-from amem_integrations.stores.collection import NOTE_INDEXES
-from amem_integrations.stores.edge_shard import EdgeShard
+from amem_integrations.stores import FolderStore
+from amem_integrations.stores.folder_collection import FolderCollection
 from amem_integrations.stores.payloads import Point
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
@@ -33,11 +32,21 @@ def findings(amem, *, status):
 
 def rewrite(amem, change):
     """Write another version of the first note past the memory."""
-    with closing(EdgeStore(amem.folder, dimensions=256)) as store:
+    with closing(FolderStore(amem.folder, dimensions=256)) as store:
         first, *_ = store.scan(("ann",), limit=1)
-        note = change(first)
-        note = note.revised(revision=first.revision + 1, ops=(*first.ops, "test"))
-        assert store.replace(("ann",), [Indexed(note=note)], []) == set()
+        (stored,) = store.notes(("ann",), [first.id], vectors=True).values()
+        new = replace(stored, note=change(first), token="another")
+        store.swap_notes(("ann",), [(stored.token, new)])
+        assert store.scan(("ann",), limit=1) == [new.note]
+
+
+@contextmanager
+def notes_of(amem):
+    """The shard of notes in a closed folder, open."""
+    shard = FolderCollection(amem.folder / "amem" / "notes", {}, nullcontext())
+    shard.load()
+    yield shard
+    shard.close()
 
 
 def test_a_memory_in_order_is_well(talk):
@@ -46,7 +55,7 @@ def test_a_memory_in_order_is_well(talk):
     assert found["notes"]["text"].startswith("30, ")
     assert "hash, 256 dimensions" in found["embedder"]["text"]
     assert "qdrant-edge-py" in found["versions"]["text"]
-    assert found["format"]["text"].startswith("1, schema 1, made 20")
+    assert found["format"]["text"].startswith("2, schema 2, made 20")
     text = talk("doctor").stdout
     assert text.rstrip().endswith("All is well.")
     assert talk.names == []
@@ -58,7 +67,7 @@ def test_a_memory_that_is_not_there_is_said_to_be(amem):
 
 
 def test_a_memory_in_use_is_said_to_be(talk):
-    with closing(EdgeStore(talk.folder, dimensions=256)):
+    with closing(FolderStore(talk.folder, dimensions=256)):
         assert "open already" in findings(talk, status=1)[0]["memory"]["text"]
         assert "open already" in talk("doctor", "--mend").stdout
 
@@ -70,7 +79,7 @@ def test_a_memory_in_use_is_said_to_be(talk):
         ("{}", "holds no memory"),
         ('{"format": 99}', "format 99"),
         ("[" * 100_000, "cannot be read"),
-        ('{"format": 1, "embedder": null, "dimensions": "many"}', "damaged"),
+        ('{"format": 2, "embedder": null, "dimensions": "many"}', "damaged"),
     ],
 )
 def test_a_damaged_description_is_named(talk, content, said):
@@ -120,31 +129,24 @@ def test_links_and_causes_that_lead_nowhere_are_found(talk):
 
     rewrite(talk, change)
     found, sick = findings(talk, status=1)
-    assert sick == ["dangling links", "one-sided links", "orphaned contexts"]
+    assert sick == ["dangling links", "orphaned contexts", "views"]
     assert gone[:8] in found["dangling links"]["text"]
     assert "WRONG" in talk("doctor").stdout
 
 
 def test_points_without_a_note_are_found(talk):
-    shard = EdgeShard.load(talk.folder / "amem" / "notes", NOTE_INDEXES)
-    shard.upsert([Point(str(uuid4()), {})])
-    shard.close()
+    with notes_of(talk) as shard:
+        shard.insert([Point(str(uuid4()), {})])
     found, sick = findings(talk, status=1)
     assert sick == ["points"]
     assert "1 points hold no note" in found["points"]["text"]
 
 
 def test_points_that_went_missing_are_counted(talk, caplog):
-    shard = EdgeShard.load(talk.folder / "amem" / "notes", NOTE_INDEXES)
-    note = talk_ids(shard)[0]
-    shard.delete(shard.dialect.ids([note]))
-    shard.close()
+    with notes_of(talk) as shard:
+        shard.delete(shard.dialect.ids([shard.scroll(None)[0].id]))
     _, sick = findings(talk, status=1)
     assert "points" in sick
-
-
-def talk_ids(shard):
-    return [point.id for point in shard.scroll(shard.dialect.every([]))]
 
 
 def test_a_full_disk_is_told_before_it_is_full(talk, monkeypatch):
@@ -178,21 +180,32 @@ def test_what_has_expired_is_not_shown_and_nothing_is_wrong_with_it(wedding):
     assert report["ok"], report
 
 
-def test_it_mends_links_of_one_end_and_vectors_that_are_missing(talk):
+def test_deleted_text_that_lies_in_the_files_is_told(talk):
+    with AgenticMemory.open(talk.folder, embedder=HashEmbedder(256)) as memory:
+        gone = memory.add("The kiln is cold.", namespace=("bo",))
+        memory.delete(gone.id, namespace=("bo",))
+    found, _ = findings(talk, status=0)
+    assert found["deleted"]["level"] == "hint"
+    assert found["deleted"]["advice"] == "run `amem compact`"
+    assert talk("compact").exit_code == 0
+    assert "deleted" not in findings(talk, status=0)[0]
+
+
+def test_it_mends_views_and_vectors_that_are_missing(talk):
     gone = str(uuid4())
 
     def change(note):
         ((_, link), *_) = note.links.items()
         return note.revised(links={gone: link})
 
-    rewrite(talk, change)
     with AgenticMemory.open(talk.folder, embedder=HashEmbedder(256)) as memory:
+        before = memory.get_all(namespace=("ann",), limit=99)
         (bare,) = Unembedded(memory).add_by_words(["The kiln is cold."], namespace=("bo",))
-    assert findings(talk, status=1)[1] == ["vectors", "dangling links", "one-sided links"]
+    rewrite(talk, change)
+    assert findings(talk, status=1)[1] == ["vectors", "dangling links", "views"]
     assert talk("doctor", "--mend").exit_code == 0
     assert findings(talk, status=0)[1] == []
     with AgenticMemory.open(talk.folder, embedder=HashEmbedder(256)) as memory:
-        (first,) = memory.get_all(namespace=("ann",), limit=1)
+        assert memory.get_all(namespace=("ann",), limit=99) == before
         (hit,) = memory.search("The kiln is cold.", namespace=("bo",))
-    assert first.links == {}
     assert (hit.note.id, hit.similarity) == (bare.id, pytest.approx(1, abs=0.3))

@@ -10,7 +10,7 @@ import pytest
 from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import AgenticMemory, Completion
-from amem_integrations.stores import EdgeStore
+from amem_integrations.stores import FolderStore
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 
@@ -200,7 +200,7 @@ def test_a_namespace_is_cleared_alone(wedding):
 
 
 def test_what_an_interrupted_reindex_left_is_put_right(wedding):
-    store, name, _ = EdgeStore.as_made(wedding.folder)
+    store, name, _ = FolderStore.as_made(wedding.folder)
     store.close()
     (wedding.folder / "amem").rename(wedding.folder / ".amem-before")
     assert name == "hash"
