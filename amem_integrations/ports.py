@@ -149,7 +149,7 @@ class RecordQuery:
         about: Decisions that show on one of these notes.
         note: Decisions whose note or form is this one.
         newest: With `about`: of each of these notes its own decisions, those that supersede a note, and so many of the
-            newest others that are not void; a store may find some more. None: all.
+            newest others that are not void. None: all.
         made_from: Decisions that have a wording of this note, up to this rev, among their sources.
         shown: Calls that were shown a wording of this note, up to this rev.
         unsettled: Decisions that are not settled.

@@ -266,8 +266,8 @@ class PointStore:
                 else self._records.newest(self._bounded(which, part.about, part.newest))
             )
             points |= {point.id: point for point in found}
-        found = (decode_record(point) for point in points.values())
-        return {record.id: record for record in found if query.finds(record)}
+        wanted = query.of(decode_record(point) for point in points.values())
+        return {record.id: record for record in wanted}
 
     def insert_records(self, namespace: Namespace, records: Sequence[Record]) -> None:
         """Store records whose ids are not there."""
