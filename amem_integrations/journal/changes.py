@@ -48,7 +48,7 @@ class ChangeId(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> ChangeId | None:
         """Return the parts of an id; None: the text is no id of a change."""
-        of, *parts = text.split(":")
+        of, *parts = text.split(":") if isinstance(text, str) else ("",)
         if not parts or len(parts) > 2 or not all((of, *parts)):  # noqa: PLR2004
             return None
         if parts[0].isdecimal():

@@ -257,6 +257,8 @@ class PointStore:
     def find_records(self, namespace: Namespace, query: RecordQuery) -> dict[str, Record]:
         """Return the calls and decisions that are wanted, by id."""
         self._check_open()
+        if query.note is not None and not is_id(query.note):
+            return {}
         points: dict[str, Point] = {}
         for part in _parts(query):
             which = self._clauses(namespace_key(namespace), part)

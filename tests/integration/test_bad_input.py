@@ -148,7 +148,7 @@ def test_content_over_the_limit_is_refused_and_the_limit_is_named(memory):
 
 
 def test_content_at_the_limit_is_stored_whole():
-    config = MemoryConfig(max_content_chars=10, split=False)
+    config = MemoryConfig(max_content_chars=10)
     with AgenticMemory.open(":memory:", embedder=HashEmbedder(), config=config) as memory:
         assert memory.add("x" * 10, namespace=ANN).content == "x" * 10
         with pytest.raises(InvalidInputError, match="more than 10"):
@@ -204,7 +204,7 @@ def test_the_steps_leave_out_notes_that_are_not_there(memory, name):
 @pytest.mark.parametrize("place", [":memory:", "folder", "http://127.0.0.1:9"])
 def test_an_option_that_no_store_knows_is_named_beside_those_that_are_known(place, tmp_path):
     location = str(tmp_path / place) if place == "folder" else place
-    known = "durability" if place == "folder" else "api_key.*timeout.*verify"
+    known = "api_key.*timeout.*verify" if "://" in place else "durability"
     with pytest.raises(ConfigurationError, match=f"'embeddings'.*{known}"):
         AgenticMemory.open(location, embedder=HashEmbedder(), embeddings=HashEmbedder())
     assert list(tmp_path.iterdir()) == []
@@ -263,12 +263,12 @@ def test_an_empty_namespace_does_not_stand_for_all(memory, name, space):
     [
         {"link": "no"},
         {"review": 1},
-        {"split_tokens": 0},
-        {"split_tokens": 25.5},
+        {"batch_size": 0},
+        {"candidates": 25.5},
         {"min_gate_similarity": "x"},
         {"min_gate_similarity": True},
         {"min_relevance": float("nan")},
-        {"claim_seconds": True},
+        {"lease_seconds": True},
     ],
 )
 def test_a_setting_of_another_kind_is_refused(given):

@@ -17,6 +17,7 @@ from amem_integrations import (
     InvalidInputError,
     MemoryConfig,
     NoteInput,
+    NoteNotFoundError,
     RevisionConflictError,
 )
 from amem_integrations.testing import CopyingModel, HashEmbedder, ScriptedModel
@@ -31,24 +32,22 @@ def opened(location, **settings):
     )
 
 
-def live(memory, tmp_path) -> list[dict]:
-    """All lines of the exports of all namespaces."""
-    lines = []
-    for number, namespace in enumerate(memory.namespaces()):
-        path = tmp_path / f"export-{number}.jsonl"
-        memory.export(path, namespace=namespace)
-        lines += [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return lines
-
-
-def holders(lines, secret: str) -> set[str]:
-    """The notes in whose lines or history a text stands."""
-    found = set()
-    for line in lines:
-        if secret in json.dumps(line, ensure_ascii=False).casefold():
-            about = line.get("note") or line.get("change") or {}
-            found.add(about.get("note_id", about.get("id", "?")))
-    return found
+def holders(memory, tmp_path, secret: str) -> set[str]:
+    """Return where a text stands: ids of points of both collections, and the names of the doors that tell the text."""
+    store, found = memory._runtime.store, set()
+    for point in [*store._notes.scroll(None), *store._records.scroll(None)]:
+        if secret in json.dumps(point.payload, ensure_ascii=False).casefold():
+            found.add(point.id)
+    memory.export(tmp_path / "export.jsonl")
+    told = {
+        "export": (tmp_path / "export.jsonl").read_text(encoding="utf-8"),
+        "get_all": memory.get_all(namespace=ANN, limit=999),
+        "search": [hit for hit in memory.search(secret, namespace=ANN, k=99) if hit.note.links],
+        "context": memory.context("What do you know of it?", namespace=ANN, max_tokens=9999),
+        "history": memory.history(None, namespace=ANN),
+        "proposals": memory.proposals(namespace=ANN),
+    }
+    return found | {door for door, text in told.items() if secret in str(text).casefold()}
 
 
 @pytest.fixture
@@ -62,9 +61,9 @@ def test_a_deleted_text_is_in_no_context_keyword_tag_reason_or_history(memory, t
     one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
     for text in ("Thanks a lot", "See you tomorrow then", "The weather is fine today"):
         memory.add(text, namespace=ANN, thread="t")
-    assert len(holders(live(memory, tmp_path), "zanzibar4711")) == 4
+    assert len(holders(memory, tmp_path, "zanzibar4711")) > 8
     memory.delete(one.id, namespace=ANN)
-    assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+    assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
 @pytest.mark.on_a_server
@@ -73,9 +72,13 @@ def test_a_corrected_text_stands_in_its_own_notes_history_only(memory, tmp_path)
     memory.add("Thanks a lot", namespace=ANN, thread="t")
     memory.add("See you", namespace=ANN, thread="u")
     memory.update(one.id, namespace=ANN, content="The safe opens with a key")
-    assert holders(live(memory, tmp_path), "zanzibar4711") == {one.id}
+    assert holders(memory, tmp_path, "zanzibar4711") == {one.id, "history", "export"}
     assert memory.get(one.id, namespace=ANN).content == "The safe opens with a key"
-    assert "zanzibar" not in repr(memory.get_all(namespace=ANN))
+    before, after = memory.history(one.id, namespace=ANN)[-1].before, ("content",)
+    assert tuple(before) == after
+    memory.update(one.id, namespace=ANN, content="The safe opens with a code", thorough=True)
+    assert holders(memory, tmp_path, "zanzibar4711") == set()
+    assert holders(memory, tmp_path, "opens with a key") == set()
 
 
 @pytest.mark.on_a_server
@@ -89,7 +92,7 @@ def test_undo_does_not_bring_back_a_quote_of_what_was_deleted(memory, tmp_path):
             memory.undo(change.id, namespace=ANN)
         except ValueError:
             continue
-    assert holders(live(memory, tmp_path), "zq4x") == set()
+    assert holders(memory, tmp_path, "zq4x") == set()
 
 
 @pytest.mark.on_a_server
@@ -114,8 +117,8 @@ def test_a_note_deleted_or_corrected_while_a_later_one_is_made_is_not_quoted(tmp
             first = memory.add("My PIN is zanzibar4711", namespace=ANN, thread="t")
             state["first"] = (memory, first.id)
             memory.add("Thanks", namespace=ANN, thread="t")
-            allowed = set() if gone == "delete" else {first.id}
-            assert holders(live(memory, tmp_path), "zanzibar4711") <= allowed
+            allowed = set() if gone == "delete" else {first.id, "history", "export"}
+            assert holders(memory, tmp_path, "zanzibar4711") == allowed
 
 
 def once_before(memory, method, action):
@@ -131,48 +134,32 @@ def once_before(memory, method, action):
     setattr(store, method, called)
 
 
-@pytest.mark.parametrize("method", ["mentions", "delete"])
+@pytest.mark.parametrize("method", ["swap_notes", "find_records", "swap_records"])
 def test_a_text_that_a_note_got_while_it_was_being_deleted_is_gone_too(memory, tmp_path, method):
     one = memory.add("The safe opens with a key", namespace=ANN, thread="t")
+    memory.add("Thank you", namespace=ANN, thread="t")
 
     def correct_and_quote():
-        memory.update(one.id, namespace=ANN, content="The safe opens with zanzibar4711")
-        memory.add("Thanks", namespace=ANN, thread="t")
-        assert len(holders(live(memory, tmp_path), "zanzibar4711")) == 2
+        with suppress(NoteNotFoundError):  # the note is gone already, and another has the same key
+            memory.update(one.id, namespace=ANN, content="The safe opens with zanzibar4711")
+            memory.add("Thanks", namespace=ANN, thread="t")
 
     once_before(memory, method, correct_and_quote)
     memory.delete(one.id, namespace=ANN)
-    assert [note.content for note in memory.get_all(namespace=ANN)] == ["Thanks"]
-    assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+    assert one.content not in repr(memory.get_all(namespace=ANN))
+    assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
-def test_a_text_whose_note_is_deleted_while_it_is_being_corrected_is_gone(memory, tmp_path):
+@pytest.mark.parametrize("method", ["swap_notes", "find_records", "swap_records"])
+def test_a_text_whose_note_is_deleted_while_it_is_being_corrected_is_gone(memory, tmp_path, method):
     one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
-    two = memory.add("Thanks", namespace=ANN, thread="t", evolve=False)
-    memory.construct([two.id], namespace=ANN)
-    assert len(holders(live(memory, tmp_path), "zanzibar4711")) == 2
-    once_before(memory, "mentions", lambda: memory.delete(one.id, namespace=ANN))
-    memory.update(one.id, namespace=ANN, content="Nothing of note")
+    memory.add("Thanks", namespace=ANN, thread="t")
+    assert len(holders(memory, tmp_path, "zanzibar4711")) > 2
+    once_before(memory, method, lambda: memory.delete(one.id, namespace=ANN))
+    with suppress(NoteNotFoundError):
+        memory.update(one.id, namespace=ANN, content="Nothing of note")
     assert [note.content for note in memory.get_all(namespace=ANN)] == ["Thanks"]
-    assert holders(live(memory, tmp_path), "zanzibar4711") == set()
-
-
-def test_who_quoted_a_note_whose_removal_is_never_finished_removes_the_quotes(tmp_path):
-    copying, deleted = CopyingModel(), []
-
-    def answer(request):
-        if deleted:  # by a process that was killed right after that
-            memory._runtime.store.delete(ANN, [deleted.pop()], [])
-        return copying.generate(request)
-
-    model = ScriptedModel({"construct": copying.generate, "evolve": answer})
-    with AgenticMemory.open(tmp_path, model=model, embedder=HashEmbedder()) as memory:
-        memory.add("The weather is fine", namespace=ANN, thread="t")
-        one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
-        deleted.append(one.id)
-        memory.add("Thanks", namespace=ANN, thread="t")
-        assert not deleted
-        assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+    assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
 def test_a_number_within_a_script_without_spaces_is_told_from_others_by_its_digits(
@@ -181,9 +168,9 @@ def test_a_number_within_a_script_without_spaces_is_told_from_others_by_its_digi
     one = memory.add("我的密码是74321113号东方红", namespace=ANN, thread="t")
     for number in ("74321004", "55111213"):
         memory.add(f"我的密码是{number}号东方红", namespace=ANN, thread="t")
-    assert len(holders(live(memory, tmp_path), "74321113")) >= 2
+    assert len(holders(memory, tmp_path, "74321113")) >= 2
     memory.delete(one.id, namespace=ANN)
-    assert holders(live(memory, tmp_path), "74321113") == set()
+    assert holders(memory, tmp_path, "74321113") == set()
 
 
 @pytest.fixture
@@ -217,7 +204,7 @@ def test_a_quote_at_second_hand_goes_though_its_source_went_while_the_model_answ
     then.append(lambda: memory.delete(first.id, namespace=ANN))
     memory.add(GOODBYE, namespace=ANN, thread="u")
     assert then == []
-    assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+    assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
 def test_a_plan_that_waited_writes_no_quote_at_second_hand(second_hand, tmp_path):
@@ -228,7 +215,7 @@ def test_a_plan_that_waited_writes_no_quote_at_second_hand(second_hand, tmp_path
     assert "zanzibar4711" in json.dumps(plan)
     memory.delete(first.id, namespace=ANN)
     memory.commit(plan, namespace=ANN)
-    assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+    assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
 def test_a_plan_that_waited_writes_nothing_of_a_text_that_was_undone_meanwhile(memory, tmp_path):
@@ -240,7 +227,7 @@ def test_a_plan_that_waited_writes_nothing_of_a_text_that_was_undone_meanwhile(m
     update = [c for c in memory.history(changed.id, namespace=ANN) if c.kind == "update"][-1]
     memory.undo(update.id, namespace=ANN)
     memory.commit(plan, namespace=ANN)
-    assert holders(live(memory, tmp_path), "zanzibar4711") == {one.id}
+    assert holders(memory, tmp_path, "zanzibar4711") == {one.id, "history", "export"}
 
 
 def test_deleting_a_note_leaves_what_does_not_quote_it():
@@ -253,20 +240,20 @@ def test_deleting_a_note_leaves_what_does_not_quote_it():
     assert memory.stats(namespace=ANN)["states"] == {"done": 3}
 
 
-def test_the_records_of_a_blanked_history_stay(memory):
+def test_the_history_says_that_something_went(memory):
     one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
     two = memory.add("Thanks a lot", namespace=ANN, thread="t")
-    before = [change.id for change in memory.history(two.id, namespace=ANN)]
     memory.delete(one.id, namespace=ANN)
-    after = [change.id for change in memory.history(two.id, namespace=ANN)]
-    assert after[: len(before)] == before
+    voids = [made for made in memory.history(two.id, namespace=ANN) if made.state == "void"]
+    assert voids
+    assert not any(made.after for made in voids)
 
 
 def test_a_cleared_namespace_leaves_nothing(memory, tmp_path):
     memory.add("zanzibar4711", namespace=ANN)
     memory.add("something else", namespace=BOB)
     memory.clear(namespace=ANN)
-    assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+    assert holders(memory, tmp_path, "zanzibar4711") == set()
     assert memory.namespaces() == [BOB]
 
 
@@ -277,7 +264,7 @@ def test_a_plan_that_waited_writes_nothing_of_what_was_deleted_meanwhile(memory,
     plan = memory.propose([two.id], namespace=ANN).to_dict()
     memory.delete(one.id, namespace=ANN)
     memory.commit(plan, namespace=ANN)
-    assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+    assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
 class Parrot:
@@ -334,9 +321,9 @@ def in_a_row(tmp_path, place, **settings):
 def test_what_was_handed_on_from_note_to_note_goes_with_the_first(tmp_path, place, settings):
     memory, notes = in_a_row(tmp_path, place, **settings)
     with memory:
-        assert notes[3] in holders(live(memory, tmp_path), "zanzibar4711")
+        assert "zanzibar4711" in repr(memory.get(notes[3], namespace=ANN))
         memory.delete(notes[0], namespace=ANN)
-        assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+        assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
 @pytest.mark.parametrize("gone", [[1], [2], [1, 2], [2, 1]])
@@ -345,9 +332,9 @@ def test_it_goes_although_notes_in_the_middle_went_before(tmp_path, gone):
     with memory:
         for place in gone:
             memory.delete(notes[place], namespace=ANN)
-        assert notes[3] in holders(live(memory, tmp_path), "zanzibar4711")
+        assert "zanzibar4711" in repr(memory.get(notes[3], namespace=ANN))
         memory.delete(notes[0], namespace=ANN)
-        assert holders(live(memory, tmp_path), "zanzibar4711") == set()
+        assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
 def test_what_is_corrected_goes_although_a_note_in_the_middle_went_before(tmp_path):
@@ -355,18 +342,7 @@ def test_what_is_corrected_goes_although_a_note_in_the_middle_went_before(tmp_pa
     with memory:
         memory.delete(notes[1], namespace=ANN)
         memory.update(notes[0], namespace=ANN, content="It is not said")
-        assert holders(live(memory, tmp_path), "zanzibar4711") == {notes[0]}
-
-
-def test_a_deleted_note_is_not_named_as_one_that_was_shown(memory, tmp_path):
-    one = memory.add("zanzibar4711", namespace=ANN, thread="t")
-    memory.add("Thanks", namespace=ANN, thread="t")
-    memory.delete(one.id, namespace=ANN)
-    prompts = [
-        line for line in live(memory, tmp_path) if line.get("change", {}).get("kind") == "prompt"
-    ]
-    assert prompts
-    assert one.id not in json.dumps(prompts)
+        assert holders(memory, tmp_path, "zanzibar4711") == {notes[0], "history", "export"}
 
 
 @pytest.mark.parametrize(
@@ -384,25 +360,9 @@ def test_a_secret_of_words_that_others_have_one_by_one_is_gone(memory, tmp_path,
         memory.add(other, namespace=ANN, thread="t")
     one = memory.add(f"The word is {text}", namespace=ANN, thread="t")
     memory.add("Thanks", namespace=ANN, thread="t")
-    assert len(holders(live(memory, tmp_path), text)) > 1
+    assert len(holders(memory, tmp_path, text)) > 1
     memory.delete(one.id, namespace=ANN)
-    assert holders(live(memory, tmp_path), text) == set()
-
-
-def test_a_deleted_chunk_is_not_in_the_history_of_its_text(tmp_path):
-    with opened(tmp_path / "memory", split_tokens=20) as memory:
-        long = "And so it went on and on and on, as ever before. "
-        one = memory.add(f"{long * 3}It is anything. {long * 3}", namespace=ANN)
-        memory.update(one.id, namespace=ANN, content=f"{long * 3}It is zanzibar4711. {long * 3}")
-        update = memory.history(one.id, namespace=ANN)[-1]
-        memory.undo(update.id, namespace=ANN)
-        memory.undo(memory.history(one.id, namespace=ANN)[-1].id, namespace=ANN)
-        chunks = memory.get_all(namespace=ANN)
-        (chunk,) = (note for note in chunks if "zanzibar4711" in note.content)
-        assert chunk.chunk_of == one.id
-        memory.delete(chunk.id, namespace=ANN)
-        assert holders(live(memory, tmp_path), "zanzibar4711") == set()
-        assert len(memory.get_all(namespace=ANN)) == len(chunks) - 1
+    assert holders(memory, tmp_path, text) == set()
 
 
 SECRETS = [
@@ -412,7 +372,7 @@ SECRETS = [
     "sk-live-{n}abcdefghijk",
     "Żółw{n}ka",
 ]
-SETTINGS = {"min_gate_similarity": -1, "batch_size": 3, "split_tokens": 20}
+SETTINGS = {"min_gate_similarity": -1, "batch_size": 3}
 
 
 class Planting:
@@ -475,11 +435,12 @@ class Planting:
             with suppress(InvalidInputError, RevisionConflictError):
                 self.memory.undo(change.id, namespace=ANN)
 
-    def check(self, lines):
+    def check(self, tmp_path):
         for word in self.gone:
-            assert holders(lines, word) == set(), word
+            assert holders(self.memory, tmp_path, word) == set(), word
         for word, note_id in self.replaced.items():
-            assert holders(lines, word) <= {note_id}, word
+            found = holders(self.memory, tmp_path, word)
+            assert found <= {note_id, "history", "export"}, word
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -491,5 +452,5 @@ def test_no_order_of_operations_leaves_a_secret(tmp_path, seed):
         if run.planted:
             acts += [run.update, run.delete, run.undo]
         run.rng.choice(acts)()
-        run.check(live(run.memory, tmp_path))
+        run.check(tmp_path)
     run.memory.close()
