@@ -7,7 +7,11 @@ from dataclasses import replace
 from typing import Literal
 
 from ..decisions import Decision, Item, Source
+from ..plans import ANSWERS, FOLLOWS, REPEATS
 
+PLAIN_RELATION = "related"
+# Relations of links that no model has put into words of its own.
+KNOWN_RELATIONS = (PLAIN_RELATION, FOLLOWS, ANSWERS, REPEATS)
 ENDS = ("link", "relink", "supersession")  # items that connect notes, whatever their text says
 
 Fate = Literal["deleted", "corrected"]
@@ -42,7 +46,7 @@ def redact_inferred(decision: Decision) -> Decision:
         return decision
     if decision.stage in ("construct", "form", "failure"):
         return decision.voided()
-    return decision.with_items(lambda item: replace(item, text="") if item.kind in ENDS else None)
+    return decision.with_items(lambda item: _blank(item) if item.kind in ENDS else None)
 
 
 def _blanked(fates: dict[Source, Fate]) -> Callable[[Item], Item]:
@@ -50,7 +54,15 @@ def _blanked(fates: dict[Source, Fate]) -> Callable[[Item], Item]:
 
     The sources stay: when the other end of a link is deleted later, the link is found by them.
     """
-    return lambda item: item if fates.keys().isdisjoint(item.sources) else replace(item, text="")
+    return lambda item: item if fates.keys().isdisjoint(item.sources) else _blank(item)
+
+
+def _blank(item: Item) -> Item:
+    """Return an item without its text; of a link the relation is in the words of a model, too."""
+    relation = item.data.get("relation", "")
+    if item.kind == "supersession" or relation in ("", *KNOWN_RELATIONS):
+        return replace(item, text="")
+    return replace(item, text="", data={**item.data, "relation": PLAIN_RELATION})
 
 
 def _left_of(fates: dict[Source, Fate]) -> Callable[[Item], Item | None]:
