@@ -7,6 +7,7 @@ later, when a note is deleted; `docs/adr/0022-sources-of-a-text.md` says what th
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -14,6 +15,9 @@ from .. import texts
 from ..decisions import Source
 from ..kinds import telling_words
 from ..notes import Note
+
+# A number is known by all its digits, also within a word: "zanzibar4711" is not "zanzibar12".
+_NUMBER = re.compile(r"\d{3,}")
 
 
 class SourceFinder:
@@ -32,7 +36,7 @@ class SourceFinder:
             if wording not in self._words:
                 self._index(self._words_of(note), [wording])
             for entry in note.contexts if contexts else ():
-                words = telling_words(" ".join((entry.text, *entry.keywords, *entry.tags)))
+                words = _telling(" ".join((entry.text, *entry.keywords, *entry.tags)))
                 self._index(words, [wording, *(Source(*each) for each in entry.sources)])
         return self
 
@@ -44,7 +48,7 @@ class SourceFinder:
         notes = list(own)
         known = self._names.union(*map(self._words_of, notes))
         found = {Source(note.id, note.rev) for note in notes}
-        for word in telling_words(" ".join(words)) - known:
+        for word in _telling(" ".join(words)) - known:
             found |= self._by_word.get(word, set())
         return tuple(sorted(found))
 
@@ -57,5 +61,9 @@ class SourceFinder:
         wording = Source(note.id, note.rev)
         if wording not in self._words:
             when = f"{texts.weekday(note.when)} {texts.day(note.when)}"
-            self._words[wording] = telling_words(f"{note.content} {when}")
+            self._words[wording] = _telling(f"{note.content} {when}")
         return self._words[wording]
+
+
+def _telling(text: str) -> frozenset[str]:
+    return telling_words(text) | frozenset(_NUMBER.findall(text))
