@@ -69,7 +69,11 @@ async def history(
     # A form has no note.
     query = RecordQuery(about=frozenset([note_id])) if stored else RecordQuery(note=note_id)
     found = await resolve(store.find_records(space, replace(query, decisions=True)))
-    decisions = [one for one in found.values() if isinstance(one, Decision)]
+    decisions = [
+        one
+        for one in found.values()
+        if isinstance(one, Decision) and (stored is not None or one.stage == "form")
+    ]
     if stored is None and not decisions:
         raise not_found(space, note_id)
     calls = sorted({one.call for one in decisions if one.void})

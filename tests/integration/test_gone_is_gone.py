@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from contextlib import suppress
 
 import pytest
@@ -453,3 +454,188 @@ def test_no_order_of_operations_leaves_a_secret(tmp_path, seed):
         run.rng.choice(acts)()
         run.check(tmp_path)
     run.memory.close()
+
+
+# What a delete returns, takes and leaves
+
+
+def inferring():
+    """A model that says of every note after the first, in words of its own, what the first one is about."""
+
+    def construct(request):
+        notes = request.inputs["notes"]
+        shown = [*request.inputs["before"], *notes]
+        about = "Somebody is worried about money." if len(shown) > 1 else "Something was said."
+        return {
+            "notes": [
+                {"id": n["alias"], "context": about, "keywords": ["talk"], "tags": ["talk"]}
+                for n in notes
+            ]
+        }
+
+    return models.model(models.link_to_first, construct=construct)
+
+
+@pytest.fixture(params=["edge", "memory"])
+def inferred(request, tmp_path):
+    """A memory whose second and third note are understood in the light of the first, without its words."""
+    location = ":memory:" if request.param == "memory" else tmp_path / "inferred"
+    config = MemoryConfig(min_gate_similarity=-1)
+    with AgenticMemory.open(
+        location, model=inferring(), embedder=HashEmbedder(), config=config
+    ) as memory:
+        texts = ("The rent of zanzibar4711 is due", "I see", "See you tomorrow")
+        notes = [memory.add(text, namespace=ANN, thread="t") for text in texts]
+        yield memory, [note.id for note in notes]
+
+
+@pytest.mark.on_a_server
+def test_what_is_inferred_in_other_words_stays_unless_the_delete_is_thorough(inferred):
+    memory, (first, second, third) = inferred
+    gone = memory.delete(first, namespace=ANN)
+    assert (gone.entries, gone.pending) == ((), 0)
+    assert "money" in memory.get(second, namespace=ANN).own_entry.text
+    with pytest.raises(NoteNotFoundError):
+        memory.delete(first, namespace=ANN)
+    gone = memory.delete(first, namespace=ANN, thorough=True)  # the second one, of a tombstone
+    assert (gone.entries, gone.pending) == (tuple(sorted([second, third])), 2)
+    notes = memory.get_all(namespace=ANN)
+    assert [(note.id, note.state, note.contexts) for note in notes] == [
+        (second, "pending", ()),
+        (third, "pending", ()),
+    ]
+    assert "money" not in repr(memory.history(None, namespace=ANN))
+    memory.evolve()
+    assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
+    with pytest.raises(NoteNotFoundError):
+        memory.delete("no note", namespace=ANN, thorough=True)
+
+
+@pytest.mark.on_a_server
+def test_a_thorough_correction_takes_what_was_inferred_too(inferred):
+    memory, (first, second, _) = inferred
+    memory.update(first, namespace=ANN, content="The rent is paid")
+    assert "money" in memory.get(second, namespace=ANN).own_entry.text
+    note = memory.update(first, namespace=ANN, content="The rent is paid", thorough=True)
+    assert (note.content, note.state) == ("The rent is paid", "pending")
+    assert memory.get(second, namespace=ANN).contexts == ()
+    history = repr(memory.history(None, namespace=ANN))
+    assert "money" not in history
+    assert "zanzibar4711" not in history
+    with pytest.raises(InvalidInputError, match="thorough"):
+        memory.update(first, namespace=ANN, metadata={"a": 1}, thorough=True)
+
+
+@pytest.mark.parametrize("thorough", [False, True])
+def test_what_a_call_under_way_infers_from_it_is_not_believed_after_a_thorough_delete(
+    tmp_path, thorough
+):
+    model, answered = inferring(), []
+
+    def construct(request):
+        reply = model._always["construct"](request)
+        if len(request.inputs["before"]) and not answered:
+            answered.append(memory.delete(first.id, namespace=ANN, thorough=thorough))
+        return reply
+
+    slow = models.model(models.link_to_first, construct=construct)
+    with AgenticMemory.open(tmp_path, model=slow, embedder=HashEmbedder()) as memory:
+        first = memory.add("The rent of zanzibar4711 is due", namespace=ANN, thread="t")
+        note = memory.add("I see", namespace=ANN, thread="t")
+        assert answered
+        assert (note.state == "pending") == thorough
+        assert ("money" in repr(memory.get(note.id, namespace=ANN))) == (not thorough)
+
+
+def test_a_delete_returns_what_went(memory):
+    one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
+    two = memory.add("Thanks a lot", namespace=ANN, thread="t")
+    three = memory.add("The weather is fine", namespace=ANN, thread="other")
+    gone = memory.delete(one.id, namespace=ANN)
+    lost = [n.id for n in memory.get_all(namespace=ANN) if n.state == "pending"]
+    assert set(gone.entries) == set(lost) >= {two.id}
+    assert gone.pending == len(lost)
+    assert set(gone.reasons) >= {two.id}
+    assert one.id not in {*gone.entries, *gone.sentences, *gone.reasons}
+    assert set(gone.to_dict()) == {"entries", "sentences", "reasons", "forms", "pending"}
+    assert set(memory.evolve().constructed) == set(lost)
+    assert {n.id for n in memory.get_all(namespace=ANN)} == {two.id, three.id}
+
+
+def test_the_same_key_said_again_after_a_delete_is_a_new_note(memory, tmp_path):
+    one = memory.add("The safe opens with zanzibar4711", namespace=ANN, key="k", thread="t")
+    memory.delete(one.id, namespace=ANN)
+    again = memory.add("The safe is empty", namespace=ANN, key="k", thread="t")
+    assert (again.id, again.content, again.state) == (one.id, "The safe is empty", "done")
+    assert again.seq > one.seq
+    assert memory.history(one.id, namespace=ANN)[0].kind == "add"
+    assert holders(memory, tmp_path, "zanzibar4711") == set()
+
+
+def test_a_late_answer_for_the_deleted_note_says_nothing_of_the_new_one(tmp_path):
+    said = []
+
+    def construct(request):
+        if not said:  # meanwhile the note is deleted, and its key is said again
+            said.append("once")
+            (note,) = memory.get_all(namespace=ANN)
+            memory.delete(note.id, namespace=ANN)
+            memory.add("I live in Rome", namespace=ANN, key="k", evolve=False)
+        return CopyingModel().generate(request)
+
+    model = ScriptedModel({"construct": construct, "evolve": models.nothing})
+    with AgenticMemory.open(tmp_path, model=model, embedder=HashEmbedder()) as memory:
+        note = memory.add("I live in zanzibar4711", namespace=ANN, key="k")
+        assert (note.content, note.state, note.contexts) == ("I live in Rome", "pending", ())
+        memory.evolve()
+        assert "Rome" in memory.get(note.id, namespace=ANN).own_entry.text
+        assert "zanzibar4711" not in repr(memory.get_all(namespace=ANN))
+
+
+def test_after_compact_the_files_hold_nothing_of_it(tmp_path):
+    folder = tmp_path / "memory"
+
+    def is_in_a_file():
+        files = [file for file in folder.rglob("*") if file.is_file()]
+        return any(b"zanzibar4711" in file.read_bytes().lower() for file in files)
+
+    with opened(folder) as memory:
+        one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
+        two = memory.add("Thanks a lot", namespace=ANN, thread="t")
+        memory.flush()
+        assert is_in_a_file()
+        memory.delete(one.id, namespace=ANN)
+        assert memory.info()["deleted_bytes"] > 0
+        memory.compact()
+        assert memory.info()["deleted_bytes"] == 0
+        assert not is_in_a_file()
+        assert [note.id for note in memory.get_all(namespace=ANN)] == [two.id]
+
+
+def test_a_correction_is_undone_by_a_correction_back(memory):
+    note = memory.add("I live in Berlin", namespace=ANN, thread="t")
+    memory.update(note.id, namespace=ANN, content="I live in Munich")
+    memory.evolve()
+    update = [m for m in memory.history(note.id, namespace=ANN) if m.kind == "update"][-1]
+    undone = memory.undo(update.id, namespace=ANN)
+    stands = memory.get(note.id, namespace=ANN)
+    assert (stands.content, stands.state, stands.contexts) == ("I live in Berlin", "pending", ())
+    assert undone.after == {"content": "I live in Berlin"}
+    memory.evolve()
+    assert "Berlin" in memory.get(note.id, namespace=ANN).own_entry.text
+    memory.undo(undone.id, namespace=ANN)
+    assert memory.get(note.id, namespace=ANN).content == "I live in Munich"
+
+
+def test_the_history_tells_of_a_deleted_note_for_a_day(memory, monkeypatch):
+    note = memory.add("I live in Berlin", namespace=ANN)
+    memory.delete(note.id, namespace=ANN)
+    assert memory.sweep() == 0
+    assert [made.kind for made in memory.history(note.id, namespace=ANN)] == ["delete"]
+    later = time.time_ns() + 25 * 3600 * 10**9
+    monkeypatch.setattr("amem_integrations.ids.time.time_ns", lambda: later)
+    assert memory.sweep() == 0
+    with pytest.raises(NoteNotFoundError):
+        memory.history(note.id, namespace=ANN)
+    again = memory.add("I live in Berlin", namespace=ANN)
+    assert (again.id, again.state) == (note.id, "done")
