@@ -26,10 +26,8 @@ from .show import Offer
 # Least fused score of a candidate, as a share of the best. On LoCoMo .87 and .80 of the annotated links of two
 # conversations lead to candidates (.84 and .78 at .6), and recall is as with all; at .7 it is .015 lower.
 NEAR = 0.5
-SAID = (
-    Condition("kind", "$in", ("statement", "question")),
-    Condition("origin", "$eq", "conversation"),
-)
+CONVERSED = Condition("origin", "$eq", "conversation")
+SAID = (Condition("kind", "$in", ("statement", "question")), CONVERSED)
 # Notes that say the same differ in their contexts: by their vectors they are so much further apart than by their contents.
 SLACK = 0.3
 
@@ -40,7 +38,11 @@ async def turns_before(
     """Return the last `count` notes of its thread before a note, oldest first."""
     if note.thread is None or not count:
         return []
-    where = (Condition("thread", "$eq", note.thread), Condition("seq", "$lt", note.seq))
+    where = (
+        Condition("thread", "$eq", note.thread),
+        Condition("seq", "$lt", note.seq),
+        CONVERSED,
+    )
     turns = await resolve(
         runtime.store.scan(namespace, where=where, limit=count, newest_first=True)
     )

@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 
 import pytest
+from pydantic import BaseModel
 from support import models
 
 from amem_integrations import (
@@ -248,6 +249,52 @@ def test_the_history_says_that_something_went(memory):
     voids = [made for made in memory.history(two.id, namespace=ANN) if made.state == "void"]
     assert voids
     assert not any(made.after for made in voids)
+
+
+def blue(request):
+    """Says of each note that it is blue."""
+    notes = request.inputs["notes"]
+    return {"notes": [{"id": note["alias"], "context": "It is blue"} for note in notes]}
+
+
+def test_what_other_notes_say_as_well_is_made_anew_of_them():
+    """Where two notes that were shown have a word of a text, both are sources of the text."""
+    model = models.model(construct=blue)
+    memory = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder())
+    memory.add("The ink is blue", namespace=ANN, thread="t")
+    one = memory.add("Some tea is blue", namespace=ANN, thread="t")
+    last = memory.add("Thanks", namespace=ANN, thread="t")
+    assert memory.delete(one.id, namespace=ANN).pending == 1
+    assert memory.get(last.id, namespace=ANN).state == "pending"
+    memory.evolve()
+    left = memory.get(last.id, namespace=ANN)
+    assert ([entry.text for entry in left.contexts], left.state) == (["It is blue"], "done")
+
+
+class Likes(BaseModel):
+    """What somebody likes."""
+
+    food: str = ""
+
+
+def test_a_form_says_nothing_of_a_note_that_is_gone_nor_does_its_history(tmp_path):
+    replies = [
+        {"value": {"food": "zanzibar4711"}, "of": ["n2"]},
+        {"value": {"food": "rice"}, "of": ["n1"]},
+    ]
+    script = {"construct": models.construct, "evolve": models.nothing, "fill": replies}
+    with AgenticMemory.open(
+        tmp_path / "forms", model=ScriptedModel(script), embedder=HashEmbedder()
+    ) as memory:
+        secret, _ = memory.add_many(
+            ["I eat zanzibar4711", "I drink"], namespace=ANN, evolve=False
+        )
+        assert memory.fill(Likes, namespace=ANN) == Likes(food="zanzibar4711")
+        memory.add("I eat rice", namespace=ANN, evolve=False)
+        assert len(memory.delete(secret.id, namespace=ANN).forms) == 1
+        assert holders(memory, tmp_path, "zanzibar4711") == set()
+        assert memory.fill(Likes, namespace=ANN) == Likes(food="rice")
+        assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
 def test_a_cleared_namespace_leaves_nothing(memory, tmp_path):
