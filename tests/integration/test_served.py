@@ -1,227 +1,68 @@
-"""The served store in asynchronous programs, on clusters, and when nodes go away."""
+"""A memory on a server: what nodes that go away and processes that die leave half done is finished."""
 
 from __future__ import annotations
 
-import asyncio
-import gc
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+import json
 from contextlib import suppress
-from typing import Any
 
 import pytest
-from qdrant_client import models
 from support.models import model, update_first
-from support.qdrant_server import FakeQdrant, Fault, rate_limited, serving
-from support.stored import DIMENSIONS, change, item, note_id
+from support.qdrant_server import FakeQdrant, Fault, serving
 
-from amem_integrations import (
-    AgenticMemory,
-    ConfigurationError,
-    MemoryConfig,
-    StoreUnavailableError,
-)
-from amem_integrations.ports import Query
-from amem_integrations.stores import QdrantStore
-from amem_integrations.testing import HashEmbedder
+from amem_integrations import AgenticMemory, MemoryConfig, StoreUnavailableError
+from amem_integrations.flows.writer import writer_of
+from amem_integrations.journal.projection import differing
+from amem_integrations.ports import NoteQuery, RecordQuery
+from amem_integrations.runtime import Runtime, sync_method
+from amem_integrations.stores.payloads import encode_note, encode_record
+from amem_integrations.stores.store import PointStore
+from amem_integrations.testing import CopyingModel, HashEmbedder
 
-ANN, BOB = ("ann",), ("bob",)
-QUICK = {"pauses": (0.001, 0.001)}
-TENANT_GRAPHS = models.HnswConfigDiff(m=0, payload_m=16)
+ANN = ("ann",)
+SECRET = "zanzibar4711"
+CONFIG = MemoryConfig(min_gate_similarity=-1.0, recent=1, candidates=1)
 pytestmark = pytest.mark.enable_socket
 
 
 @pytest.fixture
-def fake() -> Iterator[FakeQdrant]:
+def fake():
     with serving(FakeQdrant()) as fake:
         yield fake
 
 
-def opened(fake: FakeQdrant, **options: Any) -> AgenticMemory:
-    return AgenticMemory.open(fake.url, embedder=HashEmbedder(), **{**QUICK, **options})
+def opened(fake, **options):
+    given = {"model": CopyingModel(), "config": CONFIG, "pauses": (), **options}
+    return AgenticMemory.open(fake.url, embedder=HashEmbedder(), **given)
 
 
-# --- asynchronous -------------------------------------------------------------------------------
+@sync_method
+async def differing_views(runtime: Runtime) -> list[str]:
+    """Return the notes that do not show what was decided about them."""
+    alive = runtime.store.find_notes(ANN, NoteQuery(alive=True))
+    return await differing(writer_of(runtime, ANN), alive)
 
 
-async def test_asynchronous_calls_use_no_thread_and_share_a_bounded_pool(fake: FakeQdrant) -> None:
-    async with opened(fake, connections=8) as memory:
-        await asyncio.gather(*(memory.aadd(f"Thing {n} is here", namespace=ANN) for n in range(20)))
-        store: Any = memory._runtime.store
-        threads, before = threading.active_count(), fake.connections
-        fake.most_at_once = 0
-        found = await asyncio.gather(
-            *(store.asearch(ANN, [Query(text=f"thing {n}")]) for n in range(200))
-        )
-        assert all(ranked.lexical for (ranked,) in found)
-        # The server has a thread for each connection; the client has none.
-        assert threading.active_count() - threads <= fake.connections - before <= 8
-        assert 1 < fake.most_at_once <= 8
-        assert all(
-            await asyncio.gather(*(memory.asearch("thing", namespace=ANN) for _ in range(20)))
-        )
+def points(memory):
+    """Return the payloads of all points."""
+    store = memory._runtime.store
+    notes = store.find_notes(ANN, NoteQuery()).values()
+    records = store.find_records(ANN, RecordQuery()).values()
+    return json.dumps([*map(encode_note, notes), *map(encode_record, records)])
 
 
-def test_threads_share_a_bounded_pool(fake: FakeQdrant) -> None:
-    with opened(fake, connections=8) as memory:
-        memory.add("A thing is here", namespace=ANN)
-        before, fake.most_at_once = fake.connections, 0
-        with ThreadPoolExecutor(32) as pool:
-            found = list(pool.map(lambda _: memory.search("thing", namespace=ANN), range(64)))
-        assert all(found)
-        assert fake.connections - before <= 8
-        assert fake.most_at_once <= 8
+def check(memory):
+    assert memory._runtime.store.unfinished() == []
+    assert differing_views(memory) == []
 
 
-def test_each_loop_has_its_own_connections_which_end_with_it(fake: FakeQdrant) -> None:
-    memory = opened(fake)
-
-    async def use() -> None:
-        await memory.aadd("A thing is here", namespace=ANN)
-        assert await memory.asearch("thing", namespace=ANN)
-
-    for _ in range(3):
-        asyncio.run(use())  # a warning of an unclosed connection would be an error
-        assert memory._runtime.store._connection._loops == {}  # type: ignore[attr-defined]
-    gc.collect()
-    loop = asyncio.new_event_loop()
-    try:
-        loop.run_until_complete(use())
-        loop.run_until_complete(memory.aclose())
-        assert memory._runtime.store._connection._loops == {}  # type: ignore[attr-defined]
-    finally:
-        loop.close()
-    memory.close()
-
-
-async def test_both_forms_work_beside_each_other_in_a_loop(fake: FakeQdrant) -> None:
-    async with opened(fake) as memory:
-        await memory.aadd("A thing is here", namespace=ANN)
-        assert memory.search("thing", namespace=ANN)
-        assert len(await memory.asearch("thing", namespace=ANN)) == 1
-
-
-async def test_an_asynchronous_call_waits_without_standing_still(fake: FakeQdrant) -> None:
-    async with opened(fake, pauses=(0.05,)) as memory:
-        await memory.aadd("A thing is here", namespace=ANN)
-        fake.faults.append(Fault(status=503))
-        turns = 0
-
-        async def count() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0.001)
-
-        counting = asyncio.create_task(count())
-        assert await memory.asearch("thing", namespace=ANN)
-        counting.cancel()
-        assert turns > 5
-
-
-# --- collections --------------------------------------------------------------------------------
-
-
-def test_a_collection_has_one_shard_and_its_replicas_a_majority(fake: FakeQdrant) -> None:
-    with opened(fake) as memory:
-        memory.add("The kiln is old", namespace=ANN)
-    assert fake.collections["amem"].wanted.shard_number == 1
-    scalar = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
-    options = {
-        "shard_number": 2,
-        "replication_factor": 3,
-        "quantization_config": models.ScalarQuantization(scalar=scalar),
-        "on_disk": True,
-        "on_disk_payload": True,
-    }
-    with opened(fake, collection="other", collection_options=options) as memory:
-        memory.add("The kiln is old", namespace=ANN)
-        assert memory.search("kiln", namespace=ANN)
-    wanted = fake.collections["other"].wanted
-    assert (wanted.shard_number, wanted.replication_factor) == (2, 3)
-    assert wanted.write_consistency_factor == 2
-    assert wanted.quantization_config == models.ScalarQuantization(scalar=scalar)
-    assert (wanted.vectors["dense"].on_disk, wanted.on_disk_payload) == (True, True)
-    reads = [
-        url for method, url, _ in fake.requests if "/other/points?" in url and method == "POST"
-    ]
-    assert reads
-    assert all("consistency=majority" in url for url in reads)
-    with opened(
-        fake,
-        collection="third",
-        collection_options={"replication_factor": 2, "write_consistency_factor": 1},
-    ):
-        assert fake.collections["third"].wanted.write_consistency_factor == 1
-
-
-@pytest.mark.parametrize("options", [{"shards": 2}, {"sharding_method": "custom"}])
-def test_an_unknown_option_of_collections_is_refused(
-    fake: FakeQdrant, options: dict[str, Any]
-) -> None:
-    with pytest.raises(
-        ConfigurationError, match=f"{next(iter(options))!r}.*known are.*shard_number"
-    ):
-        opened(fake, collection_options=options)
-
-
-def test_no_search_goes_without_a_namespace(fake: FakeQdrant) -> None:
-    """With a graph for each tenant only, such a search would be wrong without a word."""
-    with opened(fake, collection_options={"hnsw_config": TENANT_GRAPHS}) as memory:
-        for n in range(3):
-            memory.add(f"The kiln {n} is old", namespace=ANN, thread="t")
-        assert memory.search("kiln", namespace=ANN, where={"thread": "t"})
-    assert fake.collections["amem"].wanted.hnsw_config == TENANT_GRAPHS
-    queries = [
-        query
-        for (_, url, _), body in zip(fake.requests, fake.bodies, strict=True)
-        if "/query" in url
-        for query in body["searches"]
-    ]
-    assert queries
-    for query in queries:
-        parts = query.get("prefetch") or [query]
-        for part in parts if isinstance(parts, list) else [parts]:
-            assert '"key": "namespace"' in str(part["filter"]).replace("'", '"')
-
-
-def test_writes_to_notes_have_a_leader_that_can_be_replaced(fake: FakeQdrant) -> None:
-    with opened(fake) as memory:
-        memory.add("The kiln is old", namespace=ANN)
-    writes = [url for method, url, _ in fake.requests if method == "PUT" and "points?" in url]
-    assert writes
-    assert all("ordering=medium" in url for url in writes)
-
-
-# --- faults -------------------------------------------------------------------------------------
-
-
-def test_a_busy_server_is_asked_again_when_it_says(fake: FakeQdrant) -> None:
-    store = QdrantStore(fake.url, dimensions=DIMENSIONS, pauses=(0.001,))
-    waited: list[float] = []
-    fake.faults.append(rate_limited(1))
-    fake.on_request = waited.append
-    assert store.count(ANN) == 0
-    assert waited[1] - waited[0] >= 1
-    fake.faults.append(rate_limited(3600))
-    with pytest.raises(StoreUnavailableError, match="try again later"):
-        store.count(ANN)
-    assert len(waited) == 3
-    store.close()
-
-
-def test_half_a_commit_is_finished_by_the_next_write_once_the_shard_is_back() -> None:
+def test_half_a_commit_is_finished_by_the_next_write_once_the_shard_is_back():
     """Spread by the server, both ends of a link may be in different shards, and one of them fails."""
     with (
         serving(FakeQdrant()) as fake,
-        AgenticMemory.open(
-            fake.url,
+        opened(
+            fake,
             model=model(update_first("It was moved to May.")),
-            embedder=HashEmbedder(),
-            config=MemoryConfig(min_gate_similarity=-1.0, recent=1, candidates=1),
             collection_options={"shard_number": 2},
-            pauses=(),
         ) as memory,
     ):
         made = [memory.add(f"The trip, part {n}", namespace=ANN, evolve=False) for n in range(6)]
@@ -234,6 +75,7 @@ def test_half_a_commit_is_finished_by_the_next_write_once_the_shard_is_back() ->
             fake.down_for_notes = None
         memory.add("The trip is over", namespace=ANN, evolve=False)
         memory.evolve(namespace=ANN)
+        check(memory)
         notes = {note.id: note for note in memory.get_all(namespace=ANN)}
         sides = [(n.id, t) for n in notes.values() for t in n.links]
         assert sides
@@ -241,31 +83,79 @@ def test_half_a_commit_is_finished_by_the_next_write_once_the_shard_is_back() ->
         assert {note.state for note in notes.values()} == {"done"}
 
 
-def test_what_a_killed_process_left_is_settled_by_who_has_the_memory_open(
-    fake: FakeQdrant,
-) -> None:
-    living = QdrantStore(fake.url, dimensions=DIMENSIONS, **QUICK)
-    living.insert(ANN, [item("a")], [change("add", "a")])
-    dying = QdrantStore(fake.url, dimensions=DIMENSIONS, **QUICK)
-
-    def die(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    dying._notes.swap = die  # type: ignore[assignment,method-assign]
-    with pytest.raises(KeyboardInterrupt):
-        dying.replace(ANN, [item("a", revision=1, ops=("o",))], [change("lost", "a")])
-    living.settle_after, living._settles_at = 0, 0.0  # a quarter of an hour has passed
-    living.insert(ANN, [item("b")], [])
-    assert {made.op for made in living.changes(ANN)} == {"op add"}
-    assert {found.id for found in living.scan(ANN)} == {note_id("a"), note_id("b")}
-    living.close()
+OPERATIONS = {
+    "add": lambda memory, _: memory.add("We met at the river", namespace=ANN, thread="t"),
+    "delete": lambda memory, first: memory.delete(first, namespace=ANN, thorough=True),
+    "correct": lambda memory, first: memory.update(
+        first, namespace=ANN, content="Nothing", thorough=True
+    ),
+    "clear": lambda memory, _: memory.clear(namespace=ANN),
+}
 
 
-# --- what it says of itself ---------------------------------------------------------------------
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_what_a_process_left_that_died_before_any_write_is_finished_by_who_opens_next(
+    fake, monkeypatch, operation
+):
+    left = [10**9]
+
+    def counted(method):
+        def write(*args):
+            left[0] -= 1
+            if not left[0]:
+                raise KeyboardInterrupt
+            return method(*args)
+
+        return write
+
+    for name in ("insert_notes", "swap_notes", "insert_records", "swap_records", "remove_decisions"):
+        monkeypatch.setattr(PointStore, name, counted(getattr(PointStore, name)))
+    number, died = 0, True
+    while died:
+        number, died = number + 1, False
+        dying = opened(fake, collection=f"c{number}")
+        first = dying.add(SECRET, namespace=ANN, thread="t")
+        dying.add("Thanks a lot, see you at the river", namespace=ANN, thread="t")
+        left[0] = number
+        try:
+            OPERATIONS[operation](dying, first.id)
+        except KeyboardInterrupt:
+            died = True
+        left[0] = 10**9
+        with opened(fake, collection=f"c{number}") as memory:
+            check(memory)
+            contents = [note.content for note in memory.get_all(namespace=ANN)]
+            assert len(contents) == len(set(contents))
+            if operation != "add" and SECRET not in contents:
+                assert SECRET not in points(memory), number
+        dying._runtime.store.close()
+    assert number > 2
+    assert operation == "add" or SECRET not in contents
 
 
-def test_a_memory_says_where_it_is_and_asks_once_how_much_it_holds(fake: FakeQdrant) -> None:
-    memory = opened(fake)
+def test_what_failed_in_a_living_process_is_finished_by_its_next_write(fake):
+    with opened(fake) as memory:
+        first = memory.add(SECRET, namespace=ANN, thread="t")
+        memory.add("Thanks a lot, see you at the river", namespace=ANN, thread="t")
+        assert SECRET in points(memory)
+        records = memory._runtime.store._records
+        swap = records.swap
+
+        def failing(swaps):
+            records.swap = swap
+            raise StoreUnavailableError("told to fail")
+
+        records.swap = failing
+        with pytest.raises(StoreUnavailableError):
+            memory.delete(first.id, namespace=ANN, thorough=True)
+        assert SECRET in points(memory)
+        memory.add("Something else", namespace=ANN, evolve=False)
+        check(memory)
+        assert SECRET not in points(memory)
+
+
+def test_a_memory_says_where_it_is_and_asks_once_how_much_it_holds(fake):
+    memory = opened(fake, model=None)
     memory.add("The kiln is old", namespace=ANN)
     with fake.counting() as counted:
         said = repr(memory)

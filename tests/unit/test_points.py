@@ -227,7 +227,7 @@ def test_a_tombstone_has_no_text_and_no_field_that_a_filter_for_notes_knows() ->
         "seq_us": 1000,
         "seq_ns": 7,
         "last": 1_000_007,
-        "purge": [5, True],
+        "view": '{"purge":[5,true]}',
         "size": 0,
     }
 
